@@ -19,4 +19,4 @@ def twin(room: str, *headers: str) -> Extension:
     )
 
 
-setup(ext_modules=[twin("records", "speedups.h", "walk.h"), twin("protocol")])
+setup(ext_modules=[twin("records", "speedups.h", "walk.h"), twin("protocol"), twin("producer")])

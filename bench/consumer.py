@@ -1,10 +1,11 @@
-"""Messages per second of one consumer reading one topic: zkbroker, kafka-python, confluent-kafka.
+"""Messages per second of one consumer reading one topic: zkbroker, confluent-kafka, kafka-python.
 
-    python -m bench.consumer [--messages 1000000] [--size 100] [--rounds 3]
+    python -m bench.consumer [--messages 1000000] [--size 100] [--rounds 5]
 
 One broker, one partition, all readers in processes of their own, one after the other, round by
-round; a reader's clock runs from its first message to its last. Compare the ratios of one run,
-never the numbers of two.
+round; a reader's clock runs from its first message to its last. A ratio is taken within each round,
+so that both sides of it meet the same weather; medians and the range of the rounds are printed. CPU
+is that of the reader's process, with all of its threads.
 """
 
 import argparse
@@ -49,6 +50,45 @@ def read_zkbroker_gevent(target: dict[str, Any]) -> tuple[float, float]:
     return read_zkbroker(target, "gevent")
 
 
+def read_group_poll(target: dict[str, Any], runtime: str = "threads") -> tuple[float, float]:
+    with group_consumer(target, runtime) as consumer:
+        left = target["messages"]
+        while left == target["messages"]:
+            left -= len(consumer.poll(1.0, 1))
+        started, cpu = time.perf_counter(), time.process_time()
+        while left > 0:
+            for _ in consumer.poll(1.0):
+                left -= 1
+        return time.perf_counter() - started, time.process_time() - cpu
+
+
+def read_group_iterate(target: dict[str, Any]) -> tuple[float, float]:
+    with group_consumer(target, "threads") as consumer:
+        messages = iter(consumer)
+        next(messages)
+        started, cpu = time.perf_counter(), time.process_time()
+        left = target["messages"] - 1
+        for _ in messages:
+            left -= 1
+            if not left:
+                break
+        return time.perf_counter() - started, time.process_time() - cpu
+
+
+def group_consumer(target: dict[str, Any], runtime: str) -> Any:
+    from zkbroker.config.group_consumer import GroupConsumerConfig
+    from zkbroker.consumer.group.consumer import GroupConsumer
+
+    config = GroupConsumerConfig(
+        bootstrap_servers=(target["bootstrap"],),
+        group_id=f"bench-{uuid.uuid4().hex[:8]}",
+        auto_offset_reset="earliest",
+    )
+    consumer = GroupConsumer(config, runtime=runtime)
+    consumer.subscribe([target["topic"]])
+    return consumer
+
+
 def read_kafka_python(target: dict[str, Any]) -> tuple[float, float]:
     from kafka import KafkaConsumer
 
@@ -86,7 +126,6 @@ def read_confluent(target: dict[str, Any]) -> tuple[float, float]:
         left -= len(consumer.consume(1, 1.0))
     started, cpu = time.perf_counter(), time.process_time()
     while left > 0:
-        # A thousand at a time is the fastest way that this client offers.
         for message in consumer.consume(1000, 1.0):
             message.value()
             left -= 1
@@ -116,14 +155,19 @@ def read_confluent_poll(target: dict[str, Any]) -> tuple[float, float]:
     return taken
 
 
-PURE = "zkbroker, threads, no C"
+PURE = "stream, threads, no C"
+# A thousand at a time is the fastest way that this client offers.
+BASE = "confluent-kafka consume(1000)"
 READERS = {
-    "zkbroker, threads": read_zkbroker,
-    "zkbroker, gevent": read_zkbroker_gevent,
+    "stream, threads": read_zkbroker,
+    "GroupConsumer.poll, threads": read_group_poll,
+    "GroupConsumer iterated": read_group_iterate,
+    BASE: read_confluent,
+    "confluent-kafka poll()": read_confluent_poll,
+    "stream, gevent": read_zkbroker_gevent,
+    "GroupConsumer.poll, gevent": lambda target: read_group_poll(target, "gevent"),
     PURE: read_zkbroker,
     "kafka-python": read_kafka_python,
-    "confluent-kafka consume(1000)": read_confluent,
-    "confluent-kafka poll()": read_confluent_poll,
 }
 
 
@@ -136,8 +180,9 @@ def produce(cluster: LocalCluster, topic: str, messages: int, size: int) -> None
     sender.close()
 
 
-def run(messages: int, size: int, rounds: int) -> None:
-    results: dict[str, list[tuple[float, float]]] = {name: [] for name in READERS}
+def run(messages: int, size: int, rounds: int, wanted: set[str]) -> None:
+    names = [name for name in READERS if not wanted or name in wanted]
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     with LocalCluster(1) as cluster:
         topic = cluster.create_topic()
         produce(cluster, topic, messages, size)
@@ -148,10 +193,9 @@ def run(messages: int, size: int, rounds: int) -> None:
             "zookeeper": cluster.zookeeper,
         }
         for _ in range(rounds):
-            for name in READERS:
-                command = [sys.executable, "-m", "bench.consumer", "--read", name]
+            for name in names:
                 done = subprocess.run(
-                    command,
+                    [sys.executable, "-m", "bench.consumer", "--read", name],
                     input=json.dumps(target),
                     capture_output=True,
                     text=True,
@@ -159,28 +203,40 @@ def run(messages: int, size: int, rounds: int) -> None:
                     env=os.environ | ({"ZKBROKER_PURE_PYTHON": "1"} if name == PURE else {}),
                 )
                 results[name].append(tuple(json.loads(done.stdout)))
-    base = statistics.median(taken for taken, _ in results["kafka-python"])
-    print(f"{messages} messages of {size} bytes, one stream, medians of {rounds} rounds")
+                print(f"  {name}: {messages / results[name][-1][0]:,.0f}/s", flush=True)
+    print(f"{messages:,} messages of {size} bytes, medians of {rounds} rounds (range)")
+    print(f"{'':29}  messages/s  us CPU each   rate / {BASE}    CPU / the same")
+    base = results.get(BASE)
     for name, runs in results.items():
-        taken = statistics.median(wall for wall, _ in runs)
-        cpu = statistics.median(cpu for _, cpu in runs)
-        print(
-            f"{name:32}{messages / taken:12,.0f} msg/s  {base / taken:6.2f} x kafka-python  "
-            f"{cpu / messages * 1e6:6.2f} us CPU a message"
-        )
+        seconds = statistics.median(seconds for seconds, _ in runs)
+        cpu_s = statistics.median(cpu for _, cpu in runs)
+        line = f"{name:29}{messages / seconds:12,.0f}{cpu_s / messages * 1e6:13.2f}"
+        if base:
+            pairs = list(zip(runs, base, strict=True))
+            line += f"   {spread([theirs[0] / mine[0] for mine, theirs in pairs])}"
+            line += f"   {spread([mine[1] / theirs[1] for mine, theirs in pairs])}"
+        print(line)
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--size", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="names of the readers, with semicolons")
     parser.add_argument("--read", choices=READERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
         print(json.dumps(READERS[options.read](json.load(sys.stdin))))
     else:
-        run(options.messages, options.size, options.rounds)
+        wanted = {name.strip() for name in options.only.split(";") if name}
+        run(options.messages, options.size, options.rounds, wanted)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,35 @@
-"""Producers side by side on one zkbroker broker process, interleaved, medians of rounds.
+"""Messages per second of producers: zkbroker, confluent-kafka, kafka-python.
 
 `async`: N messages of 100 bytes, acks=1, from the first send to the last acknowledgement.
 `sync`: single sends, each waiting for its acknowledgement; latency p50 and p99.
-The clients take turns within each round, so that all meet the same weather.
 
-    python -m bench.producer [--messages 1000000] [--rounds 3] [--singles 2000] [--partitions 1]
+    python -m bench.producer [--messages 1000000] [--rounds 5] [--singles 2000] [--partitions 1]
+
+One broker process, each producer in a process of its own, one after the other, round by round.
+A ratio is taken within each round, so that both sides of it meet the same weather; medians and the
+range of the rounds are printed. CPU is that of the producer's process, with all of its threads.
 """
 
 import argparse
-import contextlib
+import json
+import os
 import statistics
-import tempfile
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
-import confluent_kafka
-import kafka
-
-from zkbroker.cluster import ClusterProcesses
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.registry.topics import create_topic
-from zkbroker.runtime import get_runtime
-from zkbroker.zookeeper import ZkSession
+from zkbroker.testing import LocalCluster
 
 VALUE = b"x" * 100
+BASE = "confluent-kafka"
 
 
-def zkbroker_producer(address: str, kind: str, runtime: str, idempotent: bool) -> Producer:
+def zkbroker_producer(address: str, kind: str, runtime: str, idempotent: bool) -> Any:
+    from zkbroker.config.producer import ProducerConfig
+    from zkbroker.producer import Producer
+
     return Producer(
         ProducerConfig.from_properties(
             {
@@ -44,23 +46,38 @@ def zkbroker_producer(address: str, kind: str, runtime: str, idempotent: bool) -
     )
 
 
+class Measured:
+    """Clocks around the messages; what they say when it ends."""
+
+    def __enter__(self) -> "Measured":
+        self.started, self.cpu = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.seconds = time.perf_counter() - self.started
+        self.cpu_s = time.process_time() - self.cpu
+
+
 def run_zkbroker(
     address: str, topic: str, count: int, *, runtime: str = "threads", idempotent: bool = False
-) -> float:
+) -> Measured:
+    from zkbroker.producer import KeyedMessage
+
     producer = zkbroker_producer(address, "async", runtime, idempotent)
-    started = time.perf_counter()
     send = producer.send
-    for _ in range(count):
-        last = send(KeyedMessage(topic, VALUE))
-    producer.flush(120)
-    took = time.perf_counter() - started
+    with Measured() as measured:
+        for _ in range(count):
+            last = send(KeyedMessage(topic, VALUE))
+        producer.flush(120)
     assert last.done()
     assert producer.metrics()["failed_messages"] == 0
     producer.close(10)
-    return count / took
+    return measured
 
 
-def run_kafka_python(address: str, topic: str, count: int) -> float:
+def run_kafka_python(address: str, topic: str, count: int) -> Measured:
+    import kafka
+
     producer = kafka.KafkaProducer(
         bootstrap_servers=address,
         acks=1,
@@ -69,18 +86,20 @@ def run_kafka_python(address: str, topic: str, count: int) -> float:
         batch_size=500_000,
         max_block_ms=120_000,
     )
-    started = time.perf_counter()
     send = producer.send
-    for _ in range(count):
-        last = send(topic, VALUE)
-    producer.flush(600)
-    took = time.perf_counter() - started
+    with Measured() as measured:
+        for _ in range(count):
+            last = send(topic, VALUE)
+        producer.flush(600)
     assert last.succeeded()
     producer.close(10)
-    return count / took
+    return measured
 
 
-def run_confluent(address: str, topic: str, count: int) -> float:
+def run_confluent(address: str, topic: str, count: int, *, reports: bool = True) -> Measured:
+    """Send; with `reports` learn the outcome of each message, as our futures hold it."""
+    import confluent_kafka
+
     producer = confluent_kafka.Producer(
         {
             "bootstrap.servers": address,
@@ -97,19 +116,19 @@ def run_confluent(address: str, topic: str, count: int) -> float:
         assert error is None
         acknowledged += 1
 
-    started = time.perf_counter()
     produce = producer.produce
-    for _ in range(count):
-        while True:
-            try:
-                produce(topic, VALUE, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush(600)
-    took = time.perf_counter() - started
-    assert acknowledged == count
-    return count / took
+    callback = {"on_delivery": delivered} if reports else {}
+    with Measured() as measured:
+        for _ in range(count):
+            while True:
+                try:
+                    produce(topic, VALUE, **callback)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(600) == 0
+    assert acknowledged == (count if reports else 0)
+    return measured
 
 
 def latencies(send: Callable[[], object], count: int) -> tuple[float, float]:
@@ -126,11 +145,15 @@ def latencies(send: Callable[[], object], count: int) -> tuple[float, float]:
 
 
 def sync_zkbroker(address: str, topic: str, count: int, runtime: str) -> tuple[float, float]:
+    from zkbroker.producer import KeyedMessage
+
     with zkbroker_producer(address, "sync", runtime, False) as producer:
         return latencies(lambda: producer.send(KeyedMessage(topic, VALUE)), count)
 
 
 def sync_kafka_python(address: str, topic: str, count: int) -> tuple[float, float]:
+    import kafka
+
     producer = kafka.KafkaProducer(bootstrap_servers=address, acks=1, enable_idempotence=False)
     try:
         return latencies(lambda: producer.send(topic, VALUE).get(30), count)
@@ -139,6 +162,8 @@ def sync_kafka_python(address: str, topic: str, count: int) -> tuple[float, floa
 
 
 def sync_confluent(address: str, topic: str, count: int) -> tuple[float, float]:
+    import confluent_kafka
+
     producer = confluent_kafka.Producer({"bootstrap.servers": address, "acks": 1, "linger.ms": 0})
 
     def send() -> None:
@@ -148,61 +173,103 @@ def sync_confluent(address: str, topic: str, count: int) -> tuple[float, float]:
     return latencies(send, count)
 
 
+PURE = "zkbroker threads, no C"
+RUNS: dict[str, Callable[[str, str, int], Measured]] = {
+    "zkbroker threads": run_zkbroker,
+    BASE: run_confluent,
+    "zkbroker gevent": lambda *given: run_zkbroker(*given, runtime="gevent"),
+    "zkbroker idempotent": lambda *given: run_zkbroker(*given, idempotent=True),
+    PURE: run_zkbroker,
+    "confluent-kafka, no reports": lambda *given: run_confluent(*given, reports=False),
+    "kafka-python": run_kafka_python,
+}
+SINGLES: dict[str, Callable[[str, str, int], tuple[float, float]]] = {
+    "zkbroker threads": lambda *given: sync_zkbroker(*given, "threads"),
+    BASE: sync_confluent,
+    "zkbroker gevent": lambda *given: sync_zkbroker(*given, "gevent"),
+    "kafka-python": sync_kafka_python,
+}
+
+
+def in_own_process(name: str, *, single: bool, target: tuple[str, str, int]) -> tuple[float, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.producer", "--run", name, *(["--single"] * single)],
+        input=json.dumps(target),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | ({"ZKBROKER_PURE_PYTHON": "1"} if name == PURE else {}),
+    )
+    first, second = json.loads(done.stdout)
+    return first, second
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def report(count: int, rounds: int, found: dict[str, list[tuple[float, float]]]) -> None:
+    import confluent_kafka
+    import kafka
+
+    print(f"\nconfluent-kafka {confluent_kafka.__version__}, kafka-python {kafka.__version__}")
+    print(f"async, {count:,} x {len(VALUE)} B, acks=1, medians of {rounds} rounds (range)")
+    print(f"{'':29}  messages/s  us CPU each   rate / {BASE}    CPU / {BASE}")
+    base = found.get(BASE)
+    for name, runs in found.items():
+        seconds = statistics.median(seconds for seconds, _ in runs)
+        cpu_s = statistics.median(cpu for _, cpu in runs)
+        line = f"{name:29}{count / seconds:12,.0f}{cpu_s / count * 1e6:13.2f}"
+        if base:
+            pairs = list(zip(runs, base, strict=True))
+            rates = [theirs[0] / mine[0] for mine, theirs in pairs]
+            cpus = [mine[1] / theirs[1] for mine, theirs in pairs]
+            line += f"   {spread(rates)}   {spread(cpus)}"
+        print(line)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--messages", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--singles", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--singles", type=int, default=2000, help="0 for no sync sends")
     parser.add_argument("--partitions", type=int, default=1)
-    parser.add_argument("--only", default="", help="part of the names of the runs to make")
-    arguments = parser.parse_args()
-    rates: dict[str, list[float]] = {}
+    parser.add_argument("--only", default="", help="names of the runs to make, with semicolons")
+    parser.add_argument("--run", choices=[*RUNS, *SINGLES], help=argparse.SUPPRESS)
+    parser.add_argument("--single", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run and options.single:
+        print(json.dumps(SINGLES[options.run](*json.load(sys.stdin))))
+        return
+    if options.run:
+        measured = RUNS[options.run](*json.load(sys.stdin))
+        print(json.dumps((measured.seconds, measured.cpu_s)))
+        return
+    wanted = {name.strip() for name in options.only.split(";") if name}
+    found: dict[str, list[tuple[float, float]]] = {}
     delays: dict[str, list[tuple[float, float]]] = {}
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        ClusterProcesses(directory, brokers=1) as cluster,
-        ZkSession(cluster.zookeeper, runtime=get_runtime("threads")) as session,
-    ):
+    with LocalCluster(1) as cluster:
+        topic = cluster.create_topic(partitions=options.partitions)
         address = cluster.bootstrap_servers
-        create_topic(session, "bench", {number: [1] for number in range(arguments.partitions)}, {})
-        count = arguments.messages
-        runs: dict[str, Callable[[], float]] = {
-            "zkbroker threads": lambda: run_zkbroker(address, "bench", count),
-            "kafka-python": lambda: run_kafka_python(address, "bench", count),
-            "confluent-kafka": lambda: run_confluent(address, "bench", count),
-            "zkbroker gevent": lambda: run_zkbroker(address, "bench", count, runtime="gevent"),
-            "zkbroker idempotent": lambda: run_zkbroker(address, "bench", count, idempotent=True),
-        }
-        singles: dict[str, Callable[[], tuple[float, float]]] = {
-            "zkbroker threads": lambda: sync_zkbroker(
-                address, "bench", arguments.singles, "threads"
-            ),
-            "kafka-python": lambda: sync_kafka_python(address, "bench", arguments.singles),
-            "confluent-kafka": lambda: sync_confluent(address, "bench", arguments.singles),
-            "zkbroker gevent": lambda: sync_zkbroker(address, "bench", arguments.singles, "gevent"),
-        }
-        for _ in range(arguments.rounds):
-            for name, run in runs.items():
-                if arguments.only in name:
-                    rates.setdefault(name, []).append(run())
-                    print(f"  async {name}: {rates[name][-1]:,.0f} messages/s", flush=True)
-            for name, single in singles.items():
-                if arguments.only in name and arguments.singles:
-                    delays.setdefault(name, []).append(single())
-    with contextlib.suppress(KeyError):
-        base = statistics.median(rates["zkbroker threads"])
-        print(f"\nkafka-python {kafka.__version__}, confluent-kafka {confluent_kafka.__version__}")
-        print(f"async, {count:,} x {len(VALUE)} B, acks=1, medians of {arguments.rounds}:")
-        for name, taken in rates.items():
-            rate = statistics.median(taken)
-            print(
-                f"  {name:20} {rate:10,.0f} messages/s   zkbroker threads / it: {base / rate:.2f}"
-            )
-        print(f"sync, {arguments.singles} single sends, medians of {arguments.rounds}:")
-        for name, pairs in delays.items():
-            p50 = statistics.median(p for p, _ in pairs)
-            p99 = statistics.median(p for _, p in pairs)
-            print(f"  {name:20} p50 {p50:.3f} ms   p99 {p99:.3f} ms")
+        for _ in range(options.rounds):
+            for name in [name for name in RUNS if not wanted or name in wanted]:
+                target = (address, topic, options.messages)
+                found.setdefault(name, []).append(in_own_process(name, single=False, target=target))
+                seconds, cpu = found[name][-1]
+                print(f"  {name}: {options.messages / seconds:,.0f}/s, {cpu:.2f} s CPU", flush=True)
+            for name in [name for name in SINGLES if not wanted or name in wanted]:
+                if options.singles:
+                    target = (address, topic, options.singles)
+                    pair = in_own_process(name, single=True, target=target)
+                    delays.setdefault(name, []).append(pair)
+    report(options.messages, options.rounds, found)
+    if delays:
+        print(f"sync, {options.singles} single sends, medians of {options.rounds} rounds (range)")
+    for name, pairs in delays.items():
+        p50, p99 = (spread([pair[at] for pair in pairs]) for at in (0, 1))
+        print(f"{name:29} p50 {p50} ms   p99 {p99} ms")
 
 
 if __name__ == "__main__":

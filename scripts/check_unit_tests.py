@@ -158,6 +158,7 @@ TOGETHER = {
     "zkbroker/network/client/tls.py": "network/client/test_opening.py",
     "zkbroker/protocol/codegen.py": "protocol/test_codec.py",
     "zkbroker/protocol/schema.py": "protocol/test_codec.py",
+    "zkbroker/producer/portable.py": "producer/test_intake.py",
     "zkbroker/records/batch.py": "records/test_roundtrip.py",
     "zkbroker/records/builder.py": "records/test_roundtrip.py",
     "zkbroker/records/decode.py": "records/test_roundtrip.py",

@@ -15,8 +15,10 @@ Invariants:
   sent again goes alone.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.queued_messages import Part
@@ -116,25 +118,31 @@ class Accumulator:
         else:
             records = [queued.records[index] for index in indices]
             sizes = [queued.sizes[index] for index in indices]
-        room = self._batch_max_bytes - batch.size
-        full_at = self._batch_limit_messages - len(batch)
         total = sum(sizes)
-        if total <= room and len(sizes) <= full_at:
+        if total <= self._batch_max_bytes - batch.size and len(
+            sizes
+        ) <= self._batch_limit_messages - len(batch):
             batch.add(part, records, total)
             return
-        start = taken = 0
-        for at, size in enumerate(sizes):
-            if at >= full_at or (size > room and (at > start or batch.records)):
-                if at > start:
-                    batch.add((queued, indices[start:at]), records[start:at], taken)
-                batch.closed = True
-                batch = Batch(*key, now)
-                batches.append(batch)
-                room, full_at = self._batch_max_bytes, at + self._batch_limit_messages
-                start, taken = at, 0
-            room -= size
-            taken += size
-        batch.add((queued, indices[start:]), records[start:], taken)
+        # Bytes up to and with each message: where a batch is full is looked up, not counted.
+        ends = list(accumulate(sizes))
+        start = before = 0
+        while True:
+            room = self._batch_max_bytes - batch.size
+            fit = bisect_right(ends, before + room) - start
+            fit = min(fit, self._batch_limit_messages - len(batch))
+            if fit <= 0 and not batch.records:
+                fit = 1
+            if fit > 0:
+                stop = start + fit
+                taken = ends[stop - 1] - before
+                batch.add((queued, indices[start:stop]), records[start:stop], taken)
+                start, before = stop, ends[stop - 1]
+            if start >= len(sizes):
+                return
+            batch.closed = True
+            batch = Batch(*key, now)
+            batches.append(batch)
 
     def append(self, batch: Batch, now: float) -> None:
         """Add a batch that was made elsewhere, behind all of its partition.

@@ -17,6 +17,7 @@ from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import Dropped, EncodingFailed, HandlerFailed
 from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
 from zkbroker.producer.message import KeyedMessage, RecordMetadata, check_fields
+from zkbroker.producer.portable import RECORD_OVERHEAD_BYTES
 from zkbroker.producer.queued_messages import (
     EncodedRecord,
     Part,
@@ -33,8 +34,6 @@ logger = logging.getLogger(__name__)
 Route = Callable[[Sequence[Part]], None]
 Fail = Callable[[Sequence[Part], BaseException], None]
 
-RECORD_OVERHEAD_BYTES = 40
-"""At most what a format adds to a record's key, value and headers."""
 _HEADER_OVERHEAD_BYTES = 10
 
 

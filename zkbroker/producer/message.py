@@ -97,11 +97,6 @@ def check_fields(message: KeyedMessage) -> None:
             raise TypeError(f"header {header[0]!r} must hold bytes or None, not {header[1]!r}")
 
 
-def storable(topic: object, timestamp_ms: object) -> bool:
-    """Whether `check_fields` passes a message that has nothing else it looks at."""
-    return is_name(topic) and (timestamp_ms is None or is_timestamp(timestamp_ms))
-
-
 def is_name(value: object) -> bool:
     """Whether a value is text that UTF-8 can hold."""
     if not isinstance(value, str):

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from time import time_ns
 from typing import Any, Self
 
 from zkbroker.client import Cluster
@@ -24,8 +23,7 @@ from zkbroker.producer.encoded_batch import EncodedBatch
 from zkbroker.producer.encoders import DefaultEncoder
 from zkbroker.producer.errors import ForkedProducer, MessageTooLarge, Undelivered
 from zkbroker.producer.generation import ProducerGeneration
-from zkbroker.producer.hooks import RECORD_OVERHEAD_BYTES
-from zkbroker.producer.message import KeyedMessage, RecordMetadata, all_messages, storable
+from zkbroker.producer.message import KeyedMessage, RecordMetadata, all_messages
 from zkbroker.producer.outcome_waits import failures_of, shut_down, wait_for
 from zkbroker.producer.queued_messages import SendFuture
 from zkbroker.producer.sender import Sender
@@ -115,13 +113,13 @@ class Producer:
             config, self._runtime, self._cluster, self._hooks, self._transactions, channels
         )
         self._put = self._sender.send_queue.put
-        self._max_message_bytes = config.max_request_bytes
-        self._plain = (
+        plain = (
             not self._sync
             and not self._observed
             and self._hooks.encoder.__class__ is DefaultEncoder
             and self._hooks.key_encoder.__class__ is DefaultEncoder
         )
+        self._put_plain = self._sender.send_queue.put_plain if plain else None
         self._closed = False
         self._closing = self._runtime.lock()
         process_exit.enlist(self)
@@ -149,32 +147,19 @@ class Producer:
             ForkedProducer: the producer was made before a fork.
             TransactionError: with a `transactional.id`; no transaction is open, or it failed.
         """
-        if self._plain and messages.__class__ is KeyedMessage:
-            # The same as `_enqueue` below, for the common case, in as few steps as there can be.
-            value, key = messages.message, messages.key
-            if (
-                value.__class__ is bytes
-                and (key is None or key.__class__ is bytes)
-                and messages.partition is None
-                and messages.partition_key is None
-                and not messages.headers
-                and storable(messages.topic, messages.timestamp_ms)
-            ):
-                size = RECORD_OVERHEAD_BYTES + len(value) + (len(key) if key else 0)
-                if size <= self._max_message_bytes:
-                    stamp = messages.timestamp_ms
-                    if stamp is None:
-                        stamp = time_ns() // 1_000_000
-                    return self._put(
-                        messages.topic, (key, value, stamp, ()), size, None, self._enqueue_timeout_s
-                    )
+        if self._put_plain is not None:
+            future = self._put_plain(messages)
+            if future is not None:
+                return future
         if messages.__class__ is KeyedMessage or isinstance(messages, KeyedMessage):
             future = self._enqueue(messages)
             return future if not self._sync else wait_for([future])[0]
         messages = all_messages(messages)
         if self._sync:
             return self._send_all(messages)
-        return [self._enqueue(message) for message in messages]
+        if self._put_plain is None:
+            return [self._enqueue(message) for message in messages]
+        return [self._put_plain(message) or self._enqueue(message) for message in messages]
 
     def _enqueue(self, message: KeyedMessage) -> SendFuture:
         hooks = self._hooks

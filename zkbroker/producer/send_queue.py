@@ -9,11 +9,11 @@ import time
 
 from zkbroker.errors import ClientError
 from zkbroker.producer.errors import QueueFull
+from zkbroker.producer.intake import Intake
 from zkbroker.producer.message import KeyedMessage
+from zkbroker.producer.portable import NEVER
 from zkbroker.producer.queued_messages import EncodedRecord, QueuedMessages, SendFuture
 from zkbroker.runtime import Event, Runtime
-
-_NEVER = 2**62
 
 
 class SendQueue:
@@ -24,28 +24,45 @@ class SendQueue:
         wake: set when the sender has something to do.
         max_messages: bound of unresolved messages.
         max_bytes: bound of their bytes.
+        max_message_bytes: bound of what `put_plain` takes.
+
+    Attributes:
+        put_plain: enqueues a message as it was given to `send`, where that takes few steps: one of
+            bytes, for which there is room. Returns None where it did nothing, and `put` has to.
+        dropped: messages that found no room.
     """
 
-    def __init__(self, runtime: Runtime, wake: Event, max_messages: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        wake: Event,
+        max_messages: int,
+        max_bytes: int,
+        max_message_bytes: int = 2**31 - 1,
+    ) -> None:
         self._runtime = runtime
         self._wake = wake
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._lock = runtime.guard()
         self._space = runtime.event()
-        # By topic, in the order in which their first messages came.
-        self._by_topic: dict[str, QueuedMessages] = {}
-        self._queued = 0
-        self._wake_at = 1
+        # What is in use. `open_messages` is compared alone in the common case, so a refusal sets
+        # the limit that it is compared with to 0.
+        self._intake = Intake(self._lock, wake, max_message_bytes, max_messages, max_bytes)
         self._waiting = 0
         self._refusal: ClientError | None = None
-        # What is in use; `open_messages` is compared alone in the common case, so a refusal sets
-        # the limit it is compared with to 0.
-        self.open_messages = 0
-        self.open_bytes = 0
+        self.put_plain = self._intake.put
         self.dropped = 0
-        """Messages that found no room."""
-        self._limit = max_messages
+
+    @property
+    def open_messages(self) -> int:
+        """Messages that were enqueued and not released."""
+        return self._intake.open_messages
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of the messages that were enqueued and not released."""
+        return self._intake.open_bytes
 
     def put(
         self,
@@ -68,15 +85,15 @@ class SendQueue:
             QueueFull: it stayed full.
             ClientError: the producer takes no more messages; says why.
         """
+        intake = self._intake
         with self._lock:
-            if self.open_messages < self._limit and (
-                self.open_bytes + size <= self._max_bytes or not self.open_messages
-            ):
-                queued = self._by_topic.get(topic)
+            if self._has_room(size):
+                queued = intake.by_topic.get(topic)
                 if queued is None:
-                    queued = self._by_topic[topic] = QueuedMessages(
-                        topic, time.monotonic(), self._runtime
-                    )
+                    # The intake compares topics without a look at their class.
+                    topic = str.__str__(topic)
+                    queued = QueuedMessages(topic, time.monotonic(), self._runtime)
+                    intake.by_topic[topic] = queued
                 records = queued.records
                 index = len(records)
                 try:
@@ -90,12 +107,12 @@ class SendQueue:
                     # Ctrl-C, which may come after any call: in whole or not at all.
                     queued.drop(index)
                     raise
-                self.open_messages += 1
-                self.open_bytes += size
-                self._queued += 1
-                if self._queued < self._wake_at:
+                intake.open_messages += 1
+                intake.open_bytes += size
+                intake.queued += 1
+                if intake.queued < intake.wake_at:
                     return SendFuture(queued, index)
-                self._wake_at = _NEVER
+                intake.wake_at = NEVER
             else:
                 queued = None
         if queued is None:
@@ -104,15 +121,19 @@ class SendQueue:
         self._wake.set()
         return SendFuture(queued, index)
 
+    def _has_room(self, size: int) -> bool:
+        intake = self._intake
+        return intake.open_messages < intake.limit and (
+            intake.open_bytes + size <= self._max_bytes or not intake.open_messages
+        )
+
     def _wait_for_space(self, size: int, timeout_s: float | None) -> None:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             with self._lock:
                 if self._refusal is not None:
                     raise self._refusal
-                if not self.open_messages or (
-                    self.open_messages < self._limit and self.open_bytes + size <= self._max_bytes
-                ):
+                if not self._intake.open_messages or self._has_room(size):
                     return
                 self._space.clear()
                 self._waiting += 1
@@ -144,21 +165,21 @@ class SendQueue:
     def drain(self) -> list[QueuedMessages]:
         """Take everything."""
         with self._lock:
-            all_queued, self._by_topic = self._by_topic, {}
-            self._queued = 0
-            self._wake_at = _NEVER
+            all_queued, self._intake.by_topic = self._intake.by_topic, {}
+            self._intake.queued = 0
+            self._intake.wake_at = NEVER
         return list(all_queued.values())
 
     def peek(self) -> list[QueuedMessages]:
         """Return what is there without taking it."""
         with self._lock:
-            return list(self._by_topic.values())
+            return list(self._intake.by_topic.values())
 
     def adjust(self, messages: int, size: int) -> None:
         """Count messages and bytes that a handler added (or, negative, took away)."""
         with self._lock:
-            self.open_messages += messages
-            self.open_bytes += size
+            self._intake.open_messages += messages
+            self._intake.open_bytes += size
 
     def reserve(self, messages: int, size: int) -> None:
         """Count what goes past the queue, from a caller with a bound of its own.
@@ -169,22 +190,22 @@ class SendQueue:
         with self._lock:
             if self._refusal is not None:
                 raise self._refusal
-            self.open_messages += messages
-            self.open_bytes += size
+            self._intake.open_messages += messages
+            self._intake.open_bytes += size
 
     def rest(self, threshold: int) -> bool:
         """Agree to be woken at `threshold` messages; False when there are as many already."""
         with self._lock:
-            if self._queued >= threshold:
+            if self._intake.queued >= threshold:
                 return False
-            self._wake_at = threshold
+            self._intake.wake_at = threshold
             return True
 
     def release(self, messages: int, size: int) -> None:
         """Give back the space of resolved messages."""
         with self._lock:
-            self.open_messages -= messages
-            self.open_bytes -= size
+            self._intake.open_messages -= messages
+            self._intake.open_bytes -= size
             if not self._waiting:
                 return
         self._space.set()
@@ -193,20 +214,20 @@ class SendQueue:
         """Take no more messages; a `put` that waits for space raises `reason`."""
         with self._lock:
             self._refusal = reason
-            self._limit = 0
+            self._intake.limit = 0
         self._space.set()
 
     def accept(self) -> None:
         """Take messages again, after `refuse`."""
         with self._lock:
             self._refusal = None
-            self._limit = self._max_messages
+            self._intake.limit = self._max_messages
 
     def abandon(self, reason: ClientError) -> None:
         """Drop everything and refuse; for the child of a fork, whose locks may never be free."""
-        self._lock = self._runtime.guard()
+        intake = self._intake
+        self._lock = intake.lock = self._runtime.guard()
         self._space = self._runtime.event()
-        self._by_topic = {}
-        self._queued = 0
-        self.open_messages = self.open_bytes = self._waiting = 0
+        intake.by_topic = {}
+        intake.queued = intake.open_messages = intake.open_bytes = self._waiting = 0
         self.refuse(reason)

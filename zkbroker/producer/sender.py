@@ -68,7 +68,11 @@ class Sender:
         self._wake = runtime.event()
         self._events: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.send_queue = SendQueue(
-            runtime, self._wake, config.queue_max_messages, config.queue_max_bytes
+            runtime,
+            self._wake,
+            config.queue_max_messages,
+            config.queue_max_bytes,
+            config.max_request_bytes,
         )
         pipelined = config.idempotence or config.retries == 0
         self._accumulator = Accumulator(

@@ -7,6 +7,8 @@ from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.producer import EncodingFailed, KeyedMessage
 from zkbroker.producer.message import check_fields
 
+pytestmark = pytest.mark.usefixtures("each_intake")
+
 WRONG = {
     "bytes as topic": (KeyedMessage(b"t", b"x"), "topic must be text"),
     "half a surrogate pair": (KeyedMessage("t\udc80", b"x"), "topic must be text"),

@@ -16,6 +16,8 @@ from zkbroker.producer import (
 )
 from zkbroker.runtime import get_runtime
 
+pytestmark = pytest.mark.usefixtures("each_intake")
+
 
 @RUNTIMES
 def test_a_sync_send_returns_where_the_message_was_stored(runtime):

@@ -12,6 +12,8 @@ from zkbroker.producer import (
 from zkbroker.producer.queued_messages import parts_of
 from zkbroker.protocol import ApiKey
 
+pytestmark = pytest.mark.usefixtures("each_intake")
+
 
 @RUNTIMES
 def test_a_failing_callback_costs_no_outcome(runtime, caplog):

@@ -17,6 +17,8 @@ from zkbroker.producer.queued_messages import QueuedMessages
 from zkbroker.producer.send_queue import SendQueue
 from zkbroker.runtime import get_runtime
 
+pytestmark = pytest.mark.usefixtures("each_intake")
+
 
 @RUNTIMES
 def test_a_full_queue_fails_at_once_without_waiting(runtime):

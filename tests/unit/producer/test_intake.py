@@ -1,0 +1,272 @@
+"""The short way into the send queue: in C and in Python, the same results as by the general way."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkbroker.producer import KeyedMessage, portable
+from zkbroker.producer.intake import NATIVE
+from zkbroker.producer.queued_messages import QueuedMessages
+from zkbroker.producer.send_queue import SendQueue
+from zkbroker.runtime import get_runtime
+
+RUNTIME = get_runtime("threads")
+
+
+class Special(KeyedMessage):
+    """A user's own class of messages, which may answer anything for a field."""
+
+
+class Text(str):
+    __slots__ = ()
+
+
+def make(kind, **bounds):
+    given = {"max_message_bytes": 1000, "limit": 1000, "max_bytes": 10**6} | bounds
+    return kind(threading.Lock(), threading.Event(), **given)
+
+
+def opened(kind, *topics, **bounds):
+    """An intake that has seen a first message of each topic."""
+    intake = make(kind, **bounds)
+    intake.wake_at = portable.NEVER
+    intake.by_topic = {topic: QueuedMessages(topic, 0.0, RUNTIME) for topic in topics}
+    return intake
+
+
+def test_a_plain_message_is_queued_and_counted(intake_kind):
+    intake = opened(intake_kind, "t")
+    first = intake.put(KeyedMessage("t", b"value", timestamp_ms=7))
+    second = intake.put(KeyedMessage("t", b"", key=b"key", timestamp_ms=-1))
+    queued = intake.by_topic["t"]
+    assert queued.records == [(None, b"value", 7, ()), (b"key", b"", -1, ())]
+    assert queued.sizes == [45, 43]
+    assert not queued.keyless
+    assert (first.queued, first.index, second.index) == (queued, 0, 1)
+    assert not first.done()
+    assert first.message.message == b"value"
+    assert (intake.queued, intake.open_messages, intake.open_bytes) == (2, 2, 88)
+
+
+def test_the_time_of_send_is_the_default(intake_kind):
+    intake = opened(intake_kind, "t")
+    before = RUNTIME.now_ms()
+    intake.put(KeyedMessage("t", b"x"))
+    ((_, _, stamp, _),) = intake.by_topic["t"].records
+    assert before <= stamp <= RUNTIME.now_ms()
+    assert intake.by_topic["t"].keyless
+
+
+GENERAL = {
+    "a class of the user's": Special("t", b"x"),
+    "a topic without a list": KeyedMessage("other", b"x"),
+    "a topic of another class": KeyedMessage(Text("t"), b"x"),
+    "a topic that is no text": KeyedMessage(b"t", b"x"),
+    "a topic without a hash": KeyedMessage(["t"], b"x"),
+    "no value": KeyedMessage("t", None),
+    "text": KeyedMessage("t", "x"),
+    "a text as key": KeyedMessage("t", b"x", key="k"),
+    "a bytearray": KeyedMessage("t", bytearray(b"x")),
+    "a partition": KeyedMessage("t", b"x", partition=0),
+    "a partition key": KeyedMessage("t", b"x", partition_key=b"k"),
+    "headers": KeyedMessage("t", b"x", headers=[("h", b"")]),
+    "a time with a fraction": KeyedMessage("t", b"x", timestamp_ms=1.0),
+    "a time before 1970": KeyedMessage("t", b"x", timestamp_ms=-2),
+    "a time beyond 64 bits": KeyedMessage("t", b"x", timestamp_ms=2**63),
+    "a time far beyond 64 bits": KeyedMessage("t", b"x", timestamp_ms=2**200),
+    "a truth as time": KeyedMessage("t", b"x", timestamp_ms=True),
+    "too large": KeyedMessage("t", b"x" * 961),
+    "no message": b"x",
+    "a list": [KeyedMessage("t", b"x")],
+}
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_everything_else_is_left_alone(intake_kind, name):
+    intake = opened(intake_kind, "t")
+    assert intake.put(GENERAL[name]) is None
+    assert intake.by_topic["t"].records == intake.by_topic["t"].sizes == []
+    assert (intake.queued, intake.open_messages, intake.open_bytes) == (0, 0, 0)
+
+
+def test_what_just_fits_is_taken(intake_kind):
+    intake = opened(intake_kind, "t", limit=2, max_bytes=1100)
+    assert intake.put(KeyedMessage("t", b"x" * 960))
+    assert intake.put(KeyedMessage("t", b"x" * 61)) is None
+    assert intake.put(KeyedMessage("t", b"x" * 60))
+    intake.open_bytes = 0
+    assert intake.put(KeyedMessage("t", b"")) is None
+    assert intake.open_messages == 2
+
+
+def test_a_message_without_one_of_its_fields_is_no_plain_one():
+    native = pytest.importorskip("zkbroker.producer._speedups").Intake
+    for name in KeyedMessage.__slots__:
+        message = KeyedMessage("t", b"x")
+        delattr(message, name)
+        assert opened(native, "t").put(message) is None
+
+
+def test_the_sender_is_woken_once(intake_kind):
+    intake = opened(intake_kind, "t")
+    intake.wake_at = 2
+    intake.put(KeyedMessage("t", b"x"))
+    assert not intake.wake.is_set()
+    intake.put(KeyedMessage("t", b"x"))
+    assert intake.wake.is_set()
+    assert intake.wake_at == portable.NEVER
+
+
+def test_the_twin_in_c_leaves_a_queue_alone_that_is_being_changed():
+    native = pytest.importorskip("zkbroker.producer._speedups").Intake
+    intake = opened(native, "t")
+    with intake.lock:
+        assert intake.put(KeyedMessage("t", b"x")) is None
+    assert intake.put(KeyedMessage("t", b"x")) is not None
+
+
+def test_a_failure_to_wake_is_raised(intake_kind):
+    class Broken:
+        def set(self):
+            raise KeyboardInterrupt
+
+    intake = intake_kind(threading.Lock(), Broken(), 1000, 10, 10_000)
+    intake.by_topic["t"] = QueuedMessages("t", 0.0, RUNTIME)
+    with pytest.raises(KeyboardInterrupt):
+        intake.put(KeyedMessage("t", b"x"))
+
+
+def test_nothing_is_kept_beyond_the_queue(intake_kind):
+    held = bytes(range(50)), bytes(range(20)), str(b"topic", "ascii")
+
+    def references():
+        return [sys.getrefcount(each) for each in held]
+
+    before = references()
+    value, key, topic = held
+    intake = opened(intake_kind, topic)
+    for _ in range(100):
+        intake.put(KeyedMessage(topic, value, key=key))
+        intake.put(KeyedMessage(topic, value, key=key, partition=1))
+    assert intake.queued == 100
+    intake.by_topic["itself"] = intake  # a cycle, which the collector has to find
+    del intake, value, key, topic
+    gc.collect()
+    assert references() == before
+
+
+bodies = st.binary(max_size=40) | st.none()
+messages = st.builds(
+    KeyedMessage,
+    st.sampled_from(["t", "u", Text("t"), "größe"]),
+    bodies,
+    key=bodies,
+    partition=st.none() | st.just(0),
+    headers=st.just(()) | st.just([("h", b"v")]),
+    timestamp_ms=st.integers(-1, 2**63 - 1),
+)
+steps = st.one_of(
+    st.tuples(st.just("send"), messages),
+    st.tuples(st.just("drain")),
+    st.tuples(st.just("release")),
+    st.tuples(st.just("refuse")),
+    st.tuples(st.just("accept")),
+    st.tuples(st.just("rest"), st.integers(1, 4)),
+)
+
+
+def carried_out(kind, done, monkeypatch):
+    """What a queue with one kind of intake says to each step."""
+    wake = threading.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr("zkbroker.producer.send_queue.Intake", kind)
+        queue = SendQueue(RUNTIME, wake, 6, 400, 75)
+    said = []
+    for name, *rest in done:
+        if name == "send":
+            (message,) = rest
+            future = queue.put_plain(message)
+            if future is None:
+                size = portable.RECORD_OVERHEAD_BYTES + len(message.message or b"")
+                record = (message.key, message.message, message.timestamp_ms, message.headers)
+                try:
+                    future = queue.put(message.topic, record, size, message, 0)
+                except Exception as error:  # noqa: BLE001 - compared below
+                    said.append(str(error))
+                    continue
+            said.append((future.queued.topic, future.index, future.message.message))
+        elif name == "drain":
+            said.append(
+                [
+                    (each.topic, each.records, each.sizes, each.keyless, list(each.kept))
+                    for each in queue.drain()
+                ]
+            )
+        elif name == "release":
+            queue.release(queue.open_messages, queue.open_bytes)
+        elif name == "refuse":
+            queue.refuse(RuntimeError("refused"))
+        elif name == "accept":
+            queue.accept()
+        else:
+            said.append(queue.rest(*rest))
+        said.append((queue.open_messages, queue.open_bytes, wake.is_set()))
+        wake.clear()
+    return said
+
+
+@given(done=st.lists(steps, max_size=30))
+def test_both_kinds_say_the_same(done):
+    native = pytest.importorskip("zkbroker.producer._speedups").Intake
+    with pytest.MonkeyPatch.context() as patch:
+        assert carried_out(native, done, patch) == carried_out(portable.Intake, done, patch)
+
+
+def test_many_threads_lose_and_double_nothing(each_intake):
+    queue = SendQueue(RUNTIME, threading.Event(), 10**6, 10**9)
+    senders, count = 4, 5000
+    barrier = threading.Barrier(senders + 1)
+
+    def send(number: int) -> None:
+        barrier.wait()
+        for i in range(count):
+            message = KeyedMessage("t", b"%d %d" % (number, i))
+            if queue.put_plain(message) is None:
+                queue.put("t", (None, message.message, 0, ()), 50, None, None)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(senders)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        barrier.wait()
+        drained = []
+        while any(thread.is_alive() for thread in threads):
+            drained += queue.drain()
+    finally:
+        sys.setswitchinterval(interval)
+    drained += queue.drain()
+    got = [record[1] for queued in drained for record in queued.records]
+    assert queue.open_messages == len(got) == senders * count
+    for number in range(senders):
+        own = [value for value in got if value.startswith(b"%d " % number)]
+        assert own == [b"%d %d" % (number, i) for i in range(count)]
+
+
+def test_the_environment_chooses_python():
+    told = subprocess.run(
+        [sys.executable, "-c", "from zkbroker.producer.intake import NATIVE; print(NATIVE)"],
+        env={**os.environ, "ZKBROKER_PURE_PYTHON": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == "False\n"
+    assert NATIVE in (True, False)

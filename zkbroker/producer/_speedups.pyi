@@ -1,0 +1,1 @@
+from zkbroker.producer.portable import Intake as Intake
