@@ -197,7 +197,7 @@ def run(messages: int, size: int, rounds: int, wanted: set[str]) -> None:
                 done = subprocess.run(
                     [sys.executable, "-m", "bench.consumer", "--read", name],
                     input=json.dumps(target),
-                    capture_output=True,
+                    stdout=subprocess.PIPE,
                     text=True,
                     check=True,
                     env=os.environ | ({"ZKBROKER_PURE_PYTHON": "1"} if name == PURE else {}),

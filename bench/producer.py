@@ -195,7 +195,7 @@ def in_own_process(name: str, *, single: bool, target: tuple[str, str, int]) -> 
     done = subprocess.run(
         [sys.executable, "-m", "bench.producer", "--run", name, *(["--single"] * single)],
         input=json.dumps(target),
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
         env=os.environ | ({"ZKBROKER_PURE_PYTHON": "1"} if name == PURE else {}),

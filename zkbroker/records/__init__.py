@@ -10,6 +10,7 @@ from zkbroker.records.decode import (
     RecordLists,
     decode_columns,
     decode_lists,
+    decode_rows,
     iter_records,
     offset_after,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "offset_after",
     "decode_entry",
     "decode_lists",
+    "decode_rows",
     "RecordLists",
     "decode_columns",
     "Columns",

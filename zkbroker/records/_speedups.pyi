@@ -1,8 +1,11 @@
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from zkbroker.records.entries import Data
 from zkbroker.records.portable.walk import ColumnTuple, DecodeError, Lists, Walked
 from zkbroker.records.record import EntryInfo, Record, Unsent
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 def decode_records(
     data: Data,
@@ -13,6 +16,16 @@ def decode_records(
     max_bytes: int,
     max_records: int,
 ) -> tuple[list[Record], int, int, DecodeError | None]: ...
+def decode_rows(
+    data: Data,
+    start: int,
+    end: int,
+    verify: bool,
+    max_bytes: int,
+    row_type: type[Row],
+    topic: str,
+    partition: int,
+) -> tuple[list[Row], int, DecodeError | None]: ...
 def decode_lists(data: Data, start: int, end: int, verify: bool, max_bytes: int) -> Lists: ...
 def decode_columns(
     data: Data, start: int, end: int, verify: bool, headers: bool, max_bytes: int

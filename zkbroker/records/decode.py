@@ -1,7 +1,8 @@
 """Decoding of records from any mix of magics, as fetches return them.
 
-Three shapes of the same walk: `iter_records` one by one, `decode_lists` a Python list for each
-column, `decode_columns` buffers as Arrow lays them out.
+Four shapes of the same walk: `iter_records` one by one, `decode_rows` a tuple of the caller's class
+for each, `decode_lists` a Python list for each column, `decode_columns` buffers as Arrow lays them
+out.
 
 Invariant: what comes out are whole, verified records in log order; a partial entry at the end (the
 fetch was cut there) is dropped without a word; control batches never come out.
@@ -15,7 +16,7 @@ from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
 from zkbroker.records.entries import Data
-from zkbroker.records.portable.walk import NO_END, Buffer
+from zkbroker.records.portable.walk import NO_END, Buffer, Row
 from zkbroker.records.record import Headers, Record
 
 # So many records are decoded ahead of the one that `iter_records` gives out.
@@ -73,6 +74,37 @@ def offset_after(data: Data) -> int | None:
     if position == 0 and error is not None:
         raise error
     return next_offset if position else None
+
+
+def decode_rows(
+    row_type: type[Row],
+    topic: str,
+    partition: int,
+    data: Data,
+    *,
+    start_offset: int = 0,
+    verify_crc: bool = True,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> tuple[list[Row], CorruptMessage | MessageSizeTooLarge | None]:
+    """Decode a fetched message set into rows; raises nothing.
+
+    Args:
+        row_type: a NamedTuple of topic, partition, offset, key, value, timestamp, its type, and
+            headers.
+        topic: for each row.
+        partition: for each row.
+        data: as of `iter_records`, like all that follow.
+        start_offset: see `data`.
+        verify_crc: see `data`.
+        max_decompressed_bytes: see `data`.
+
+    Returns:
+        The rows, and what stopped the walk if that was an error.
+    """
+    rows, _, error = kernels.decode_rows(
+        data, start_offset, NO_END, verify_crc, max_decompressed_bytes, row_type, topic, partition
+    )
+    return rows, error
 
 
 @dataclass(slots=True)

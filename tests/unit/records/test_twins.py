@@ -4,6 +4,7 @@ import gc
 import importlib
 import random
 import sys
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -30,6 +31,19 @@ from zkbroker.records.payload import unwrap
 
 LIMIT = 1 << 20
 END = 2**63 - 1
+
+
+class Row(NamedTuple):
+    """A reader's own class."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    timestamp_type: int
+    headers: tuple[tuple[str, bytes | None], ...]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -128,6 +142,7 @@ def compare_decoders(native, raw, start=0, end=END, verify=True):
     compare_heads(native, raw)
     for name, args in (
         ("decode_records", (0, start, end, verify, LIMIT, 3)),
+        ("decode_rows", (start, end, verify, LIMIT, Row, "topic", 70_000)),
         ("decode_lists", (start, end, verify, LIMIT)),
         ("decode_columns", (start, end, verify, True, LIMIT)),
         ("decode_columns", (start, end, verify, False, LIMIT)),
@@ -358,6 +373,18 @@ def test_both_append_the_same_or_refuse_with_the_same_code(native, cases, policy
             assert appended(native, patch, sent, policy) == appended(portable, patch, sent, policy)
 
 
+def test_rows_are_of_the_class_that_is_asked_for(native):
+    raw = sets([(2, 0, [(b"k", b"v", 7, ())])])
+    for loops in (native, portable):
+        ((row,), reached, error) = loops.decode_rows(raw, 0, END, True, LIMIT, Row, "topic", 3)
+        assert type(row) is Row
+        assert row == Row("topic", 3, 0, b"k", b"v", 7, 0, ())
+        assert (reached, error) == (1, None)
+        for wrong in (list, int, object):
+            with pytest.raises(TypeError):
+                loops.decode_rows(raw, 0, END, True, LIMIT, wrong, "topic", 3)
+
+
 def test_the_c_twin_keeps_no_memory(native):
     good = sets([(magic, 0, [(b"k", b"v", -1, ())] * 3) for magic in (0, 1, 2)])
     headers = encode_message_set([(b"k", None, 1, (("h", None), ("i", b"x")))] * 2)
@@ -375,6 +402,7 @@ def test_the_c_twin_keeps_no_memory(native):
             native.end_of_entries(b"\0" * 40)
             for start, end, verify in ((0, END, True), (1, 4, False)):
                 native.decode_records(raw, 0, start, end, verify, LIMIT, 9)
+                native.decode_rows(raw, start, end, verify, LIMIT, Row, "topic", 70_000)
                 native.decode_lists(raw, start, end, verify, LIMIT)
                 native.decode_columns(raw, start, end, verify, True, LIMIT)
             native.assign_messages(bytearray(raw), 0, 0, 1, 999, 0, 9, None)

@@ -1,17 +1,14 @@
 """Fetched bytes to messages, a whole chunk at a time.
 
-The fields are decoded in bulk into lists; the messages are put together by `zip` and `map` inside
-the interpreter as they are read, so that no Python function is called for a single message and
-none of them lives longer than its reader needs it.
+A chunk is one list of messages, made by one call: no Python function is called for a single one.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import repeat
 
 from zkbroker.consumer.fetching.messages import MessageAndMetadata
 from zkbroker.errors import ProtocolError
-from zkbroker.records import decode_lists
+from zkbroker.records import decode_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +39,7 @@ def decode_chunk(
         records: a message set of any magic, its last entry perhaps cut off.
         start_offset: messages below it are left out.
     """
-    lists = decode_lists(records, start_offset=start_offset)
-    rows = zip(
-        repeat(topic),
-        repeat(partition),
-        lists.offsets,
-        lists.keys,
-        lists.values,
-        lists.timestamps,
-        lists.timestamp_types,
-        repeat(()) if lists.headers is None else lists.headers,
-        # The endless ones end with the others.
-        strict=False,
+    rows, error = decode_rows(
+        MessageAndMetadata, topic, partition, records, start_offset=start_offset
     )
-    # What `MessageAndMetadata(*row)` would do, without its Python constructor.
-    messages = map(tuple.__new__, repeat(MessageAndMetadata), rows)
-    return DecodedChunk(
-        messages, lists.offsets[-1] if lists.count else None, lists.error, lists.count
-    )
+    return DecodedChunk(iter(rows), rows[-1].offset if rows else None, error, len(rows))

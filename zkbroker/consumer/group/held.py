@@ -167,18 +167,21 @@ class HeldPartitions:
         """Yield what is ready; the position moves with each message."""
         while self._ready:
             taken = self._ready[0]
-            if taken.stale or not taken.messages:
+            messages, partition, progress = taken.messages, taken.partition, taken.progress
+            # `_drain` empties it, too, where a poll comes in between.
+            while messages and partition.progress is progress:
+                message = messages.popleft()
+                progress.delivered = message[2]
+                yield message
+            if self._ready and self._ready[0] is taken:
                 if not taken.stale:
-                    taken.progress.delivered = taken.end
+                    progress.delivered = taken.end
                 self._ready.popleft()
-                continue
-            message = taken.messages.popleft()
-            taken.progress.delivered = message.offset
-            yield message
 
     def _drain(self) -> None:
         """Move the positions past all that is ready."""
         for taken in self._ready:
             if not taken.stale:
                 taken.progress.delivered = taken.end
+            taken.messages.clear()
         self._ready.clear()

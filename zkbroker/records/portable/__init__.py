@@ -17,6 +17,7 @@ from zkbroker.records.portable.walk import (
     decode_columns,
     decode_lists,
     decode_records,
+    decode_rows,
     end_of_entries,
     entry_head,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "decode_columns",
     "decode_lists",
     "decode_records",
+    "decode_rows",
     "encode_messages",
     "encode_records",
     "end_of_entries",

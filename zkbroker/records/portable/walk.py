@@ -6,7 +6,7 @@ whole, with everything after it.
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
@@ -17,6 +17,7 @@ from zkbroker.records.portable.batch import decode_payload
 from zkbroker.records.portable.messages import decode_message, decode_plain, decode_wrapper
 from zkbroker.records.record import EntryInfo, Headers, PartialEntry, Record
 
+Row = TypeVar("Row", bound=tuple[Any, ...])
 DecodeError = CorruptMessage | MessageSizeTooLarge
 Buffer = bytes | bytearray | memoryview
 
@@ -149,6 +150,42 @@ def decode_records(
         if walk.room <= 0:
             break
     return out, walk.position, walk.next_offset, walk.error
+
+
+def decode_rows(
+    data: Data,
+    start: int,
+    end: int,
+    verify: bool,
+    max_bytes: int,
+    row_type: type[Row],
+    topic: str,
+    partition: int,
+) -> tuple[list[Row], int, DecodeError | None]:
+    """Decode into rows of topic, partition, offset, key, value, timestamp, its type, and headers.
+
+    Args:
+        data: entries.
+        start: the first offset to take.
+        end: the first offset not to take.
+        verify: whether CRCs are checked.
+        max_bytes: the most that an entry may expand to.
+        row_type: a NamedTuple of these fields; its constructor is not called.
+        topic: for each row.
+        partition: for each row.
+
+    Returns:
+        The rows, the next offset, and what stopped the walk if that was an error.
+    """
+    walk = _Walk(data, 0, start, end, verify, max_bytes)
+    make = tuple.__new__
+    rows: list[Row] = []
+    for records in walk:
+        rows += [
+            make(row_type, (topic, partition, offset, key, value, timestamp, kind, headers))
+            for offset, timestamp, kind, key, value, headers in records
+        ]
+    return rows, walk.next_offset, walk.error
 
 
 def end_of_entries(data: Data) -> Walked:

@@ -6,7 +6,7 @@ enum { FIELDS = 17 };
 /* Takes over the references in `fields`. */
 static PyObject *entry_info(PyObject *fields[FIELDS])
 {
-    PyObject *entry = zk_entry_type->tp_alloc(zk_entry_type, FIELDS);
+    PyObject *entry = zk_new_tuple(zk_entry_type, FIELDS);
     int failed = entry == NULL;
     for (int i = 0; i < FIELDS; i++) {
         failed |= fields[i] == NULL;

@@ -29,6 +29,7 @@ static PyObject *crc32c_of(PyObject *self, PyObject *data)
 
 static PyMethodDef methods[] = {
     {"decode_records", zk_decode_records, METH_VARARGS, NULL},
+    {"decode_rows", zk_decode_rows, METH_VARARGS, NULL},
     {"decode_lists", zk_decode_lists, METH_VARARGS, NULL},
     {"decode_columns", zk_decode_columns, METH_VARARGS, NULL},
     {"entry_head", zk_entry_head, METH_VARARGS, NULL},

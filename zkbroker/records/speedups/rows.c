@@ -1,4 +1,4 @@
-/* Records as Python objects: the twins of decode_records and decode_lists. */
+/* Records as Python objects: the twins of decode_records, decode_rows and decode_lists. */
 #include "walk.h"
 
 /* ---- values of a record */
@@ -55,7 +55,7 @@ static int take_record(sink *base, int64_t offset, int64_t timestamp, int type,
                        const record_view *r)
 {
     record_sink *s = (record_sink *)base;
-    PyObject *record = zk_record_type->tp_alloc(zk_record_type, COLUMNS);
+    PyObject *record = zk_new_tuple(zk_record_type, COLUMNS);
     int failed;
     if (record == NULL)
         return -1;
@@ -113,6 +113,89 @@ PyObject *zk_decode_records(PyObject *self, PyObject *args)
         if (zk_walk(&w, &s.base, max_records, PY_SSIZE_T_MAX) == 0)
             result = Py_BuildValue("OnLN", s.list, w.position, (long long)w.next_offset,
                                    zk_walk_error(&w));
+        Py_DECREF(s.list);
+    }
+    PyBuffer_Release(&data);
+    return result;
+}
+
+/* ---- sink: rows of a topic's partition in a list */
+
+typedef struct {
+    sink base;
+    PyObject *list, *topic, *partition;
+    PyTypeObject *type;
+} row_sink;
+
+static int take_row(sink *base, int64_t offset, int64_t timestamp, int type, const record_view *r)
+{
+    row_sink *s = (row_sink *)base;
+    PyObject *row = zk_new_tuple(s->type, ROW_FIELDS);
+    int failed = 0;
+    if (row == NULL)
+        return -1;
+    Py_INCREF(s->topic);
+    PyTuple_SET_ITEM(row, 0, s->topic);
+    Py_INCREF(s->partition);
+    PyTuple_SET_ITEM(row, 1, s->partition);
+    PyTuple_SET_ITEM(row, 2, PyLong_FromLongLong(offset));
+    PyTuple_SET_ITEM(row, 3, zk_bytes_or_none(r->key, r->key_size));
+    PyTuple_SET_ITEM(row, 4, zk_bytes_or_none(r->value, r->value_size));
+    PyTuple_SET_ITEM(row, 5, PyLong_FromLongLong(timestamp));
+    PyTuple_SET_ITEM(row, 6, PyLong_FromLong(type));
+    PyTuple_SET_ITEM(row, 7, zk_headers(r));
+    for (int i = 0; i < ROW_FIELDS; i++)
+        failed |= PyTuple_GET_ITEM(row, i) == NULL;
+    if (!failed) {
+        PyObject_GC_UnTrack(row); /* as of a Record above */
+        failed = PyList_Append(s->list, row) < 0;
+    }
+    Py_DECREF(row);
+    if (failed)
+        return -1;
+    base->count++;
+    return 0;
+}
+
+static int back_rows(sink *base, Py_ssize_t count)
+{
+    row_sink *s = (row_sink *)base;
+    base->count = count;
+    return PyList_SetSlice(s->list, count, PyList_GET_SIZE(s->list), NULL);
+}
+
+/* Whether instances of a class are tuples and nothing else. */
+static int is_plain_tuple(PyTypeObject *type)
+{
+    return PyType_IsSubtype(type, &PyTuple_Type) &&
+           type->tp_basicsize == PyTuple_Type.tp_basicsize &&
+           type->tp_itemsize == PyTuple_Type.tp_itemsize;
+}
+
+PyObject *zk_decode_rows(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t max_bytes;
+    long long start, end;
+    int verify;
+    walk w = {0};
+    row_sink s = {{take_row, back_rows, 0, 0}, NULL, NULL, NULL, NULL};
+    PyObject *result = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*LLpnO!UO!", &data, &start, &end, &verify, &max_bytes,
+                          &PyType_Type, &s.type, &s.topic, &PyLong_Type, &s.partition))
+        return NULL;
+    if (!is_plain_tuple(s.type)) {
+        PyErr_SetString(PyExc_TypeError, "rows are made of a class of tuples");
+    } else if ((s.list = PyList_New(0)) != NULL) {
+        w.data = data.buf;
+        w.size = data.len;
+        w.next_offset = w.start = start;
+        w.end = end;
+        w.verify = verify;
+        w.max_bytes = max_bytes;
+        if (zk_walk(&w, &s.base, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX) == 0)
+            result = Py_BuildValue("OLN", s.list, (long long)w.next_offset, zk_walk_error(&w));
         Py_DECREF(s.list);
     }
     PyBuffer_Release(&data);

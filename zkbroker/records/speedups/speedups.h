@@ -210,7 +210,19 @@ void zk_md5(const uint8_t *p, size_t size, uint8_t digest[16]);
 extern PyObject *zk_corrupt_message, *zk_too_large, *zk_decompress;
 extern PyTypeObject *zk_record_type, *zk_entry_type;
 
+/* A tuple of a class, without its constructor and with empty places; NULL with an exception. */
+static inline PyObject *zk_new_tuple(PyTypeObject *type, Py_ssize_t fields)
+{
+    PyObject *made = type->tp_alloc(type, fields);
+#if PY_VERSION_HEX >= 0x030E0000
+    if (made != NULL)
+        ((PyTupleObject *)made)->ob_hash = -1; /* not known yet: 0 would be taken for it */
+#endif
+    return made;
+}
+
 PyObject *zk_decode_records(PyObject *self, PyObject *args);
+PyObject *zk_decode_rows(PyObject *self, PyObject *args);
 PyObject *zk_decode_lists(PyObject *self, PyObject *args);
 PyObject *zk_decode_columns(PyObject *self, PyObject *args);
 PyObject *zk_batch_head(const uint8_t *p, Py_ssize_t position, Py_ssize_t size, int64_t base_offset,

@@ -12,6 +12,9 @@
 /* The order of columns is that of a Record. */
 enum { OFFSETS, TIMESTAMPS, TYPES, KEYS, VALUES, HEADERS, COLUMNS };
 
+/* Of a row: topic, partition, offset, key, value, timestamp, timestamp type, headers. */
+#define ROW_FIELDS 8
+
 typedef struct sink {
     int (*take)(struct sink *, int64_t offset, int64_t timestamp, int type, const record_view *);
     int (*back)(struct sink *, Py_ssize_t count);

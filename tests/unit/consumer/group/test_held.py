@@ -52,6 +52,35 @@ def test_messages_that_are_yielded_singly_move_the_position_one_by_one(
         assert held.positions() == {T0: message.offset + 1}
 
 
+def test_what_a_poll_took_while_messages_are_yielded_singly_is_not_yielded_too(
+    held: HeldPartitions,
+) -> None:
+    held.add([T0], {T0: Committed(0)})
+    fetched(held, T0, 0, 4)
+    held.collect(10)
+    singly = held.hand_out_singly()
+    assert next(singly).offset == 0
+    assert [message.offset for message in held.hand_out()] == [1, 2, 3]
+    fetched(held, T0, 4, 2)
+    held.collect(10)
+    assert [message.offset for message in singly] == [4, 5]
+    assert held.positions() == {T0: 6}
+
+
+@pytest.mark.parametrize("sought", [0, 3])
+def test_a_seek_while_messages_are_yielded_singly_ends_them(
+    held: HeldPartitions, sought: int
+) -> None:
+    held.add([T0], {T0: Committed(0)})
+    fetched(held, T0, 0, 4)
+    held.collect(10)
+    singly = held.hand_out_singly()
+    assert next(singly).offset == 0
+    held.get(T0).seek(sought)
+    assert list(singly) == []
+    assert held.positions() == {T0: sought}
+
+
 def test_nothing_of_what_was_given_up_or_sought_is_handed_out(held: HeldPartitions) -> None:
     held.add([T0, T1], {T0: Committed(0), T1: Committed(0)})
     fetched(held, T0, 0, 2)
