@@ -1,11 +1,12 @@
 """Loads: the loader against Spark's own `range` to Parquet, and against kafka-python in Spark.
 
-    python -m bench.spark_load [--rows N] [--rounds N]
+    python -m bench.spark_load [--rows N] [--rounds N] [--only range,source]
 
 Rows have 100-byte values, published in snappy batches of magic 2. `floor` is what Spark needs to
-write as many rows of the same bytes that it makes up itself. `json` and `regex` load values of the
-same size as five typed columns each. All are rows per second of one interleaved run, medians;
-ratios are of medians.
+write as many rows of the same bytes that it makes up itself, in the five columns of a lake; `range`
+is the same in the seven columns of the source, `format("zkbroker")`. `json` and `regex` load values
+of the same size as five typed columns each. All are rows per second of one interleaved run; ratios
+are taken within a round, medians and the range of the rounds are printed.
 """
 
 import argparse
@@ -27,6 +28,8 @@ from zkbroker.testing import LocalCluster
 
 PARTITIONS = 4
 FILLER = "abcdefghijklmnopqrstuvwxyz0123456789" * 3
+VALUE = f"cast(lpad(cast(id as string), 100, '{FILLER}') as binary) value"
+TIME = "timestamp_millis(1431857103000 + id) timestamp"
 
 
 def value(number: int) -> bytes:
@@ -123,12 +126,16 @@ def by_kafka_python(spark: Any, bootstrap: str, topic: str, rows: int, target: P
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="names of the runs to make, with commas")
     given = parser.parse_args()
+    only = {name.strip() for name in given.only.split(",") if name}
     place = Path(tempfile.mkdtemp(prefix="zkbroker-bench-"))
     rates: dict[str, list[float]] = {}
 
     def measure(name: str, rows: int, action: Callable[[Path], None]) -> None:
+        if only and name not in only:
+            return
         target = place / "out"
         shutil.rmtree(target, ignore_errors=True)
         began = time.perf_counter()
@@ -168,21 +175,31 @@ def main() -> None:
                 frame = reader.option("kafka.bootstrap.servers", cluster.bootstrap_servers).load()
                 frame.write.parquet(str(target))
 
+            def made_up(columns: list[str]) -> Any:
+                return spark.range(0, given.rows, 1, PARTITIONS).selectExpr(*columns)
+
             def floor(target: Path) -> None:
-                made = f"cast(lpad(cast(id as string), 100, '{FILLER}') as binary) value"
-                columns = ["cast(null as binary) key", made, "cast(id % 4 as int) partition"]
-                columns += ["id offset", "timestamp_millis(1431857103000 + id) timestamp"]
-                spark.range(0, given.rows, 1, PARTITIONS).selectExpr(*columns).write.parquet(
-                    str(target)
-                )
+                columns = ["cast(null as binary) key", VALUE, "cast(id % 4 as int) partition"]
+                columns += ["id offset", TIME]
+                made_up(columns).write.parquet(str(target))
+
+            def seven(target: Path) -> None:
+                """The rows of the source, in its order and under its names."""
+                columns = ["cast(null as binary) key", VALUE, "'topic-1' topic"]
+                columns += ["cast(id % 4 as int) partition", "id offset", TIME]
+                columns += ["0 timestampType"]
+                made_up(columns).write.parquet(str(target))
 
             def kafka_python(target: Path) -> None:
                 by_kafka_python(spark, cluster.bootstrap_servers, topic, few, target)
 
             load(place / "warm")
             floor(place / "warm-floor")
+            seven(place / "warm-seven")
+            source(place / "warm-source")
             for _ in range(given.rounds):
                 measure("floor", given.rows, floor)
+                measure("range", given.rows, seven)
                 measure("loader", given.rows, load)
                 for kind in typed:
                     measure(kind, given.rows, partial(load_typed, kind))
@@ -191,12 +208,19 @@ def main() -> None:
             spark.stop()
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    medians = {name: statistics.median(each) for name, each in rates.items()}
     decoder = "C" if kernels.NATIVE else "pure Python"
     print(f"{given.rows:,} rows of 100 bytes, {PARTITIONS} partitions, {decoder} decoder")
-    for name, rate in medians.items():
-        print(f"{name:<14}{rate:>12,.0f} rows/s   {rate / medians['floor']:6.2f} of the floor")
-    print(f"loader / kafka-python  {medians['loader'] / medians['kafka-python']:.1f}")
+    for name, own in rates.items():
+        base = "range" if name == "source" else "floor"
+        said = f"{name:<14}{statistics.median(own):>12,.0f} rows/s"
+        if base in rates:
+            ratios = [mine / theirs for mine, theirs in zip(own, rates[base], strict=True)]
+            said += f"   {statistics.median(ratios):6.2f} of {base}"
+            said += f" ({min(ratios):.2f} to {max(ratios):.2f})"
+        print(said)
+    if {"loader", "kafka-python"} <= rates.keys():
+        loader, other = (statistics.median(rates[name]) for name in ("loader", "kafka-python"))
+        print(f"loader / kafka-python  {loader / other:.1f}")
 
 
 if __name__ == "__main__":

@@ -190,9 +190,9 @@ class KafkaStream:
                 continue
             progress = reading.chunk.progress
             for message in islice(reading.messages, _SLICE):
-                progress.delivered = message[2]
+                progress.delivered = offset = message[2]
                 yield message if plain else self._decode(message)
-                progress.processed = message[2]
+                progress.processed = offset
                 if self._attention:
                     break
             else:
