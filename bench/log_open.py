@@ -75,9 +75,9 @@ def measure(directory: Path, lookups: int) -> None:
     """Open the log that was built in a directory; runs in a process of its own."""
     before = resident_mb()
     manager = LogManager(LogManagerConfig(log_dirs=(str(directory),)), LogConfig(retention_ms=-1))
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     manager.start()
-    opened = time.perf_counter() - started
+    opened, opened_cpu = time.perf_counter() - started, time.process_time() - cpu
     log = manager.get(TP)
     assert log is not None
     chosen = random.Random(1)
@@ -98,6 +98,7 @@ def measure(directory: Path, lookups: int) -> None:
                 "gigabytes": round(log.size_bytes / 1e9, 2),
                 "segments": len(log.segments),
                 "open_s": round(opened, 4),
+                "open_cpu_s": round(opened_cpu, 4),
                 "lookup_us": round(statistics.median(rounds), 1),
                 "lookup_cpu_us": round(statistics.median(cpu_rounds), 1),
                 "first_lookups_us": round(rounds[0], 1),
@@ -107,6 +108,22 @@ def measure(directory: Path, lookups: int) -> None:
         )
     )
     manager.abandon()
+
+
+def measured(
+    gigabytes: float, segment_mb: int = 64, lookups: int = 4000, directory: Path | None = None
+) -> dict[str, float]:
+    """Build a log of a size and open it in a process of its own; returns what that prints."""
+    with tempfile.TemporaryDirectory(dir=directory) as work:
+        if shutil.disk_usage(work).free < 2e9:
+            sys.exit(f"less than 2 GB free in {work}: give another --directory")
+        build(Path(work), int(gigabytes * 1e9), segment_mb << 20)
+        command = [sys.executable, "-m", "bench.log_open", "--measure", work]
+        ended = subprocess.run(
+            [*command, "--lookups", str(lookups)], check=True, stdout=subprocess.PIPE
+        )
+    found: dict[str, float] = json.loads(ended.stdout)
+    return found
 
 
 def main() -> None:
@@ -123,12 +140,8 @@ def main() -> None:
         measure(options.measure, options.lookups)
         return
     for gigabytes in options.gigabytes:
-        with tempfile.TemporaryDirectory(dir=options.directory) as work:
-            if shutil.disk_usage(work).free < 2e9:
-                sys.exit(f"less than 2 GB free in {work}: give another --directory")
-            build(Path(work), int(gigabytes * 1e9), options.segment_mb << 20)
-            command = [sys.executable, "-m", "bench.log_open", "--measure", work]
-            subprocess.run([*command, "--lookups", str(options.lookups)], check=True)
+        found = measured(gigabytes, options.segment_mb, options.lookups, options.directory)
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

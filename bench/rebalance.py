@@ -72,33 +72,47 @@ def settle_s(members: list[Member], partitions: int, change: Callable[[], object
         Member.moved.wait(1)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--members", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=20)
-    asked = parser.parse_args()
-    with EmbeddedZooKeeper() as server, ZkSession(server.connect_string) as zk:
-        topics.create_topic(zk, "t", {n: [1] for n in range(asked.partitions)})
-        members = [Member(server.connect_string, n) for n in range(asked.members)]
-        settle_s(members, asked.partitions, lambda: None)
+def rounds_of(
+    connect: str, group_size: int, partitions: int, rounds: int
+) -> tuple[dict[str, list[float]], float]:
+    """Have members join and leave in turn.
+
+    Returns:
+        the seconds until all is claimed, of joins and of leaves; those of one small read.
+    """
+    with ZkSession(connect) as zk:
+        topics.create_topic(zk, "t", {n: [1] for n in range(partitions)})
+        members = [Member(connect, n) for n in range(group_size)]
+        settle_s(members, partitions, lambda: None)
         times: dict[str, list[float]] = {"join": [], "leave": []}
         trips: list[float] = []
-        for number in range(asked.members, asked.members + asked.rounds):
+        for number in range(group_size, group_size + rounds):
             for _ in range(20):
                 started = time.perf_counter()
                 groups.members(zk, "g")
                 trips.append(time.perf_counter() - started)
 
             def join(number: int = number) -> None:
-                members.append(Member(server.connect_string, number))
+                members.append(Member(connect, number))
 
-            times["join"].append(settle_s(members, asked.partitions, join))
+            times["join"].append(settle_s(members, partitions, join))
             leaving = members.pop(0)
-            times["leave"].append(settle_s(members, asked.partitions, leaving.leave))
+            times["leave"].append(settle_s(members, partitions, leaving.leave))
         for member in members:
             member.leave()
-    trip = statistics.median(trips)
+    return times, statistics.median(trips)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=24)
+    parser.add_argument("--members", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=20)
+    asked = parser.parse_args()
+    with EmbeddedZooKeeper() as server:
+        times, trip = rounds_of(
+            server.connect_string, asked.members, asked.partitions, asked.rounds
+        )
     print(f"one read of ZooKeeper: median {trip * 1000:.2f} ms")
     for kind, seconds in times.items():
         median = statistics.median(seconds)

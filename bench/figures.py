@@ -1,0 +1,159 @@
+"""What benchmarks find, as data: comparisons with a reference, and growth of a cost.
+
+A `Comparison` keeps every round of both sides, because its ratio is the median of the rounds'
+ratios: the two sides of one round met the same weather, two rounds did not. `save` writes one JSON
+file a benchmark; `docs/performance.md` is made of these files by `scripts/performance_page.py`.
+"""
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of ours beside that of a reference.
+
+    Attributes:
+        work: what was done, as "produce 16 KiB, magic 2".
+        unit: of the figures, as "MB/s".
+        reference: what ours is compared with, as "Kafka 0.8.2.2".
+        ours: a figure a round.
+        other: the reference's, in the same rounds.
+        more_is_better: whether a larger figure is the better one.
+    """
+
+    work: str
+    unit: str
+    reference: str
+    ours: Sequence[float]
+    other: Sequence[float]
+    more_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.ours or len(self.ours) != len(self.other):
+            raise ValueError(f"{self.work}: {len(self.ours)} rounds beside {len(self.other)}")
+
+    @property
+    def ratios(self) -> list[float]:
+        """Ours / the reference's, round by round."""
+        return [mine / theirs for mine, theirs in zip(self.ours, self.other, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        """The median of `ratios`."""
+        return statistics.median(self.ratios)
+
+    def line(self) -> str:
+        """Return it as a line of a terminal."""
+        low, high = min(self.ratios), max(self.ratios)
+        return (
+            f"{self.work:40} {statistics.median(self.ours):12,.2f} {self.unit:14}"
+            f" {self.reference} {statistics.median(self.other):12,.2f}"
+            f"   ratio {self.ratio:.2f} ({low:.2f} to {high:.2f})"
+        )
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a cost grows with something.
+
+    Attributes:
+        work: what was done, as "produce 1 KiB".
+        unit: of the cost, as "µs of broker CPU a request".
+        against: what grows, as "idle connections".
+        points: pairs of its size and the median cost, in the order of the sizes.
+        expected: "constant" or "linear": what a good design shows.
+    """
+
+    work: str
+    unit: str
+    against: str
+    points: Sequence[tuple[float, float]]
+    expected: str = "constant"
+
+    @property
+    def factor(self) -> float:
+        """The last cost / the first one."""
+        return self.points[-1][1] / self.points[0][1]
+
+    def line(self) -> str:
+        """Return it as a line of a terminal."""
+        points = ", ".join(f"{size:,g}: {cost:,.1f}" for size, cost in self.points)
+        return f"{self.work}, {self.unit}, by {self.against} ({self.expected}): {points}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that one benchmark found, with the machine it ran on."""
+
+    name: str
+    comparisons: Sequence[Comparison] = ()
+    growths: Sequence[Growth] = ()
+    machine: Mapping[str, object] = field(default_factory=lambda: machine())
+
+    def save(self, directory: Path) -> Path:
+        """Write `NAME.json`; returns its path."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{self.name}.json"
+        text = json.dumps(asdict(self), indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> "Found":
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: the file holds something else; names it.
+        """
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+            return cls(
+                read["name"],
+                [Comparison(**each) for each in read["comparisons"]],
+                [
+                    Growth(**{**each, "points": [(size, cost) for size, cost in each["points"]]})
+                    for each in read["growths"]
+                ],
+                read["machine"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is no result of a benchmark: {error!r}") from error
+
+    def show(self) -> None:
+        """Print it."""
+        for each in (*self.comparisons, *self.growths):
+            print(each.line(), flush=True)
+
+
+def machine() -> dict[str, object]:
+    """Return what is to be known of the machine beside its figures."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return {
+        "cores": os.cpu_count(),
+        "model": model,
+        "python": platform.python_version(),
+        "day": time.strftime("%Y-%m-%d"),
+        "load": round(os.getloadavg()[1], 1),
+    }
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, user and system, to the nanosecond.
+
+    Linux gives every process a clock whose number follows from its id (clock_getcpuclockid(3)).
+    """
+    return time.clock_gettime((~pid << 3) | 2)

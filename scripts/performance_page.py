@@ -1,0 +1,168 @@
+"""Writes docs/performance.md and its plots from what `make bench` found.
+
+    python scripts/performance_page.py [RESULTS]      `bench/results` by default
+
+Invariant: every figure of the page is read from a file of results, and every plot has one sentence
+that says what it shows; nothing on the page is typed by hand.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("svg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from bench.figures import Comparison, Found, Growth  # noqa: E402 - found beside this script
+
+PAGE = ROOT / "docs" / "performance.md"
+IMAGES = ROOT / "docs" / "images"
+SECTIONS = {
+    "broker": ("Broker", "Raw requests over plain sockets, so that only the broker is measured."),
+    "replication": ("Replicas", "Three replicas on three brokers, `acks=all`."),
+    "producer": ("Producers", "Each client in a process of its own, at the same broker of ours."),
+    "consumer": ("Consumers", "Each client in a process of its own, at the same broker of ours."),
+    "spark": ("Spark", "Reading a topic into Parquet, beside Spark's own sources."),
+    "growth": ("Growth", "What a request costs as things grow: level where the design is right."),
+}
+"""Name of a file of results → heading, and what was done."""
+OURS, OTHER = "#1f6feb", "#8b949e"
+STYLE = {
+    "svg.hashsalt": "zkbroker",
+    "svg.fonttype": "path",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+}
+"""The salt makes the same figures the same file."""
+
+
+def save(figure: "plt.Figure", name: str) -> str:
+    """Write a plot; returns its path below `docs`."""
+    path = IMAGES / f"performance-{name}.svg"
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None}, facecolor="white")
+    plt.close(figure)
+    return f"images/{path.name}"
+
+
+def plot_comparisons(name: str, comparisons: Sequence[Comparison]) -> str:
+    """Ratios as points with their spread; to the right of the line ours is better."""
+    figure, axes = plt.subplots(figsize=(7.2, 0.7 + 0.32 * len(comparisons)))
+    for row, each in enumerate(reversed(comparisons)):
+        gains = sorted(ratio if each.more_is_better else 1 / ratio for ratio in each.ratios)
+        axes.plot((gains[0], gains[-1]), (row, row), color=OTHER, linewidth=1.5)
+        axes.plot(statistics.median(gains), row, "o", color=OURS)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+    axes.set_yticks(range(len(comparisons)))
+    axes.set_yticklabels(
+        [f"{each.work}, {each.unit}\nbeside {each.reference}" for each in reversed(comparisons)]
+    )
+    axes.set_xlabel("better than the reference by (median and range of the rounds)")
+    return save(figure, name)
+
+
+def plot_growths(name: str, growths: Sequence[Growth]) -> str:
+    """One small plot a cost, both axes logarithmic."""
+    columns = 2
+    rows = (len(growths) + 1) // columns
+    figure, grid = plt.subplots(rows, columns, figsize=(7.2, 2.2 * rows), squeeze=False)
+    for axes, each in zip(grid.flat, growths, strict=False):
+        axes.loglog(*zip(*each.points, strict=True), "o-", color=OURS, linewidth=1.2, markersize=4)
+        highest, lowest = (pick(cost for _, cost in each.points) for pick in (max, min))
+        axes.set_ylim(lowest / 3, highest * 3)
+        axes.set_title(each.work, fontsize=9)
+        axes.set_xlabel(each.against)
+        axes.set_ylabel(each.unit)
+    for axes in list(grid.flat)[len(growths) :]:
+        axes.set_visible(False)
+    figure.tight_layout()
+    return save(figure, name)
+
+
+def sentence(each: Comparison) -> str:
+    """Say what a comparison shows."""
+    low, high = min(each.ratios), max(each.ratios)
+    return (
+        f"{each.ratio:.2f} times the {each.unit} of {each.reference} ({low:.2f} to {high:.2f} in"
+        f" {len(each.ratios)} rounds); {'more' if each.more_is_better else 'less'} is better."
+    )
+
+
+def growth_sentence(each: Growth) -> str:
+    """Say what a growth shows."""
+    (first, cheap), (last, dear) = each.points[0], each.points[-1]
+    return (
+        f"{each.work}: {cheap:,.3g} {each.unit} at {first:,g} {each.against}, {dear:,.3g} at"
+        f" {last:,g}: {each.factor:.2g} times the cost for {last / first:,.3g} times as many."
+    )
+
+
+def comparison_rows(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    yield "| Work | Unit | zkbroker | Reference | Ratio |"
+    yield "|---|---|---|---|---|"
+    for each in comparisons:
+        mine, theirs = statistics.median(each.ours), statistics.median(each.other)
+        yield (
+            f"| {each.work} | {each.unit} | {mine:,.4g} | {each.reference} {theirs:,.4g} |"
+            f" {sentence(each)} |"
+        )
+
+
+def section(found: Found) -> Iterator[str]:
+    """One benchmark as Markdown."""
+    heading, done = SECTIONS[found.name]
+    yield f"## {heading}\n\n{done}\n"
+    comparisons = list(found.comparisons)
+    if comparisons:
+        yield f"![{heading}: ratios]({plot_comparisons(found.name, comparisons)})\n"
+        yield "\n".join(comparison_rows(comparisons)) + "\n"
+    if found.growths:
+        image = plot_growths(f"{found.name}-growth", found.growths)
+        yield f"![{heading}: costs]({image})\n"
+        for _, costs in groupby(found.growths, key=lambda each: each.against):
+            yield "\n".join(f"- {growth_sentence(each)}" for each in costs)
+        yield ""
+    machine = found.machine
+    yield (
+        f"Measured {machine['day']} on {machine['cores']} cores ({machine['model']}), Python"
+        f" {machine['python']}, load {machine['load']}.\n"
+    )
+
+
+HEAD = """# Performance
+
+Ratios, each measured in one run in which both sides took turns; medians of the rounds, with the
+range beside them. Machines are shared and noisy: a single time means nothing, and the ratio on
+your machine is the one that counts. `make bench` measures it and writes `bench/results`, of which
+this page and its plots are made; `make bench-quick OTHER=DIRECTORY` compares two checkouts in three
+minutes.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("results", type=Path, nargs="?", default=ROOT / "bench" / "results")
+    results = parser.parse_args().results
+    parts = [HEAD]
+    with mpl.rc_context(STYLE):
+        for name in SECTIONS:
+            path = results / f"{name}.json"
+            if path.exists():
+                parts += section(Found.load(path))
+    PAGE.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Results of benchmarks: ratios by round, and files that the performance page is made of."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.figures import Comparison, Found, Growth, cpu_seconds
+
+FASTER = Comparison("produce", "MB/s", "Kafka 0.8.2.2", [30, 10, 20], [10, 10, 10])
+LEVEL = Growth("produce", "µs", "partitions", [(1, 30.0), (1000, 33.0)])
+
+
+def test_a_ratio_is_the_median_of_the_ratios_of_rounds() -> None:
+    assert FASTER.ratios == [3, 1, 2]
+    assert FASTER.ratio == 2
+    assert "ratio 2.00 (1.00 to 3.00)" in FASTER.line()
+
+
+@pytest.mark.parametrize("other", [[], [1.0]])
+def test_both_sides_have_as_many_rounds(other: list[float]) -> None:
+    with pytest.raises(ValueError, match="produce: 2 rounds beside"):
+        Comparison("produce", "MB/s", "Kafka", [1, 2], other)
+
+
+def test_growth_is_the_last_cost_by_the_first() -> None:
+    assert LEVEL.factor == pytest.approx(1.1)
+    assert "1: 30.0, 1,000: 33.0" in LEVEL.line()
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    found = Found("broker", [FASTER], [LEVEL])
+    loaded = Found.load(found.save(tmp_path / "results"))
+    assert loaded == found
+    assert loaded.machine["cores"] == os.cpu_count()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no json", '{"name": 1, "comparisons": 2}'])
+def test_another_file_is_refused_by_its_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json is no result"):
+        Found.load(path)
+
+
+def test_the_cpu_time_of_a_process_grows_with_its_work() -> None:
+    before = cpu_seconds(os.getpid())
+    until = time.process_time() + 0.02
+    while time.process_time() < until:
+        pass
+    assert cpu_seconds(os.getpid()) - before >= 0.015
