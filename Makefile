@@ -13,7 +13,7 @@ DATA ?= demo-data
 WORKERS ?= $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast java-clients hdfs soak lint format bench docs docs-check clean venv
+.PHONY: demo test test-fast java-clients hdfs soak lint format bench bench-quick docs docs-check clean venv
 
 venv: $(STAMP)
 
@@ -53,8 +53,15 @@ format: $(STAMP)
 	@$(VENV)/bin/ruff format .
 	@$(VENV)/bin/ruff check --fix .
 
+# Measures what docs/performance.md shows, for about half an hour; `python -m bench` lists all.
 bench: $(STAMP)
-	@$(PYTHON) -m bench
+	@$(PYTHON) -m bench all
+	@$(PYTHON) scripts/performance_page.py
+
+# The broker of another checkout, with a .venv of its own, beside that of this one, in 3 minutes.
+bench-quick: $(STAMP)
+	@test -n "$(OTHER)" || { echo "say which checkout: make bench-quick OTHER=DIRECTORY"; exit 2; }
+	@$(PYTHON) -m bench.requests "$(OTHER)" --rounds 3
 
 docs: $(STAMP)
 	@$(PYTHON) scripts/generate_docs.py

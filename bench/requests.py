@@ -15,7 +15,6 @@ Without a checkout this one is measured alone; with one, it is compared with thi
 """
 
 import argparse
-import contextlib
 import itertools
 import json
 import selectors
@@ -25,12 +24,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
+from bench.figures import cpu_seconds
 from bench.raw_socket import Client, make_topic, produce_request, remove_topic
 from zkbroker.protocol import RequestHeader, encode_request
 from zkbroker.protocol.messages import FetchRequest, ProduceRequest
@@ -43,6 +43,8 @@ WINDOW = 5
 READY = "zkbroker broker ready "
 READY_WITHIN_S = 60
 CONSUMERS = 100
+FETCH_VERSIONS = {0: 0, 1: 2, 2: 10}
+"""Magic → version of Fetch that gives it as it is stored."""
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -97,14 +99,11 @@ class Broker:
         self.stop()
         raise RuntimeError(f"the broker of {self._log.name} was not ready: its log is there")
 
-    def cpu_s(self) -> float:
-        """Return the CPU time of all its threads, user and system."""
-        total = 0
-        for task in Path(f"/proc/{self.pid}/task").iterdir():
-            # A thread may end meanwhile.
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                total += int((task / "schedstat").read_text().split()[0])
-        return total / 1e9
+    def create(self, topic: str) -> None:
+        make_topic(self.port, topic)
+
+    def remove(self, topic: str) -> None:
+        remove_topic(self.port, topic)
 
     def stop(self) -> None:
         if self._process.stdin is not None:
@@ -117,7 +116,22 @@ class Broker:
         self._log.close()
 
 
-Work = Callable[[Broker, str, float], Slice]
+class Serving(Protocol):
+    """What a broker of any kind is to a benchmark."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def port(self) -> int: ...
+
+    def create(self, topic: str) -> None: ...
+
+    def remove(self, topic: str) -> None: ...
+
+
+Work = Callable[[Serving, str, float], Slice]
+"""Sends requests of one kind to a topic for so many seconds."""
 Requests = Iterator[bytes]
 
 
@@ -149,10 +163,10 @@ def idempotent(topic: str, size: int, producer_id: int) -> Requests:
 def stream(requests: Requests, window: int) -> Work:
     """Send requests with some in flight."""
 
-    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+    def run(broker: Serving, topic: str, seconds: float) -> Slice:
         client = Client(broker.port)
         times = [time.perf_counter()]
-        cpu = broker.cpu_s()
+        cpu = cpu_seconds(broker.pid)
         for _ in range(window):
             client.socket.sendall(next(requests))
         while times[-1] - times[0] < seconds:
@@ -162,7 +176,7 @@ def stream(requests: Requests, window: int) -> Work:
         for _ in range(window):
             client.answer()
         times.append(time.perf_counter())
-        cpu = broker.cpu_s() - cpu
+        cpu = cpu_seconds(broker.pid) - cpu
         count = len(times) - 2 + window
         waits = sorted((after - before) * 1e3 for before, after in itertools.pairwise(times[:-1]))
         client.socket.close()
@@ -177,7 +191,7 @@ def stream(requests: Requests, window: int) -> Work:
 
 
 def produces(size: int, magic: int, window: int) -> Work:
-    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+    def run(broker: Serving, topic: str, seconds: float) -> Slice:
         request = produce_request(topic, magic, size)
         return stream(same(request), window)(broker, topic, seconds)
 
@@ -187,7 +201,7 @@ def produces(size: int, magic: int, window: int) -> Work:
 def idempotent_produces(size: int) -> Work:
     ids = iter(range(10_000, 1_000_000))
 
-    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+    def run(broker: Serving, topic: str, seconds: float) -> Slice:
         return stream(idempotent(topic, size, next(ids)), WINDOW)(broker, topic, seconds)
 
     return run
@@ -201,7 +215,7 @@ def fetch_frame(topic: str, version: int, offset: int, max_bytes: int, wait_ms: 
     return b"".join(encode_request(RequestHeader(1, version, 1, "bench"), request))  # type: ignore[arg-type]
 
 
-def fill(broker: Broker, topic: str, magic: int, size: int, count: int) -> None:
+def fill(broker: Serving, topic: str, magic: int, size: int, count: int) -> None:
     client = Client(broker.port)
     request = produce_request(topic, magic, size)
     for _ in range(count):
@@ -213,10 +227,10 @@ def fill(broker: Broker, topic: str, magic: int, size: int, count: int) -> None:
 def fetches(magic: int, max_bytes: int) -> Work:
     """Fetch what 16 KiB batches wrote, from the beginning on and then again."""
 
-    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+    def run(broker: Serving, topic: str, seconds: float) -> Slice:
         count = 256
         fill(broker, topic, magic, 16 * 1024, count)
-        version = {0: 0, 1: 2, 2: 10}[magic]
+        version = FETCH_VERSIONS[magic]
         records = (16 * 1024 * 97 // 100) // 112
         frames = [
             fetch_frame(topic, version, number * records, max_bytes, 0)
@@ -232,24 +246,19 @@ def fetches(magic: int, max_bytes: int) -> Work:
     return run
 
 
-def tail(consumers: int) -> Work:
+def tail(consumers: int, magic: int = 2) -> Work:
     """Many consumers wait at the end of a log for each record of 100 bytes; per fetch answered."""
 
-    def run(broker: Broker, topic: str, seconds: float) -> Slice:
-        builder = MessageSetBuilder(2)
-        builder.append(None, b"x" * 100, timestamp_ms=1_500_000_000_000)
-        request = ProduceRequest(
-            topics=[ProduceRequestTopic(topic, [ProduceRequestPartition(0, builder.build())])]
-        )
-        frame = b"".join(encode_request(RequestHeader(0, 7, 1, "bench"), request))  # type: ignore[arg-type]
+    def run(broker: Serving, topic: str, seconds: float) -> Slice:
+        frame = produce_request(topic, magic, 100)
         producer = Client(broker.port)
         readers = [Client(broker.port) for _ in range(consumers)]
         offset = 0
         waits = []
         started = time.perf_counter()
-        cpu = broker.cpu_s()
+        cpu = cpu_seconds(broker.pid)
         while time.perf_counter() - started < seconds:
-            fetch = fetch_frame(topic, 10, offset, 1 << 20, 5000)
+            fetch = fetch_frame(topic, FETCH_VERSIONS[magic], offset, 1 << 20, 5000)
             for reader in readers:
                 reader.socket.sendall(fetch)
             before = time.perf_counter()
@@ -259,7 +268,7 @@ def tail(consumers: int) -> Work:
                 reader.answer()
             waits.append((time.perf_counter() - before) * 1e3)
             offset += 1
-        cpu = broker.cpu_s() - cpu
+        cpu = cpu_seconds(broker.pid) - cpu
         took = time.perf_counter() - started
         for each in (producer, *readers):
             each.socket.close()
@@ -290,19 +299,50 @@ def works() -> dict[str, Work]:
     }
 
 
+def many(connections: int, size: int, magic: int) -> Work:
+    """As many connections, one request of each in flight."""
+
+    def run(broker: Serving, topic: str, seconds: float) -> Slice:
+        request = produce_request(topic, magic, size)
+        clients = [Client(broker.port) for _ in range(connections)]
+        sent = [time.perf_counter()] * connections
+        waits = []
+        cpu, started = cpu_seconds(broker.pid), time.perf_counter()
+        for each in clients:
+            each.socket.sendall(request)
+        while (now := time.perf_counter()) - started < seconds:
+            for number, each in enumerate(clients):
+                each.answer()
+                now, before = time.perf_counter(), sent[number]
+                waits.append((now - before) * 1e3)
+                sent[number] = now
+                each.socket.sendall(request)
+        for each in clients:
+            each.answer()
+            each.socket.close()
+        count, took = len(waits) + connections, time.perf_counter() - started
+        cpu = cpu_seconds(broker.pid) - cpu
+        waits.sort()
+        return Slice(
+            cpu / count * 1e6, took / count, waits[len(waits) // 2], waits[len(waits) * 99 // 100]
+        )
+
+    return run
+
+
 def measure(
-    brokers: list[Broker], work: Work, name: str, rounds: int, seconds: float
+    brokers: Sequence[Serving], works: Sequence[Work], name: str, rounds: int, seconds: float
 ) -> list[list[Slice]]:
-    """Return the slices of each broker."""
+    """Return the slices of each broker, each doing its own work."""
     found: list[list[Slice]] = [[] for _ in brokers]
     safe = "".join(each if each.isalnum() else "-" for each in name)
     for number in range(rounds + 1):
         order = list(range(len(brokers)))
         for at in order if number % 2 else reversed(order):
             topic = f"{safe}-{number}"
-            make_topic(brokers[at].port, topic)
-            result = work(brokers[at], topic, seconds)
-            remove_topic(brokers[at].port, topic)
+            brokers[at].create(topic)
+            result = works[at](brokers[at], topic, seconds)
+            brokers[at].remove(topic)
             if number:  # the first round warms up
                 found[at].append(result)
     return found
@@ -366,7 +406,8 @@ def main() -> None:
             print(f"brokers of {' and '.join(map(str, checkouts))}", flush=True)
             for name, work in works().items():
                 if given.only is None or given.only in name:
-                    found = measure(brokers, work, name, given.rounds, given.seconds)
+                    turns = [work] * len(brokers)
+                    found = measure(brokers, turns, name, given.rounds, given.seconds)
                     results.append(report(name, found))
         finally:
             for broker in brokers:

@@ -52,6 +52,11 @@ class GenuineBroker:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def output(self) -> str:
         return self._output.read_text(errors="replace")
 

@@ -1,0 +1,181 @@
+"""A broker of ours beside a genuine one, request by request.
+
+Both run on this machine, each with a data directory of its own, and are sent the same kinds of
+requests by the same plain sockets, slice by slice (`bench.requests`). The genuine one is Kafka
+0.8.2.2 from the jars of `make java-clients`, or any broker that runs already and creates topics
+when asked for their metadata. 0.8.2.2 knows messages of magic 0 only: what is sent to ours in
+magic 2, idempotent or not, stands beside its magic 0. `--magic` says what another one knows.
+
+    python -m bench.broker [--rounds 5] [--seconds 1] [--only produce] [--results DIR]
+                           [--port 9092 --pid 4711 --name "Kafka 2.3.0" --magic 2]
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.figures import Comparison, Found
+from bench.raw_socket import resident_mb
+from bench.requests import (
+    CONSUMERS,
+    HERE,
+    WINDOW,
+    Broker,
+    Slice,
+    Work,
+    fetches,
+    idempotent_produces,
+    many,
+    measure,
+    produces,
+    tail,
+)
+from tests.support import java_clients
+from tests.support.genuine_broker import GenuineBroker
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import MetadataRequest
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+
+REFERENCE = "Kafka 0.8.2.2"
+CONNECTIONS = 16
+CREATED_WITHIN_S = 30
+KIB = 1024
+SMALL, LARGE = 16 * KIB, 900_000
+
+
+def auto_create(port: int, topic: str) -> None:
+    """Ask for a topic's metadata, as every broker understands, until it has a leader."""
+    deadline = time.monotonic() + CREATED_WITHIN_S
+    with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+        while True:
+            (answer,) = connection.request(MetadataRequest(topics=[topic]), 0).topics
+            if answer.error_code == 0 and all(p.error_code == 0 for p in answer.partitions):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} was not created: error {answer.error_code}")
+            time.sleep(0.1)
+
+
+class Other(NamedTuple):
+    """Another broker; its topics are created by asking for them, and stay."""
+
+    port: int
+    pid: int
+
+    def create(self, topic: str) -> None:
+        auto_create(self.port, topic)
+
+    def remove(self, topic: str) -> None:
+        """Leave it: others delete in their own time, which would fall into other slices."""
+
+
+class Kind(NamedTuple):
+    """A kind of requests: ours, theirs, bytes that one moves, which figures count."""
+
+    ours: Work
+    theirs: Work
+    size: int
+    figures: Sequence[str]
+
+
+def kinds(magic: int) -> dict[str, Kind]:
+    """Name → kind; the other broker gets messages of this magic where ours gets magic 2."""
+    throughput, waits = ("MB/s", "CPU-s a GB"), ("p50 ms", "p99 ms")
+    small, newest = produces(SMALL, 0, WINDOW), produces(SMALL, magic, WINDOW)
+    idempotent = newest if magic < 2 else idempotent_produces(SMALL)
+    round_trip = produces(KIB, 0, 1)
+    return {
+        "produce 16 KiB, magic 2": Kind(produces(SMALL, 2, WINDOW), newest, SMALL, throughput),
+        "produce 16 KiB, idempotent": Kind(
+            idempotent_produces(SMALL), idempotent, SMALL, throughput
+        ),
+        "produce 16 KiB, magic 0": Kind(small, small, SMALL, throughput),
+        "produce 900 kB, magic 0": Kind(
+            *(produces(LARGE, 0, WINDOW),) * 2, size=LARGE, figures=throughput
+        ),
+        f"produce 16 KiB, {CONNECTIONS} connections": Kind(
+            *(many(CONNECTIONS, SMALL, 0),) * 2, size=SMALL, figures=throughput
+        ),
+        "round trip 1 KiB, magic 2": Kind(produces(KIB, 2, 1), produces(KIB, magic, 1), KIB, waits),
+        "round trip 1 KiB, magic 0": Kind(round_trip, round_trip, KIB, waits),
+        "fetch 1 MiB": Kind(*(fetches(0, KIB * KIB),) * 2, size=KIB * KIB, figures=throughput),
+        "fetch 16 KiB": Kind(*(fetches(0, SMALL),) * 2, size=SMALL, figures=throughput),
+        f"100 B to {CONSUMERS} at the end": Kind(
+            *(tail(CONSUMERS, 0),) * 2, size=100, figures=("fetches/s", "CPU µs a fetch")
+        ),
+    }
+
+
+FIGURES: dict[str, tuple[Callable[[Slice, int], float], bool]] = {
+    "MB/s": (lambda of, size: size / of.wall_s / 1e6, True),
+    "CPU-s a GB": (lambda of, size: of.cpu_us / size * 1e3, False),
+    "p50 ms": (lambda of, _: of.p50_ms, False),
+    "p99 ms": (lambda of, _: of.p99_ms, False),
+    "fetches/s": (lambda of, _: 1 / of.wall_s, True),
+    "CPU µs a fetch": (lambda of, _: of.cpu_us, False),
+}
+"""Unit → the figure of a slice, and whether more is better."""
+
+
+def compare(ours: Broker, other: Other, name: str, given: argparse.Namespace) -> list[Comparison]:
+    """Send every kind to both in turn."""
+    found = []
+    for work, kind in kinds(given.magic).items():
+        if given.only not in work:
+            continue
+        turns = (kind.ours, kind.theirs)
+        slices = measure((ours, other), turns, work, given.rounds, given.seconds)
+        for unit in kind.figures:
+            figure, more_is_better = FIGURES[unit]
+            mine, theirs = ([figure(each, kind.size) for each in side] for side in slices)
+            found.append(Comparison(work, unit, name, mine, theirs, more_is_better))
+            print(found[-1].line(), flush=True)
+    mine, theirs = ([resident_mb(side.pid)] for side in (ours, other))
+    found.append(Comparison("memory after all of it", "MB resident", name, mine, theirs, False))
+    print(found[-1].line(), flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a slice")
+    parser.add_argument("--only", default="", help="part of the name of the kinds to send")
+    parser.add_argument("--port", type=int, help="of a broker that runs on this machine")
+    parser.add_argument("--pid", type=int, help="its process")
+    parser.add_argument("--name", default=REFERENCE, help="what it is")
+    parser.add_argument("--magic", type=int, choices=(0, 1, 2), default=0, help="newest it knows")
+    parser.add_argument("--results", type=Path, help="directory for broker.json")
+    given = parser.parse_args()
+    if (given.port is None) != (given.pid is None):
+        parser.error("--port and --pid go together")
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zkbroker-bench-")))
+        connect = stack.enter_context(EmbeddedZooKeeper()).connect_string
+        if given.port is None:
+            if java_clients.old_missing():
+                sys.exit("the genuine broker is not here: make java-clients")
+            settings = {"broker.id": "0", "num.partitions": "1"}
+            genuine = GenuineBroker(
+                directory, f"{connect}/genuine", directory / "genuine", settings
+            )
+            genuine.start()
+            stack.callback(genuine.stop)
+            given.port, given.pid = genuine.port, genuine.pid
+        ours = Broker(HERE, directory / "ours", connect)
+        stack.callback(ours.stop)
+        found = compare(ours, Other(given.port, given.pid), given.name, given)
+    if given.results is not None:
+        Found("broker", found).save(given.results)
+
+
+if __name__ == "__main__":
+    main()
