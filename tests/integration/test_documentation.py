@@ -149,3 +149,15 @@ def test_the_readmes_commands_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^\$ make (\w+)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_alert_has_its_runbook():
+    rules = (ROOT / "docker" / "prometheus" / "zkbroker-rules.yml").read_text("utf-8")
+    page = (ROOT / "docs" / "runbooks.md").read_text("utf-8")
+    sections = {
+        "-".join(re.findall(r"\w+", title.lower()))
+        for title in re.findall(r"^## (.+)", page, re.MULTILINE)
+    }
+    named = re.findall(r"runbook: docs/runbooks.md#(\S+)", rules)
+    assert len(named) == rules.count("- alert: ")
+    assert set(named) <= sections
