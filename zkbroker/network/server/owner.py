@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from zkbroker.network.server.muting import Alarm
 from zkbroker.network.server.request_memory import Account
+from zkbroker.runtime.repeated_lines import RepeatedLines
 
 if TYPE_CHECKING:
     from zkbroker.network.server.session import Session
@@ -43,6 +44,10 @@ class Owner(Protocol):
 
     def alarm(self) -> Alarm:
         """Make what wakes a session that is muted."""
+
+    @property
+    def repeated(self) -> RepeatedLines:
+        """Of the log lines that peers can cause as often as they like."""
 
     @property
     def sent(self) -> "Callable[[Session], object]":

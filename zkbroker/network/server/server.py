@@ -29,6 +29,7 @@ from zkbroker.network.server.session import CloseConnection, Session
 from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import Part, ServerTransport
 from zkbroker.runtime.greenlets import yield_turn
+from zkbroker.runtime.repeated_lines import RepeatedLines
 
 __all__ = ["CloseConnection", "Listener", "Server", "Session"]
 
@@ -96,6 +97,8 @@ class Server:
         self.stopping = False
         """Whether `stop` was called."""
         self._admitted = 0
+        self.repeated = RepeatedLines(clock=clock)
+        """Of connections that were closed for what their peers did."""
         self.refused = 0
         """How many connections were refused by a limit."""
         self._listeners = tuple(listeners)

@@ -10,6 +10,7 @@ exactly once, whether it was sent or not.
 
 import logging
 import math
+import re
 import select
 import socket
 import time
@@ -47,11 +48,14 @@ class CloseConnection(ZkbrokerError):
     Args:
         message: why.
         quiet: it is no news; logged at DEBUG instead of WARNING.
+        often: anybody who can connect may cause it, as often as they like: of those that begin
+            alike and come from one address, one in a minute is logged, and says how many were not.
     """
 
-    def __init__(self, message: str, *, quiet: bool = False) -> None:
+    def __init__(self, message: str, *, quiet: bool = False, often: bool = False) -> None:
         super().__init__(message)
         self.quiet = quiet
+        self.often = often
 
 
 class Session:
@@ -271,12 +275,15 @@ class Session:
         """Serve until either side ends it. Never raises for what the peer did."""
         reason = "closed by peer"
         level = logging.DEBUG
+        often, kind = False, ""
         try:
             self._serve(handle)
         except CloseConnection as error:
             reason, level = str(error), logging.DEBUG if error.quiet else logging.WARNING
+            often, kind = error.often, _kind(reason)
         except FrameError as error:
             reason, level = _explain(error), logging.WARNING
+            often, kind = True, _FOREIGN.get(error.start) or _kind(str(error))
         except StorageError as error:
             reason, level = str(error), logging.ERROR
         except OSError as error:
@@ -290,6 +297,12 @@ class Session:
             self._close_account()
         if self._close_reason is not None:
             reason, level = self._close_reason, logging.WARNING
+        elif often:
+            left_out = self._owner.repeated.admit((self.listener, self.ip, kind))
+            if left_out is None:
+                level = logging.DEBUG
+            elif left_out:
+                reason += f" (and {left_out} more from there before, not logged)"
         logger.log(
             level,
             "connection closed peer=%s client_id=%s requests=%d reason=%s",
@@ -365,6 +378,11 @@ class Session:
         if self._account is not None:
             self._account.close()
             self._account = None
+
+
+def _kind(reason: str) -> str:
+    """Return a reason up to the first number, which the peer may have chosen."""
+    return re.split(r"\d", reason, maxsplit=1)[0]
 
 
 def _explain(error: FrameError) -> str:

@@ -204,10 +204,10 @@ class TlsStream(HubStream):
         except gevent.Timeout as error:
             if error is not timeout:
                 raise
-            raise CloseConnection(f"TLS: no handshake within {limit_s:g} s") from None
+            raise CloseConnection(f"TLS: no handshake within {limit_s:g} s", often=True) from None
         except OSError as error:
             self._say_why(plain=is_plain(error))
-            raise CloseConnection(f"TLS: {explain_refusal(error)}") from error
+            raise CloseConnection(f"TLS: {explain_refusal(error)}", often=True) from error
         finally:
             self._handshake_over()
         self._kernel = _in_kernel(self._tls)

@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -505,6 +506,35 @@ def test_a_failing_handler_closes_its_connection_and_says_so(
         assert said in caplog.text
     other.sendall(frame(b"fine"))
     assert receive(other, 8) == frame(b"fine")
+
+
+def test_what_a_peer_sends_again_and_again_is_one_line_with_a_count(
+    servers: list[Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    passed = [0.0]
+    server = Server(
+        [Listener("PLAINTEXT", "127.0.0.1", 0)],
+        Limits(),
+        clock=lambda: time.monotonic() + passed[0],
+    )
+    server.listen()
+    server.start(echo)
+    servers.append(server)
+
+    def send_garbage(times: int) -> list[str]:
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            for _ in range(times):
+                connection = connect(server.addresses["PLAINTEXT"])
+                connection.sendall(b"\x16\x03\x01\x01 no request")
+                assert connection.recv(1) == b""
+        return [each.getMessage() for each in caplog.records]
+
+    (said,) = send_garbage(20)
+    assert said.endswith("a TLS handshake, not a request of this protocol")
+    passed[0] = 61.0
+    (said,) = send_garbage(2)
+    assert said.endswith(" (and 19 more from there before, not logged)")
 
 
 def test_stopping_answers_what_is_in_flight(serve: StartServer, servers: list[Server]) -> None:
