@@ -148,6 +148,7 @@ def running_console(
         assert line.startswith(READY), (line, _ended(process, log))
         client = ConsoleClient(line.removeprefix(READY).strip(), cafile)
         client.process = process
+        client.log = lambda: _read(log)
         yield client
         text = _ended(process, log)
         assert "Traceback" not in text, text
@@ -162,5 +163,9 @@ def _ended(process, log) -> str:
     """End a process; return what it wrote to its log."""
     process.terminate()
     process.communicate(timeout=TIMEOUT_S)
+    return _read(log)
+
+
+def _read(log) -> str:
     log.seek(0)
     return log.read()

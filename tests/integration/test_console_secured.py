@@ -1,0 +1,154 @@
+"""The console on a cluster with TLS, logins and ACLs: it sees what its user may, and no secrets."""
+
+import json
+import socket
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.consoles import running_console
+from tests.support.sasl_cluster import PASSWORD, SECURE, USER, secured_properties
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.registry.acls import add_acls, ensure_acl_tree
+from zkbroker.registry.scram_users import write_credentials
+from zkbroker.security import CLUSTER, Operation, ResourceType
+from zkbroker.security.acls import Acl, Pattern, Permission
+from zkbroker.security.password_hashes import PasswordHash
+from zkbroker.security.sasl.scram import SHA_512, make_credential
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper.session import ZkSession
+
+ADMIN = "hush-admin-4711"
+LOGIN = "hush-login-4711"
+SECRETS = (PASSWORD, ADMIN, LOGIN, "of brokers", "her=secret")
+
+
+@pytest.fixture(scope="module")
+def admin_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    made = Authority()
+    return made, made.trusted(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def cluster(authority, admin_port, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("broker")
+    users = directory / "users"
+    users.write_text(f"console:{PasswordHash.of(ADMIN)}\n")
+    made, trusted = authority
+    properties = {
+        **secured_properties(made.issue("broker").pem(directory), trusted),
+        "authorizer.class.name": "kafka.security.auth.SimpleAclAuthorizer",
+        "super.users": "User:broker;User:ANONYMOUS",
+        "admin.port": str(admin_port),
+        "admin.users.file": str(users),
+    }
+    with LocalCluster(1, properties=properties) as running:
+        with ZkSession(running.zookeeper) as session:
+            ensure_acl_tree(session)
+            made_credential = {SHA_512.mechanism: make_credential(SHA_512, PASSWORD)}
+            write_credentials(session, USER, made_credential)
+        running.create_topic("seen")
+        running.create_topic("closed")
+        running.create_topic("hidden")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def console(cluster, authority, admin_port, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("console")
+    users = directory / "users"
+    users.write_text(f"ann:{PasswordHash.of(LOGIN)}\n")
+    properties = directory / "live.properties"
+    properties.write_text(
+        f"bootstrap.servers={cluster.bootstrap(SECURE)}\n"
+        "security.protocol=SASL_SSL\n"
+        "sasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.username={USER}\nsasl.password={PASSWORD}\n"
+        f"ssl.truststore.location={authority[1]}\n"
+        f"console.admin.port={admin_port}\n"
+        "console.admin.user=console\n"
+        f"console.admin.password={ADMIN}\n",
+        encoding="utf-8",
+    )
+    with running_console(
+        "--cluster", f"live={properties}", "--interval", "0.5", "--users", str(users),
+        "--operator", "ann", "--log-level", "debug",
+    ) as client:  # fmt: skip
+        client.log_in("ann", LOGIN)
+        yield client
+        log = client.log()
+        assert not [each for each in SECRETS if each in log]
+
+
+def allow(cluster, kind, name, *operations):
+    with ZkSession(cluster.zookeeper) as session:
+        acls = [Acl(f"User:{USER}", Permission.ALLOW, each) for each in operations]
+        add_acls(session, Pattern(kind, name), acls)
+
+
+def test_it_sees_what_its_user_may(cluster, console):
+    topic = ResourceType.TOPIC
+    allow(cluster, topic, "seen", Operation.READ, Operation.DESCRIBE_CONFIGS)
+    allow(cluster, topic, "closed", Operation.DESCRIBE)
+    found = console.eventually(
+        "topics", lambda view: {row["name"] for row in view["topics"]} == {"seen", "closed"}
+    )
+    assert found["total"] == 2
+    config = ProducerConfig.from_properties({"metadata.broker.list": cluster.bootstrap_servers})
+    with Producer(config) as producer:
+        producer.send(KeyedMessage("closed", b"hello"))
+        producer.send(KeyedMessage("seen", b"hello"))
+    console.eventually(
+        "messages?topic=seen",
+        lambda view: [each["value"]["text"] for each in view["messages"]] == ["hello"],
+    )
+    where = f"api/clusters/{console.cluster}"
+    status, said = console.refused(f"{where}/messages?topic=closed")
+    assert (status, said["code"]) == (403, "not_authorized")
+    assert "the console's own user may not do this" in said["error"]
+    assert console.refused(f"{where}/messages?topic=hidden")[0] == 404
+
+
+def test_a_user_of_the_console_changes_no_more_than_the_console_may(cluster, console):
+    body = {"name": "made", "partitions": 1, "replication": 1, "confirm": "made"}
+    status, said = console.post("topics", body)
+    assert (status, said["code"]) == (403, "not_authorized")
+    allow(cluster, *CLUSTER, Operation.CREATE, Operation.DESCRIBE)
+    allow(cluster, ResourceType.TOPIC, "made", Operation.DESCRIBE)
+    # Brokers follow a change of ACLs a moment later.
+    console.eventually("overview", lambda view: console.post("topics", body)[0] in (200, 409))
+    console.eventually("topics?search=made", lambda view: view["total"] == 1)
+
+
+def test_admin_pages_are_asked_with_their_login(console):
+    console.eventually("overview", lambda view: view["brokers"][0]["cpu"] is not None)
+    assert console.of("clients")["sources"] == [1]
+
+
+def test_no_answer_holds_a_secret(cluster, console):
+    allow(cluster, *CLUSTER, Operation.ALL)
+    console.eventually("settings", lambda view: isinstance(view["brokers"]["1"], list))
+    found = b""
+    for path in (
+        "overview", "topics", "topics/seen", "topics/seen/partitions/0/log", "groups", "clients",
+        "settings", "messages?topic=seen", "mirrors", "loads", "series?names=cluster.offline",
+    ):  # fmt: skip
+        status, headers, data = console.ask("GET", f"api/clusters/{console.cluster}/{path}")
+        assert status in (200, 404), (path, data)
+        found += data + str(headers).encode()
+    status, _, data = console.ask("GET", "api/session")
+    assert status == 200
+    found += data
+    assert not [each for each in SECRETS if json.dumps(each)[1:-1].encode() in found]
+    assert not [each for each in SECRETS if each.encode() in found]
+    rows = {each["name"]: each for each in console.of("settings")["brokers"]["1"]}
+    sensitive = [each for each in rows.values() if each["sensitive"]]
+    assert sensitive
+    assert all(each["value"] is None for each in sensitive)
