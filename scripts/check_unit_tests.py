@@ -251,6 +251,8 @@ REAL_THING = {
     "zkbroker/console/actions.py": "integration/test_console_actions.py",
     "zkbroker/console/actions_api.py": "integration/test_console_actions.py",
     "zkbroker/console/offset_actions.py": "integration/test_console_actions.py",
+    "zkbroker/broker/mounting.py": "integration/test_console_mounted.py",
+    "zkbroker/console/mounted.py": "integration/test_console_mounted.py",
     "zkbroker/broker/summary.py": "integration/test_console_messages.py",
     "zkbroker/consumer/group/consumer.py": "integration/test_group_consumer.py",
     "zkbroker/protocol/transaction_topic.py": "golden/test_transaction_state.py",

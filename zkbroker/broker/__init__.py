@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from zkbroker.broker.mounting import Mount
     from zkbroker.broker.node import BrokerNode
     from zkbroker.config.broker import BrokerConfig
 
@@ -14,6 +15,7 @@ __all__ = ["BrokerNode", "run_broker"]
 def run_broker(
     config: "BrokerConfig",
     on_ready: Callable[[int, str, int, tuple[str, ...]], object] | None = None,
+    console: "Mount | None" = None,
 ) -> None:
     """Run a broker in this process until SIGINT or SIGTERM.
 
@@ -21,6 +23,7 @@ def run_broker(
         config: its settings.
         on_ready: called once it serves, with broker id, host and port of the first listener, and
             all that are advertised, `NAME://host:port` each.
+        console: makes the console on its admin page, where its settings ask for one.
 
     Raises:
         ZkbrokerError: it cannot start.
@@ -31,7 +34,7 @@ def run_broker(
     from zkbroker.broker.process import run
 
     gc.enable()
-    run(config, on_ready)
+    run(config, on_ready, console)
 
 
 def __getattr__(name: str) -> object:

@@ -83,7 +83,7 @@ class AdminAccess:
             return Access.DENIED
         if self._failed_lately(address) >= FAILURES:
             return Access.TOO_MANY
-        credentials = _credentials(authorization)
+        credentials = credentials_of(authorization)
         if credentials is None:
             return self._deny(address, "?")
         user, password = credentials
@@ -148,7 +148,7 @@ class AdminAccess:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _credentials(authorization: str) -> tuple[str, str] | None:
+def credentials_of(authorization: str) -> tuple[str, str] | None:
     """Return user and password of a header; None when it is no basic authentication."""
     scheme, _, encoded = authorization.strip().partition(" ")
     if scheme.lower() != "basic" or len(encoded) > _LONGEST:

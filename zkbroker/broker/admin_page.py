@@ -14,14 +14,22 @@ import json
 import logging
 import ssl
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from gevent.lock import BoundedSemaphore
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from zkbroker.broker.admin_access import REALM, WINDOW_S, Access, AdminAccess
+from zkbroker.broker.admin_access import (
+    REALM,
+    WINDOW_S,
+    Access,
+    AdminAccess,
+    credentials_of,
+)
 from zkbroker.broker.exposition import BrokerCollector
 from zkbroker.broker.health import STARTING, not_alive, not_ready, troubles
+from zkbroker.broker.mounting import USER, Mounted
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.state_exposition import StateCollector
 from zkbroker.broker.summary import summary
@@ -37,6 +45,8 @@ StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
 _MAX_CONNECTIONS = 32
 """More wait to be accepted: a page takes some hundred KiB until it is read."""
+_MAX_MOUNTED_CONNECTIONS = 200
+"""With an application mounted, whose streams stay open."""
 
 _PAGES = b"see /metrics, /clients, /summary, /health, /ready\n"
 _PROBES: dict[str, tuple[Callable[[BrokerServices | None], list[str]], str]] = {
@@ -57,6 +67,7 @@ class MetricsPage:
         port: port to listen on, 0 for a free one.
         access: decides who may see it; None lets everybody.
         contexts: of TLS, for each connection as its files are then; None for plain HTTP.
+        mounting: whether an application will be mounted.
     """
 
     def __init__(
@@ -65,12 +76,19 @@ class MetricsPage:
         port: int,
         access: AdminAccess | None = None,
         contexts: Callable[[], ssl.SSLContext] | None = None,
+        *,
+        mounting: bool = False,
     ) -> None:
+        self._mounted: Mounted | None = None
         self._access = access
         self._services: BrokerServices | None = None
         self._registry = CollectorRegistry(auto_describe=False)
         self._server = PageServer(
-            host, port, self._answer, max_connections=_MAX_CONNECTIONS, contexts=contexts
+            host,
+            port,
+            self._answer,
+            max_connections=_MAX_MOUNTED_CONNECTIONS if mounting else _MAX_CONNECTIONS,
+            contexts=contexts,
         )
         self._making = BoundedSemaphore(1)
 
@@ -101,15 +119,30 @@ class MetricsPage:
         self._services = services
         logger.info("metrics served port=%d", self.port)
 
+    def mount(self, application: Mounted) -> None:
+        """Show an application under its path; it is started, and closed with the page."""
+        application.start()
+        self._mounted = application
+
     def hide(self) -> None:
         """Tell nothing any more: the broker is being stopped."""
         self._services = None
+        mounted, self._mounted = self._mounted, None
+        if mounted is not None:
+            mounted.close()
 
     def stop(self) -> None:
         """Stop listening."""
         self._server.stop()
 
-    def _answer(self, environ: dict[str, str], start: StartResponse) -> Iterable[bytes]:
+    def json(self, path: str) -> dict[str, Any]:
+        """Return what `/summary` or `/clients` says; nothing without a broker to tell about."""
+        services = self._services
+        if services is None:
+            return {}
+        return summary(services) if path == "/summary" else services.clients.snapshot()
+
+    def _answer(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         method = environ.get("REQUEST_METHOD", "GET")
         path = environ.get("PATH_INFO", "/")
         anonymous = self._access is not None and "HTTP_AUTHORIZATION" not in environ
@@ -119,6 +152,8 @@ class MetricsPage:
         if refused is None and probed:
             content_type = "text/plain"
             status, body = self._probe(path, in_words=not anonymous)
+        elif refused is None and self._mounted is not None and path.startswith(self._mounted.path):
+            return self._mounted.answer(_below(environ, self._mounted.path), start)
         elif refused is None:
             status, content_type, body = self._page(method, path)
         else:
@@ -174,11 +209,20 @@ class MetricsPage:
                 if self._services is not None:
                     return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
         elif self._services is not None:
-            services = self._services
-            found = summary(services) if path == "/summary" else services.clients.snapshot()
-            return "200 OK", "application/json", json.dumps(found).encode()
+            return "200 OK", "application/json", json.dumps(self.json(path)).encode()
         return (
             "503 Service Unavailable",
             "text/plain",
             f"{STARTING}\n".encode(),
         )
+
+
+def _below(environ: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the environment of a request as an application under a path sees it."""
+    inner = {**environ, "SCRIPT_NAME": path.rstrip("/"), "PATH_INFO": environ["PATH_INFO"]}
+    inner["PATH_INFO"] = "/" + inner["PATH_INFO"].removeprefix(path)
+    authorization = environ.get("HTTP_AUTHORIZATION")
+    credentials = None if authorization is None else credentials_of(authorization)
+    if credentials is not None:
+        inner[USER] = credentials[0]
+    return inner

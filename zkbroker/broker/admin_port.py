@@ -51,7 +51,9 @@ def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
         contexts = Reloaded(
             config.admin_tls.tls, lambda tls: make_server_context(tls, auth, kernel=False)
         ).context
-    page = MetricsPage(config.admin_host, config.admin_port, access, contexts)
+    page = MetricsPage(
+        config.admin_host, config.admin_port, access, contexts, mounting=config.admin_console
+    )
     try:
         page.start()
     except OSError as error:

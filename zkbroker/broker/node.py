@@ -24,6 +24,7 @@ from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.found_logs import look_for_lost_logs, raise_epochs
 from zkbroker.broker.foundation import lay_foundation
 from zkbroker.broker.listening import creation_limits, limits
+from zkbroker.broker.mounting import Mount
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.teardown import Teardown
 from zkbroker.config.broker import BrokerConfig
@@ -46,9 +47,11 @@ class BrokerNode:
 
     Args:
         config: its settings.
+        console: makes the console, where the settings ask for one.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, console: Mount | None = None) -> None:
+        self._console = console
         self._config = config
         self._runtime = get_runtime("gevent")
         self._teardown = Teardown()
@@ -147,6 +150,8 @@ class BrokerNode:
                 groups=parts.coordination.coordinator.figures,
             )
             teardown.add("metrics", page.hide)
+            if self._console is not None and config.admin_console:
+                page.mount(self._console(config, parts.services.broker_id, page.json))
 
     def _start_legacy07(self, parts: BrokerParts) -> None:
         # Imported when wanted: few brokers serve clients of 0.7.

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import gevent
 import gevent.event
 
+from zkbroker.broker.mounting import Mount
 from zkbroker.broker.node import BrokerNode
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ZkbrokerError
@@ -25,7 +26,9 @@ _GC_THRESHOLD = 10_000
 
 
 def run(
-    config: BrokerConfig, on_ready: Callable[[int, str, int, tuple[str, ...]], object] | None = None
+    config: BrokerConfig,
+    on_ready: Callable[[int, str, int, tuple[str, ...]], object] | None = None,
+    console: Mount | None = None,
 ) -> None:
     """Run a broker until SIGINT, SIGTERM or its failure; see `zkbroker.broker.run_broker`."""
     _raise_file_limit()
@@ -35,7 +38,7 @@ def run(
     handlers = [
         gevent.signal_handler(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)
     ]
-    node = BrokerNode(config)
+    node = BrokerNode(config, console)
     failures: list[ZkbrokerError] = []
 
     def start() -> None:

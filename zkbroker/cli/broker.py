@@ -6,6 +6,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,10 @@ from zkbroker.cli.logs import configure_logging, log_options
 from zkbroker.cli.output import say
 from zkbroker.cli.server_processes import noted, spawn
 from zkbroker.cli.settings import parse_settings
+from zkbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from zkbroker.broker.mounting import Mount
 
 
 @click.command(
@@ -60,8 +65,24 @@ def command(
         return
     if stop_with_stdin:
         threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
+    console = _console() if config.admin_console else None
     with noted() if as_server else nullcontext():
-        run_broker(config, on_ready=_announce)
+        run_broker(config, on_ready=_announce, console=console)
+
+
+def _console() -> "Mount":
+    """Return what makes the console on a broker's admin page.
+
+    Raises:
+        ConfigError: its library is not installed.
+    """
+    try:
+        from zkbroker.console.mounted import MountedConsole
+    except ImportError as error:
+        raise ConfigError(
+            "admin.console needs an extra: pip install 'zkbroker[console]', or leave it out"
+        ) from error
+    return MountedConsole
 
 
 def _start_in_background(file: Path, settings: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from typing import ClassVar
 from zkbroker.config.admin_tls import PREFIX as ADMIN_PREFIX
 from zkbroker.config.admin_tls import AdminTls, admin_tls
 from zkbroker.config.broker_options import (
+    AdminOptions,
     AuthorizationOptions,
     ControllerOptions,
     GroupOptions,
@@ -36,9 +37,7 @@ from zkbroker.config.levels import LEVELS
 from zkbroker.config.log import LOG_KEYS, LogConfig, LogManagerConfig
 from zkbroker.config.sasl_options import KEYS as SASL_KEYS
 from zkbroker.config.schema import (
-    Int,
     Int32,
-    Str,
     from_properties,
     logger,
     nearest,
@@ -54,6 +53,7 @@ from zkbroker.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(
+    AdminOptions,
     TransactionOptions,
     GroupOptions,
     ReplicationOptions,
@@ -70,14 +70,6 @@ class BrokerConfig(
     """Settings of one broker. Sizes in bytes, times in milliseconds."""
 
     # fmt: off
-    admin_port: int = option("admin.port", Int(-1, 65535), -1,
-        "Port of the HTTP page with metrics (/metrics, Prometheus form) and client versions "
-        "(/clients, JSON); 0 takes a free one, -1 opens none.")
-    admin_host: str = option("admin.host", Str(empty=False), "127.0.0.1",
-        "Address of the HTTP page.")
-    admin_users_file: str = option("admin.users.file", Str(), "",
-        "File with those who may see the HTTP page, lines `user:hash` as `zkbroker hash-password` "
-        "makes them; everybody who can connect where it is not given.")
     metrics_topics: int = option("metrics.topics.max", Int32(0), 1000,
         "Topics with metrics of their own; all others are counted together.")
     metrics_group_offsets: int = option("metrics.group.offsets.max", Int32(0), 10_000,
@@ -112,6 +104,7 @@ class BrokerConfig(
                 self.reserved_broker_max_id,
             )
         self._check_follower_times()
+        self._check_console()
         self._check_listeners(self.inter_broker_protocol)
         self.zookeeper_security()
         if self.legacy07.listener:

@@ -23,6 +23,7 @@ from werkzeug.exceptions import HTTPException, NotFound
 
 from zkbroker import __version__
 from zkbroker.broker.admin_access import WINDOW_S, Access
+from zkbroker.broker.mounting import USER
 from zkbroker.console.actions_api import ActionsApi
 from zkbroker.console.api import Api
 from zkbroker.console.collector import Collector
@@ -38,9 +39,6 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 COOKIE = "zkbroker_console"
-USER = "zkbroker.user"
-"""In the environment of a request: the user that a page before this one let in."""
-
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; base-uri 'self'; form-action 'self'; "

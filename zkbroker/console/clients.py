@@ -47,7 +47,8 @@ class Clients:
         return self._found
 
     def _read(self) -> dict[str, Any]:
-        pages = self._pages.read("/clients")
+        # Those whose pages are known to be their own.
+        pages = self._pages.read("/clients", sorted(self._seen.facts))
         told = {
             broker: merged
             for broker, page in pages.items()

@@ -8,8 +8,9 @@ reason. Viewers read what was published last, and wait for the next without aski
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterAccess
 from zkbroker.console.clients import Clients
 from zkbroker.console.directories import Directories
@@ -40,16 +41,22 @@ class Collector:
         runtime: runs the task.
         interval_s: seconds between two looks.
         samples: how many are kept of each series.
+        own_pages: broker id → admin page, of a broker of this process.
     """
 
     def __init__(
-        self, access: ClusterAccess, runtime: Runtime, interval_s: float, samples: int
+        self,
+        access: ClusterAccess,
+        runtime: Runtime,
+        interval_s: float,
+        samples: int,
+        own_pages: Mapping[int, OwnPage],
     ) -> None:
         self.access = access
         self.runtime = runtime
         self.seen = Observed()
         self.history = History(samples, MAX_SERIES)
-        self.pages = AdminPages(access.settings, self.seen, runtime, interval_s)
+        self.pages = AdminPages(access.settings, self.seen, runtime, interval_s, own_pages)
         self.clients = Clients(self.pages, self.seen, runtime)
         self._interval_s = interval_s
         self._topology = Topology(self.seen, runtime, interval_s)

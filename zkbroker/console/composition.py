@@ -1,11 +1,12 @@
 """The parts of a console, put together: collectors, logins and the application."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flask import Flask
 
 from zkbroker.broker.admin_access import AdminAccess
+from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterAccess, ClusterSettings
 from zkbroker.console.application import ApplicationSettings, make_application
 from zkbroker.console.collector import Collector
@@ -13,6 +14,8 @@ from zkbroker.console.logins import Logins
 from zkbroker.console.settings import ConsoleSettings
 from zkbroker.errors import ConfigError
 from zkbroker.runtime import Runtime
+
+_NO_PAGES: Mapping[int, OwnPage] = {}
 
 
 class Console:
@@ -23,6 +26,7 @@ class Console:
         clusters: at least one; their ids differ.
         runtime: gevent's: streams and collectors are its tasks.
         encrypted: whether it is served by TLS.
+        own_pages: broker id → admin page, of a broker of this process.
 
     Raises:
         ConfigError: the users file cannot be used, or two clusters have one name.
@@ -35,6 +39,7 @@ class Console:
         runtime: Runtime,
         *,
         encrypted: bool = False,
+        own_pages: Mapping[int, OwnPage] = _NO_PAGES,
     ) -> None:
         access = None
         if settings.users_file:
@@ -44,7 +49,11 @@ class Console:
             if each.id in self.collectors:
                 raise ConfigError(f"two clusters are named {each.name}: give them different names")
             self.collectors[each.id] = Collector(
-                ClusterAccess(each, runtime), runtime, settings.interval_s, settings.samples
+                ClusterAccess(each, runtime),
+                runtime,
+                settings.interval_s,
+                settings.samples,
+                own_pages,
             )
         self.application: Flask = make_application(
             self.collectors,

@@ -7,9 +7,10 @@ most `MAX_BYTES` of one are read. Waiting for them holds up no other task.
 import base64
 import json
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterSettings
 from zkbroker.console.observed import BrokerFacts, Observed
 from zkbroker.console.pace import Pace
@@ -36,11 +37,18 @@ class AdminPages:
         seen: tells the brokers, and is filled.
         runtime: reads pages off the event loop.
         every_s: seconds between two readings.
+        own: broker id → page, of a broker of this process.
     """
 
     def __init__(
-        self, settings: ClusterSettings, seen: Observed, runtime: Runtime, every_s: float
+        self,
+        settings: ClusterSettings,
+        seen: Observed,
+        runtime: Runtime,
+        every_s: float,
+        own: Mapping[int, OwnPage],
     ) -> None:
+        self._own = own
         self._settings = settings
         self._seen = seen
         self._runtime = runtime
@@ -65,8 +73,10 @@ class AdminPages:
         facts: dict[int, BrokerFacts] = {}
         failed = []
         for broker, page in found.items():
-            if isinstance(page, Mapping):
+            if isinstance(page, Mapping) and page.get("id") == broker:
                 facts[broker] = self._facts(broker, page)
+            elif isinstance(page, Mapping):
+                failed.append(f"broker {broker}: its address is the page of another one")
             else:
                 failed.append(f"broker {broker}: {page}")
         self._seen.facts = facts
@@ -78,14 +88,25 @@ class AdminPages:
         else:
             self._seen.troubles.pop("pages", None)
 
-    def read(self, path: str) -> dict[int, Mapping[str, Any] | str]:
-        """Return broker → the JSON of a page, or why it was not read; only of those with pages."""
+    def read(
+        self, path: str, brokers: Collection[int] | None = None
+    ) -> dict[int, Mapping[str, Any] | str]:
+        """Return broker → the JSON of a page, or why it was not read; only of those with pages.
+
+        Args:
+            path: of the page.
+            brokers: which to ask; all that live by default.
+        """
         asked = {
             broker: address
-            for broker in sorted(self._seen.alive)
-            if (address := self.address(broker)) is not None
+            for broker in sorted(self._seen.alive if brokers is None else brokers)
+            if broker not in self._own and (address := self.address(broker)) is not None
         }
-        found: dict[int, Mapping[str, Any] | str] = {}
+        found: dict[int, Mapping[str, Any] | str] = {
+            broker: page(path)
+            for broker, page in self._own.items()
+            if brokers is None or broker in brokers
+        }
 
         def step(broker: int) -> None:
             try:

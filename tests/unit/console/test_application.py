@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.console.test_views import seen
 from zkbroker.broker.admin_access import AdminAccess
+from zkbroker.broker.mounting import USER
 from zkbroker.console.access import ClusterSettings
-from zkbroker.console.application import USER, ApplicationSettings, make_application
+from zkbroker.console.application import ApplicationSettings, make_application
 from zkbroker.console.history import History
 from zkbroker.console.logins import Logins
 from zkbroker.console.published import Published

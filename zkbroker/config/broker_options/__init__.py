@@ -4,6 +4,7 @@ Invariant: an option stands in one file, and is a field of `BrokerConfig` under 
 Sizes are in bytes, times in milliseconds, where the name says nothing else.
 """
 
+from zkbroker.config.broker_options.admin import AdminOptions
 from zkbroker.config.broker_options.authorization import AuthorizationOptions
 from zkbroker.config.broker_options.controller import ControllerOptions
 from zkbroker.config.broker_options.groups import GroupOptions
@@ -17,6 +18,7 @@ from zkbroker.config.broker_options.topics import TopicOptions
 from zkbroker.config.broker_options.transactions import TransactionOptions
 
 __all__ = [
+    "AdminOptions",
     "AuthorizationOptions",
     "ControllerOptions",
     "GroupOptions",

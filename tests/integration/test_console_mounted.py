@@ -1,0 +1,99 @@
+"""The console on a broker's admin page: for those whom the page lets in, with their roles."""
+
+import base64
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from zkbroker.security.password_hashes import PasswordHash
+from zkbroker.testing import LocalCluster
+
+WAIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    users = tmp_path_factory.mktemp("page") / "users"
+    users.write_text(f"ann:{PasswordHash.of('look')}\nbob:{PasswordHash.of('change')}\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    properties = {
+        "admin.port": str(port),
+        "admin.users.file": str(users),
+        "admin.console": "true",
+        "admin.console.operators": "bob",
+    }
+    with LocalCluster(1, properties=properties) as cluster:
+        cluster.create_topic("events")
+        yield f"http://127.0.0.1:{port}"
+
+
+def ask(address, user=None, body=None, **headers):
+    """Return status, headers and text."""
+    request = urllib.request.Request(address, None if body is None else json.dumps(body).encode())
+    if user is not None:
+        pair = base64.b64encode(user.encode()).decode()
+        request.add_header("Authorization", f"Basic {pair}")
+    if body is not None:
+        request.add_header("Content-Type", "application/json")
+    for name, value in headers.items():
+        request.add_header(name.replace("_", "-"), value)
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def test_nobody_comes_in_without_the_login_of_the_page(page):
+    for path in ("/console/", "/console/api/session", "/console/static/index.html"):
+        assert ask(f"{page}{path}")[0] == 401
+    assert ask(f"{page}/console/", "ann:wrong")[0] == 401
+
+
+def test_the_page_is_under_its_prefix_and_the_other_pages_stay(page):
+    status, headers, text = ask(f"{page}/console/topics", "ann:look")
+    assert status == 200
+    assert '<base href="/console/"' in text
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert ask(f"{page}/metrics", "ann:look")[0] == 200
+    assert ask(f"{page}/consoles", "ann:look")[0] == 404
+
+
+def test_users_of_the_page_have_their_roles(page):
+    for user, role in (("ann:look", "viewer"), ("bob:change", "operator")):
+        session = json.loads(ask(f"{page}/console/api/session", user)[2])
+        assert (session["user"], session["role"]) == (user.partition(":")[0], role)
+        assert session["login"] is False
+
+
+def test_the_cluster_is_shown_and_changed(page):
+    where = f"{page}/console/api/clusters/cluster"
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        found = json.loads(ask(f"{where}/overview", "ann:look")[2])
+        if found["topics"] and found["brokers"][0]["cpu"] is not None:
+            break
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    assert found["zookeeper"]["session"] == "connected"
+    assert json.loads(ask(f"{where}/clients", "ann:look")[2])["sources"] == [1]
+    body = {"name": "made", "partitions": 1, "replication": 1, "confirm": "made"}
+    for user, expected in (("ann:look", 403), ("bob:change", 200)):
+        token = json.loads(ask(f"{page}/console/api/session", user)[2])["csrf"]
+        assert ask(f"{where}/topics", user, body)[0] == 403
+        status, _, text = ask(f"{where}/topics", user, body, X_CSRF_Token=token)
+        assert status == expected, text
+
+
+def test_a_stream_goes_on_beside_the_broker(page):
+    request = urllib.request.Request(f"{page}/console/api/clusters/cluster/events?what=overview")
+    request.add_header("Authorization", f"Basic {base64.b64encode(b'ann:look').decode()}")
+    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+        overviews = 0
+        while overviews < 2:
+            overviews += answer.readline() == b"event: overview\n"

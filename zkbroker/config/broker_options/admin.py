@@ -1,0 +1,43 @@
+"""The HTTP page of a broker, and the console on it."""
+
+from dataclasses import dataclass
+
+from zkbroker.config.schema import Bool, Int, Str, StrList, option
+from zkbroker.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminOptions:
+    """Where the page is, who may see it, and whether the console is there too."""
+
+    # fmt: off
+    admin_port: int = option("admin.port", Int(-1, 65535), -1,
+        "Port of the HTTP page with metrics (/metrics, Prometheus form) and client versions "
+        "(/clients, JSON); 0 takes a free one, -1 opens none.")
+    admin_host: str = option("admin.host", Str(empty=False), "127.0.0.1",
+        "Address of the HTTP page.")
+    admin_users_file: str = option("admin.users.file", Str(), "",
+        "File with those who may see the HTTP page, lines `user:hash` as `zkbroker hash-password` "
+        "makes them; everybody who can connect where it is not given.")
+    admin_console: bool = option("admin.console", Bool(), False,
+        "Whether the console of the cluster is on the HTTP page too, under /console/.")
+    admin_console_operators: tuple[str, ...] = option("admin.console.operators", StrList(), (),
+        "Users of admin.users.file that may change things in the console, separated by commas; "
+        "all others look on.")
+    admin_console_config: str = option("admin.console.config", Str(), "",
+        "Property file with the client settings by which the console connects to brokers, as "
+        "security.protocol; it connects plainly without it.")
+    # fmt: on
+
+    def _check_console(self) -> None:
+        """Check that what is said of the console has a console.
+
+        Raises:
+            ConfigError: it has none, or nobody to name.
+        """
+        if self.admin_console and self.admin_port < 0:
+            raise ConfigError("admin.console=true needs a page to be on: set admin.port")
+        if self.admin_console_operators and not self.admin_users_file:
+            raise ConfigError(
+                "admin.console.operators names users of admin.users.file: set that, too"
+            )

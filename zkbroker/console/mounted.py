@@ -1,0 +1,65 @@
+"""The console on the admin page of a broker: of this one cluster, under `/console/`.
+
+Invariant: the page before it asks for logins; who looks on is the page's user. It shows the cluster
+as clients see it, over connections of its own.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from zkbroker.broker.admin_port import is_loopback
+from zkbroker.broker.mounting import OwnPage
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.properties import load_properties
+from zkbroker.console.composition import Console
+from zkbroker.console.settings import ZOOKEEPER, ConsoleSettings, cluster_settings
+from zkbroker.network.server.pages import StartResponse
+from zkbroker.runtime import get_runtime
+
+_NAME = "cluster"
+
+
+class MountedConsole:
+    """A console below a path of a broker's page.
+
+    Args:
+        config: of the broker.
+        broker_id: its id.
+        own_page: what its page says.
+
+    Raises:
+        ConfigError: the file of admin.console.config cannot be used.
+    """
+
+    path = "/console/"
+
+    def __init__(self, config: BrokerConfig, broker_id: int, own_page: OwnPage) -> None:
+        given = load_properties(config.admin_console_config) if config.admin_console_config else {}
+        found = cluster_settings(_NAME, {ZOOKEEPER: config.zookeeper_connect, **given})
+        security = replace(found.security, zookeeper=config.zookeeper_security())
+        found = replace(
+            found,
+            security=security,
+            # Brokers of one cluster have the same port as a rule; what answers is checked.
+            admin_port=found.admin_port or config.admin_port or None,
+        )
+        hosts: frozenset[str] = frozenset()
+        if not config.admin_users_file and is_loopback(config.admin_host):
+            hosts = frozenset({"localhost", "127.0.0.1", "::1", config.admin_host})
+        settings = ConsoleSettings(operators=frozenset(config.admin_console_operators), hosts=hosts)
+        self._console = Console(
+            settings, [found], get_runtime("gevent"), own_pages={broker_id: own_page}
+        )
+
+    def start(self) -> None:
+        """Begin to look at the cluster."""
+        self._console.start()
+
+    def close(self) -> None:
+        """End."""
+        self._console.close()
+
+    def answer(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+        """Answer a request."""
+        return self._console.application(environ, start)
