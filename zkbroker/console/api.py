@@ -6,6 +6,7 @@ for one thing alone.
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from flask import Blueprint, Response, request
 
@@ -159,9 +160,10 @@ def page_of(rows: list[Any]) -> list[Any]:
 
 
 def names_of(parameter: str) -> list[str]:
-    """Return a list in the query."""
+    """Return a list in the query, of names with percent-encoding."""
     text = text_of(parameter, most=_MAX_NAMES_TEXT)
-    names = [name for name in text.split(",") if name]
+    # Each is encoded by itself: a group's name may hold a comma.
+    names = [unquote(name) for name in text.split(",") if name]
     if len(names) > _MAX_NAMES:
         raise bad(f"{parameter} names more than {_MAX_NAMES}: ask for fewer at a time")
     return names
