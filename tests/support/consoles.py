@@ -96,8 +96,11 @@ class ConsoleClient:
         """Return the view once it is good."""
         deadline = time.monotonic() + timeout_s
         while True:
-            found = self.of(path)
-            if good(found):
+            status, _, data = self.ask("GET", f"api/clusters/{self.cluster}/{path}")
+            # Until the cluster was reached, a topic was seen, and while leaders move.
+            assert status in (200, 404, 503), (path, status, data[:500])
+            found = json.loads(data)
+            if status == 200 and good(found):
                 return found
             assert time.monotonic() < deadline, (path, found)
             time.sleep(0.1)

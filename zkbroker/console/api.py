@@ -15,6 +15,7 @@ from zkbroker.admin.entity_configs import TopicEntity
 from zkbroker.console import views
 from zkbroker.console.collector import Collector
 from zkbroker.console.events import Streams
+from zkbroker.console.mirrors import Mirrors, source_finder
 from zkbroker.console.observed import Kind
 from zkbroker.console.published import dumps
 from zkbroker.console.requests import bad, missing, number_of, text_of
@@ -50,6 +51,7 @@ class Api:
     def __init__(self, collectors: Mapping[str, Collector], streams: Streams) -> None:
         self._collectors = collectors
         self._streams = streams
+        self._mirrors: dict[str, Mirrors] = {}
 
     def add_to(self, blueprint: Blueprint) -> None:
         """Add the routes."""
@@ -63,6 +65,20 @@ class Api:
             ("/events", self.events),
         ):
             blueprint.add_url_rule(rule, view.__name__, view)
+
+    def mirrors(self, collector: Collector) -> Mirrors:
+        """Return the mirrors into a cluster."""
+        settings = collector.access.settings
+        found = self._mirrors.get(settings.id)
+        if found is None:
+            others = {
+                name: (each.access.settings.name, each.seen)
+                for name, each in self._collectors.items()
+            }
+            found = self._mirrors[settings.id] = Mirrors(
+                settings.name, collector.seen, source_finder(others), collector.runtime
+            )
+        return found
 
     def overview(self, cluster: str) -> Response:
         return json_answer(self.collector(cluster).published.overview)

@@ -16,6 +16,7 @@ from zkbroker.console.clients import Clients
 from zkbroker.console.directories import Directories
 from zkbroker.console.groups import Groups
 from zkbroker.console.history import History
+from zkbroker.console.loads import Loads
 from zkbroker.console.observed import GroupKey, Observed, SeenGroup
 from zkbroker.console.offsets import Offsets
 from zkbroker.console.pages import AdminPages
@@ -58,6 +59,7 @@ class Collector:
         self.history = History(samples, MAX_SERIES)
         self.pages = AdminPages(access.settings, self.seen, runtime, interval_s, own_pages)
         self.clients = Clients(self.pages, self.seen, runtime)
+        self.loads = Loads(access.settings.lakes, self.seen, runtime)
         self._interval_s = interval_s
         self._topology = Topology(self.seen, runtime, interval_s)
         self._offsets = Offsets(self.seen)
@@ -65,6 +67,7 @@ class Collector:
         self._groups = Groups(self.seen, runtime, interval_s)
         self._published = Published(0, self.seen, access, runtime.now_ms())
         self._next = runtime.event()
+        self._seen_topics = False
         self._unwatch: Callable[[], object] | None = None
         self._loop = OwnerLoop(
             runtime,
@@ -129,10 +132,11 @@ class Collector:
         self.seen.zookeeper = None if session is None else session.state.value
         self._topology.look(cluster, session, now_ms)
         self.seen.troubles.pop("cluster", None)
-        self._offsets.look(cluster, self.runtime.now_ms())
-        if self._published.number == 0:
-            # The first page need not wait for sizes and groups.
+        if not self._seen_topics:
+            # The first page need not wait for offsets, sizes and groups.
+            self._seen_topics = True
             self._publish()
+        self._offsets.look(cluster, self.runtime.now_ms())
         self._directories.look(cluster, self.runtime.now_ms())
         self._groups.look(cluster, session, self.runtime.now_ms())
         self.pages.look(self.runtime.now_ms())

@@ -61,6 +61,8 @@ class ReadingApi:
             ("/topics/<topic>/partitions/<partition>/log", self.log),
             ("/clients", self.clients),
             ("/settings", self.settings),
+            ("/mirrors", self.mirrors),
+            ("/loads", self.loads),
         ):
             blueprint.add_url_rule(rule, view.__name__, view)
 
@@ -137,6 +139,14 @@ class ReadingApi:
 
     def clients(self, cluster: str) -> Response:
         return json_answer(self._api.collector(cluster).clients.view())
+
+    def mirrors(self, cluster: str) -> Response:
+        collector = self._api.collector(cluster)
+        with self._permit():
+            return json_answer(self._api.mirrors(collector).view(collector.access.cluster))
+
+    def loads(self, cluster: str) -> Response:
+        return json_answer(self._api.collector(cluster).loads.view())
 
     def settings(self, cluster: str) -> Response:
         collector = self._api.collector(cluster)

@@ -1,0 +1,85 @@
+"""Loads into lakes, as the loader's own books have them, beside the ends of the logs.
+
+The loader is asked by `PLUGIN`, an import path: this room knows no lake. Invariant: a lake is read
+again after `KEPT_MS` at the earliest, whoever asks, and off the event loop; one that cannot be read
+says why.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zkbroker.config.import_path import import_object
+from zkbroker.console.observed import Observed
+from zkbroker.errors import ConfigError, ZkbrokerError
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+PLUGIN = "spark_loader.lake.shown:read_lake"
+KEPT_MS = 15_000
+
+
+class Loads:
+    """The lakes of a cluster.
+
+    Args:
+        lakes: their directories.
+        seen: tells the ends of logs.
+        runtime: reads off the event loop.
+    """
+
+    def __init__(self, lakes: tuple[str, ...], seen: Observed, runtime: Runtime) -> None:
+        self._lakes = lakes
+        self._seen = seen
+        self._runtime = runtime
+        self._read: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        self._reading = runtime.lock()
+
+    def view(self) -> dict[str, Any]:
+        """Return the lakes as the API shows them."""
+        return {"lakes": [self._lake(path) for path in self._lakes]}
+
+    def _lake(self, path: str) -> dict[str, Any]:
+        with self._reading:
+            read_ms, found = self._read.get(path, (None, {}))
+            if read_ms is None or self._runtime.clock_ms() - read_ms >= KEPT_MS:
+                found = self._runtime.offload(_books, path)
+                self._read[path] = (self._runtime.clock_ms(), found)
+        partitions = []
+        for each in found["positions"]:
+            number = each["partition"]
+            # Those of 0.7 have no number, and no end that is known here.
+            plain = int(number) if number.isdecimal() else number
+            look = self._seen.looks.get((each["topic"], plain)) if plain != number else None
+            end = None if look is None else look.end
+            loaded_to = each["loaded_to"]
+            lag = None if end is None else max(0, end - loaded_to)
+            partitions.append(
+                {
+                    "topic": each["topic"],
+                    "partition": plain,
+                    "loaded_to": loaded_to,
+                    "end": end,
+                    "lag": lag,
+                }
+            )
+        rest = {name: value for name, value in found.items() if name != "positions"}
+        return {**rest, "partitions": partitions}
+
+
+def _books(path: str) -> Mapping[str, Any]:
+    """Return the books of a lake, or why they cannot be read."""
+    try:
+        read: Callable[[str], Mapping[str, Any]] = import_object("--lake", PLUGIN)
+        return {**read(path), "error": None}
+    except ConfigError:
+        text = "the loader is not installed: pip install 'zkbroker[lake]'"
+    except (ZkbrokerError, OSError, ValueError) as error:
+        text = f"the lake cannot be read: {error}"
+    except Exception:
+        # Libraries of tables raise what they like.
+        logger.exception("lake not read path=%s", path)
+        text = "the lake cannot be read: the console's log says why"
+    nothing: dict[str, Any] = {"runs": [], "positions": [], "gaps": []}
+    return {"path": path, "error": text, **nothing, "quarantine": {"rows": None, "files": None}}
