@@ -30,6 +30,7 @@ from zkbroker.broker.topics import Topics
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
 from zkbroker.controller import Controller
+from zkbroker.registry.scram_secret import scram_secret
 from zkbroker.replica.checkpoint import HighWatermarkCheckpoint
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.manager import ReplicaManager
@@ -129,7 +130,12 @@ def compose(foundation: Foundation) -> BrokerParts:
     )
     dispatcher.plain_ways = plain_ways(handlers, authorization.permissions)
     enforce_quotas(dispatcher, config, services.users, runtime, foundation.server.unmute)
-    logins = Logins(config, services, dispatcher.handle)
+    logins = Logins(
+        config,
+        services,
+        dispatcher.handle,
+        lambda: foundation.patiently(lambda: scram_secret(foundation.session)),
+    )
     view.on_brokers(PeerLevels(own.id, config.inter_broker_protocol).look)
     view.on_topics(topic_settings.apply)
     view.on_topics(coordination.topics_changed)

@@ -7,7 +7,6 @@ Invariant: listeners without logins have no gate, and no request of theirs passe
 validated in the pool of threads, a few at a time: validators that hang keep no other work waiting.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from zkbroker.network.server.server import Gate
 from zkbroker.network.transport import Part
 from zkbroker.registry.scram_users import ScramCredentials
 from zkbroker.security.sasl.broker_mechanisms import broker_mechanisms
+from zkbroker.security.sasl.scram import HASHES
 from zkbroker.security.sasl.scram_server import ScramSecret
 
 _VALIDATED_AT_ONCE = 4
@@ -31,8 +31,10 @@ class Logins:
 
     Args:
         config: of the broker.
-        services: its users, metrics and cluster id.
+        services: its users and metrics.
         handle: the dispatcher: answers a request.
+        make_secret: returns what the salts of users that do not exist are made of, the same at all
+            brokers; asked where users log in by SCRAM.
 
     Raises:
         ConfigError: nobody could log in on a listener.
@@ -43,6 +45,7 @@ class Logins:
         config: BrokerConfig,
         services: BrokerServices,
         handle: Callable[[Any, memoryview], Sequence[Part] | None],
+        make_secret: Callable[[], bytes],
     ) -> None:
         self._delay_s = config.failed_login_delay_ms / 1000
         self._runtime = services.runtime
@@ -58,7 +61,10 @@ class Logins:
             return
         credentials = ScramCredentials()
         services.users.on_change(credentials.take)
-        secret = scram_secret(services.view.cluster_id or "")
+        by_scram = any(
+            each.name in HASHES for sasl in settings.values() for each in sasl.mechanisms
+        )
+        secret = ScramSecret(make_secret() if by_scram else b"")
         # Keys of tokens may come over a network.
         mechanisms = {
             name: self._runtime.offload(broker_mechanisms, sasl, credentials, secret)
@@ -85,8 +91,3 @@ class Logins:
     def _offload(self, function: Callable[[], bytes]) -> bytes:
         with self._validating:
             return self._runtime.offload(function)
-
-
-def scram_secret(cluster_id: str) -> ScramSecret:
-    """Return what the salts of users that do not exist are made of: the same at all brokers."""
-    return ScramSecret(hashlib.sha256(f"zkbroker scram users {cluster_id}".encode()).digest())

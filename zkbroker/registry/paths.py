@@ -11,6 +11,7 @@
     /config/users/[user], /config/clients/[client], /config/users/[user]/clients/[client]
                                                    P  quotas, and the SCRAM credentials of users
     /config/ips/[address]                          P  quotas of addresses
+    /config/scram_secret                           P  what salts of unknown users are made of
     /config/changes/config_change_[seq]            P  notifications that settings changed
     /isr_change_notification/isr_change_[seq]      P  partitions whose in-sync replicas changed
     /log_dir_event_notification/log_dir_event_[seq] P a data directory of a broker failed
@@ -40,6 +41,7 @@ TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 CLIENT_CONFIGS = "/config/clients"
 USER_CONFIGS = "/config/users"
+SCRAM_SECRET = "/config/scram_secret"  # noqa: S105 - the name of a node
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 ISR_CHANGES = "/isr_change_notification"

@@ -2,6 +2,7 @@
 
     every node                                   its maker: all        the world: read
     /config/users, /config/brokers,
+    /config/scram_secret,
     /delegation_token/tokens, and below          its maker: all
     /consumers, and below                        the world: all
 
@@ -21,7 +22,12 @@ from kazoo.security import ACL, Id
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 ALL = READ | WRITE | CREATE | DELETE | ADMIN
 
-SECRET_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+SECRET_PATHS = (
+    "/config/users",
+    "/config/brokers",
+    "/config/scram_secret",
+    "/delegation_token/tokens",
+)
 OPEN_PATHS = ("/consumers",)
 
 
