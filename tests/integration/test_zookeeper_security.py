@@ -143,6 +143,12 @@ def test_a_login_that_is_refused_later_is_tried_again(tmp_path, caplog):
             session.set("/", b"x")
 
 
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_a_server_without_logins_by_sasl_says_so(zookeeper, runtime):
+    with pytest.raises(LoginRefused, match="knows no logins by SASL: give its server a JAAS file"):
+        ZkSession(zookeeper.connect_string, security=sasl(), runtime=runtime).start()
+
+
 def test_a_server_that_wants_logins_says_so(tmp_path):
     with SecureZooKeeper(tmp_path / "zk", {"kafka": "one"}, login_required=True) as server:
         with pytest.raises(LoginRefused, match=r"wants a login: set zookeeper\.sasl\.jaas\.config"):

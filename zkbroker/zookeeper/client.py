@@ -38,7 +38,7 @@ from zkbroker.config.tls import TlsSettings
 from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import Runtime
-from zkbroker.zookeeper.login import LoginGate, login_options
+from zkbroker.zookeeper.login import BoundedLogin, LoginGate, login_options
 from zkbroker.zookeeper.tls import has_decrypted, shake_hands
 
 logger = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ READY_IN_A_ROW = 20
 RELIED_ON: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (ConnectionHandler, "__init__", ("self", "client", "retry_sleeper", "logger", "sasl_options")),
     (ConnectionHandler, "_send_request", ("self", "read_timeout", "connect_timeout")),
+    (ConnectionHandler, "_submit", ("self", "request", "timeout", "xid")),
     (ConnectionHandler, "_connect", ("self", "host", "hostip", "port")),
     (ConnectionHandler, "_expand_client_hosts", ("self",)),
     (KazooClient, "start_async", ("self",)),
@@ -195,7 +196,7 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
             super()._session_callback(state)
 
 
-class Connector(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
+class Connector(BoundedLogin):
     """Kazoo's connection with wake-ups that cannot be lost; see the module."""
 
     def __init__(

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import kazoo.exceptions as kz
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import SASL
 from kazoo.protocol.states import KeeperState
 
 from zkbroker.config.zookeeper_security import ZooKeeperSecurity
@@ -28,6 +30,23 @@ from zkbroker.zookeeper.tls import TlsRefused, zookeeper_words
 logger = logging.getLogger(__name__)
 
 SASL_SETTINGS = "zookeeper.sasl.jaas.config, or the section Client of the JAAS file"
+
+
+_MOST_TOKENS = 4
+"""Of one login; DIGEST-MD5 sends two."""
+
+
+class SaslNotAnswered(kz.AuthFailedError):  # type: ignore[misc] # kazoo is not typed
+    """The server answers tokens of SASL with nothing, for ever: it has no users to compare with."""
+
+
+class BoundedLogin(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
+    """A connection whose login by SASL ends: kazoo's goes on as long as the server answers."""
+
+    def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
+        if isinstance(request, SASL) and xid is not None and xid > _MOST_TOKENS:
+            raise SaslNotAnswered
+        super()._submit(request, timeout, xid)
 
 
 def login_options(security: ZooKeeperSecurity) -> dict[str, Any]:
@@ -154,6 +173,11 @@ def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> s
         return None
     if isinstance(error, kz.SessionClosedRequireSaslError) and security.sasl is None:
         return f"ZooKeeper at {hosts} wants a login by SASL, and none is set: give {SASL_SETTINGS}"
+    if isinstance(error, SaslNotAnswered):
+        return (
+            f"ZooKeeper at {hosts} knows no logins by SASL: give its server a JAAS file with a "
+            f"section Server, or leave out {SASL_SETTINGS}"
+        )
     if isinstance(error, (kz.AuthFailedError, kz.SessionClosedRequireSaslError)):
         if isinstance(error.__cause__, kz.ConnectionDropped):
             # As when the server restarts.
