@@ -85,3 +85,20 @@ def test_each_right_opens_one_door(zkbroker: Callable[..., Any], zk: ZkSession) 
     until(lambda: zkbroker("acls", "list")[0] == 0)
     status, text = zkbroker("acls", "add", "--allow-principal", "User:a", "--topic", "t")
     assert (status, "CLUSTER_AUTHORIZATION_FAILED (31)" in text) == (1, True)
+
+
+def test_top_shows_what_may_be_seen_and_names_the_rest(
+    zkbroker: Callable[..., Any], zk: ZkSession, where: str
+) -> None:
+    create_topic(zk, "hidden", {0: [1, 2]}, {})
+    grant(zk, Operation.DESCRIBE, TOPIC, "t", host="*")
+
+    def shown() -> list[str]:
+        status, text = zkbroker("top", "-z", where, "--once", "--interval", "0.1")
+        assert status == 0, text
+        lines: list[str] = text.splitlines()
+        return lines
+
+    until(lambda: any(line.split()[:2] == ["t", "1"] for line in shown()))
+    until(lambda: any(line.startswith("topic hidden is not shown: ") for line in shown()))
+    assert "TOPIC_AUTHORIZATION_FAILED (29)" in "\n".join(shown())

@@ -11,7 +11,7 @@ import click
 from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.foreign_text import harmless
 from zkbroker.cli.output import table_console
-from zkbroker.errors import ZkbrokerError
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
         cluster: a started one.
     """
     from zkbroker.admin import coordinator_groups
-    from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
     from zkbroker.registry.groups import list_groups
 
@@ -118,13 +117,15 @@ def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
     cluster.refresh()
     snapshot.brokers = {b.id: f"{b.host}:{b.port}" for b in cluster.brokers().values()}
     for topic in cluster.topics():
-        for info in cluster.partitions(topic):
+        try:
+            partitions = cluster.partitions(topic)
+        except ProtocolError as error:
+            _leave_out(snapshot, topic, error)
+            continue
+        for info in partitions:
             snapshot.leaders[topic, info.partition] = info.leader
-    led = [key for key, leader in snapshot.leaders.items() if leader is not None]
-    ends = resolve_offsets(cluster, dict.fromkeys(led, LATEST_TIME))
-    starts = resolve_offsets(cluster, dict.fromkeys(led, EARLIEST_TIME))
-    snapshot.ends = {key: end or 0 for key, end in ends.items()}
-    snapshot.starts = {key: start or 0 for key, start in starts.items()}
+    snapshot.ends = _offsets(cluster, snapshot, LATEST_TIME)
+    snapshot.starts = _offsets(cluster, snapshot, EARLIEST_TIME)
     keys = list(snapshot.leaders)
     if session is None:
         snapshot.troubles.append(
@@ -135,12 +136,43 @@ def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
             snapshot.groups[group, "zookeeper"] = _of_zookeeper(session, group, keys)
     try:
         for group in coordinator_groups.list_groups(cluster):
-            found = coordinator_groups.describe(cluster, group)
+            try:
+                found = coordinator_groups.describe(cluster, group)
+            except ProtocolError as error:
+                snapshot.troubles.append(f"group {group} is not shown: {error}")
+                continue
             places = _places(keys, found.offsets, found.owners, ())
             snapshot.groups[group, "coordinator"] = places
     except ZkbrokerError as error:
         snapshot.troubles.append(f"groups of coordinators are missing: {error}")
     return snapshot
+
+
+def _offsets(cluster: "Cluster", snapshot: Snapshot, time_ms: int) -> dict[PartitionKey, int]:
+    """Return an offset of every partition that is led; topics that may not be seen are dropped."""
+    from zkbroker.client.resolve_offsets import resolve_offsets
+
+    led = [key for key, leader in snapshot.leaders.items() if leader is not None]
+    try:
+        found = resolve_offsets(cluster, dict.fromkeys(led, time_ms))
+    except ProtocolError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        found = {}
+        for topic in sorted({topic for topic, _ in led}):
+            keys = [key for key in led if key[0] == topic]
+            try:
+                found |= resolve_offsets(cluster, dict.fromkeys(keys, time_ms))
+            except ProtocolError as refused:
+                if refused.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    raise
+                _leave_out(snapshot, topic, refused)
+    return {key: offset or 0 for key, offset in found.items()}
+
+
+def _leave_out(snapshot: Snapshot, topic: str, error: Exception) -> None:
+    snapshot.leaders = {key: each for key, each in snapshot.leaders.items() if key[0] != topic}
+    snapshot.troubles.append(f"topic {topic} is not shown: {error}")
 
 
 def _of_zookeeper(session: "ZkSession", group: str, keys: list[PartitionKey]) -> Places:
