@@ -72,7 +72,7 @@ class Member:
 
     def end(self, number: int) -> None:
         self.send(number)
-        self.process.wait(30)
+        self.process.wait(90)
         self.errors.close()
 
 

@@ -370,7 +370,7 @@ def test_stopping_without_zookeeper_takes_no_session_timeouts(start: Start) -> N
         process = start(connect=own.connect_string, zookeeper__session__timeout__ms="30000")
         own.kill()
         eventually(lambda: "state=suspended" in process.log_path.read_text())
-        assert process.stop(timeout_s=10)
+        assert process.stop(timeout_s=60)
 
 
 def test_several_listeners_tell_each_client_its_own_side(start: Start) -> None:

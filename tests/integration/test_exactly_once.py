@@ -59,7 +59,7 @@ def test_every_message_is_counted_once_though_members_are_killed(
     finally:
         for each in members:
             each.send_signal(signal.SIGTERM)
-            each.wait(30)
+            each.wait(90)
         producer.close()
     with sqlite3.connect(database) as connection:
         counts = dict(connection.execute("SELECT value, count FROM counts"))

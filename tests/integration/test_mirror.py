@@ -236,7 +236,7 @@ def test_a_refused_message_ends_the_mirror_without_a_commit(east, here):
         Mirror(config([each], here, whitelist=topic)) as mirror,
         pytest.raises(MessageTooLarge),
     ):
-        mirror.wait(30)
+        mirror.wait(90)
     with Cluster(StaticSource(east.bootstrap_servers.split(","))) as view:
         assert group_offsets(each, view) == {}
     # asked to go on, it counts what it leaves out and commits behind it
@@ -588,7 +588,7 @@ def test_a_mirror_shows_metrics_and_a_live_table(east, here, tmp_path, monkeypat
 
         def page() -> str:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as got:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as got:
                     return got.read().decode()
             except OSError:
                 return ""

@@ -58,7 +58,7 @@ def test_a_terminated_member_leaves_its_group_with_its_offset(zkbroker, cluster)
     try:
         assert [member.stdout.readline() for _ in range(2)] == [b"one\n", b"two\n"]
         member.terminate()
-        assert member.wait(30) == 143
+        assert member.wait(90) == 143
     finally:
         member.kill()
     with ZkSession(cluster.zookeeper) as session:

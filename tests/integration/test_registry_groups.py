@@ -15,7 +15,7 @@ def test_members_and_what_they_take_are_read_and_watched(zk: ZkSession, chroot: 
     assert groups.subscriptions(zk, "g", changed) == {}
     with ZkSession(chroot) as other:
         groups.register_consumer(other, "g", "c1", StreamSubscription({"t": 2}))
-        assert changed.wait(10)
+        assert changed.wait(60)
         groups.register_consumer(other, "g", "c1", StreamSubscription({"t": 3}))
         # As kafka-node does: created empty, filled after.
         other.create(paths.consumer("g", "c2"), b"", ephemeral=True)
@@ -25,7 +25,7 @@ def test_members_and_what_they_take_are_read_and_watched(zk: ZkSession, chroot: 
             "c2": None,
         }
         other.set(paths.consumer("g", "c2"), StreamSubscription({"a.*": 1}, "white_list").to_json())
-        assert late.wait(10)
+        assert late.wait(60)
         assert groups.subscription(zk, "g", "c2") == StreamSubscription({"a.*": 1}, "white_list")
         groups.unregister_consumer(other, "g", "c1")
         assert groups.members(zk, "g") == ["c2"]

@@ -81,7 +81,7 @@ def test_a_node_that_a_dead_session_left_is_waited_for(chroot, zk):
         threading.Thread(target=start, daemon=True).start()
         assert not done.wait(0.5)
         old.close()
-        assert done.wait(20)
+        assert done.wait(60)
         assert zk.exists(topic_path("t", 0)).ephemeral_owner == session.session_id
         registered.close()
 

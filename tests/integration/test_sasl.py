@@ -252,7 +252,7 @@ def test_brokers_log_in_by_users_of_zookeeper(tmp_path: Path) -> None:
                 until(lambda: len(connection.request(MetadataRequest([])).brokers) == 2)
             counted = 'zkbroker_logins_total{listener="INTERNAL",mechanism="SCRAM-SHA-512",result='
             metrics = f"http://127.0.0.1:{page}/metrics"
-            until(lambda: counted + '"good"}' in urlopen(metrics, timeout=10).read().decode())
+            until(lambda: counted + '"good"}' in urlopen(metrics, timeout=30).read().decode())
         finally:
             for process in running:
                 process.stop()

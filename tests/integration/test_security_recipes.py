@@ -98,7 +98,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(90)
         self._process.stdout.close()
 
 

@@ -44,7 +44,7 @@ class Up:
 
     def end(self, number):
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(90)
 
 
 @pytest.fixture

@@ -215,4 +215,4 @@ def test_genuine_mirror_maker_goes_through_our_brokers(ours, theirs, tmp_path, i
         assert wait_until(arrived, 60, 0.5), log.read_text(errors="replace")[-3000:]
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(90)

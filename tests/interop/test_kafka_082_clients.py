@@ -179,7 +179,7 @@ class Member:
 
     def leave(self) -> None:
         self.process.terminate()
-        assert self.process.wait(30) == 143
+        assert self.process.wait(90) == 143
         self._thread.join(30)
 
 

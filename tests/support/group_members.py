@@ -103,13 +103,13 @@ class MemberProcess:
     def leave(self):
         """End gracefully."""
         self.process.stdin.close()
-        assert self.process.wait(30) == 0, self.errors
+        assert self.process.wait(90) == 0, self.errors
         self._finish(time.monotonic())
 
     def crash(self):
         """End as by a power cut."""
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(90)
         self._finish(time.monotonic())
 
     def _finish(self, at):

@@ -139,7 +139,7 @@ class MirrorProcess:
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait(90)
 
     def stop(self, timeout_s: float = 60) -> int:
         """End it cleanly; returns its exit status."""

@@ -37,7 +37,7 @@ class S3Server:
 
     def answers(self) -> bool:
         try:
-            urllib.request.urlopen(self._endpoint, timeout=5).close()
+            urllib.request.urlopen(self._endpoint, timeout=30).close()
         except OSError:
             return False
         return True
@@ -60,4 +60,4 @@ def running_s3() -> Iterator[S3Server]:
         yield server
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(90)

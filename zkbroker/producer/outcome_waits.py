@@ -84,7 +84,11 @@ def shut_down(sender: Sender, cluster: Cluster | None, limit_s: float) -> Failur
     sender.begin_close()
     if not sender.finished.wait(max(0.0, limit_s - cancel_s)):
         sender.cancel(limit_s)
-        sender.finished.wait(max(0.05, _left(deadline)))
+        if not sender.finished.wait(max(0.05, _left(deadline))):
+            logger.error(
+                "producer closed before it could cancel messages=%d whose outcome is unknown",
+                sender.send_queue.open_messages,
+            )
     failed: Failures = [
         (future.message, future.exception(0) or Cancelled("not delivered"))
         for future in list(sender.failed)

@@ -42,7 +42,7 @@ def test_what_is_lost_at_exit_is_said():
         from zkbroker.producer import (KeyedMessage, Producer)
         config = ProducerConfig.from_properties(
             {"metadata.broker.list": sys.argv[1], "producer.type": "async",
-             "close.timeout.ms": "300", "retries": "1000000"}
+             "close.timeout.ms": "2000", "retries": "1000000"}
         )
         Producer(config).send(KeyedMessage("t", b"x"))
     """
