@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, InlineRuntime, make_manager, message_set, read_all
+from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import Log, LogManager
@@ -15,7 +15,7 @@ from zkbroker.records import Record, iter_records
 from zkbroker.runtime import Runtime
 
 FLUSH_MS = 1000
-INLINE = InlineRuntime()
+INLINE = EagerRuntime()
 
 
 class Story:

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import InlineRuntime, UnreplicatedLog, make_manager
+from tests.support.logs import EagerRuntime, UnreplicatedLog, make_manager
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.coordinator.groups.offsets import OffsetsStore
 from zkbroker.errors import StorageError
@@ -18,7 +18,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.protocol.offsets_topic import GroupMemberValue, GroupValue, OffsetValue
 
 PARTITION = TopicPartition("__consumer_offsets", 0)
-INLINE = InlineRuntime()
+INLINE = EagerRuntime()
 GROUPS = ("a", "b", "c")
 
 

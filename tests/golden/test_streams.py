@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.logs_cluster import LeaderLog, LogsCluster
 from zkbroker.consumer import AssignedConsumer
 from zkbroker.records import iter_entries, iter_records
 from zkbroker.runtime import get_runtime
@@ -15,8 +15,8 @@ TOPICS = sorted(
 )
 
 
-def log_of(directory: Path) -> FakeLog:
-    log = FakeLog()
+def log_of(directory: Path) -> LeaderLog:
+    log = LeaderLog()
     for segment in sorted(directory.glob("*.log")):
         log.append(segment.read_bytes())
     return log
@@ -25,7 +25,7 @@ def log_of(directory: Path) -> FakeLog:
 @pytest.mark.parametrize("directory", TOPICS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_stream_delivers_what_genuine_brokers_stored(directory: Path) -> None:
     log = log_of(directory)
-    cluster = FakeCluster(get_runtime("threads"), {("t", 0): log})
+    cluster = LogsCluster(get_runtime("threads"), {("t", 0): log})
     with AssignedConsumer(cluster, {("t", 0): 0}, stop={("t", 0): log.end}) as consumer:
         messages = list(consumer)
     assert [(m.offset, m.timestamp, m.key, m.value, m.headers) for m in messages] == [
@@ -40,7 +40,7 @@ def test_control_batches_never_reach_the_reader_and_their_offsets_are_passed() -
     control = {entry.base_offset for entry in entries if entry.is_control}
     assert control
     assert entries[-1].is_control
-    cluster = FakeCluster(get_runtime("threads"), {("t", 0): log})
+    cluster = LogsCluster(get_runtime("threads"), {("t", 0): log})
     with AssignedConsumer(cluster, {("t", 0): 0}, stop={("t", 0): log.end}) as consumer:
         offsets = {message.offset for message in consumer}
         assert consumer.positions() == {("t", 0): log.end}

@@ -57,7 +57,7 @@ class InlineTask:
         return True
 
 
-class InlineRuntime(ThreadsRuntime):
+class EagerRuntime(ThreadsRuntime):
     """Runs what is spawned at once, so that a seed tells everything; background loops never run."""
 
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:

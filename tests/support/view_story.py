@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, InlineRuntime, InlineTask, make_manager, read_all
+from tests.support.logs import TP, EagerRuntime, InlineTask, make_manager, read_all
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.errors import StorageError
@@ -31,7 +31,7 @@ MODERN_CODECS = (Codec.NONE, Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Co
 PASS = PassSettings(1 << 20, 0.9, 1 << 16)
 
 
-class Inline(InlineRuntime):
+class Inline(EagerRuntime):
     """Leaves the loops of the 0.7 logs out too: the story calls what they do."""
 
     def spawn(self, function, *args, name):

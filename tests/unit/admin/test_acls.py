@@ -1,10 +1,9 @@
 """ACLs through ZooKeeper and through brokers."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from tests.support.instant_session import InstantSession
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.admin.acls import BrokerAcls, ZooKeeperAcls
 from zkbroker.errors import ClientError, ProtocolError
 from zkbroker.protocol.messages import (
@@ -28,22 +27,9 @@ LITERAL = Binding(Pattern(TOPIC, "orders"), ALICE)
 PREFIXED = Binding(Pattern(TOPIC, "ord", PatternType.PREFIXED), ALICE)
 
 
-class Cluster:
-    """Answers what a test says."""
-
-    def __init__(self, *answers, version=1):
-        self.answers, self.version = list(answers), version
-        self.asked = []
-
-    def ask_any(self, question, *, timeout_s):
-        def request(asked, version, timeout_s):
-            self.asked.append((asked, version))
-            return self.answers.pop(0)
-
-        return question(
-            SimpleNamespace(best_version=lambda key: self.version, request=request, address="b:1"),
-            timeout_s,
-        )
+def answering(*answers, version=1):
+    left = list(answers)
+    return PlayedCluster(lambda connection, request: left.pop(0), version=version)
 
 
 def test_zookeeper_is_read_and_written():
@@ -69,37 +55,39 @@ def test_brokers_are_asked_and_later_kinds_left_out():
         TOPIC, "orders", 3, [DescribedAcl("User:alice", "*", 3, 3), DescribedAcl("User:a", "*", 15)]
     )
     user = DescribedAclsResource(7, "alice", 3, [])
-    cluster = Cluster(DescribeAclsResponse(resources=[described, user]))
+    cluster = answering(DescribeAclsResponse(resources=[described, user]))
     assert BrokerAcls(cluster).find([BindingFilter(TOPIC)]) == [LITERAL]
-    ((request, version),) = cluster.asked
+    ((_, request, version),) = cluster.asked
     assert (request.resource_type, request.pattern_type, version) == (TOPIC, 1, 1)
 
 
 def test_brokers_add_in_pieces_and_say_what_was_refused():
     many = [Binding(Pattern(TOPIC, f"t{n}"), ALICE) for n in range(501)]
-    cluster = Cluster(
+    cluster = answering(
         CreateAclsResponse(results=[CreatedAcl()] * 500), CreateAclsResponse(results=[CreatedAcl()])
     )
     BrokerAcls(cluster).add(many)
-    assert [len(request.creations) for request, _ in cluster.asked] == [500, 1]
-    refused = Cluster(CreateAclsResponse(results=[CreatedAcl(31, "Cluster authorization failed.")]))
+    assert [len(request.creations) for _, request, _ in cluster.asked] == [500, 1]
+    refused = answering(
+        CreateAclsResponse(results=[CreatedAcl(31, "Cluster authorization failed.")])
+    )
     with pytest.raises(ProtocolError, match=r"User:alice on Topic orders: Cluster authorization"):
         BrokerAcls(refused).add([LITERAL])
 
 
 def test_brokers_remove_and_tell_what():
     matching = [DeletedAcl(0, None, TOPIC, "ord", 4, "User:alice", "*", 3, 3)]
-    cluster = Cluster(DeleteAclsResponse(results=[DeletedAcls(matching=matching)]))
+    cluster = answering(DeleteAclsResponse(results=[DeletedAcls(matching=matching)]))
     assert BrokerAcls(cluster).remove([BindingFilter()]) == [PREFIXED]
 
 
 def test_a_broker_without_authorizer_is_said():
     with pytest.raises(ProtocolError, match=r"set authorizer\.class\.name"):
-        BrokerAcls(Cluster(DescribeAclsResponse(error_code=54))).find([BindingFilter()])
+        BrokerAcls(answering(DescribeAclsResponse(error_code=54))).find([BindingFilter()])
 
 
 def test_an_old_broker_is_not_asked_for_what_it_would_take_literally():
-    old = Cluster(CreateAclsResponse(results=[CreatedAcl()]), version=0)
+    old = answering(CreateAclsResponse(results=[CreatedAcl()]), version=0)
     with pytest.raises(ClientError, match=r"before Kafka 2\.0"):
         BrokerAcls(old).add([PREFIXED])
     BrokerAcls(old).add([LITERAL])

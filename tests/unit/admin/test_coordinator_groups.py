@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.admin import coordinator_groups
 from zkbroker.errors import ClientError, ErrorCode, NetworkError, ProtocolError
 from zkbroker.protocol import ApiKey
@@ -25,63 +26,29 @@ from zkbroker.protocol.messages.offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from zkbroker.runtime import get_runtime
 
 LOST = NetworkError("connection lost")
 
 
-class Cluster:
-    """Two brokers; the group is kept by the second. `failures` come before any answer."""
-
-    runtime = get_runtime("threads")
+class Groups(PlayedCluster):
+    """The group is kept by the second of two brokers. `failures` come before any answer."""
 
     def __init__(self, api=None, *failures, members=()):
+        super().__init__(brokers=(1, 2))
         self.api, self.failures, self.members = api, list(failures), members
         self.found = 0
         self.committed = None
 
-    def brokers(self):
-        return {1: None, 2: None}
-
-    def refresh(self, topics=None):
-        pass
-
-    def ask_any(self, question, *, timeout_s=None):
-        return question(Connection(self), timeout_s)
-
-    def connection(self, broker_id, lane="", *, timeout_s=None):
-        return Connection(self)
-
-    def failure(self, request):
-        return self.failures.pop(0) if request.api_key == self.api and self.failures else 0
-
-
-class Connection:
-    def __init__(self, cluster):
-        self.cluster = cluster
-
-    def request(self, request, timeout_s=None):
-        return self.send(request).result()
-
-    def send(self, request):
-        return Pending(self.cluster, request)
-
-
-class Pending:
-    def __init__(self, cluster, request):
-        self.cluster, self.asked = cluster, request
-
-    def wait(self, timeout_s):
-        return True
-
-    def result(self, timeout_s=None):
-        failure = self.cluster.failure(self.asked)
+    def answer(self, connection, request):
+        failure = self.failures.pop(0) if request.api_key == self.api and self.failures else 0
         if isinstance(failure, Exception):
-            raise failure
-        return getattr(self, self.asked.api_key.name.lower())(int(failure))
+            return failure
+        if request.api_key == ApiKey.OFFSET_COMMIT:
+            self.committed = request
+        return getattr(self, request.api_key.name.lower())(int(failure))
 
     def find_coordinator(self, code):
-        self.cluster.found += 1
+        self.found += 1
         return FindCoordinatorResponse(error_code=code, node_id=2)
 
     def list_groups(self, code):
@@ -89,7 +56,7 @@ class Pending:
         return ListGroupsResponse(error_code=code, groups=groups)
 
     def describe_groups(self, code):
-        members = [DescribedMember("m", "client", "/host") for _ in self.cluster.members]
+        members = [DescribedMember("m", "client", "/host") for _ in self.members]
         group = DescribedGroup(
             error_code=code, group_id="g", state="Empty", protocol_type="", members=members
         )
@@ -100,7 +67,6 @@ class Pending:
         return OffsetFetchResponse(topics=[] if code else topics, error_code=code)
 
     def offset_commit(self, code):
-        self.cluster.committed = self.asked
         answer = OffsetCommitResponsePartition(0, code)
         return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("t", [answer])])
 
@@ -126,27 +92,27 @@ def soon(monkeypatch):
     "api", [ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH]
 )
 def test_a_group_is_described_while_its_coordinator_moves(api, failure):
-    cluster = Cluster(api, failure, failure)
+    cluster = Groups(api, failure, failure)
     described = coordinator_groups.describe(cluster, "g")
     assert (described.state, described.offsets) == ("Empty", {("t", 0): 7})
     assert described.coordinator == 2
 
 
 def test_a_coordinator_that_moved_is_looked_for_again():
-    cluster = Cluster(ApiKey.DESCRIBE_GROUPS, ErrorCode.NOT_COORDINATOR)
+    cluster = Groups(ApiKey.DESCRIBE_GROUPS, ErrorCode.NOT_COORDINATOR)
     coordinator_groups.describe(cluster, "g")
     assert cluster.found == 2
 
 
 @pytest.mark.parametrize("failure", PASSING)
 def test_all_groups_are_listed_while_brokers_come_and_go(failure):
-    cluster = Cluster(ApiKey.LIST_GROUPS, failure)
+    cluster = Groups(ApiKey.LIST_GROUPS, failure)
     assert coordinator_groups.list_groups(cluster) == {"g": "consumer"}
 
 
 @pytest.mark.parametrize("failure", PASSING)
 def test_offsets_are_committed_while_the_coordinator_moves(failure):
-    cluster = Cluster(ApiKey.OFFSET_COMMIT, failure)
+    cluster = Groups(ApiKey.OFFSET_COMMIT, failure)
     coordinator_groups.set_offsets(cluster, "g", {("t", 0): 5})
     (topic,) = cluster.committed.topics
     assert (topic.topic, topic.partitions[0].offset) == ("t", 5)
@@ -154,11 +120,11 @@ def test_offsets_are_committed_while_the_coordinator_moves(failure):
 
 @pytest.mark.parametrize("failure", PASSING)
 def test_groups_are_deleted_while_the_coordinator_moves(failure):
-    coordinator_groups.delete(Cluster(ApiKey.DELETE_GROUPS, failure), ["g"])
+    coordinator_groups.delete(Groups(ApiKey.DELETE_GROUPS, failure), ["g"])
 
 
 def test_what_is_refused_is_raised_at_once():
-    cluster = Cluster(ApiKey.DELETE_GROUPS, *[ErrorCode.NON_EMPTY_GROUP] * 2)
+    cluster = Groups(ApiKey.DELETE_GROUPS, *[ErrorCode.NON_EMPTY_GROUP] * 2)
     with pytest.raises(ProtocolError, match="group g has members"):
         coordinator_groups.delete(cluster, ["g"])
     assert len(cluster.failures) == 1
@@ -166,20 +132,20 @@ def test_what_is_refused_is_raised_at_once():
 
 def test_a_group_with_members_is_left_alone():
     with pytest.raises(ClientError, match="1 member now"):
-        coordinator_groups.set_offsets(Cluster(members=["m"]), "g", {("t", 0): 5})
-    joined = Cluster(ApiKey.OFFSET_COMMIT, ErrorCode.UNKNOWN_MEMBER_ID)
+        coordinator_groups.set_offsets(Groups(members=["m"]), "g", {("t", 0): 5})
+    joined = Groups(ApiKey.OFFSET_COMMIT, ErrorCode.UNKNOWN_MEMBER_ID)
     with pytest.raises(ClientError, match="has members now"):
         coordinator_groups.set_offsets(joined, "g", {("t", 0): 5})
 
 
 @pytest.mark.parametrize("failure", [*PASSING[1:]])
 def test_a_coordinator_is_found_while_it_moves(failure):
-    cluster = Cluster(ApiKey.FIND_COORDINATOR, failure)
+    cluster = Groups(ApiKey.FIND_COORDINATOR, failure)
     broker, _ = coordinator_groups.find_coordinator(cluster, "id", 1)
     assert broker == 2
 
 
 def test_a_coordinator_is_not_waited_for_longer_than_asked():
-    cluster = Cluster(ApiKey.FIND_COORDINATOR, *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 9)
+    cluster = Groups(ApiKey.FIND_COORDINATOR, *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 9)
     with pytest.raises(ProtocolError, match="coordinator of transactional id id"):
         coordinator_groups.find_coordinator(cluster, "id", 1, timeout_s=0)

@@ -2,16 +2,11 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.fake_broker import CLOSE, FakeCluster
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.cli.offset_places import chosen_partitions, parse_time
 from zkbroker.cli.offsets import command
-from zkbroker.client import PartitionInfo
 from zkbroker.errors import ConfigError
 from zkbroker.protocol import ApiKey
-
-
-class Cluster:
-    def partitions(self, topic):
-        return [PartitionInfo(topic, number, 0) for number in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -30,12 +25,13 @@ def test_what_is_no_time_is_refused(text):
 
 
 def test_partitions_are_those_named_or_all():
-    assert chosen_partitions(Cluster(), "t", None) == [0, 1, 2]
-    assert chosen_partitions(Cluster(), "t", "2,0") == [2, 0]
+    cluster = PlayedCluster(leaders={"t": (0, 0, 0)})
+    assert chosen_partitions(cluster, "t", None) == [0, 1, 2]
+    assert chosen_partitions(cluster, "t", "2,0") == [2, 0]
     with pytest.raises(ConfigError, match="no partition 7; it has 0 to 2"):
-        chosen_partitions(Cluster(), "t", "0,7")
+        chosen_partitions(cluster, "t", "0,7")
     with pytest.raises(ConfigError, match="give numbers"):
-        chosen_partitions(Cluster(), "t", "0;1")
+        chosen_partitions(cluster, "t", "0;1")
 
 
 def test_a_leader_that_moves_or_goes_is_followed():

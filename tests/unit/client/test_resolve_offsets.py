@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.logs_cluster import LeaderLog, LogsCluster
 from tests.support.message_sets import message_set
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
@@ -17,15 +17,15 @@ from zkbroker.runtime import get_runtime
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 
 
-def log_with(count: int, leader: int = 0, start: int = 0) -> FakeLog:
-    log = FakeLog(leader, start)
+def log_with(count: int, leader: int = 0, start: int = 0) -> LeaderLog:
+    log = LeaderLog(leader, start)
     if count:
         log.append(message_set(2, count, base=start))
     return log
 
 
-def cluster_of(*logs: FakeLog) -> FakeCluster:
-    return FakeCluster(
+def cluster_of(*logs: LeaderLog) -> LogsCluster:
+    return LogsCluster(
         get_runtime("threads"), {("t", number): log for number, log in enumerate(logs)}
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.logs_cluster import LeaderLog, LogsCluster
 from tests.support.message_sets import message_set
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, ConsumerTimeout, resolve_offsets
 from zkbroker.consumer.assigned import AssignedConsumer
@@ -10,12 +10,12 @@ from zkbroker.errors import LeaderNotAvailable, OffsetOutOfRange
 from zkbroker.runtime import get_runtime
 
 
-def cluster_of(runtime: str = "threads", *logs: FakeLog) -> FakeCluster:
-    return FakeCluster(get_runtime(runtime), {("t", i): log for i, log in enumerate(logs)})
+def cluster_of(runtime: str = "threads", *logs: LeaderLog) -> LogsCluster:
+    return LogsCluster(get_runtime(runtime), {("t", i): log for i, log in enumerate(logs)})
 
 
-def log_with(*counts: int, leader: int = 0, start: int = 0) -> FakeLog:
-    log = FakeLog(leader, start)
+def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
+    log = LeaderLog(leader, start)
     for count in counts:
         log.append(message_set(2, count, base=log.end))
     return log

@@ -8,7 +8,7 @@ import pytest
 from tests.support.logs import (
     TP,
     Clock,
-    InlineRuntime,
+    EagerRuntime,
     InlineTask,
     make_manager,
     message_set,
@@ -102,7 +102,7 @@ def test_the_event_loop_runs_on_while_the_disk_is_busy(tmp_path):
 
 
 def test_fewer_than_m_messages_are_ever_acknowledged_and_not_on_disk(tmp_path):
-    with started(tmp_path, flush_messages=10, runtime=InlineRuntime()) as manager:
+    with started(tmp_path, flush_messages=10, runtime=EagerRuntime()) as manager:
         log = manager.get_or_create(TP)
         log.begin_epoch(0)
         for _ in range(40):
@@ -123,7 +123,7 @@ def test_a_topic_s_own_policy_counts(tmp_path):
 
 def test_what_is_older_than_flush_ms_is_flushed(tmp_path):
     clock = Clock()
-    with started(tmp_path, clock=clock, flush_ms=1000, runtime=InlineRuntime()) as manager:
+    with started(tmp_path, clock=clock, flush_ms=1000, runtime=EagerRuntime()) as manager:
         log = manager.get_or_create(TP)
         log.begin_epoch(0)
         log.append_as_leader(message_set(3), leader_epoch=0)
@@ -148,7 +148,7 @@ def test_the_background_task_flushes_in_time(tmp_path):
 
 
 def test_a_roll_brings_the_old_segment_to_the_disk(tmp_path):
-    with started(tmp_path, runtime=InlineRuntime(), segment_bytes=1000) as manager:
+    with started(tmp_path, runtime=EagerRuntime(), segment_bytes=1000) as manager:
         log = manager.get_or_create(TP)
         log.begin_epoch(0)
         for _ in range(10):
@@ -192,7 +192,7 @@ def test_a_failed_flush_fails_the_waiting_appends_and_is_repeated(tmp_path):
 
     fs = Crowded()
     settings = {"flush_messages": 4, "segment_bytes": 700, "manager": {"open_segments": 1}}
-    with started(tmp_path, fs=fs, runtime=InlineRuntime(), **settings) as manager:
+    with started(tmp_path, fs=fs, runtime=EagerRuntime(), **settings) as manager:
         log = manager.get_or_create(TP)
         log.begin_epoch(0)
         log.append_as_leader(message_set(3), leader_epoch=0)

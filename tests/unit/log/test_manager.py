@@ -9,7 +9,7 @@ import pytest
 from tests.support.logs import (
     TP,
     Clock,
-    InlineRuntime,
+    EagerRuntime,
     UnsyncedFileSystem,
     crash,
     make_manager,
@@ -186,7 +186,7 @@ def test_recovery_begins_at_the_recovery_point(tmp_path):
 
 
 def test_a_compacted_log_loses_the_end_of_a_segment_with_all_that_follows(tmp_path):
-    settings = {"segment_bytes": 1000, "cleanup_policy": "compact", "runtime": InlineRuntime()}
+    settings = {"segment_bytes": 1000, "cleanup_policy": "compact", "runtime": EagerRuntime()}
     manager = make_manager(tmp_path, **settings)
     manager.start()
     log = manager.get_or_create(TP)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.logs import TP, InlineRuntime, make_manager, message_set, read_all, started
+from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all, started
 from zkbroker.log import TopicPartition, names
 from zkbroker.log.recovery.scan import count_valid_messages, scan_segment
 from zkbroker.records import Codec, set_offsets
@@ -81,7 +81,7 @@ def write(directory, name, *entries):
 
 
 def offsets(tmp_path):
-    with started(tmp_path, runtime=InlineRuntime()) as manager:
+    with started(tmp_path, runtime=EagerRuntime()) as manager:
         log = manager.get(TopicPartition("c", 0))
         assert not [path for path in log.path.iterdir() if path.suffix in (".swap", ".cleaned")]
         return [record.offset for record in read_all(log)]
@@ -142,7 +142,7 @@ def test_recovery_under_gevent_leaves_the_hub_free(tmp_path):
 
 @pytest.mark.parametrize("file", ["lost", "torn", "old", "whole"])
 def test_leader_epochs_that_the_file_lacks_are_taken_from_the_batches(tmp_path, file):
-    with started(tmp_path, runtime=InlineRuntime()) as manager:
+    with started(tmp_path, runtime=EagerRuntime()) as manager:
         log = manager.get_or_create(TP)
         for epoch in (0, 3, 7):
             log.begin_epoch(epoch)
@@ -159,5 +159,5 @@ def test_leader_epochs_that_the_file_lacks_are_taken_from_the_batches(tmp_path, 
         path.write_bytes(b"0\n1\n0 0\n")
     else:
         known.append((8, 6))
-    with started(tmp_path, runtime=InlineRuntime()) as manager:
+    with started(tmp_path, runtime=EagerRuntime()) as manager:
         assert manager.get(TP).epochs.all() == known

@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from tests.support.logs import TP, InlineRuntime, make_manager, message_set, read_all, started
+from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all, started
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import FileSystem
@@ -105,7 +105,7 @@ def test_a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp_path):
     for steps in range(200):
         directory = tmp_path / str(steps)
         fs = CrashingFileSystem()
-        manager = make_manager(directory, fs=fs, runtime=InlineRuntime(), **SETTINGS)
+        manager = make_manager(directory, fs=fs, runtime=EagerRuntime(), **SETTINGS)
         manager.start()
         log = manager.get_or_create(TP)
         fill(log)
@@ -120,7 +120,7 @@ def test_a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp_path):
             finished = True
         fs.left = None
         manager.abandon()
-        with started(directory, runtime=InlineRuntime(), **SETTINGS) as again:
+        with started(directory, runtime=EagerRuntime(), **SETTINGS) as again:
             records = read_all(again.get(TP))
             assert records in (old, old[::3])
             seen.add(len(records))
@@ -166,7 +166,7 @@ def test_everything_may_go(tmp_path):
 def test_a_plan_that_was_carried_out_does_not_come_back_with_the_power(tmp_path, seed):
     (tmp_path / "data").mkdir()
     fs = PowerCutFileSystem(tmp_path / "data", tmp_path / "after", seed)
-    settings = {**SETTINGS, "runtime": InlineRuntime()}
+    settings = {**SETTINGS, "runtime": EagerRuntime()}
     manager = make_manager(tmp_path / "data", fs=fs, **settings)
     manager.start()
     log = manager.get_or_create(TP)
@@ -199,7 +199,7 @@ def test_a_replacement_that_cannot_be_ended_takes_its_directory_offline(tmp_path
             if (path / PLAN).exists():
                 raise OSError(errno.EMFILE, "Too many open files")
 
-    settings = {**SETTINGS, "runtime": InlineRuntime()}
+    settings = {**SETTINGS, "runtime": EagerRuntime()}
     manager = make_manager(tmp_path, fs=NoDescriptors(), **settings)
     manager.start()
     log = manager.get_or_create(TP)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.logs import (
     TP,
     Clock,
-    InlineRuntime,
+    EagerRuntime,
     make_manager,
     message_set,
     read_all,
@@ -150,7 +150,7 @@ def test_what_was_deleted_is_not_held_open(tmp_path):
         return [name for name in names if f"{tmp_path}/" in name and name.endswith("(deleted)")]
 
     # A flush in another thread would hold what it flushes.
-    settings = {"segment_bytes": 1000, "file_delete_delay_ms": 0, "runtime": InlineRuntime()}
+    settings = {"segment_bytes": 1000, "file_delete_delay_ms": 0, "runtime": EagerRuntime()}
     with started(tmp_path, **settings) as manager:
         log = manager.get_or_create(TP)
         for _ in range(10):

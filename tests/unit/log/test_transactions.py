@@ -11,7 +11,7 @@ import pytest
 from tests.support.effort import executed_steps
 from tests.support.logs import (
     TP,
-    InlineRuntime,
+    EagerRuntime,
     UnsyncedFileSystem,
     crash,
     make_manager,
@@ -247,7 +247,7 @@ def test_markers_survive_a_crash_that_took_the_index(tmp_path):
 def test_what_was_aborted_and_flushed_stays_aborted_after_a_power_cut(tmp_path, seed):
     (tmp_path / "data").mkdir()
     fs = PowerCutFileSystem(tmp_path / "data", tmp_path / "after", seed)
-    manager = make_manager(tmp_path / "data", fs=fs, runtime=InlineRuntime())
+    manager = make_manager(tmp_path / "data", fs=fs, runtime=EagerRuntime())
     manager.start()
     log = manager.get_or_create(TP)
     log.append_as_leader(message_set(1), leader_epoch=0)
@@ -419,7 +419,7 @@ def test_an_abort_opens_no_file_and_costs_the_same_however_many_there_are(tmp_pa
     effort = {}
     for count in (100, 200):
         fs = CountingFileSystem()
-        with started(tmp_path / str(count), fs=fs, runtime=InlineRuntime()) as manager:
+        with started(tmp_path / str(count), fs=fs, runtime=EagerRuntime()) as manager:
             log = manager.get_or_create(TP)
             for producer in range(count):
                 send(log, producer=producer)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from tests.unit.mirror.test_config import make
 from zkbroker.errors import (
     ConfigError,
@@ -54,50 +55,34 @@ class Topics:
         pass
 
 
-class Cluster:
+class TargetCluster(PlayedCluster):
     """Brokers that see what the admin made, when they are asked and not only remembered."""
 
     def __init__(self, topics: Topics, version: int, brokers: int, *, numbers: bool = True):
-        self.topics = topics
-        self.known: dict[str, int] = {}
-        self.lags_behind = False
-        self._brokers = brokers
         versions = {ApiKey.PRODUCE: (0, version)}
         if numbers:
             versions[ApiKey.INIT_PRODUCER_ID] = (0, 0)
-        self.refused = ErrorCode.NONE
-        self._connection = SimpleNamespace(
+        super().__init__(
+            lambda connection, request: SimpleNamespace(error_code=self.refused),
+            brokers=range(brokers),
+            version=version,
             versions=versions,
-            best_version=lambda key: version,
-            address="here:9092",
-            request=lambda request: SimpleNamespace(error_code=self.refused),
         )
+        self.made = topics
+        self.known: dict[str, int] = {}
+        self.lags_behind = False
+        self.refused = ErrorCode.NONE
         self.closed = False
-
-    def start(self):
-        return self
-
-    def any_connection(self):
-        return self._connection
-
-    def connection(self, broker):
-        return self._connection
-
-    def brokers(self):
-        return range(self._brokers)
 
     def known_partitions(self, topic):
         return range(self.known.get(topic, 0))
 
     def partitions(self, topic, *, create=False):
         if topic not in self.known or not self.lags_behind:
-            if topic not in self.topics.shapes:
+            if topic not in self.made.shapes:
                 raise UnknownTopicOrPartition(topic)
-            self.known[topic] = self.topics.shapes[topic].partitions
+            self.known[topic] = self.made.shapes[topic].partitions
         return self.known_partitions(topic)
-
-    def refresh(self, topics):
-        pass
 
     def close(self):
         self.closed = True
@@ -109,7 +94,7 @@ def connect(monkeypatch):
         topics=None, *, version=7, brokers=3, numbers=True, refused=ErrorCode.NONE, **settings
     ):
         topics = topics or Topics()
-        cluster = Cluster(topics, version, brokers, numbers=numbers)
+        cluster = TargetCluster(topics, version, brokers, numbers=numbers)
         cluster.refused = refused
         monkeypatch.setattr("zkbroker.mirror.target.make_cluster", lambda *args: cluster)
         monkeypatch.setattr("zkbroker.mirror.target.Producer", lambda *args, **keywords: None)
@@ -166,7 +151,7 @@ def test_the_oldest_broker_decides(connect, monkeypatch):
         versions={ApiKey.PRODUCE: (0, 2)}, best_version=lambda key: 2, address="old:9092"
     )
     monkeypatch.setattr(
-        Cluster, "connection", lambda self, n: old if n == 2 else self.any_connection()
+        TargetCluster, "connection", lambda self, n: old if n == 2 else self.any_connection()
     )
     target = connect()
     assert (target.magic, target.settings.idempotence) == (1, False)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.errors import ErrorCode, NetworkError, ProtocolError, UnsupportedVersion
 from zkbroker.mirror.topic_admin import TopicShape, WireTopics, followed
 from zkbroker.protocol import ApiKey
@@ -20,7 +21,6 @@ from zkbroker.protocol.messages.configs import (
 )
 from zkbroker.protocol.messages.metadata import MetadataPartition, MetadataTopic
 from zkbroker.protocol.messages.topics import CreatedPartitions, CreatedTopic
-from zkbroker.runtime import get_runtime
 
 CONTROLLER = 2
 ALL = (
@@ -32,53 +32,24 @@ ALL = (
 )
 
 
-class Connection:
-    def __init__(self, name, asked, answers, keys):
-        self.address = name
-        self.versions = keys
-        self._asked = asked
-        self._answers = answers
+def answering(answers, keys=ALL):
+    """A cluster of which broker 2 is the controller; lists of answers are given one by one."""
 
-    def best_version(self, key):
-        return 4
-
-    def request(self, request, version=None, timeout_s=None):
+    def answer(connection, request):
         if request.api_key is ApiKey.METADATA:
             parts = [MetadataPartition(partition=n, replicas=[1, 2][: n + 1]) for n in range(3)]
             topics = [MetadataTopic(topic="t", partitions=parts)]
             return MetadataResponse(controller_id=CONTROLLER, topics=topics)
-        self._asked.append((self.address, request))
-        answer = self._answers[request.api_key]
-        if isinstance(answer, list):
-            answer = answer.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        found = answers[request.api_key]
+        return found.pop(0) if isinstance(found, list) else found
+
+    return PlayedCluster(
+        answer, leaders={"t": (1, 1, 1)}, brokers=(1, CONTROLLER), version=4, versions=keys
+    )
 
 
-class Cluster:
-    runtime = get_runtime("threads")
-
-    def __init__(self, answers, keys=ALL):
-        self.asked = []
-        self._any = Connection("any", self.asked, answers, keys)
-        self._controller = Connection("controller", self.asked, answers, keys)
-
-    def partitions(self, topic):
-        return range(3)
-
-    def refresh(self, topics=None):
-        pass
-
-    def brokers(self):
-        return {1: None, CONTROLLER: None}
-
-    def any_connection(self):
-        return self._any
-
-    def connection(self, broker):
-        assert broker == CONTROLLER
-        return self._controller
+def changes(cluster):
+    return [each for each in cluster.asked if each[1].api_key is not ApiKey.METADATA]
 
 
 def described(*entries):
@@ -90,7 +61,7 @@ def described(*entries):
 
 
 def test_a_shape_has_the_topics_own_settings_and_no_defaults():
-    cluster = Cluster(
+    cluster = answering(
         described(
             ConfigEntry("retention.ms", "5", source=ConfigSource.TOPIC),
             ConfigEntry("segment.bytes", "9", source=ConfigSource.STATIC_BROKER),
@@ -102,18 +73,18 @@ def test_a_shape_has_the_topics_own_settings_and_no_defaults():
 
 
 def test_brokers_that_name_no_source_tell_defaults_apart():
-    cluster = Cluster(
+    cluster = answering(
         described(ConfigEntry("a", "1", is_default=True), ConfigEntry("b", "2", is_default=False))
     )
     assert WireTopics(cluster).shape("t").settings == {"b": "2"}
 
 
 def test_brokers_that_describe_no_settings_have_none():
-    assert WireTopics(Cluster({}, (ApiKey.METADATA,))).shape("t").settings == {}
+    assert WireTopics(answering({}, (ApiKey.METADATA,))).shape("t").settings == {}
 
 
 def test_topics_are_made_and_grown_at_the_controller():
-    cluster = Cluster(
+    cluster = answering(
         {
             ApiKey.CREATE_TOPICS: CreateTopicsResponse(topics=[CreatedTopic("t")]),
             ApiKey.CREATE_PARTITIONS: CreatePartitionsResponse(topics=[CreatedPartitions("t")]),
@@ -124,8 +95,8 @@ def test_topics_are_made_and_grown_at_the_controller():
     topics.create("t", TopicShape(3, 2, {"b": "2", "a": "1"}))
     topics.grow("t", 7)
     topics.set_settings("t", {"a": "5"})
-    (_, made), (_, grown), (_, changed) = cluster.asked
-    assert [at for at, _ in cluster.asked] == ["controller", "controller", "any"]
+    (_, made, _), (_, grown, _), (_, changed, _) = changes(cluster)
+    assert [broker for broker, _, _ in changes(cluster)] == [CONTROLLER, CONTROLLER, None]
     (new,) = made.topics
     assert (new.topic, new.num_partitions, new.replication_factor) == ("t", 3, 2)
     assert [(each.name, each.value) for each in new.configs] == [("a", "1"), ("b", "2")]
@@ -142,7 +113,7 @@ def test_topics_are_made_and_grown_at_the_controller():
 )
 def test_a_topic_that_another_made_first_is_no_error(code, refused):
     answer = CreateTopicsResponse(topics=[CreatedTopic("t", code)])
-    topics = WireTopics(Cluster({ApiKey.CREATE_TOPICS: answer}))
+    topics = WireTopics(answering({ApiKey.CREATE_TOPICS: answer}))
     if not refused:
         topics.create("t", TopicShape(1, 1, {}))
         return
@@ -153,7 +124,7 @@ def test_a_topic_that_another_made_first_is_no_error(code, refused):
 
 def test_a_controller_that_moves_or_a_broker_that_goes_is_asked_again():
     moved, lost = ErrorCode.NOT_CONTROLLER, NetworkError("lost")
-    cluster = Cluster(
+    cluster = answering(
         {
             ApiKey.CREATE_TOPICS: [
                 CreateTopicsResponse(topics=[CreatedTopic("t", moved)]),
@@ -171,11 +142,11 @@ def test_a_controller_that_moves_or_a_broker_that_goes_is_asked_again():
     topics.create("t", TopicShape(3, 2, {}))
     topics.grow("t", 7)
     topics.set_settings("t", {"a": "5"})
-    assert len(cluster.asked) == 7
+    assert len(changes(cluster)) == 7
 
 
 def test_what_old_brokers_cannot_do_names_the_other_way():
-    topics = WireTopics(Cluster({}, (ApiKey.METADATA,)))
+    topics = WireTopics(answering({}, (ApiKey.METADATA,)))
     for change in (
         lambda: topics.create("t", TopicShape(1, 1, {})),
         lambda: topics.grow("t", 2),

@@ -5,7 +5,7 @@ import pytest
 from spark_loader.brokers import BrokerClient, BrokerView, RangeFetcher
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
-from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.logs_cluster import LeaderLog, LogsCluster
 from tests.support.message_sets import message_set
 from zkbroker.errors import ErrorCode, OffsetOutOfRange
 from zkbroker.records import iter_records
@@ -14,17 +14,17 @@ from zkbroker.runtime import get_runtime
 SOURCE = TopicPartition("t", 0)
 
 
-def log_with(count: int, start: int = 0) -> FakeLog:
-    log = FakeLog(0, start)
+def log_with(count: int, start: int = 0) -> LeaderLog:
+    log = LeaderLog(0, start)
     log.append(message_set(2, count, base=start))
     return log
 
 
-def client_of(log: FakeLog, **options: int | bool) -> BrokerClient:
+def client_of(log: LeaderLog, **options: int | bool) -> BrokerClient:
     client = BrokerClient.__new__(BrokerClient)
     given = {"retry_for_ms": 20_000, "retry_interval_ms": 1, "max_wait_ms": 1} | options
     client.connect = ConnectOptions(bootstrap=("b:1",), **given)  # type: ignore[arg-type]
-    client.cluster = FakeCluster(get_runtime("threads"), {SOURCE: log})  # type: ignore[assignment]
+    client.cluster = LogsCluster(get_runtime("threads"), {SOURCE: log})  # type: ignore[assignment]
     return client
 
 
@@ -100,7 +100,7 @@ def test_offsets_of_a_partition_that_moves_come_from_its_new_leader():
     assert client.offsets({SOURCE: 99}) == {SOURCE: None}
 
 
-def view_of(log: FakeLog, *, read_committed: bool) -> BrokerView:
+def view_of(log: LeaderLog, *, read_committed: bool) -> BrokerView:
     view = BrokerView.__new__(BrokerView)
     view._client = client_of(log, read_committed=read_committed)
     return view

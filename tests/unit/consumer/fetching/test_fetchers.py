@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.logs_cluster import LeaderLog, LogsCluster
 from tests.support.message_sets import message_set
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer import ConsumerTimeout, KafkaStream
@@ -20,9 +20,9 @@ from zkbroker.runtime import Runtime, get_runtime
 class Setting:
     """Fetchers over a cluster in memory, one stream."""
 
-    def __init__(self, runtime: Runtime, logs: dict[tuple[str, int], FakeLog]) -> None:
+    def __init__(self, runtime: Runtime, logs: dict[tuple[str, int], LeaderLog]) -> None:
         self.runtime = runtime
-        self.cluster = FakeCluster(runtime, logs)
+        self.cluster = LogsCluster(runtime, logs)
         self.fetchers: Fetchers | None = None
         self.stream = KafkaStream(runtime, timeout_ms=10_000, on_room=self._wake)
 
@@ -54,10 +54,10 @@ class Setting:
 @pytest.fixture(params=["threads", "gevent"])
 def setting(
     request: pytest.FixtureRequest,
-) -> Iterator[Callable[[dict[tuple[str, int], FakeLog]], Setting]]:
+) -> Iterator[Callable[[dict[tuple[str, int], LeaderLog]], Setting]]:
     made: list[Setting] = []
 
-    def make(logs: dict[tuple[str, int], FakeLog]) -> Setting:
+    def make(logs: dict[tuple[str, int], LeaderLog]) -> Setting:
         made.append(Setting(get_runtime(str(request.param)), logs))
         return made[-1]
 
@@ -67,11 +67,11 @@ def setting(
             assert each.fetchers.close(10)
 
 
-Make = Callable[[dict[tuple[str, int], FakeLog]], Setting]
+Make = Callable[[dict[tuple[str, int], LeaderLog]], Setting]
 
 
-def log_with(*counts: int, leader: int = 0, start: int = 0) -> FakeLog:
-    log = FakeLog(leader, start)
+def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
+    log = LeaderLog(leader, start)
     for count in counts:
         log.append(message_set(2, count, base=log.end))
     return log
@@ -127,7 +127,7 @@ def test_without_a_reset_policy_the_error_tells_the_valid_range(setting: Make) -
 def test_fetch_size_is_doubled_until_the_message_fits(setting: Make) -> None:
     builder = MessageSetBuilder(2)
     builder.append(None, b"x" * 5000)
-    log = FakeLog()
+    log = LeaderLog()
     log.whole_first_entry = False
     log.append(builder.build(0))
     log.append(message_set(2, 1, base=1))
@@ -140,7 +140,7 @@ def test_fetch_size_is_doubled_until_the_message_fits(setting: Make) -> None:
 def test_message_beyond_the_limit_is_an_error_that_a_seek_gets_past(setting: Make) -> None:
     builder = MessageSetBuilder(2)
     builder.append(None, b"x" * 5000)
-    log = FakeLog()
+    log = LeaderLog()
     log.whole_first_entry = False
     log.append(builder.build(0))
     log.append(message_set(2, 1, base=1))
@@ -243,7 +243,7 @@ def test_revoked_partition_is_not_fetched_any_more(setting: Make) -> None:
 
 
 def test_every_magic_is_read(setting: Make) -> None:
-    log = FakeLog()
+    log = LeaderLog()
     for magic in (0, 1, 2):
         log.append(message_set(magic, 2, base=log.end))
     one = setting({("t", 0): log})
@@ -252,7 +252,7 @@ def test_every_magic_is_read(setting: Make) -> None:
 
 
 def test_nothing_to_fetch_times_out(setting: Make) -> None:
-    one = setting({("t", 0): FakeLog()})
+    one = setting({("t", 0): LeaderLog()})
     one.start({("t", 0): 0})
     one.stream._timeout_s = 0.05
     with pytest.raises(ConsumerTimeout):

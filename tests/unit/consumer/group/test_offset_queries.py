@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.logs_cluster import LeaderLog, LogsCluster
 from tests.support.message_sets import message_set
 from zkbroker.consumer.group.offset_queries import OffsetQueries
 from zkbroker.runtime import get_runtime
@@ -12,10 +12,10 @@ KEY = ("t", 0)
 
 @pytest.mark.parametrize(("read_committed", "end"), [(False, 5), (True, 3)])
 def test_a_log_ends_where_the_reader_stops(read_committed: bool, end: int) -> None:
-    log = FakeLog(start=2)
+    log = LeaderLog(start=2)
     log.append(message_set(2, 3, base=2))
     log.stable = 3
-    cluster = FakeCluster(get_runtime("threads"), {KEY: log})
+    cluster = LogsCluster(get_runtime("threads"), {KEY: log})
     queries = OffsetQueries(cluster, read_committed=read_committed, timeout_s=5)  # type: ignore[arg-type]
     assert queries.beginnings([KEY]) == {KEY: 2}
     assert queries.ends([KEY]) == {KEY: end}

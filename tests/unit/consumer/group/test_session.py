@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.client.group_offsets import Committed
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import CommitFailed, RebalanceListener
@@ -94,11 +95,6 @@ class Listener(RebalanceListener):
         self.told.append(("lost", list(partitions)))
 
 
-class Cluster:
-    def watch(self, callback: Any) -> Any:
-        return lambda: None
-
-
 class Fetchers:
     def start(self, opened: Any) -> None:
         pass
@@ -120,7 +116,7 @@ class Set:
             **{"group_id": "g", "auto_commit_interval_ms": 1, **settings},
         )
         parts: Any = {"held": self.held, "fetchers": Fetchers()}
-        cluster: Any = Cluster()
+        cluster: Any = PlayedCluster()
         self.session = GroupSession(
             config, cluster, [], runtime=get_runtime("threads"), notify=lambda: None, **parts
         )

@@ -5,38 +5,21 @@ from typing import Any
 
 import pytest
 
-from zkbroker.client.view import BrokerAddress, PartitionInfo
+from tests.support.played_cluster import PlayedCluster
+from zkbroker.client.view import BrokerAddress
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.topics import GroupTopics
-from zkbroker.errors import InvalidTopic, UnknownTopicOrPartition
-
-
-class Cluster:
-    def __init__(self) -> None:
-        self.known = {"clicks": 2, "clicks-old": 1, "__consumer_offsets": 50}
-        self.callback: Any = None
-
-    def watch(self, callback: Any) -> Any:
-        self.callback = callback
-        return lambda: None
-
-    def topics(self) -> list[str]:
-        return sorted(self.known)
-
-    def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
-        if topic not in self.known:
-            raise UnknownTopicOrPartition(topic)
-        # The last partition has no leader.
-        count = self.known[topic]
-        return tuple(PartitionInfo(topic, n, None if n == count - 1 else n) for n in range(count))
-
-    def brokers(self) -> dict[int, BrokerAddress]:
-        return {0: BrokerAddress(0, "a", 1, "north"), 1: BrokerAddress(1, "b", 1)}
+from zkbroker.errors import InvalidTopic
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
+def cluster() -> PlayedCluster:
+    # The last partition of each has no leader.
+    cluster = PlayedCluster(
+        leaders={"clicks": (0, None), "clicks-old": (None,), "__consumer_offsets": (None,) * 50}
+    )
+    cluster.addresses[0] = BrokerAddress(0, "a", 1, "north")
+    return cluster
 
 
 def topics_of(cluster: Any, notified: list[int], **settings: Any) -> GroupTopics:
@@ -45,7 +28,7 @@ def topics_of(cluster: Any, notified: list[int], **settings: Any) -> GroupTopics
 
 
 @pytest.mark.parametrize("topics", [b"clicks", [b"clicks"], [5], ["no/such"], "", "th\u00e8me"])
-def test_names_that_no_topic_can_have_are_refused(cluster: Cluster, topics: Any) -> None:
+def test_names_that_no_topic_can_have_are_refused(cluster: PlayedCluster, topics: Any) -> None:
     one = topics_of(cluster, [])
     one.subscribe(["clicks"])
     with pytest.raises(InvalidTopic):
@@ -55,17 +38,17 @@ def test_names_that_no_topic_can_have_are_refused(cluster: Cluster, topics: Any)
 
 @pytest.mark.parametrize("pattern", ["^.*", re.compile(".*")])
 def test_a_pattern_leaves_internal_topics_out_by_default(
-    cluster: Cluster, pattern: str | re.Pattern[str]
+    cluster: PlayedCluster, pattern: str | re.Pattern[str]
 ) -> None:
     topics = topics_of(cluster, [])
     topics.subscribe(pattern)
     assert topics.names == {"clicks", "clicks-old"}
     every = topics_of(cluster, [], exclude_internal_topics=False)
     every.subscribe(pattern)
-    assert every.names == set(cluster.known)
+    assert every.names == set(cluster.leaders)
 
 
-def test_names_are_taken_as_they_are(cluster: Cluster) -> None:
+def test_names_are_taken_as_they_are(cluster: PlayedCluster) -> None:
     topics = topics_of(cluster, [])
     topics.subscribe("not.yet.there")
     assert topics.names == {"not.yet.there"}
@@ -76,13 +59,13 @@ def test_names_are_taken_as_they_are(cluster: Cluster) -> None:
     assert topics.names == frozenset()
 
 
-def test_a_change_of_topics_matches_the_pattern_again(cluster: Cluster) -> None:
+def test_a_change_of_topics_matches_the_pattern_again(cluster: PlayedCluster) -> None:
     notified: list[int] = []
     topics = topics_of(cluster, notified)
     topics.subscribe("^clicks")
     assert not topics.look_due
-    cluster.known["clicks-new"] = 1
-    cluster.callback()
+    cluster.leaders["clicks-new"] = (None,)
+    cluster.watchers[0]()
     assert (notified, topics.look_due) == ([1], True)
     assert topics.look()
     assert topics.names == {"clicks", "clicks-old", "clicks-new"}
@@ -90,7 +73,9 @@ def test_a_change_of_topics_matches_the_pattern_again(cluster: Cluster) -> None:
     assert not topics.look()
 
 
-def test_what_is_shared_out_has_leaders_and_racks_and_no_missing_topics(cluster: Cluster) -> None:
+def test_what_is_shared_out_has_leaders_and_racks_and_no_missing_topics(
+    cluster: PlayedCluster,
+) -> None:
     found = topics_of(cluster, []).partitions_of({"clicks", "gone"})
     assert dict(found.counts) == {"clicks": 2}
     assert dict(found.leaders) == {("clicks", 0): 0}

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, InlineRuntime, make_manager, read_all
+from tests.support.logs import TP, EagerRuntime, make_manager, read_all
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import TopicPartition
@@ -33,7 +33,7 @@ class Opened:
         self.manager = make_manager(
             path,
             clock=self.clock,
-            runtime=InlineRuntime(),
+            runtime=EagerRuntime(),
             overrides={TP.topic: overrides},
             segment_bytes=1000,
             **settings,

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import InlineRuntime, make_manager
+from tests.support.logs import EagerRuntime, make_manager
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import TopicPartition
@@ -24,7 +24,7 @@ from zkbroker.records import (
 )
 
 TP = TopicPartition("state", 0)
-INLINE = InlineRuntime()
+INLINE = EagerRuntime()
 CODECS = {0: (0, 1, 2, 3), 1: (0, 1, 2, 3), 2: (0, 0, 1, 2, 3, 4)}
 
 

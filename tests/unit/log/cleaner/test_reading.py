@@ -1,7 +1,7 @@
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, InlineRuntime, make_manager
+from tests.support.logs import TP, EagerRuntime, make_manager
 from zkbroker.errors import CorruptMessage
 from zkbroker.log.cleaner.reading import read_segment
 from zkbroker.records import encode_message_set, iter_entries
@@ -24,7 +24,7 @@ class Everything:
 
 @pytest.fixture
 def segment(tmp_path):
-    manager = make_manager(tmp_path, clock=Clock(), runtime=InlineRuntime())
+    manager = make_manager(tmp_path, clock=Clock(), runtime=EagerRuntime())
     manager.start()
     log = manager.get_or_create(TP)
     for size in SIZES:

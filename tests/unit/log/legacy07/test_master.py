@@ -1,13 +1,13 @@
 """A log as its view may see it."""
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, InlineRuntime, make_manager, message_set
+from tests.support.logs import TP, EagerRuntime, make_manager, message_set
 from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.records import encode_message_set
 
 
 def test_what_may_be_seen_and_what_it_is(tmp_path):
-    manager = make_manager(tmp_path, clock=Clock(), runtime=InlineRuntime())
+    manager = make_manager(tmp_path, clock=Clock(), runtime=EagerRuntime())
     manager.start()
     log = manager.get_or_create(TP)
     epoch, mark = 0, 0

@@ -12,14 +12,7 @@ from spark_loader.cli.progress import (
     sized,
 )
 from spark_loader.load.progress import Progress
-
-
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
+from tests.support.clocks import Clock
 
 
 def at(rows, planned=1000, size=0, lag=0, stage="load"):
@@ -27,7 +20,7 @@ def at(rows, planned=1000, size=0, lag=0, stage="load"):
 
 
 def test_rows_bytes_lag_and_the_end_are_shown():
-    clock = Clock()
+    clock = Clock(0.0)
     pace = Pace(clock)
     pace.add(at(0))
     assert figures(at(0, lag=1200), pace) == "0/1,000 rows  0 B  lag 1,200"
@@ -40,7 +33,7 @@ def test_rows_bytes_lag_and_the_end_are_shown():
 
 
 def test_the_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run():
-    clock = Clock()
+    clock = Clock(0.0)
     pace = Pace(clock)
     for second in range(100):
         clock.now = float(second)
@@ -52,7 +45,7 @@ def test_the_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run():
 
 
 def test_a_pipe_gets_a_line_now_and_then_and_none_of_a_short_load():
-    clock = Clock()
+    clock = Clock(0.0)
     lines = []
     with ProgressLines(lines.append, clock) as shown:
         for step in range(1000):
@@ -67,7 +60,7 @@ def test_a_pipe_gets_a_line_now_and_then_and_none_of_a_short_load():
 
 
 def test_lines_go_to_the_error_stream(capsys):
-    clock = Clock()
+    clock = Clock(0.0)
     shown = ProgressLines(clock=clock)
     clock.now = LINE_EVERY_S
     shown.update(Progress(stage="start"))

@@ -28,13 +28,13 @@ from zkbroker.runtime import Runtime
 TopicPartition = tuple[str, int]
 
 
-class FakeLog:
+class LeaderLog:
     """One partition: entries, and where they begin."""
 
     def __init__(self, leader: int = 0, start: int = 0) -> None:
         self.leader: int | None = leader
         self.epoch = 0
-        self.deposed: dict[int, FakeLog] = {}
+        self.deposed: dict[int, LeaderLog] = {}
         """By broker: the older logs of those that still believe that they lead."""
         self.start = start
         self.end = start
@@ -75,10 +75,10 @@ class FakeLog:
         return b""
 
 
-class FakeCluster:
+class LogsCluster:
     """Logs by partition. `fetches` holds the partitions of every fetch that was answered."""
 
-    def __init__(self, runtime: Runtime, logs: dict[TopicPartition, FakeLog]) -> None:
+    def __init__(self, runtime: Runtime, logs: dict[TopicPartition, LeaderLog]) -> None:
         self.runtime = runtime
         self.logs = logs
         self.fetches: list[tuple[int, dict[TopicPartition, int], int]] = []
@@ -141,7 +141,7 @@ class FakeCluster:
 
 
 class _Connection:
-    def __init__(self, cluster: FakeCluster, broker_id: int) -> None:
+    def __init__(self, cluster: LogsCluster, broker_id: int) -> None:
         self._cluster = cluster
         self._broker_id = broker_id
         self.closed = False
@@ -159,7 +159,7 @@ class _Connection:
     def send(self, request: Any, version: int | None = None) -> "_Pending":
         return _Pending(self, request, 4 if version is None else version)
 
-    def _log(self, key: TopicPartition, epoch: int) -> "tuple[FakeLog, int]":
+    def _log(self, key: TopicPartition, epoch: int) -> "tuple[LeaderLog, int]":
         """Return the log that this broker would answer from, and the error it would give."""
         log = self._cluster.logs[key]
         if log.leader != self._broker_id:
