@@ -37,7 +37,7 @@ IGNORED: Final[Mapping[str, str]] = {
     "zookeeper.clientCnxnSocket": "zookeeper.ssl.client.enable says whether TLS is spoken",
     "zookeeper.ssl.protocol": "zookeeper.ssl.enabled.protocols says which versions are spoken",
     "zookeeper.ssl.crl.enable": "lists of revoked certificates are not read",
-    "zookeeper.ssl.ocsp.enable": "nobody is asked whether a certificate was revoked",
+    "zookeeper.ssl.ocsp.enable": "revoked certificates are not looked up",
 }
 """Properties of genuine brokers beside them that have no effect, with the reason."""
 _KERBEROS = "Krb5LoginModule"

@@ -1,4 +1,4 @@
-"""The ZooKeeper consumer group: who owns which partition, and how that changes hands.
+"""The ZooKeeper consumer group: which member owns which partition, and how ownership changes.
 
 Invariant: at rest every partition of every topic that somebody takes has exactly one owner; no
 sockets here, and ZooKeeper only through the registry.

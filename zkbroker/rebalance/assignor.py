@@ -8,7 +8,7 @@
                  threads that do not take the topic
 
 Invariant: the result depends on the sets of partitions and threads only, so that any two members
-who see the same group agree; and it is the one that the JVM consumers of 0.8 to 2.x compute.
+that see the same group agree; and it is the one that the JVM consumers of 0.8 to 2.x compute.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

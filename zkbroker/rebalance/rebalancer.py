@@ -49,7 +49,7 @@ class Rebalancer:
 
     Args:
         store: the group.
-        member: who owns what this claims.
+        member: owns what this claims.
         subscription: what the member takes.
         strategy: `range`, `roundrobin`, an import path, or what assigns; the same in all members.
         compile_filter: makes the match of topic names from a pattern (`white_list`,
@@ -300,7 +300,7 @@ class Rebalancer:
         )
         if self._store.still_blocked(blocked, self._wake):
             self._wake.wait(self._backoff())
-        # Those who waited for the same node must not all come back in the same moment.
+        # Members that waited for the same node must not all come back in the same moment.
         self._closing.wait(self._random.uniform(0, min(JITTER_S, self._backoff_s)))
         return 0.0
 

@@ -96,7 +96,7 @@ def register_broker(
         wait_ms = session.session_timeout_ms * 3 // 2 + 1000
     deadline = time.monotonic() + wait_ms / 1000
     gone = session.runtime.event()
-    told = False
+    warned = False
     while not cancelled():
         try:
             session.create(path, info.to_json(), ephemeral=True, parents=True)
@@ -127,8 +127,8 @@ def register_broker(
                 f"{holder.address if holder else 'an unreadable address'}: "
                 "stop that broker, or give this one another broker.id"
             )
-        if not told:
-            told = True
+        if not warned:
+            warned = True
             logger.warning("broker id in use, waiting id=%d at_most_s=%.1f", info.id, left_s)
         gone.wait(min(left_s, RETRY_S))
     else:

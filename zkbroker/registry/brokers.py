@@ -204,9 +204,10 @@ def live_brokers(
 ) -> dict[int, tuple[BrokerInfo, int]]:
     """Return the live brokers by id, in order of their ids, each with its broker epoch.
 
-    The epoch is the transaction in which the broker registered: it grows when it does so anew. The
-    watch is set when a broker comes, goes or registers anew. A registration that cannot be read, or
-    that answers to clients could not carry, is left out with a warning: it must not hide others.
+    The epoch is the transaction in which the broker registered: it grows with each registration.
+    The watch is set when a broker comes, goes or registers again. A registration that cannot be
+    read, or that answers to clients could not carry, is left out with a warning: it must not hide
+    others.
     """
     try:
         names = session.children(paths.BROKER_IDS, watch)

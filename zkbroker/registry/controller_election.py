@@ -1,6 +1,6 @@
 """Election of the controller among the brokers.
 
-    /controller        {"version":1,"brokerid":0,"timestamp":"ms"}   ephemeral: who it is
+    /controller        {"version":1,"brokerid":0,"timestamp":"ms"}   ephemeral: its broker
     /controller_epoch  number, grows by one at every election
 
 Invariant: `/controller` is created and the epoch is raised in one transaction, under the epoch's
@@ -66,7 +66,7 @@ def _read_epoch(session: ZkSession) -> tuple[int, int | None]:
 
 
 class ControllerWatch(WatchLoop[int | None]):
-    """Keep up to date who the controller is; see `WatchLoop`."""
+    """Keep the id of the controller up to date; see `WatchLoop`."""
 
     def __init__(self, session: ZkSession, on_change: Callable[[int | None], object]) -> None:
         super().__init__(
@@ -82,7 +82,7 @@ class ControllerElection:
 
     Args:
         session: a started session, the one the broker is registered in.
-        broker_id: who stands.
+        broker_id: the candidate.
         on_elected: called with the epoch, from the election's task.
         on_resigned: called from the election's task when it is the controller no more.
     """
@@ -133,7 +133,7 @@ class ControllerElection:
         """
         self._stand()
         self._unsubscribe = self._session.on_state(lambda state: self._loop.set())
-        # Looks again at once: nobody has listened to the session until now.
+        # Looks again at once: no listener was on the session until now.
         self._loop.start(first_s=0.0)
 
     def close(self, timeout_s: float | None = 10.0) -> None:
@@ -147,7 +147,7 @@ class ControllerElection:
         self._tell()
 
     def forfeit(self, epoch: int) -> None:
-        """Stand anew: a change was refused as that of a deposed controller.
+        """Stand again: a change was refused as that of a deposed controller.
 
         Args:
             epoch: of which election the change was; nothing if there has been another one since.
@@ -157,7 +157,7 @@ class ControllerElection:
             self._loop.set()
 
     def _look(self) -> None:
-        # Without a connection too: who lost the session has resigned before anything else.
+        # Without a connection too: a broker without its session has resigned before.
         self._tell()
         if self._session.state is SessionState.CONNECTED:
             self._stand()

@@ -217,7 +217,7 @@ class Registration07:
         for topic, partitions in topics.items():
             if self._known.get(topic) != partitions:
                 if topic in self._known:
-                    # Consumers look at the children alone: a changed number has to come anew.
+                    # Consumers see the children alone: a changed number needs a new child.
                     self._remove(topic_path(topic, self._broker_id))
                 self._session.ensure_path(f"{BROKER_TOPICS}/{topic}")
                 self._must_own(topic_path(topic, self._broker_id), str(partitions).encode())

@@ -64,7 +64,7 @@ def committed_positions(session: ZkSession, group: str) -> dict[PartitionKey, in
         with contextlib.suppress(NoNode):
             names = session.children(paths.offsets(group, topic))
         for name in names:
-            # What is not of 0.7 is another generation's, or nobody's.
+            # What is not of 0.7 is another generation's, or of no known form.
             with contextlib.suppress(ValueError):
                 keys.append((topic, Partition07.parse(name)))
     return {key: at for key, (at, _) in group_offsets.read_offsets(session, group, keys).items()}

@@ -20,7 +20,7 @@ _MAKING = " making"
 
 
 class Shown(NamedTuple):
-    """Who shows a partition: the broker's id for 0.7, and the partition's number there.
+    """The broker that shows a partition: its id for 0.7, and the partition's number there.
 
     While it is `making`, its files may never have been there.
     """
@@ -64,7 +64,7 @@ def declared(session: ZkSession) -> list[str]:
 
 
 def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
-    """Return who shows each partition that has a view.
+    """Return the broker that shows each partition that has a view.
 
     Raises:
         RegistryError: ZooKeeper does not answer, or a node holds something else.

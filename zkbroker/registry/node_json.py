@@ -13,9 +13,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 _INT32 = range(-(2**31), 2**31)
-_MAX_TOLD = 1000
+_MAX_WARNED = 1000
 
-_told: "WeakKeyDictionary[object, OrderedDict[str, None]]" = WeakKeyDictionary()
+_warned: "WeakKeyDictionary[object, OrderedDict[str, None]]" = WeakKeyDictionary()
 
 
 def read_json(data: str | bytes) -> Any:
@@ -59,10 +59,10 @@ def tell_unreadable(session: object, logger: logging.Logger, what: str, error: o
         what: the sort of node.
         error: names the node and what it holds.
     """
-    told = _told.setdefault(session, OrderedDict())
+    warned = _warned.setdefault(session, OrderedDict())
     text = f"{what} {error}"
-    level = logging.DEBUG if text in told else logging.WARNING
-    told[text] = None
-    if len(told) > _MAX_TOLD:
-        told.popitem(last=False)
+    level = logging.DEBUG if text in warned else logging.WARNING
+    warned[text] = None
+    if len(warned) > _MAX_WARNED:
+        warned.popitem(last=False)
     logger.log(level, "%s unreadable, skipped error=%s", what, error)

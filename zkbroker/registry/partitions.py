@@ -1,4 +1,4 @@
-"""Who leads a partition, for clients and tools that look into ZooKeeper: the state nodes.
+"""The leader of a partition, for clients and tools that look into ZooKeeper: the state nodes.
 
     /brokers/topics/[t]/partitions/[n]/state  {"controller_epoch":1,"leader":1,"version":1,
                                                "leader_epoch":3,"isr":[1]}

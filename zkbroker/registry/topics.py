@@ -6,7 +6,7 @@
     /admin/delete_topics/[topic]   empty
 
 Invariant: a topic and its settings appear in one transaction; the assignment is changed only under
-the node version that was read, so that two who change it at once never lose one another's change.
+the node version that was read, so that two writers at once never lose each other's change.
 Whoever writes these nodes by hand or with a genuine tool is followed.
 """
 

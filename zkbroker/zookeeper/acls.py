@@ -1,4 +1,4 @@
-"""Rights on nodes: who may do what with a node, and which rights a node gets when it is made.
+"""Rights on nodes: what a login may do with a node, and which rights a node gets when it is made.
 
     every node                                   its maker: all        the world: read
     /config/users, /config/brokers,

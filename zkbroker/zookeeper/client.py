@@ -368,7 +368,7 @@ def ready_now(
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     """Lowers kazoo's lines on each attempt to connect, a dozen a second in an outage, to DEBUG.
 
-    What becomes of a session is told by `zkbroker.zookeeper.connection`. Of requests and answers
+    `zkbroker.zookeeper.connection` reports what becomes of a session. Of requests and answers
     the kind and the path alone are shown: they hold passwords, and what users keep in nodes.
     """
 

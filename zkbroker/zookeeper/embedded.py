@@ -74,7 +74,7 @@ def find_jars(more: Sequence[str] = ()) -> list[Path]:
 
 
 def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nobody listens on at the moment.
+    """Return a TCP port of 127.0.0.1 on which no process listens at the moment.
 
     It is below those that systems give to outgoing connections, so that none of them takes it
     while a server that has it is started again. Its owner may not listen on it yet: this

@@ -5,8 +5,8 @@
         +-- refused, first time: the session cannot start
         +-- refused later (the server restarts, its users changed): tried again, with a warning
 
-Invariant: nobody hears of a connection before its login is done. A message names the user and the
-setting, never the password.
+Invariant: no listener hears of a connection before its login is done. A message names the user and
+the setting, never the password.
 """
 
 import contextlib
@@ -107,14 +107,14 @@ class LoginGate:
         """Whether a server took a connection and closed it before the login was done."""
 
     def passes(self, state: Any) -> bool:
-        """Whether a state may be told now; one that may not is held."""
+        """Whether a state may be reported now; one that may not is held."""
         if self._held is None or state not in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO):
             return True
         self._held.append(state)
         return False
 
     def held(self) -> list[Any]:
-        """Return the states that are to be told now that the login is done."""
+        """Return the states to report now that the login is done."""
         held, self._held = self._held, None
         return held or []
 

@@ -35,8 +35,8 @@ class NodeStat:
     """What ZooKeeper keeps about a node; times in milliseconds since 1970.
 
     `ephemeral_owner` is the id of the session that the node lives in, 0 for a persistent node;
-    `czxid` is the transaction that created it, so that a node made anew has a larger one; `mzxid`
-    the one that wrote its data last.
+    `czxid` is the transaction that created it, so that a node that was created
+    again has a larger one; `mzxid` the one that wrote its data last.
     """
 
     version: int

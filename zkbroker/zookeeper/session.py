@@ -246,7 +246,7 @@ class ZkSession(Connection):
 
         refused = self.transactions([operations])[0]
         if refused is not None:
-            # Those who take part in races try again after them; that would be in vain here.
+            # Callers that take part in races try again after them; that would be in vain here.
             raise refused.cause if isinstance(refused.cause, NotPermitted) else refused
 
     def transactions(

@@ -30,7 +30,7 @@ class Mark:
     """A watch that remembers what it was set for; equal to another for the same.
 
     Args:
-        mark: told the key when the watch fires; a method of the loop that reads again.
+        mark: called with the key when the watch fires; a method of the loop that reads again.
         key: what was read.
     """
 

@@ -6,7 +6,7 @@
 Invariants: a position keeps its meaning for ever: it is never given to other bytes, and a log whose
 files were all deleted goes on at its end. Readers see what is flushed and nothing else: files but
 the last one are flushed as a whole before the next one begins. After a failed flush nothing is
-appended any more, since nobody can tell what of it is on the disk.
+appended any more, since it is unknown how much of it is on the disk.
 """
 
 import contextlib
@@ -280,7 +280,7 @@ class Legacy07Log:
         self._flush()
         following = Segment07(self._fs, self.directory, self.end, 0)
         with contextlib.suppress(FileNotFoundError):
-            # A roll that failed half way may have left it; it holds nothing anybody was told of.
+            # A roll that failed half way may have left it; it holds no acknowledged message.
             self._fs.unlink(following.path)
         following.hold()
         try:

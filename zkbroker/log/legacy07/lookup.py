@@ -2,7 +2,7 @@
 
 Invariant: nothing is changed, so that it works beside a running broker. Where a position or an
 offset is inside a wrapper, the answer is that of the wrapper's first message, or of its beginning:
-who goes on there gets messages again, and skips none.
+a reader that goes on there gets messages again, and skips none.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class ViewMap:
         """Its first position."""
 
     def offset_at(self, position: int) -> int:
-        """Return the offset to go on at for who goes on at a position.
+        """Return the offset at which a reader of this position goes on.
 
         Raises:
             OffsetOutOfRange: the view does not have the position, or not any more.
@@ -58,7 +58,7 @@ class ViewMap:
         )
 
     def position_of(self, offset: int) -> int:
-        """Return the position to go on at for who goes on at an offset.
+        """Return the position at which a reader of this offset goes on.
 
         Raises:
             OffsetOutOfRange: the offset is not shown yet, or not any more.

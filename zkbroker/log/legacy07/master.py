@@ -58,7 +58,7 @@ class Master(Protocol):
         """Return the leader epoch under which an offset was appended, -1 if unknown."""
 
     def end_of(self, epoch: int) -> int | None:
-        """Return where an epoch ends in this log, None if nobody can tell."""
+        """Return where an epoch ends in this log, None where that is unknown."""
 
     def flush(self, end: int) -> None:
         """Bring what is before an offset to stable storage."""

@@ -87,7 +87,7 @@ class Segment07:
         """Bring what was written to stable storage, so that readers see it.
 
         Raises:
-            OSError: it may be there or not; nobody can tell any more.
+            OSError: it may be there or not; that is unknown.
         """
         size = self.size
         self._fs.fsync(self._fd)

@@ -1,13 +1,13 @@
 """Opening the folder of a view: its files made to be what its maps say, from the master if need be.
 
-    map whole, file longer           what the master has as well is kept; else nobody saw it: cut
+    map whole, file longer           what the master has as well is kept; the rest, unread, is cut
     map cut off or damaged at its end, file whole   the same
-    file short, damaged or missing   made anew from the map and the master, byte for byte
+    file short, damaged or missing   made again from the map and the master, byte for byte
     master lacks it by now           the view begins behind it: a position there is out of range
     file without a map, head torn    removed: it was being made or deleted
 
 Invariant: a position that is still served has the bytes and the offset that it always had. Where
-nobody can tell them any more, the view is refused.
+they cannot be known any more, the view is refused.
 """
 
 import itertools
@@ -209,7 +209,7 @@ def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look:
         if there != good:
             fs.truncate(fd, good)
         if not whole:
-            logger.warning("0.7 view made anew path=%s from=%d to=%d", path, good, size)
+            logger.warning("0.7 view made again path=%s from=%d to=%d", path, good, size)
             for data in _made_anew(mapped, good, master):
                 if data is None:
                     return False
@@ -271,9 +271,9 @@ def made_anew(record: MapRecord, master: Master | None) -> bytes | None:
 def _begin_behind(
     fs: FileSystem, directory: Path, mapped: list[_Mapped], broken: _Mapped
 ) -> list[_Mapped]:
-    """Let a view begin behind a file that cannot be made anew."""
+    """Let a view begin behind a file that cannot be made again."""
     logger.error(
-        "0.7 view begins anew directory=%s position=%d, was %d: its files are damaged, and the "
+        "0.7 view begins again directory=%s position=%d, was %d: its files are damaged, and the "
         "master does not have these messages any more",
         directory,
         broken.end,

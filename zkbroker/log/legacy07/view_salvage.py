@@ -4,8 +4,8 @@
       yes -> a record of the map again, and on with the next
       no  -> the end: nothing behind it is believed
 
-After a crash that is what was written and not flushed: nobody saw it, and it would be made anew.
-But after damage to the map readers know these bytes, and what would be made anew may look
+After a crash that is what was not flushed: no reader saw it, and it would be made again.
+But after damage to the map readers know these bytes, and what would be made again may look
 different: a wrapper as it was sent is in no other place.
 
 Invariant: what gets a record keeps its bytes, and is in the master, on stable storage.
