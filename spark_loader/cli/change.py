@@ -17,7 +17,7 @@ from spark_loader.errors import LoadError
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import adopt
 from spark_loader.lake.integrity import find_damage
-from spark_loader.lake.recover import locked
+from spark_loader.lake.locks import alone
 from spark_loader.lake.replay import replay
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.partition import SinkOptions
@@ -58,7 +58,7 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
     if not partitions:
         # Those that are not so far have nothing to take back.
         sources = [each for each in sources if known[each] >= to] or sources
-    with locked(checkpoints, filesystem):
+    with alone(checkpoints, filesystem):
         moved = operate.rewind(checkpoints, filesystem, sources, to)
     for source, position in moved.items():
         click.echo(f"{source}: the next load begins at offset {position}")
@@ -76,7 +76,7 @@ def set_position(output: str, topic: str, partition: int, to: int, **spark: Any)
     """Set a position. Offsets passed over go into the gap ledger; going back is a rewind."""
     checkpoints, filesystem = opened_lake(output, spark)
     source = TopicPartition(topic, partition)
-    with locked(checkpoints, filesystem):
+    with alone(checkpoints, filesystem):
         position = operate.set_position(checkpoints, filesystem, source, to)
     click.echo(f"{source}: the next load begins at offset {position}")
 
@@ -93,7 +93,7 @@ def set_position(output: str, topic: str, partition: int, to: int, **spark: Any)
 def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
     """Load quarantined records again, with other options than before."""
     checkpoints, filesystem = opened_lake(output, given)
-    with locked(checkpoints, filesystem):
+    with alone(checkpoints, filesystem):
         entry = replay(checkpoints, filesystem, SinkOptions(**file_options(given)), headers=headers)
     click.echo(entry.note if entry is not None else "the quarantine is empty")
 
@@ -109,7 +109,7 @@ def adopt_files(output: str, as_json: bool, **given: Any) -> None:
     as the last load left it stays as it is.
     """
     checkpoints, filesystem = opened_lake(output, given)
-    with locked(checkpoints, filesystem):
+    with alone(checkpoints, filesystem):
         # Where nothing was ever planned it says that there is nothing.
         wanted = find_damage(checkpoints, filesystem) or not checkpoints.run_numbers()
         entry = adopt(checkpoints, filesystem) if wanted else None

@@ -9,11 +9,11 @@ import click
 from spark_loader.cli.opened import json_option, opened, opened_lake
 from spark_loader.cli.options import Bytes, output_option, spark_options
 from spark_loader.lake.convert import convert as convert_manifests
+from spark_loader.lake.locks import alone
 from spark_loader.lake.operate import require_loaded
 from spark_loader.lake.optimize import DEFAULT_HOURS, DEFAULT_TARGET, SAFE_RETENTION_HOURS
 from spark_loader.lake.optimize import optimize as optimize_table
 from spark_loader.lake.optimize import vacuum as vacuum_table
-from spark_loader.lake.recover import locked
 from spark_loader.storage.files import join
 from spark_loader.words import counted
 
@@ -48,7 +48,7 @@ def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
     default=DEFAULT_HOURS,
     show_default=True,
     metavar="HOURS",
-    help="Only hours that ended so long ago, in UTC: loads may add to later ones.",
+    help="Only hours that ended so long ago, in --time-zone of the loads, which may add to others.",
 )
 @click.option(
     "--target-file-bytes", "target", type=Bytes(), default=DEFAULT_TARGET, help="Size of files."
@@ -111,7 +111,7 @@ def convert(output: str, **spark: Any) -> None:
     Its manifests become commits of a table; loads go on where it ended.
     """
     checkpoints, filesystem = opened_lake(output, spark)
-    with locked(checkpoints, filesystem):
+    with alone(checkpoints, filesystem):
         done = convert_manifests(checkpoints, filesystem)
     if not done.runs:
         click.echo("every manifest is in the table already")

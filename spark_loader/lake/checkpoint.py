@@ -2,23 +2,26 @@
 
     OUTPUT/_delta_log/…                              the table: what counts; see `table.py`
     OUTPUT/topic=…/date=…/hour=…/….parquet           its files
-    OUTPUT/_zkbroker/lock
+    OUTPUT/_zkbroker/lock, locks/TOPIC               see `locks.py`
     OUTPUT/_zkbroker/runs/000012/plan.json           written before the first mapper starts
     OUTPUT/_zkbroker/runs/000012/offsets/00003.json  written by mapper 3 when its files are durable
     OUTPUT/_zkbroker/runs/000012/staging/…           JSON, raw and quarantine files until then
     OUTPUT/_zkbroker/quarantine/…                    records no event time was found for
 
 Invariants. A run exists when its plan does, and counts when a commit of the table names it; both
-appear at once and never change. There is at most one run that was planned and does not count, the
-last one; it is run again with identical ranges.
+appear at once and never change. Of a topic there is at most one run that was planned and does not
+count; it is run again with identical ranges. A plan is the last thing that goes of a run that is
+given up.
 """
 
 import json
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.json_codec import from_json, to_json
-from spark_loader.lake.ledger import MapperOffsets, Plan
+from spark_loader.lake.ledger import Entry, MapperOffsets, Plan
 from spark_loader.lake.table import LakeTable
 from spark_loader.lake.table_files import RESTORE, STATE
 from spark_loader.reading.positions import partition_numbers
@@ -27,6 +30,7 @@ from spark_loader.storage.filesystems import output_path
 
 T = TypeVar("T")
 
+_TRIES = 20
 VERSIONS = {"plan": 1, "offsets": 2}
 
 
@@ -42,7 +46,7 @@ class Checkpoints:
     def __init__(self, filesystem: LakeFileSystem, output: str, table: str = "") -> None:
         self.filesystem = filesystem
         self.output = output_path(output)
-        self.table = LakeTable(filesystem, self.output, table)
+        self.table = LakeTable(filesystem, self.output, table, self.open_runs)
 
     def path(self, *parts: str) -> str:
         """Return the path of something in the state directory."""
@@ -58,40 +62,91 @@ class Checkpoints:
     def plan(self, run: int) -> Plan:
         return self._read(self.path("runs", _run(run), "plan.json"), "plan", Plan)
 
-    def write_plan(self, plan: Plan) -> None:
-        """Write a plan; raise CheckpointError when another run took the number meanwhile."""
-        path = self.path("runs", _run(plan.run), "plan.json")
-        if not self.filesystem.publish(path, _encode("plan", to_json(plan))):
-            raise CheckpointError(
-                f"{path} was written by another load of the same output meanwhile; run it again"
-            )
+    def write_plan(self, plan: Plan) -> Plan:
+        """Write a plan, under another number where its own was taken, and return it as written.
 
-    def unfinished(self) -> Plan | None:
-        """Return the plan of the run that was planned and does not count yet, if there is one."""
-        counted = self.counted()
-        for run in reversed(self.run_numbers()):
-            if run <= counted:
-                return None
-            if self.is_planned(run):
-                return self.plan(run)
+        Raises:
+            CheckpointError: other loads of the same output take numbers faster than this one.
+        """
+        for _ in range(_TRIES):
+            path = self.path("runs", _run(plan.run), "plan.json")
+            if self.filesystem.publish(path, _encode("plan", to_json(plan))):
+                return plan
+            plan = replace(plan, run=self.next_run())
+        raise CheckpointError(f"{path} was written by another load meanwhile; run it again")
+
+    def open_runs(self, latest: Entry | None) -> list[int]:
+        """Return the runs that were planned and do not count by an entry, in order."""
+        return [
+            run
+            for run in self.run_numbers()
+            if (latest is None or not latest.counts(run)) and self.is_planned(run)
+        ]
+
+    def unfinished(self, topics: Collection[str] | None = None) -> Plan | None:
+        """Return the first plan of a run that does not count yet, if there is one.
+
+        Args:
+            topics: only one that concerns one of these.
+        """
+        for plan in self.open_plans():
+            if topics is None or not plan.topics.isdisjoint(topics):
+                return plan
         return None
 
-    def under_way(self) -> set[str]:
-        """Return the files of mappers that finished in a run that does not count yet."""
-        plan = self.unfinished()
-        found: set[str] = set()
-        for mapper in range(len(plan.mappers) if plan is not None else 0):
-            assert plan is not None
+    def open_plans(self) -> list[Plan]:
+        """Return the plans of runs that do not count yet, in order.
+
+        Of a topic it is the last one: that earlier ones do not count either means that the table
+        was lost, and is found by what they wrote.
+        """
+        found: list[Plan] = []
+        topics: set[str] = set()
+        for run in reversed(self.open_runs(self.table.latest())):
+            try:
+                plan = self.plan(run)
+            except AlteredCheckpoint:
+                if self.is_planned(run):
+                    raise
+                # It was given up a moment ago.
+                continue
+            if plan.topics.isdisjoint(topics):
+                found.append(plan)
+                topics |= plan.topics
+        return found[::-1]
+
+    def done_so_far(self, plan: Plan) -> Iterator[MapperOffsets]:
+        """Yield what the mappers of a run did that have finished."""
+        for mapper in range(len(plan.mappers)):
             done = self.mapper_offsets(plan.run, mapper)
             if done is not None:
-                found.update(each.path for each in done.tabled)
-                found.update(each.path for each in done.files)
-        return found
+                yield done
+
+    def under_way(self) -> set[str]:
+        """Return the data files of mappers that finished in runs that do not count yet."""
+        return {
+            each
+            for plan in self.open_plans()
+            for done in self.done_so_far(plan)
+            for each in [each.path for each in done.tabled] + [each.path for each in done.files]
+        }
+
+    def give_up(self, plan: Plan) -> None:
+        """Remove what a run wrote, and its plan, so that it is as if it had never been."""
+        for done in self.done_so_far(plan):
+            for table_file in done.tabled:
+                self.filesystem.delete(join(self.output, table_file.path))
+            for each in (*done.files, *done.quarantined):
+                for path in (each.staged, each.path):
+                    self.filesystem.delete(join(self.output, path))
+            self.forget_mapper(plan.run, done.mapper)
+        self.clear_staging(plan.run)
+        self.filesystem.delete(self.path("runs", _run(plan.run), "plan.json"))
 
     def counted(self) -> int:
-        """Return the number of the last run that counts, 0 for none."""
+        """Return the highest number of a run that counts, 0 for none."""
         latest = self.table.latest()
-        return latest.run if latest is not None else 0
+        return latest.last if latest is not None else 0
 
     def is_planned(self, run: int) -> bool:
         """Return whether a run has a plan."""
@@ -127,6 +182,11 @@ class Checkpoints:
     def staged_names(self, run: int) -> list[str]:
         """Return the names of files left in a run's staging directory."""
         return self.filesystem.names(join(self.output, self.staging(run)))
+
+    def clear_staging(self, run: int) -> None:
+        """Remove what attempts that do not count left staged of a run."""
+        for name in self.staged_names(run):
+            self.filesystem.delete(join(self.output, self.staging(run), name))
 
     def next_run(self) -> int:
         """Return the number for a new run."""

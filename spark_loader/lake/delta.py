@@ -98,16 +98,26 @@ class DeltaTable:
     def check(self, schema: pa.Schema) -> None:
         """Nothing to do: whatever columns may be, Delta can hold."""
 
-    def commit(self, base: DeltaSnapshot | None, change: Change) -> None:
-        if base is None:
-            self._create(change.schema)
-            base = self.newest()
-            assert base is not None
-        if missing := self._missing(base.table, change.schema):
-            self._add_columns(missing)
-            base = self.newest()
-            assert base is not None
+    def begin(self, schema: pa.Schema) -> None:
+        fields = [*schema, *(pa.field(name, kind) for name, kind in PARTITIONED.items())]
+
+        def write() -> int:
+            self._library.DeltaTable.create(
+                self._log.uri,
+                schema=pa.schema(fields),
+                partition_by=list(PARTITIONED),
+                mode="ignore",
+                configuration=_CONFIGURATION,
+                storage_options=self._log.options or None,
+            )
+            return 0
+
+        self._log.commit(write)
+
+    def commit(self, base: DeltaSnapshot, change: Change) -> None:
         version = base.version
+        if missing := self._missing(base.table, change.schema):
+            version = self._add_columns(version, missing)
         now_ms = int(time.time() * 1000)
         actions = [
             *add_actions(self._library, change.files, now_ms),
@@ -212,22 +222,6 @@ class DeltaTable:
         except self._library.exceptions.CommitFailedError as error:
             raise CommitLost(str(error).splitlines()[0]) from None
 
-    def _create(self, schema: pa.Schema) -> None:
-        fields = [*schema, *(pa.field(name, kind) for name, kind in PARTITIONED.items())]
-
-        def write() -> int:
-            self._library.DeltaTable.create(
-                self._log.uri,
-                schema=pa.schema(fields),
-                partition_by=list(PARTITIONED),
-                mode="ignore",
-                configuration=_CONFIGURATION,
-                storage_options=self._log.options or None,
-            )
-            return 0
-
-        self._log.commit(write)
-
     def _missing(self, table: Any, schema: pa.Schema) -> list[Any]:
         """Return the columns that the table lacks; raise LoadError where one has another type."""
         known = {each.name: each for each in table.schema().fields}
@@ -240,13 +234,18 @@ class DeltaTable:
                 )
         return [each for each in wanted if each.name not in known]
 
-    def _add_columns(self, missing: list[Any]) -> None:
+    def _add_columns(self, version: int, missing: list[Any]) -> int:
+        """Add columns right behind a version, and return the version that makes."""
+
         def write() -> int:
             table = self._for_writing()
+            if table.version() != version:
+                raise CommitLost(f"version {version} is no longer the newest")
             table.alter.add_columns(missing)
             return self._version_after(table)
 
         self._committed(write)
+        return version + 1
 
     def _properties(self, change: Change) -> Any:
         now_ms = int(time.time() * 1000)

@@ -12,7 +12,7 @@ from spark_loader.lake.table_files import schema_from_texts
 
 
 def require_fitting(checkpoints: Checkpoints, columns: ValueColumns | None) -> None:
-    """Check that columns fit what was loaded, and what an unfinished run has already written.
+    """Check that columns fit what was loaded, and what unfinished runs have already written.
 
     Raises:
         ConfigError: one of them had another type.
@@ -32,8 +32,6 @@ def _of_table(checkpoints: Checkpoints) -> pa.Schema | None:
 
 
 def _of_unfinished(checkpoints: Checkpoints) -> pa.Schema | None:
-    plan = checkpoints.unfinished()
-    if plan is None:
-        return None
-    found = [checkpoints.mapper_offsets(plan.run, each) for each in range(len(plan.mappers))]
-    return schema_from_texts(each.schema for each in found if each is not None)
+    return schema_from_texts(
+        done.schema for plan in checkpoints.open_plans() for done in checkpoints.done_so_far(plan)
+    )

@@ -169,11 +169,25 @@ class IcebergTable:
             if each.type in _UNKNOWN_TYPES:
                 raise LoadError(f"column {each.name}: Iceberg has no {each.type}, give it as int")
 
-    def commit(self, base: IcebergSnapshot | None, change: Change) -> None:
-        if base is None:
-            self._begin()
-            base = self.newest()
-            assert base is not None
+    def begin(self, schema: pa.Schema) -> None:
+        kinds = {"topic": StringType(), "date": DateType(), "hour": IntegerType()}
+        fields = [
+            NestedField(number, name, kinds[name], required=False)
+            for number, name in enumerate(PARTITIONED, 1)
+        ]
+        spec = PartitionSpec(
+            *(
+                PartitionField(each.field_id, 1000 + n, IdentityTransform(), each.name)
+                for n, each in enumerate(fields)
+            )
+        )
+        self._catalog.begin(
+            new_table_metadata(
+                Schema(*fields), spec, UNSORTED_SORT_ORDER, self._output, dict(_PROPERTIES)
+            )
+        )
+
+    def commit(self, base: IcebergSnapshot, change: Change) -> None:
         self._commit(base, change, change.files, change.removed)
 
     def delete(
@@ -208,24 +222,6 @@ class IcebergTable:
         raise LoadError(
             f"{self._output} is an Iceberg table, whose snapshots are its ledger and stay: there "
             "is nothing that vacuum could delete"
-        )
-
-    def _begin(self) -> None:
-        kinds = {"topic": StringType(), "date": DateType(), "hour": IntegerType()}
-        fields = [
-            NestedField(number, name, kinds[name], required=False)
-            for number, name in enumerate(PARTITIONED, 1)
-        ]
-        spec = PartitionSpec(
-            *(
-                PartitionField(each.field_id, 1000 + n, IdentityTransform(), each.name)
-                for n, each in enumerate(fields)
-            )
-        )
-        self._catalog.begin(
-            new_table_metadata(
-                Schema(*fields), spec, UNSORTED_SORT_ORDER, self._output, dict(_PROPERTIES)
-            )
         )
 
     def _commit_made(

@@ -68,20 +68,28 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
         return damage
     # Partitions of Kafka 0.7 are numbers in the table, and have names of their own.
     partitions = {int(each.partition): each.partition for each in latest.positions}
+
+    def size_of(file: LiveFile | DataFile, listed: int | None) -> int | None:
+        # It may have come after the listing, by a load that goes on meanwhile.
+        known = listed == file.size_bytes
+        return listed if known else filesystem.size(join(output, file.path))
+
     for file in tabled:
-        if there.get(file.path) != file.size_bytes:
-            _lost(file, there.get(file.path), partitions, damage)
+        size = size_of(file, there.get(file.path))
+        if size != file.size_bytes:
+            _lost(file, size, partitions, damage)
     others = {path: size for path, size in there.items() if not path.endswith(".parquet")}
     others.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
     if not (others or latest.beside):
         return damage
+    # Before the entries: what counts since is among those.
+    passing = {*latest.withdrawn, *(each.path for each in _half_published(checkpoints))}
     try:
         data, quarantined = beside(checkpoints.table.entries())
     except AlteredCheckpoint as error:
         return Damage(checkpoints=[str(error)])
     for kept in [*data, *quarantined]:
-        _compare(kept, others.pop(kept.path, None), damage)
-    passing = {*latest.withdrawn, *(each.path for each in _half_published(checkpoints))}
+        _compare(kept, size_of(kept, others.pop(kept.path, None)), damage)
     damage.unknown.extend(
         f"{path} is named by nothing"
         for path in sorted(others)
@@ -106,10 +114,9 @@ def _without_table(checkpoints: Checkpoints, there: dict[str, int], damage: Dama
             f"as it is: zkbroker-load convert --output {checkpoints.output}"
         )
         return
-    plan = checkpoints.unfinished()
     passing = {each.path for each in _half_published(checkpoints)}
-    if plan is not None:
-        # Of a first run that was stopped: what its mappers wrote, finished or not.
+    for plan in checkpoints.open_plans():
+        # Of a first run that is under way or was stopped: what its mappers wrote, finished or not.
         tokens = f"-{plan.run:06d}-"
         passing.update(path for path in there if tokens in path.rpartition("/")[2])
     damage.unknown.extend(
@@ -174,11 +181,8 @@ def _half_published(checkpoints: Checkpoints) -> Iterator[DataFile]:
     replayed = unfinished_replay(checkpoints)
     if replayed is not None:
         yield from (*replayed.files, *replayed.quarantined)
-    plan = checkpoints.unfinished()
-    for mapper in range(len(plan.mappers) if plan is not None else 0):
-        assert plan is not None
-        done = checkpoints.mapper_offsets(plan.run, mapper)
-        if done is not None:
+    for plan in checkpoints.open_plans():
+        for done in checkpoints.done_so_far(plan):
             yield from (*done.files, *done.quarantined)
 
 

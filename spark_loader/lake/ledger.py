@@ -149,6 +149,11 @@ class Plan:
     read_committed: bool = False
 
     @property
+    def topics(self) -> set[str]:
+        """The topics that it is about."""
+        return {source.topic for source in self.positions} | {each.topic for each in self.ranges}
+
+    @property
     def ranges(self) -> list[OffsetRange]:
         """All ranges, by topic, partition and offset."""
         flat = [each for mapper in self.mappers for each in mapper]
@@ -200,6 +205,9 @@ class Entry:
         files, quarantined: files beside the table that count from here on.
         withdrawn: paths of such files of earlier runs that no longer count.
         beside: how many files beside the table count after it.
+        zones: time zones that the hours of files are in, of this run and of earlier ones.
+        settled: every run up to this one counts, or was given up.
+        counted: later runs that count.
     """
 
     run: int
@@ -215,6 +223,9 @@ class Entry:
     topics_created_ms: dict[str, int] = field(default_factory=dict)
     beginning: int = 0
     beside: int = 0
+    zones: tuple[str, ...] = ()
+    settled: int = 0
+    counted: tuple[int, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     gaps: tuple[Gap, ...] = ()
     absent: tuple[Gap, ...] = field(default=(), metadata=_ABSENT)
@@ -224,6 +235,15 @@ class Entry:
     withdrawn: tuple[str, ...] = ()
     files: tuple[DataFile, ...] = ()
     quarantined: tuple[DataFile, ...] = ()
+
+    def counts(self, run: int) -> bool:
+        """Return whether a run counts, or was given up, when this is the last entry."""
+        return run <= self.settled or run in self.counted
+
+    @property
+    def last(self) -> int:
+        """The highest number of a run that counts."""
+        return max((self.settled, *self.counted))
 
 
 def now_text() -> str:

@@ -9,19 +9,21 @@ still add to is left alone. `vacuum` keeps what a version of the last `retention
 what a load that is under way has written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import beside
+from spark_loader.lake.locks import alone, optimizing
 from spark_loader.lake.operate import require_loaded
-from spark_loader.lake.recover import OPTIMIZING, locked
 from spark_loader.lake.seal import seal
 from spark_loader.lake.table_files import LiveFile, partition_values
 from spark_loader.lake.table_format import Hours
+from spark_loader.sink.event_time import zone_of
 from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.words import counted
 
@@ -54,7 +56,7 @@ def optimize(
     Args:
         checkpoints: of the output directory.
         filesystem: where it lies.
-        older_than_hours: how long ago an hour must have ended; hours are taken as UTC.
+        older_than_hours: how long ago an hour must have ended, in the time zones of the loads.
         target_bytes: about the size of files; larger ones stay as they are.
         now: the time; that of the clock by default.
 
@@ -64,10 +66,12 @@ def optimize(
     """
     require_loaded(checkpoints)
     table = checkpoints.table
-    with locked(checkpoints, filesystem, OPTIMIZING):
+    with optimizing(checkpoints, filesystem):
         before = table.files()
-        end = (now or datetime.now(UTC)).astimezone(UTC) - timedelta(hours=older_than_hours)
-        hours = Hours(f"{end:%Y-%m-%d}", end.hour)
+        latest = table.latest()
+        zones = latest.zones if latest is not None else ()
+        end = (now or datetime.now(UTC)) - timedelta(hours=older_than_hours)
+        hours = _ended_by(end, zones)
         small = _worth_merging(before, hours, target_bytes)
         if small:
             table.compact(hours, target_bytes, small)
@@ -75,6 +79,12 @@ def optimize(
         after = table.files()
     kept = {each.path for each in after} & {each.path for each in before}
     return Optimized(len(before), len(after), len(before) - len(kept), len(after) - len(kept))
+
+
+def _ended_by(end: datetime, zones: Iterable[str]) -> Hours:
+    """Return the hours that had ended by a time, in every time zone that hours are named in."""
+    last = min(end.astimezone(zone_of(name)).replace(tzinfo=None) for name in {*zones} or {"UTC"})
+    return Hours(f"{last:%Y-%m-%d}", last.hour)
 
 
 def _worth_merging(files: Sequence[LiveFile], hours: Hours, target_bytes: int) -> list[LiveFile]:
@@ -110,8 +120,8 @@ def vacuum(
         the paths of these files, relative to the output directory.
 
     Raises:
-        LoadError: the retention is too short, a load is running, or the file system is one that
-            the library cannot list.
+        LoadError: the retention is too short, a load is running and the retention is less than a
+            week, or the file system is one that the library cannot list.
     """
     if retention_hours < SAFE_RETENTION_HOURS and not allow_short:
         raise LoadError(
@@ -121,7 +131,11 @@ def vacuum(
         )
     require_loaded(checkpoints)
     table = checkpoints.table
-    with locked(checkpoints, filesystem), locked(checkpoints, filesystem, OPTIMIZING):
+    with ExitStack() as stack:
+        if retention_hours < SAFE_RETENTION_HOURS:
+            # Of a load that runs, what no mapper has finished is younger than a safe retention.
+            stack.enter_context(alone(checkpoints, filesystem))
+        stack.enter_context(optimizing(checkpoints, filesystem))
         data, _ = beside(table.entries())
         kept = {each.path for each in data} | checkpoints.under_way()
         found = table.format.unneeded(retention_hours)

@@ -1,38 +1,18 @@
-"""The lock of an output directory, and recovery from an operation that was interrupted.
+"""Recovery from an operation that was interrupted.
 
 Invariant: after `recover` nothing is left staged of a run that counts, no file beside the table
 that was withdrawn, and no replay that is half published. Repeatable. Files of the table that
 nothing names are left to `vacuum`: readers do not see them.
 """
 
-import os
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, MapperOffsets, beside, now_text, total_bytes
 from spark_loader.lake.rows import take_back
 from spark_loader.lake.table_files import schema_from_texts
-from spark_loader.storage.files import LakeFileSystem, LockedError, join
+from spark_loader.storage.files import LakeFileSystem, join
 
-LOADING = "lock"
-OPTIMIZING = "optimize.lock"
-
-
-@contextmanager
-def locked(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, name: str = LOADING
-) -> Iterator[None]:
-    """Keep every other load and operator out of the directory; raise LoadError when one is in."""
-    owner = f"{socket.gethostname()} process {os.getpid()} since {now_text()}"
-    try:
-        with filesystem.lock(checkpoints.path(name), owner):
-            yield
-    except LockedError as error:
-        what = "a load into this output" if name == LOADING else "an optimize of this output"
-        raise LoadError(f"{what} is running: {error}") from None
+# Of older runs nothing is left: each load looks at its own, and at the last ones.
+_LOOKED_AT = 4
 
 
 def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
@@ -50,9 +30,9 @@ def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
     for path in latest.withdrawn:
         filesystem.delete(join(checkpoints.output, path))
     # Every mapper of a published run has its offsets, so no attempt still under way can count.
-    for name in checkpoints.staged_names(latest.run):
-        staging = checkpoints.staging(latest.run)
-        filesystem.delete(join(checkpoints.output, staging, name))
+    for run in checkpoints.run_numbers()[-_LOOKED_AT:]:
+        if latest.counts(run):
+            checkpoints.clear_staging(run)
 
 
 def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
@@ -60,12 +40,13 @@ def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
 
     A replay has offsets like a mapper, but no plan: what it covers is in quarantine already.
     """
-    counted = checkpoints.counted()
+    latest = checkpoints.table.latest()
     for run in checkpoints.run_numbers():
-        if run <= counted or checkpoints.is_planned(run):
+        if (latest is not None and latest.counts(run)) or checkpoints.is_planned(run):
             continue
         found = checkpoints.mapper_offsets(run, 0)
-        if found is not None:
+        # What a late attempt of a mapper says of a run that was given up has ranges.
+        if found is not None and not found.ranges:
             return found
     return None
 

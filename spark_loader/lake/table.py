@@ -11,7 +11,7 @@ commit goes on from, the commit is refused and nothing of it counts.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,11 +39,19 @@ class LakeTable:
         filesystem: where it lies.
         output: the directory.
         kind: `delta` or `iceberg`; empty for what is there, which is Delta where nothing is.
+        planned: returns the runs that are planned and do not count by an entry.
     """
 
-    def __init__(self, filesystem: LakeFileSystem, output: str, kind: str = "") -> None:
+    def __init__(
+        self,
+        filesystem: LakeFileSystem,
+        output: str,
+        kind: str = "",
+        planned: Callable[[Entry | None], Sequence[int]] = lambda latest: (),
+    ) -> None:
         self._fs = filesystem
         self._kind = kind
+        self._planned = planned
         self.output = output
         self._opened: TableFormat | None = None
 
@@ -134,7 +142,7 @@ class LakeTable:
                 if hashlib.sha256(data).hexdigest() != content["sha256"]:
                     raise AlteredCheckpoint(f"{path} was altered: its checksum is another")
                 content = json.loads(data)
-            return from_json(Entry, content)
+            return _of_any_release(from_json(Entry, content))
         except FileNotFoundError:
             raise AlteredCheckpoint(f"{path} does not exist. {RESTORE}") from None
         except ValueError as error:
@@ -171,9 +179,12 @@ class LakeTable:
         """
         schema = schema if schema is not None else base_schema()
         for _ in range(_TRIES):
+            if not self.exists():
+                self.format.begin(schema)
             base = self.newest()
+            # No older than the snapshot: of what came after both the commit is turned back.
             latest = self.latest()
-            said = continued(entry, latest, since)
+            said = self._continued(entry, latest, since)
             change = self._change(said, latest, schema, files, removed)
             try:
                 self.format.commit(base, change)
@@ -197,7 +208,7 @@ class LakeTable:
         """
         for _ in range(_TRIES):
             latest = self.latest()
-            said = continued(entry or _without_run("rewind"), latest, since)
+            said = self._continued(entry or _without_run("rewind"), latest, since)
             change = self._change(said, latest, base_schema())
             try:
                 return self.format.delete(change, cuts, concerned(self.files(), cuts))
@@ -219,6 +230,13 @@ class LakeTable:
                 f"{self.output}: another writer changed the same files meanwhile; run it again "
                 f"({error})"
             ) from None
+
+    def _continued(
+        self, entry: Entry, latest: Entry | None, since: Mapping[TopicPartition, int] | None
+    ) -> Entry:
+        # Plans are looked for after the entry: what was planned before it is seen.
+        planned = [run for run in self._planned(latest) if run != entry.run]
+        return continued(entry, latest, since, planned)
 
     def _too_slow(self) -> CheckpointError:
         return CheckpointError(
@@ -261,16 +279,40 @@ class LakeTable:
 
 
 def continued(
-    entry: Entry, latest: Entry | None, since: Mapping[TopicPartition, int] | None = None
+    entry: Entry,
+    latest: Entry | None,
+    since: Mapping[TopicPartition, int] | None = None,
+    planned: Sequence[int] = (),
 ) -> Entry:
     """Return an entry with what follows from the one before it.
+
+    Args:
+        entry: what it says itself.
+        latest: the one before; None for the first.
+        since: the positions that it goes on from.
+        planned: other runs that are planned and do not count yet.
 
     Raises:
         CheckpointError: positions are others than those that it goes on from.
     """
     own = len(entry.files) + len(entry.quarantined)
-    if latest is None or not entry.run or entry.kind == "adopt":
+    if not entry.run:
+        return entry
+    if entry.kind == "adopt":
+        return replace(entry, beside=own, settled=entry.run)
+    before = latest if latest is not None else Entry(run=0, kind="", created="")
+    if before.counts(entry.run):
+        raise CheckpointError(f"run {entry.run} was published already, so nothing of this was")
+    # A number below others that nothing was planned for will never be one of a run.
+    top = max(before.last, entry.run)
+    settled = min([top, *(run - 1 for run in planned)])
+    counted = {*before.counted, entry.run}
+    entry = replace(
+        entry, settled=settled, counted=tuple(sorted(run for run in counted if run > settled))
+    )
+    if latest is None:
         return replace(entry, beside=own)
+    entry = replace(entry, zones=tuple(sorted({*latest.zones, *entry.zones})))
     for source, position in (since or {}).items():
         if latest.positions.get(source, position) != position:
             raise CheckpointError(
@@ -281,9 +323,20 @@ def continued(
     return replace(
         entry,
         positions={**latest.positions, **entry.positions},
+        topics_created_ms=(
+            {**latest.topics_created_ms, **entry.topics_created_ms}
+            if entry.kind == "load"
+            else entry.topics_created_ms
+        ),
         beginning=latest.beginning,
         beside=latest.beside + own - gone,
     )
+
+
+def _of_any_release(entry: Entry) -> Entry:
+    """Return an entry; before loads went side by side runs counted one after the other."""
+    known = entry.settled or entry.counted or not entry.run
+    return entry if known else replace(entry, settled=entry.run)
 
 
 def _without_run(kind: str) -> Entry:

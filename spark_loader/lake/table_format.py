@@ -107,8 +107,11 @@ class TableFormat(Protocol):
     def check(self, schema: pa.Schema) -> None:
         """Raise LoadError when the format cannot hold columns of such types."""
 
+    def begin(self, schema: pa.Schema) -> None:
+        """Make an empty table unless there is one."""
+
     def commit(self, base: Any, change: Change) -> None:
-        """Commit on top of one of its snapshots; None begins a table. Columns may be new.
+        """Commit on top of one of its snapshots; columns may be new.
 
         Raises:
             CommitLost: another run was committed since, or removed files are gone.

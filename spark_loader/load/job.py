@@ -1,23 +1,26 @@
 """The load: run it as often as you like; each record counts once.
 
-    lock ─▶ check what is there ─▶ runs, one or as many as the time allows; see `run.py`
+    lock topics ─▶ check what is there ─▶ runs, one or as many as the time allows; see `run.py`
 
-Invariant: one load at a time works in a directory, and none goes on from a damaged one. Spark is
-started only when there is something to load.
+Invariant: one load at a time works on a topic in a directory, and none goes on from a damaged one.
+Spark is started only when there is something to load.
 """
 
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from spark_loader.lake.adopt import adopt
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import find_damage, require_whole
-from spark_loader.lake.recover import locked
+from spark_loader.lake.locks import alone, beginning, loading
+from spark_loader.lake.recover import recover
 from spark_loader.load.options import LoadOptions
+from spark_loader.load.planning import wanted_topics
 from spark_loader.load.progress import Callback, Progress
 from spark_loader.load.result import LoadResult
 from spark_loader.load.run import Run
@@ -113,15 +116,24 @@ class Loader:
         checkpoints = Checkpoints(filesystem, self.options.output, self.options.table)
         # Said before hours of work, not at its end.
         checkpoints.table.exists()
-        with locked(checkpoints, filesystem):
-            if self.options.adopt and find_damage(checkpoints, filesystem):
-                adopted = adopt(checkpoints, filesystem)
-                logger.warning("lake adopted run=%d %s", adopted.run, adopted.note)
-            require_whole(checkpoints, filesystem)
-            return self._rounds(spark, checkpoints, filesystem, view)
+        if self.options.adopt:
+            with alone(checkpoints, filesystem):
+                if find_damage(checkpoints, filesystem):
+                    adopted = adopt(checkpoints, filesystem)
+                    logger.warning("lake adopted run=%d %s", adopted.run, adopted.note)
+        with ExitStack() as stack:
+            with beginning(checkpoints, filesystem):
+                require_whole(checkpoints, filesystem)
+                recover(checkpoints, filesystem)
+                topics = wanted_topics(self.options, view)
+                locked = {*topics, *_unfinished_topics(checkpoints, topics)}
+                stack.enter_context(loading(checkpoints, filesystem, locked))
+            options = replace(self.options, topics=topics, whitelist="", blacklist="")
+            return self._rounds(options, spark, checkpoints, filesystem, view)
 
     def _rounds(
         self,
+        options: LoadOptions,
         spark: SparkWhenNeeded,
         checkpoints: Checkpoints,
         filesystem: LakeFileSystem,
@@ -129,17 +141,17 @@ class Loader:
     ) -> LoadResult:
         """Run once, or round by round until the time is over."""
         run = Run(spark, checkpoints, filesystem, view, self._access, self._report)
-        seconds = self.options.max_seconds
+        seconds = options.max_seconds
         if seconds is None:
-            return run.load(self.options)
+            return run.load(options)
         deadline = time.monotonic() + seconds
-        budget = self.options.max_records
+        budget = options.max_records
         result = LoadResult()
         size = _FIRST_ROUND_RECORDS
         while True:
             began, waited = time.monotonic(), spark.seconds
             most = size if budget is None else min(size, budget)
-            latest = run.load(replace(self.options, max_records=most))
+            latest = run.load(replace(options, max_records=most))
             result = result.then(latest)
             now = time.monotonic()
             # The time is one of loading: what Spark takes to start is not part of it.
@@ -157,3 +169,13 @@ class Loader:
     def _report(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
+
+
+def _unfinished_topics(checkpoints: Checkpoints, topics: Collection[str]) -> set[str]:
+    """Return the topics of runs that were stopped and that a load of these topics takes up."""
+    found = set(topics)
+    plans = checkpoints.open_plans()
+    # One plan may lead to another: as many passes as there are plans reach them all.
+    for _ in plans:
+        found.update(*(plan.topics for plan in plans if not plan.topics.isdisjoint(found)))
+    return found

@@ -148,14 +148,19 @@ def gap_free(tp: TopicPartition, position: int, begin: int, gaps: Iterable[Gap])
     return min([begin, *starts]) if starts else min(begin, position)
 
 
-def wanted_partitions(options: LoadOptions, view: SourceCluster) -> list[TopicPartition]:
-    """Return the partitions to load, in order; raise LoadError when no topic matches."""
+def wanted_topics(options: LoadOptions, view: SourceCluster) -> tuple[str, ...]:
+    """Return the topics to load; raise LoadError when none matches."""
     topics = options.topics or tuple(topic for topic in view.topics() if options.wants(topic))
     if not topics:
         raise LoadError(
             f"no topic matches whitelist={options.whitelist!r} blacklist={options.blacklist!r}"
         )
-    return find_partitions(TopicSelection(subscribe=topics), view)
+    return topics
+
+
+def wanted_partitions(options: LoadOptions, view: SourceCluster) -> list[TopicPartition]:
+    """Return the partitions to load, in order; raise LoadError when no topic matches."""
+    return find_partitions(TopicSelection(subscribe=wanted_topics(options, view)), view)
 
 
 def first_positions(

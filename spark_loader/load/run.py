@@ -17,11 +17,10 @@ from datetime import datetime
 from typing import Any
 
 from spark_loader.causes import cause_of
-from spark_loader.errors import LoadError, QuarantineLimit
+from spark_loader.errors import CheckpointError, LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.evolution import require_fitting
 from spark_loader.lake.ledger import Entry, MapperOffsets, Plan, now_text, total_bytes
-from spark_loader.lake.recover import recover
 from spark_loader.lake.table_files import schema_from_texts
 from spark_loader.load.mapper import MapperOutcome, MapperTask, run_mapper
 from spark_loader.load.options import LoadOptions
@@ -62,14 +61,15 @@ class Run:
     def load(self, options: LoadOptions) -> LoadResult:
         """Make a plan or resume the unfinished one; run the mappers that are left; publish."""
         self._report(Progress(stage="plan"))
-        recover(self._checkpoints, self._fs)
         latest = self._checkpoints.table.latest()
         if latest is not None:
-            # Again, should the last run have been stopped just before it.
-            self._commit_group(options.group, latest.positions)
+            # Again, should the last run have been stopped just before it. Of other topics another
+            # load may have committed later ones.
+            mine = {tp: at for tp, at in latest.positions.items() if tp.topic in options.topics}
+            self._commit_group(options.group, mine)
         require_fitting(self._checkpoints, options.columns)
         troubles: list[LoadError] = []
-        plan = self._checkpoints.unfinished()
+        plan = self._checkpoints.unfinished(options.topics)
         resumed = plan is not None
         if plan is None:
             plan, held = make_plan(self._checkpoints.next_run(), options, self._view, latest)
@@ -78,7 +78,7 @@ class Run:
                 raise_first(troubles)
                 self._report(Progress(stage="done"))
                 return LoadResult()
-            self._checkpoints.write_plan(plan)
+            plan = self._checkpoints.write_plan(plan)
         adopted = self._finished(plan)
         logger.info(
             "load planned run=%d mappers=%d done=%d resumed=%s",
@@ -99,7 +99,7 @@ class Run:
                 # The options are wrong, not a partition: nothing is published with them.
                 raise trouble
         troubles.extend(found)
-        entry = self._publish(plan, options, latest, outcomes)
+        entry = self._publish(plan, options, outcomes)
         paths = [*entry.checksums, *(each.path for each in entry.files)]
         result = LoadResult(
             run=plan.run,
@@ -217,7 +217,6 @@ class Run:
         self,
         plan: Plan,
         options: LoadOptions,
-        latest: Entry | None,
         outcomes: Sequence[MapperOutcome],
     ) -> Entry:
         """Commit the files, the offsets and the ledger to the table, then the group's offsets.
@@ -243,8 +242,7 @@ class Run:
         for each in [*files, *quarantined]:
             self._fs.rename(join(output, each.staged), join(output, each.path))
         ranges = merge_ranges(each for offsets in done for each in offsets.ranges)
-        positions = dict(latest.positions) if latest is not None else {}
-        positions.update(plan.positions)
+        positions = dict(plan.positions)
         for gap in plan.gaps:
             source = TopicPartition(gap.topic, gap.partition)
             positions[source] = max(positions[source], gap.until)
@@ -264,14 +262,17 @@ class Run:
             positions=positions,
             log_starts=plan.log_starts,
             log_ends=plan.log_ends,
-            topics_created_ms={
-                **(latest.topics_created_ms if latest is not None else {}),
-                **plan.topics_created_ms,
-            },
+            topics_created_ms=plan.topics_created_ms,
             group=options.group,
+            zones=(options.event_time.zone,),
         )
         schema = schema_from_texts(offsets.schema for offsets in done)
-        self._checkpoints.table.commit(entry, tabled, schema)
+        try:
+            self._checkpoints.table.commit(entry, tabled, schema, since=plan.positions)
+        except CheckpointError:
+            # Another run was there before: what this one wrote can never count.
+            self._checkpoints.give_up(plan)
+            raise
         try:
             self._commit_group(options.group, positions)
         except ZkbrokerError as error:
@@ -279,7 +280,8 @@ class Run:
                 f"run {plan.run} is published with {entry.rows} rows, only the offsets of group "
                 f"{options.group} could not be committed, which the next run does: {error}"
             ) from error
-        recover(self._checkpoints, self._fs)
+        # Every mapper has its offsets, so no attempt still under way can count.
+        self._checkpoints.clear_staging(plan.run)
         return entry
 
     def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:

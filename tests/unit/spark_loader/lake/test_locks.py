@@ -1,0 +1,54 @@
+"""Loads side by side, and commands alone."""
+
+import pytest
+
+from spark_loader import LoadError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.locks import alone, beginning, loading, optimizing
+from tests.support.loading import LOCAL
+
+
+@pytest.fixture
+def lake(output):
+    return Checkpoints(LOCAL, str(output))
+
+
+def test_loads_of_different_topics_go_on_together_and_of_the_same_do_not(lake):
+    with loading(lake, LOCAL, ["a", "b"]):
+        with beginning(lake, LOCAL), loading(lake, LOCAL, ["c"]):
+            pass
+        with (
+            beginning(lake, LOCAL),
+            pytest.raises(LoadError, match=r"a load of topic b into this output is running: .*pro"),
+            loading(lake, LOCAL, ["b", "d"]),
+        ):
+            pass
+    with loading(lake, LOCAL, ["b", "d"]):
+        pass
+
+
+def test_a_command_is_alone(lake):
+    with (
+        loading(lake, LOCAL, ["a"]),
+        pytest.raises(LoadError, match="a load of topic a"),
+        alone(lake, LOCAL),
+    ):
+        pass
+    with (
+        alone(lake, LOCAL),
+        pytest.raises(LoadError, match="another load or command works on this output: "),
+        beginning(lake, LOCAL, patience_s=0.2),
+    ):
+        pass
+    with alone(lake, LOCAL):
+        pass
+
+
+def test_an_optimize_is_beside_loads_and_no_other_one(lake):
+    with (
+        loading(lake, LOCAL, ["a"]),
+        optimizing(lake, LOCAL),
+        pytest.raises(LoadError, match="an optimize of this output is running"),
+        optimizing(lake, LOCAL),
+    ):
+        pass

@@ -1,0 +1,210 @@
+"""Loads into one output at the same time: interleaved as wanted here, without a clock."""
+
+import contextlib
+
+import polars as pl
+import pytest
+
+from spark_loader import EventTime, Loader, LoadError
+from spark_loader.errors import CheckpointError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.formats import FORMATS
+from spark_loader.lake.optimize import optimize, vacuum
+from spark_loader.lake.rows import held
+from spark_loader.reading.positions import TopicPartition
+from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
+from tests.support.loading import AT, LOCAL, proved
+
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+class Beside(CrashingFileSystem):
+    """Does something once, just before a step of a load."""
+
+    def __init__(self, step, action):
+        super().__init__(LOCAL)
+        self._name = step
+        self._action = action
+
+    def _step(self, name):
+        super()._step(name)
+        if self._action is not None and name.startswith(self._name):
+            action, self._action = self._action, None
+            action()
+
+    def done(self):
+        return self._action is None
+
+
+@pytest.fixture(params=FORMATS)
+def load(request, cluster, output):
+    if request.param == "iceberg":
+        pytest.importorskip("pyiceberg")
+    for topic in "ab":
+        cluster.append(topic, 0, [b"%d" % n for n in range(20)], timestamp_ms=AT)
+
+    def load(topic, filesystem=LOCAL, **fields):
+        given = {
+            "bootstrap": "h:1",
+            "topics": [*topic],
+            "output": str(output),
+            "group": f"g-{topic}",
+            "table": request.param,
+        }
+        return Loader(access=cluster, filesystem=filesystem, **given | fields).run(InlineSpark())
+
+    return load
+
+
+def offsets(output):
+    lake = Checkpoints(LOCAL, str(output))
+    found = held(LOCAL, lake.output, lake.table.files())
+    return {tp.topic: sum(each.rows for each in found[tp]) for tp in found}
+
+
+STEPS = (
+    "after publish plan.json",
+    "before write",
+    "before publish 00000.json",
+    "after publish 00000.json",
+)
+COMMITS = {"delta": "before commit of the table", "iceberg": "before publish v"}
+
+
+@pytest.mark.parametrize("step", [*STEPS, "the commit"])
+def test_a_load_of_another_topic_counts_beside_one_at_each_step(
+    load, output, cluster, request, step
+):
+    kind = request.node.callspec.params["load"]
+    beside = Beside(COMMITS.get(kind) if step == "the commit" else step, lambda: load("b"))
+    assert load("a", beside).rows == 20
+    assert beside.done()
+    assert offsets(output) == {"a": 20, "b": 20}
+    latest = Checkpoints(LOCAL, str(output)).table.latest()
+    assert latest.positions == {A0: 20, B0: 20}
+    assert (latest.settled, latest.counted) == (2, ())
+    assert proved(output).commits == 2
+    # Each commits the offsets of its own topic.
+    assert cluster.view(None).group_offsets("g-a", []) == {A0: 20}
+    assert [load("ab").rows, load("a").rows, load("b").rows] == [0, 0, 0]
+
+
+def test_a_load_of_the_same_topic_is_refused_and_changes_nothing(load, output):
+    def again():
+        with pytest.raises(LoadError, match="a load of topic a into this output is running"):
+            load("ab")
+
+    beside = Beside("before write", again)
+    assert load("a", beside).rows == 20
+    assert beside.done()
+    assert proved(output).commits == 1
+
+
+class NoLocks(Beside):
+    """As where a lock was lost: nothing keeps another load out."""
+
+    def lock(self, path, owner):
+        return contextlib.nullcontext()
+
+
+@pytest.mark.parametrize("format_", ["parquet", "json"])
+def test_of_two_loads_of_the_same_partition_one_counts_and_the_other_leaves_nothing(
+    load, output, format_
+):
+    other = []
+
+    def again():
+        # It knows nothing of the first one's plan.
+        unfinished = Checkpoints.unfinished
+        Checkpoints.unfinished = lambda self, topics=None: None
+        try:
+            other.append(load("a", NoLocks("never", None), format=format_).rows)
+        finally:
+            Checkpoints.unfinished = unfinished
+
+    beside = NoLocks("after publish 00000.json", again)
+    with pytest.raises(CheckpointError, match=r"a-0 was moved from offset 0 to 20 by run 2"):
+        load("a", beside, format=format_)
+    assert other == [20]
+    assert proved(output).rows == 20
+    assert len([*output.glob("topic=*/**/*.*")]) == 1
+    assert [each.name for each in (output / "_zkbroker/runs").glob("*/*.json")] == ["plan.json"]
+    assert load("a").rows == 0
+    assert proved(output).commits == 1
+
+
+def test_a_run_that_was_stopped_waits_for_a_load_of_its_topic(load, output):
+    steps = CrashingFileSystem(LOCAL)
+    load("a", steps, output=f"{output}-whole")
+    with pytest.raises(Crash):
+        load("a", CrashingFileSystem(LOCAL, steps.steps.index("after publish 00000.json")))
+    assert load("b").rows == 20
+    lake = Checkpoints(LOCAL, str(output))
+    assert (lake.table.latest().settled, lake.table.latest().counted) == (0, (2,))
+    assert offsets(output) == {"b": 20}
+    proved(output)
+    again = load("a")
+    assert (again.resumed, again.adopted, again.run, again.rows) == (True, 1, 1, 20)
+    latest = Checkpoints(LOCAL, str(output)).table.latest()
+    assert (latest.settled, latest.counted, latest.run) == (2, (), 1)
+    assert offsets(output) == {"a": 20, "b": 20}
+    proved(output)
+
+
+def test_stopped_at_any_step_beside_another_load_each_offset_counts_once(load, output, cluster):
+    steps = CrashingFileSystem(LOCAL)
+    load("a", steps)
+    total = {"a": 20}
+    for at in range(0, len(steps.steps), 9):
+        for topic in "ab":
+            cluster.append(topic, 0, [b"x"] * 5, timestamp_ms=AT)
+
+        class Both(CrashingFileSystem):
+            def _step(self, name):
+                if name == "before publish plan.json":
+                    load("b")
+                super()._step(name)
+
+        with contextlib.suppress(Crash):
+            load("a", Both(LOCAL, at))
+        load("a")
+        load("b")
+    total = {topic: cluster.end(topic, 0) for topic in "ab"}
+    assert offsets(output) == total
+    proved(output)
+
+
+def test_a_vacuum_beside_a_load_leaves_its_files_alone(cluster, output):
+    def given(filesystem):
+        return Loader(
+            bootstrap="h:1", topics=["a"], output=str(output), access=cluster,
+            filesystem=filesystem, event_time=EventTime.json("at"),
+        ).run(InlineSpark())  # fmt: skip
+
+    for _ in range(2):
+        cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
+        given(LOCAL)
+    lake = Checkpoints(LOCAL, str(output))
+    optimize(lake, LOCAL)
+    cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
+
+    def clean():
+        assert vacuum(Checkpoints(LOCAL, str(output)), LOCAL) == []
+        with pytest.raises(LoadError, match="a load of topic a into this output is running"):
+            vacuum(Checkpoints(LOCAL, str(output)), LOCAL, retention_hours=0, allow_short=True)
+
+    for step in ("before publish 00000.json", "before commit of the table"):
+        beside = Beside(step, clean)
+        assert given(beside).rows == 9
+        assert beside.done()
+        assert proved(output).rows == cluster.end("a", 0)
+        cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
+    # Of a load that was stopped, what its mappers finished stays whatever the retention is.
+    with pytest.raises(Crash):
+        crashing = Beside("before commit of the table", lambda: (_ for _ in ()).throw(Crash()))
+        given(crashing)
+    doomed = vacuum(lake, LOCAL, retention_hours=0, allow_short=True)
+    assert doomed
+    assert given(LOCAL).adopted == 1
+    assert proved(output).rows == cluster.end("a", 0)
+    assert pl.read_delta(str(output)).height == cluster.end("a", 0)
