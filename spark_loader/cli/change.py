@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from spark_loader.cli.opened import json_option, opened_lake
+from spark_loader.cli.opened import cluster_view, json_option, opened_lake
 from spark_loader.cli.options import (
     event_time_options,
     file_options,
@@ -19,8 +19,10 @@ from spark_loader.lake.adopt import adopt
 from spark_loader.lake.integrity import find_damage
 from spark_loader.lake.locks import alone
 from spark_loader.lake.replay import replay
+from spark_loader.reading.generations import generation_of
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.partition import SinkOptions
+from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.cli.generation import PartitionNumber
 
 
@@ -69,13 +71,28 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
 )
 @output_option
 @spark_options
+@discovery_options
 @topic_option
 @click.option("--partition", type=PartitionNumber(), required=True)
 @click.option("--to", "to", type=click.IntRange(0), required=True, help="Next offset to load.")
-def set_position(output: str, topic: str, partition: int, to: int, **spark: Any) -> None:
-    """Set a position. Offsets passed over go into the gap ledger; going back is a rewind."""
+def set_position(
+    output: str,
+    zookeeper: str | None,
+    bootstrap: str | None,
+    topic: str,
+    partition: int,
+    to: int,
+    **spark: Any,
+) -> None:
+    """Set a position. Offsets passed over go into the gap ledger; going back is a rewind.
+
+    A partition that was never loaded is looked up in the cluster, which has to be named then.
+    """
     checkpoints, filesystem = opened_lake(output, spark)
     source = TopicPartition(topic, partition)
+    generation = generation_of([partition])
+    with cluster_view(zookeeper, bootstrap, generation) as cluster:
+        operate.require_known(checkpoints, source, cluster)
     with alone(checkpoints, filesystem):
         position = operate.set_position(checkpoints, filesystem, source, to)
     click.echo(f"{source}: the next load begins at offset {position}")

@@ -80,6 +80,30 @@ def in_cluster(view: SourceCluster, topics: Iterable[str]) -> set[TopicPartition
     return found
 
 
+def require_known(
+    checkpoints: Checkpoints, source: TopicPartition, view: SourceCluster | None
+) -> None:
+    """Check that a partition was loaded before, or is in the cluster.
+
+    Raises:
+        LoadError: it is not, or no cluster is named and only that could tell.
+    """
+    latest = checkpoints.table.latest()
+    if latest is not None and source in latest.positions:
+        return
+    if checkpoints.unfinished() is not None:
+        raise _unfinished()
+    if view is None:
+        raise LoadError(
+            f"{source} was never loaded here: name the cluster (-b or -z), so that it is looked up "
+            "there, or correct topic and partition"
+        )
+    there = sorted(each.partition for each in in_cluster(view, [source.topic]))
+    if source.partition not in there:
+        known = f"has the partitions {', '.join(map(str, there))}" if there else "does not exist"
+        raise LoadError(f"there is no {source} in the cluster: topic {source.topic} {known}")
+
+
 def status(
     checkpoints: Checkpoints, view: SourceCluster | None = None, group: str = ""
 ) -> list[Standing]:

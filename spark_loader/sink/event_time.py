@@ -262,7 +262,10 @@ def column_times(batch: pa.RecordBatch, name: str) -> tuple[pa.Array, dict[int, 
 
 
 class HourNames:
-    """Names of the directories `date=YYYY-MM-DD/hour=HH` for times, in one time zone."""
+    """Names of the directories `date=YYYY-MM-DD/hour=H` for times, in one time zone.
+
+    Hours are numbers, as the libraries of tables and Spark write them: `hour=5`.
+    """
 
     def __init__(self, zone: str = "UTC") -> None:
         self._zone = zone_of(zone)
@@ -283,5 +286,5 @@ class HourNames:
                 when = (_EPOCH + timedelta(milliseconds=quarter * 900_000)).astimezone(self._zone)
             except OverflowError:
                 raise TimeError(f"no such time: {time_ms} ms") from None
-            name = self._known[quarter] = f"date={when:%Y-%m-%d}/hour={when:%H}"
+            name = self._known[quarter] = f"date={when:%Y-%m-%d}/hour={when.hour}"
         return name

@@ -174,9 +174,10 @@ def test_an_unfinished_first_run_has_no_positions_to_show(run, output, command):
     assert command("status", output) == "run 1 is unfinished; the next load takes it up\n"
 
 
-def test_a_partition_that_one_run_had_not_is_compared(run, output, command):
+def test_a_partition_that_one_run_had_not_is_compared(run, cluster, output, command):
     run()
-    command("set", output, "-t", "u", "--partition", "0", "--to", "7")
+    cluster.append("u", 0, [b"x"])
+    command("set", output, "-b", "h:1", "-t", "u", "--partition", "0", "--to", "7")
     assert command("diff", output, "--from-run", "1") == "u-0: 7 here, nothing there\n"
 
 

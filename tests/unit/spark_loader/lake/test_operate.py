@@ -39,6 +39,23 @@ def test_a_position_set_forward_enters_the_gap_ledger(run, cluster, output, comm
     assert proved(output).gap_offsets == 5
 
 
+def test_a_position_is_that_of_a_partition_there_is(run, output, command):
+    run()
+    given = ["set", output, "-t", "t", "--to", "1"]
+    with pytest.raises(
+        LoadError, match=r"t-9 was never loaded here: name the cluster \(-b or -z\)"
+    ):
+        command(*given, "--partition", "9")
+    with pytest.raises(
+        LoadError, match="no t-9 in the cluster: topic t has the partitions 0, 1, 2"
+    ):
+        command(*given, "--partition", "9", "-b", "h:1")
+    given[3] = "tt"
+    with pytest.raises(LoadError, match="topic tt does not exist"):
+        command(*given, "--partition", "0", "-b", "h:1")
+    assert "t-9" not in command("status", output)
+
+
 def test_positions_are_not_moved_under_an_unfinished_run(run, output, command):
     run()
     with pytest.raises(Crash):

@@ -59,6 +59,21 @@ def test_only_hours_that_ended_long_enough_ago_are_merged(lake, output):
     assert loaded_offsets(output) == WHOLE
 
 
+def test_hours_end_in_the_time_zone_of_the_loads(run, cluster, output):
+    at = EventTime.json("at", zone="America/Los_Angeles")
+    for _ in range(2):
+        # 02:00 and 03:00 UTC are hours 18 and 19 of the day before.
+        cluster.append("h", 0, [b'{"at": %d}' % (n * 3600) for n in (2, 3)])
+        run(topics=["h"], event_time=at)
+    lake = Checkpoints(LOCAL, str(output))
+    assert lake.table.latest().zones == ("America/Los_Angeles",)
+    for minute, merged in ((59, 0), (0, 2)):
+        now = dt.datetime(1970, 1, 1, 3 if minute == 0 else 2, minute, tzinfo=dt.UTC)
+        assert optimize(lake, LOCAL, older_than_hours=0, now=now).removed == merged
+    # The library names directories as loads do.
+    assert len([*output.glob("topic=h/date=1969-12-31/hour=*")]) == 2
+
+
 def test_large_files_stay_as_they_are(lake, output):
     assert optimize(lake, LOCAL, target_bytes=10).removed == 0
 

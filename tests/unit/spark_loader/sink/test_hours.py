@@ -53,9 +53,9 @@ def test_rows_fall_into_hours_of_the_zone_and_keep_their_order():
     rows = pa.RecordBatch.from_pydict({"n": [0, 1, 2, 3]})
     found = EventTimes(EventTime(zone="Europe/Berlin"), "quarantine", 0).by_hour(rows, times)
     assert {name: part.column("n").to_pylist() for name, part in found} == {
-        "date=1970-01-01/hour=02": [0, 2],
-        "date=1970-01-01/hour=01": [1],
-        "date=1970-01-01/hour=00": [3],
+        "date=1970-01-01/hour=2": [0, 2],
+        "date=1970-01-01/hour=1": [1],
+        "date=1970-01-01/hour=0": [3],
     }
     empty = EventTimes(EventTime(), "quarantine", 0).of(batch([]))
     assert (len(empty[0]), empty[1]) == (0, {})

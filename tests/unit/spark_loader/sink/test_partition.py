@@ -100,6 +100,6 @@ def test_rows_put_aside_stay_in_order_when_a_file_becomes_free(tmp_path, cluster
         for start in range(0, piece.num_rows, 10):
             sink.write(piece.slice(start, 10))
     sink.finish()
-    of_hour_1 = [each for each in sink.files if "hour=01" in each.path]
+    of_hour_1 = [each for each in sink.files if "hour=1" in each.path]
     assert [(each.start, each.until, each.rows) for each in of_hour_1] == [(10, 50, 20)]
     assert sum(each.rows for each in sink.files) == 50
