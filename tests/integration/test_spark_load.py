@@ -184,3 +184,41 @@ def test_a_damaged_log_is_named_and_holds_up_no_other_partition(cluster, tmp_pat
     report = verify(LocalFileSystem(), str(tmp_path))
     assert report.problems == []
     assert load().rows == 0
+
+
+def test_loads_of_two_topics_at_the_same_time_both_count(cluster, spark, tmp_path):
+    topics = [cluster.create_topic(partitions=2) for _ in range(2)]
+    rounds = 3
+    ready = threading.Barrier(2)
+    loaded: dict[str, list[int]] = {topic: [] for topic in topics}
+
+    def load_often(topic: str) -> None:
+        for number in range(rounds):
+            publish(cluster, topic, range(number * 100, number * 100 + 100))
+            ready.wait(120)
+            loader = Loader(
+                zookeeper=cluster.zookeeper,
+                topics=[topic],
+                output=str(tmp_path),
+                group="side-by-side",
+                event_time=EventTime.access_log(),
+            )
+            loaded[topic].append(loader.run(spark).rows)
+
+    threads = [threading.Thread(target=load_often, args=(topic,)) for topic in topics]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert list(loaded.values()) == [[100] * rounds] * 2
+    report = verify(LocalFileSystem(), str(tmp_path))
+    assert (report.problems, report.commits, report.rows) == ([], 2 * rounds, 2 * rounds * 100)
+    for found in loaded_offsets(tmp_path).values():
+        assert found == [*range(len(found))]
+    with ZkSession(cluster.zookeeper) as zookeeper:
+        committed = [
+            read_offset(zookeeper, "side-by-side", topic, partition)[0]
+            for topic in topics
+            for partition in range(2)
+        ]
+    assert sum(committed) == 2 * rounds * 100
