@@ -13,7 +13,6 @@ import importlib.util
 import logging
 import os
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ from xml.etree import ElementTree as ET
 
 from spark_loader.storage.files import FileStatus, LockedError, OutputFile
 from spark_loader.storage.table_log import MirroredTableLog
+from spark_loader.storage.uploads import UploadedFile, renewed
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class HadoopFileSystem:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def create(self, path: str) -> OutputFile:
-        return _Upload(self, path)
+        return UploadedFile(lambda local: self.upload(local, path))
 
     def publish(self, path: str, data: bytes) -> bool:
         fs, target = self._at(path)
@@ -119,16 +119,10 @@ class HadoopFileSystem:
             self._take_over(path)
             if not self.publish(path, owner.encode()):
                 raise LockedError(f"{path} was taken by another a moment ago")
-        released = threading.Event()
-        renewing = threading.Thread(
-            target=self._renew, args=(path, owner, released), name="load-lock", daemon=True
-        )
-        renewing.start()
         try:
-            yield
+            with renewed(lambda: self._renew(path, owner), _LOCK_REFRESH_S):
+                yield
         finally:
-            released.set()
-            renewing.join()
             self.delete(path)
 
     def table_log(self, output: str) -> MirroredTableLog:
@@ -150,13 +144,13 @@ class HadoopFileSystem:
             raise LockedError(f"{path} was taken by another a moment ago")
         fs.delete(aside, False)
 
-    def _renew(self, path: str, owner: str, released: threading.Event) -> None:
-        while not released.wait(_LOCK_REFRESH_S):
-            try:
-                # Over the old one, not in its place: the name is never free.
-                self._write(path, owner.encode())
-            except OSError as error:
-                logger.warning("lock not renewed path=%s error=%s", path, error)
+    def _renew(self, path: str, owner: str) -> bool:
+        try:
+            # Over the old one, not in its place: the name is never free.
+            self._write(path, owner.encode())
+        except OSError as error:
+            logger.warning("lock not renewed path=%s error=%s", path, error)
+        return True
 
     def _write_beside(self, path: str, data: bytes) -> Any:
         directory, _, name = path.rpartition("/")
@@ -199,32 +193,6 @@ class HadoopFileSystem:
 
     def _path(self, path: str) -> Any:
         return java().org.apache.hadoop.fs.Path(path)
-
-
-class _Upload:
-    """A file written locally and copied when it is complete."""
-
-    def __init__(self, filesystem: HadoopFileSystem, path: str) -> None:
-        self._fs = filesystem
-        self._path = path
-        self._file = tempfile.NamedTemporaryFile(prefix="zkbroker-load-")  # noqa: SIM115 - lives on
-        self._done = False
-
-    def write(self, data: bytes) -> int:
-        return self._file.write(data)
-
-    def commit(self) -> None:
-        if self._done:
-            return
-        self._file.flush()
-        self._fs.upload(Path(self._file.name), self._path)
-        self._done = True
-        self._file.close()
-
-    def discard(self) -> None:
-        if not self._done:
-            self._done = True
-            self._file.close()
 
 
 @contextlib.contextmanager

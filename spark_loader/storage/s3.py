@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import tempfile
-import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from typing import Any
 
 from spark_loader.storage.files import FileStatus, LockedError, OutputFile
 from spark_loader.storage.table_log import BucketTableLog
+from spark_loader.storage.uploads import UploadedFile, renewed
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class S3FileSystem:
         return cls(bucket, s3_settings(given))
 
     def create(self, path: str) -> OutputFile:
-        return _Upload(self, path)
+        return UploadedFile(lambda local: self.upload(local, path))
 
     def publish(self, path: str, data: bytes) -> bool:
         import obstore
@@ -195,16 +195,10 @@ class S3FileSystem:
         """Hold a lock object that is renewed while this process lives."""
         lease = _Lease(self, path, owner)
         lease.take()
-        released = threading.Event()
-        renewing = threading.Thread(
-            target=lease.renew_until, args=(released,), name="load-lock", daemon=True
-        )
-        renewing.start()
         try:
-            yield
+            with renewed(lease.renew, _LOCK_REFRESH_S):
+                yield
         finally:
-            released.set()
-            renewing.join()
             lease.release()
 
     def table_log(self, output: str) -> BucketTableLog:
@@ -267,32 +261,6 @@ def _store(bucket: str, settings: tuple[tuple[str, str], ...], process: int) -> 
     )
 
 
-class _Upload:
-    """A file written locally and put when it is complete."""
-
-    def __init__(self, filesystem: S3FileSystem, path: str) -> None:
-        self._fs = filesystem
-        self._path = path
-        self._file = tempfile.NamedTemporaryFile(prefix="zkbroker-load-")  # noqa: SIM115 - lives on
-        self._done = False
-
-    def write(self, data: bytes) -> int:
-        return self._file.write(data)
-
-    def commit(self) -> None:
-        if self._done:
-            return
-        self._file.flush()
-        self._fs.upload(Path(self._file.name), self._path)
-        self._done = True
-        self._file.close()
-
-    def discard(self) -> None:
-        if not self._done:
-            self._done = True
-            self._file.close()
-
-
 class _Lease:
     """One holder's claim on a lock object."""
 
@@ -314,19 +282,19 @@ class _Lease:
         if self._e_tag is None:
             raise LockedError(f"{self._path} was taken by another a moment ago")
 
-    def renew_until(self, released: threading.Event) -> None:
-        """Renew the lock until it is given back, or taken by another."""
-        while not released.wait(_LOCK_REFRESH_S):
-            try:
-                renewed = self._fs.put_if(self._path, self._content(), self._e_tag)
-            except OSError as error:
-                logger.warning("lock not renewed path=%s error=%s", self._path, error)
-                continue
-            if renewed is None:
-                # What is published collides with the other's, and one of the two is refused.
-                logger.error("lock lost path=%s", self._path)
-                return
-            self._e_tag = renewed
+    def renew(self) -> bool:
+        """Renew the lock; return whether it is still held."""
+        try:
+            renewed = self._fs.put_if(self._path, self._content(), self._e_tag)
+        except OSError as error:
+            logger.warning("lock not renewed path=%s error=%s", self._path, error)
+            return True
+        if renewed is None:
+            # What is published collides with the other's, and one of the two is refused.
+            logger.error("lock lost path=%s", self._path)
+            return False
+        self._e_tag = renewed
+        return True
 
     def release(self) -> None:
         """Give the lock back unless another has taken it."""

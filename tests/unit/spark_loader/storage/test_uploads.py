@@ -1,0 +1,41 @@
+"""Files put when complete, and locks renewed meanwhile."""
+
+import threading
+
+from spark_loader.storage.uploads import UploadedFile, renewed
+
+
+def test_a_file_is_uploaded_once_when_it_is_complete():
+    uploaded = []
+    file = UploadedFile(lambda local: uploaded.append(local.read_bytes()))
+    file.write(b"ab")
+    file.write(b"c")
+    assert uploaded == []
+    for _ in range(2):
+        file.commit()
+    file.discard()
+    assert uploaded == [b"abc"]
+
+
+def test_what_is_discarded_is_never_uploaded():
+    file = UploadedFile(lambda local: (_ for _ in ()).throw(AssertionError))
+    file.write(b"ab")
+    for _ in range(2):
+        file.discard()
+    file.commit()
+
+
+def test_a_lock_is_renewed_until_it_is_lost_or_given_back():
+    calls, lost = [], threading.Event()
+
+    def renew():
+        calls.append(1)
+        if len(calls) == 3:
+            lost.set()
+        return len(calls) < 3
+
+    with renewed(renew, 0.001):
+        assert lost.wait(60)
+    assert len(calls) == 3
+    with renewed(lambda: True, 3600):
+        pass
