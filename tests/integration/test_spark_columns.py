@@ -109,7 +109,7 @@ def test_a_load_into_a_bucket_is_exact_and_proved_there(cluster, spark, server):
     assert left == []
 
 
-def test_one_load_at_a_time_works_in_a_bucket(cluster, spark, server):
+def test_one_load_of_a_topic_at_a_time_works_in_a_bucket(cluster, spark, server):
     topic = cluster.create_topic()
     publish(cluster, topic, [b"x"])
     output = f"s3://{server.bucket()}/lake"
@@ -118,7 +118,7 @@ def test_one_load_at_a_time_works_in_a_bucket(cluster, spark, server):
         zookeeper=cluster.zookeeper, topics=[topic], output=output, storage=server.options
     )
     with (
-        bucket.lock(join(output, "_zkbroker/lock"), "another load"),
+        bucket.lock(join(output, f"_zkbroker/locks/{topic}"), "another load"),
         pytest.raises(LoadError, match="another load"),
     ):
         loader.run(spark)

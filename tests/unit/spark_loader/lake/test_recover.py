@@ -1,4 +1,4 @@
-"""One load or operator at a time, and nothing left behind by the last one."""
+"""One load of a topic at a time, and nothing left behind by the last one."""
 
 import pytest
 
@@ -9,5 +9,5 @@ from tests.support.loading import LOCAL
 
 def test_two_loads_at_once_are_refused(run, output):
     checkpoints = Checkpoints(LOCAL, str(output))
-    with LOCAL.lock(checkpoints.path("lock"), "me"), pytest.raises(LoadError, match="me"):
+    with LOCAL.lock(checkpoints.path("locks/t"), "me"), pytest.raises(LoadError, match="me"):
         run()
