@@ -73,7 +73,9 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
 @spark_options
 @discovery_options
 @topic_option
-@click.option("--partition", type=PartitionNumber(), required=True)
+@click.option(
+    "--partition", type=PartitionNumber(), required=True, help="In Kafka 0.7 BROKER-NUMBER."
+)
 @click.option("--to", "to", type=click.IntRange(0), required=True, help="Next offset to load.")
 def set_position(
     output: str,

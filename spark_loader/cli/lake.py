@@ -26,7 +26,7 @@ from spark_loader.words import counted
 @click.option("--run", type=int, help="As the lake was after this run.")
 @json_option
 def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
-    """List the Parquet files that count, for readers that know no Delta tables."""
+    """List the Parquet files that count, for readers that know neither Delta nor Iceberg tables."""
     checkpoints, _ = opened(output, spark)
     require_loaded(checkpoints)
     table = checkpoints.table
@@ -51,7 +51,11 @@ def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
     help="Only hours that ended so long ago, in --time-zone of the loads, which may add to others.",
 )
 @click.option(
-    "--target-file-bytes", "target", type=Bytes(), default=DEFAULT_TARGET, help="Size of files."
+    "--target-file-bytes",
+    "target",
+    type=Bytes(),
+    default=DEFAULT_TARGET,
+    help="Merge up to about this size.  [default: 128m]",
 )
 @json_option
 def optimize(output: str, hours: float, target: int, as_json: bool, **spark: Any) -> None:

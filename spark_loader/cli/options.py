@@ -122,7 +122,11 @@ def cluster_options(command: Any) -> Any:
             ),
             click.option("--max-records", type=click.IntRange(1), help="Most records per run."),
             click.option("--max-bytes", type=Bytes(), help="About the most log bytes per run."),
-            click.option("--split-bytes", type=Bytes(), help="Split partitions larger than this."),
+            click.option(
+                "--split-bytes",
+                type=Bytes(),
+                help="Split partitions with more to load than this.  [default: 1g]",
+            ),
             click.option(
                 "--group-bytes",
                 type=Bytes(),
@@ -139,7 +143,12 @@ def event_time_options(command: Any) -> Any:
     for option in reversed(
         (
             click.option(
-                "--format", "format_", type=click.Choice(list(FORMATS)), default="parquet"
+                "--format",
+                "format_",
+                type=click.Choice(list(FORMATS)),
+                default="parquet",
+                show_default=True,
+                help="Of data files; JSON and raw lines are no part of the table.",
             ),
             click.option(
                 "--event-time-regex", metavar="REGEX", help="Event time: what a regex finds."
@@ -167,8 +176,16 @@ def event_time_options(command: Any) -> Any:
                 show_default=True,
                 help="For records without an event time.",
             ),
-            click.option("--target-file-bytes", type=Bytes(), help="Size of files."),
-            click.option("--compression", type=click.Choice(["snappy", "zstd", "gzip", "none"])),
+            click.option(
+                "--target-file-bytes",
+                type=Bytes(),
+                help="Begin another file at about this size.  [default: 128m]",
+            ),
+            click.option(
+                "--compression",
+                type=click.Choice(["snappy", "zstd", "gzip", "none"]),
+                help="Of Parquet files.  [default: snappy]",
+            ),
             column_options,
         )
     ):
@@ -195,7 +212,7 @@ def run_options(command: Any) -> Any:
                 type=int,
                 default=1000,
                 show_default=True,
-                help="Per mapper; -1 for any.",
+                help="Most records that a mapper may quarantine; -1 for any number.",
             ),
             click.option(
                 "--adopt",
