@@ -18,6 +18,9 @@ from spark_loader.storage.s3 import S3FileSystem
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.s3_server import running_s3
 
+# Many loads: on a busy machine each takes a second.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def server():
