@@ -97,6 +97,18 @@ def check_fields(message: KeyedMessage) -> None:
             raise TypeError(f"header {header[0]!r} must hold bytes or None, not {header[1]!r}")
 
 
+def is_all_bytes(message: KeyedMessage) -> bool:
+    """Whether the record of a message says all about it: bytes for any partition."""
+    return (
+        message.__class__ is KeyedMessage
+        and message.message.__class__ is bytes
+        and (message.key is None or message.key.__class__ is bytes)
+        and message.partition is None
+        and message.partition_key is None
+        and not message.headers
+    )
+
+
 def is_name(value: object) -> bool:
     """Whether a value is text that UTF-8 can hold."""
     if not isinstance(value, str):

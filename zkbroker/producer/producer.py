@@ -23,7 +23,12 @@ from zkbroker.producer.encoded_batch import EncodedBatch
 from zkbroker.producer.encoders import DefaultEncoder
 from zkbroker.producer.errors import ForkedProducer, MessageTooLarge, Undelivered
 from zkbroker.producer.generation import ProducerGeneration
-from zkbroker.producer.message import KeyedMessage, RecordMetadata, all_messages
+from zkbroker.producer.message import (
+    KeyedMessage,
+    RecordMetadata,
+    all_messages,
+    is_all_bytes,
+)
 from zkbroker.producer.outcome_waits import failures_of, shut_down, wait_for
 from zkbroker.producer.queued_messages import SendFuture
 from zkbroker.producer.sender import Sender
@@ -172,7 +177,10 @@ class Producer:
                 f"max.request.size={self.config.max_request_bytes}: raise that, or send less"
             )
         if not self._observed:
-            return self._put(message.topic, record, size, message, self._enqueue_timeout_s)
+            # As by the short way, a message that its record says all about is not kept.
+            short = self._put_plain is not None and is_all_bytes(message)
+            kept = None if short else message
+            return self._put(message.topic, record, size, kept, self._enqueue_timeout_s)
         try:
             future = self._put(message.topic, record, size, message, self._enqueue_timeout_s)
         except ClientError:

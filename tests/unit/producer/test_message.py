@@ -3,9 +3,10 @@
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make
 from zkbroker.producer import EncodingFailed, KeyedMessage
-from zkbroker.producer.message import check_fields
+from zkbroker.producer.message import check_fields, is_all_bytes
+from zkbroker.producer.partitioners import DefaultPartitioner
 
 pytestmark = pytest.mark.usefixtures("each_intake")
 
@@ -60,3 +61,38 @@ def test_what_is_no_message_is_refused_before_anything_is_sent(runtime, given):
             with pytest.raises(TypeError, match="send takes a KeyedMessage or a list of them"):
                 producer.send(given)
             assert producer.send(KeyedMessage("t", b"first")).offset == 0
+
+
+@RUNTIMES
+def test_a_message_of_bytes_may_be_filled_again_and_sent_again(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0, 0, 0, 0])
+        gate = hold_produce(fake)
+        keys = [b"key %d" % number for number in range(8)]
+        with asynchronous(fake, runtime) as producer:
+            again = KeyedMessage("t", b"")
+            for key in keys:
+                again.message = again.key = key
+                producer.send(again)
+            gate.set()
+        placed = {value for number in range(4) for value in fake.values("t", number)}
+        assert placed == set(keys)
+        for key in keys:
+            assert key in fake.values("t", DefaultPartitioner().partition(key, 4))
+
+
+@pytest.mark.parametrize(
+    ("message", "whole"),
+    [
+        (KeyedMessage("t", b"x"), True),
+        (KeyedMessage("t", b"x", key=b"k", timestamp_ms=7), True),
+        (KeyedMessage("t", None, key=b"k"), False),
+        (KeyedMessage("t", bytearray(b"x")), False),
+        (KeyedMessage("t", b"x", key="k"), False),
+        (KeyedMessage("t", b"x", partition=0), False),
+        (KeyedMessage("t", b"x", partition_key=b"k"), False),
+        (KeyedMessage("t", b"x", headers=[("h", b"")]), False),
+    ],
+)
+def test_only_bytes_for_any_partition_are_said_by_their_record(message, whole):
+    assert is_all_bytes(message) is whole
