@@ -387,3 +387,13 @@ def test_two_servers_never_share_a_data_directory(tmp_path: Path) -> None:
         first.start()
     with EmbeddedZooKeeper(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_answers_of_thousands_of_nodes_meet_their_requests(chroot: str, runtime: str) -> None:
+    with ZkSession(chroot, runtime=runtime) as session:
+        contents = {f"/n{number}": b"%d " % number * (number % 90) for number in range(3000)}
+        refused = session.transactions([[Create(path, each)] for path, each in contents.items()])
+        assert not any(refused)
+        found = session.get_many([*contents, "/absent"])
+        assert [each and each[0] for each in found] == [*contents.values(), None]

@@ -1,7 +1,7 @@
 """The ZooKeeper client: kazoo's, with the connection that zkbroker needs.
 
 `Client` and `Connector` are subclasses of kazoo's client and of its connection. They change how
-kazoo behaves in seven points; all but the last two would stop a broker or lose its session:
+kazoo behaves in eight points; all but the last three would stop a broker or lose its session:
 
 - A request wakes the connection by a byte in a pair of sockets. Kazoo waits while the pair is full,
   fails under gevent when two requests wait, and sends one request for each byte: after an outage
@@ -14,17 +14,15 @@ kazoo behaves in seven points; all but the last two would stop a broker or lose 
 - A connection counts as made when its login is done; one that breaks within a later login, or is
   refused then, is tried again.
 - A socket that can be read or written at once is not waited for.
+- Requests that wait together are written together, and answers that came together are read
+  together: a controller of thousands of partitions asks for each of them.
 
 Invariant: what is overridden or used of kazoo beyond its public interface is named in `RELIED_ON`;
 a kazoo that is built otherwise is refused before a client is made.
 """
 
-import importlib
 import inspect
 import logging
-import select
-import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -34,27 +32,25 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.retry import KazooRetry
 from kazoo.version import __version__ as kazoo_version
 
-from zkbroker.config.tls import TlsSettings
 from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import Runtime
-from zkbroker.zookeeper.login import BoundedLogin, LoginGate, login_options
-from zkbroker.zookeeper.tls import has_decrypted, shake_hands
+from zkbroker.zookeeper.connector import Connector
+from zkbroker.zookeeper.handlers import new_handler
+from zkbroker.zookeeper.login import LoginGate, login_options
 
 logger = logging.getLogger(__name__)
 
 RECONNECT_FIRST_S = 0.05
 RECONNECT_MAX_S = 0.5
 ATTEMPTS_PER_TIMEOUT = 3
-SENT_AT_ONCE = 100
-"""Requests sent before answers are read again, so that neither side fills the other's buffers."""
-READY_IN_A_ROW = 20
-"""Reads and writes that need not wait, before other tasks get their turn."""
-
 RELIED_ON: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (ConnectionHandler, "__init__", ("self", "client", "retry_sleeper", "logger", "sasl_options")),
     (ConnectionHandler, "_send_request", ("self", "read_timeout", "connect_timeout")),
     (ConnectionHandler, "_submit", ("self", "request", "timeout", "xid")),
+    (ConnectionHandler, "_read_socket", ("self", "read_timeout")),
+    (ConnectionHandler, "_read", ("self", "length", "timeout")),
+    (ConnectionHandler, "_write", ("self", "msg", "timeout")),
     (ConnectionHandler, "_connect", ("self", "host", "hostip", "port")),
     (ConnectionHandler, "_expand_client_hosts", ("self",)),
     (KazooClient, "start_async", ("self",)),
@@ -97,7 +93,7 @@ def new_client(
         ConfigError: the files for TLS cannot be used.
     """
     require_kazoo()
-    handler = _handler(runtime, session_timeout_s / ATTEMPTS_PER_TIMEOUT, security.tls)
+    handler = new_handler(runtime, session_timeout_s / ATTEMPTS_PER_TIMEOUT, security.tls)
     # The client's own default doubles the delay between attempts up to an hour.
     forever = KazooRetry(
         max_tries=-1,
@@ -196,175 +192,6 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
             super()._session_callback(state)
 
 
-class Connector(BoundedLogin):
-    """Kazoo's connection with wake-ups that cannot be lost; see the module."""
-
-    def __init__(
-        self,
-        client: Client,
-        retry_sleeper: Any,
-        *,
-        runtime: Runtime,
-        on_granted: Callable[[float], object],
-        request_timeout_s: float,
-        gate: LoginGate,
-        sasl_options: Any,
-        logger: Any,
-    ) -> None:
-        super().__init__(client, retry_sleeper, logger=logger, sasl_options=sasl_options)
-        self._gate = gate
-        self._runtime = runtime
-        self._on_granted = on_granted
-        self._request_timeout_s = request_timeout_s
-
-    def _expand_client_hosts(self) -> Any:
-        return self._runtime.offload(super()._expand_client_hosts)
-
-    def _connect(self, host: Any, hostip: Any, port: Any) -> Any:
-        with self._gate.login():
-            answer = super()._connect(host, hostip, port)
-        for state in self._gate.held():
-            self.client._session_callback(state)
-        # It reads with two thirds of what was granted, in milliseconds.
-        self._on_granted(answer[0] * 1.5 / 1000)
-        return answer
-
-    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send what is queued, in the connection's own task; called when a wake-up arrived."""
-        # Emptied first: a request that is queued from here on leaves a new wake-up.
-        self._read_sock.empty()
-        for _ in range(SENT_AT_ONCE):
-            self._drop_timed_out()
-            if not self.client._queue:
-                return
-            super()._send_request(read_timeout, connect_timeout)
-        self._write_sock.send(b"\0")
-
-    def _drop_timed_out(self) -> None:
-        queue = self.client._queue
-        oldest = time.monotonic() - self._request_timeout_s
-        # In the order of their age, since every request is queued when it is made.
-        while queue and queue[0][1] is not None and queue[0][1].made_at < oldest:
-            _, result = queue.popleft()
-            result.set_exception(kz.OperationTimeoutError())
-
-
-class WakeUp:
-    """One end of the pair of sockets that wakes the connection's task; neither end ever waits."""
-
-    __slots__ = ("_socket",)
-
-    def __init__(self, end: socket.socket) -> None:
-        end.setblocking(False)
-        self._socket = end
-
-    def send(self, data: bytes) -> int:
-        """Wake the other end; where the pair is full it is awake already."""
-        try:
-            return self._socket.send(data)
-        except BlockingIOError:
-            return len(data)
-
-    def recv(self, size: int) -> bytes:
-        """Take up to `size` bytes; none when there are none."""
-        try:
-            return self._socket.recv(size)
-        except BlockingIOError:
-            return b""
-
-    def empty(self) -> None:
-        """Take every wake-up."""
-        while self.recv(4096):
-            pass
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-def _handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> Any:
-    module, name = {
-        "gevent": ("kazoo.handlers.gevent", "SequentialGeventHandler"),
-        "threads": ("kazoo.handlers.threading", "SequentialThreadingHandler"),
-    }[runtime.name]
-    # Imported when asked for: a user of threads need not pay for gevent.
-    library = importlib.import_module(module)
-    base: Any = getattr(library, name)
-
-    class Result(library.AsyncResult):  # type: ignore[misc, name-defined] # one of two, known at run time
-        """The result of a request, which knows when it was asked for."""
-
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            self.made_at = time.monotonic()
-
-    class Handler(base):  # type: ignore[misc] # one of two, known at run time
-        def create_connection(self, *args: Any, **options: Any) -> Any:
-            options["timeout"] = min(options.get("timeout") or longest_s, longest_s)
-            started = time.monotonic()
-            plain = super().create_connection(*args, **options)
-            if tls is None:
-                return plain
-            left_s = options["timeout"] - (time.monotonic() - started)
-            return shake_hands(plain, tls, options["hostname"], left_s, self.select)
-
-        def create_socket_pair(self) -> tuple[WakeUp, WakeUp]:
-            one, other = socket.socketpair()
-            return WakeUp(one), WakeUp(other)
-
-        def select(
-            self, readers: list[Any], writers: list[Any], errors: list[Any], timeout: float | None
-        ) -> Any:
-            ready = ready_now(readers, writers, has_decrypted(readers))
-            if ready is None:
-                return super().select(readers, writers, errors, timeout)
-            self.found_ready = getattr(self, "found_ready", 0) + 1
-            if not self.found_ready % READY_IN_A_ROW:
-                self.sleep_func(0)
-            return ready
-
-        def async_result(self) -> Any:
-            return Result(self) if runtime.name == "threads" else Result()
-
-    return Handler()
-
-
-def ready_now(
-    readers: list[Any], writers: list[Any], decrypted: list[Any] | None = None
-) -> tuple[list[Any], list[Any], list[Any]] | None:
-    """Return which sockets can be read and written without waiting; None for none, or for errors.
-
-    Kazoo makes a selector for every read and every write, which under gevent costs more than all
-    the rest of a request; of most sockets this call of the operating system knows at once.
-
-    Args:
-        readers: to read.
-        writers: to write.
-        decrypted: those of the readers that hold bytes, of which the system knows nothing.
-    """
-    poller = select.poll()
-    sockets = {}
-    for wanted, event in ((readers, select.POLLIN), (writers, select.POLLOUT)):
-        for each in wanted:
-            descriptor = each.fileno()
-            if descriptor < 0 or descriptor in sockets:
-                return None
-            sockets[descriptor] = each
-            poller.register(descriptor, event)
-    found = poller.poll(0)
-    failed = any(events & ~(select.POLLIN | select.POLLOUT) for _, events in found)
-    if failed or not (found or decrypted):
-        return None
-    can_be_read = [sockets[descriptor] for descriptor, events in found if events & select.POLLIN]
-    can_be_read += [each for each in decrypted or () if each not in can_be_read]
-    can_be_written = [
-        sockets[descriptor] for descriptor, events in found if events & select.POLLOUT
-    ]
-    return can_be_read, can_be_written, []
-
-
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     """Lowers kazoo's lines on each attempt to connect, a dozen a second in an outage, to DEBUG.
 
@@ -377,6 +204,9 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
         if level < logging.ERROR and not str(msg).startswith(self._TOLD):
             level = min(level, logging.DEBUG)
+        # Looked at here: there are several lines for every request, and hardly anyone reads them.
+        if not self.isEnabledFor(level):
+            return
         super().log(level, msg, *map(_without_data, args), **options)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from zkbroker.config.tls import TlsSettings
-from zkbroker.zookeeper.client import ready_now
+from zkbroker.zookeeper.handlers import ready_now
 from zkbroker.zookeeper.tls import TlsRefused, has_decrypted, shake_hands, zookeeper_words
 
 AUTHORITY = Authority()

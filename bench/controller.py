@@ -1,0 +1,173 @@
+"""What a controller's work costs as partitions grow: a new one that takes over, and one that stays.
+
+A term of office over a real ZooKeeper, without brokers: what it would send them is encoded and
+dropped. Of its brokers one is dead. `takes over` is a controller that was elected because the one
+before it died; `stays` is one that sees another broker die. Milliseconds until every partition has
+a leader that was sent its decision, until all is sent, and CPU milliseconds of this process; each
+per 1,000 partitions, so that what grows faster than they do shows.
+
+    python -m bench.controller [--partitions 1000 2000 4000] [--brokers 6] [--rounds 3]
+"""
+
+import argparse
+import statistics
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from zkbroker.controller.partitions import ElectionCounts
+from zkbroker.controller.term import BROKERS, ControllerTerm, TermSettings
+from zkbroker.protocol import ApiKey, RequestHeader, encode_request
+from zkbroker.registry import paths
+from zkbroker.registry.brokers import BrokerInfo, prepare_tree
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm
+from zkbroker.registry.topics import create_topic
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+from zkbroker.zookeeper.watching import Mark
+
+REPLICAS = 3
+TOPIC = "many"
+
+
+@dataclass
+class Encoded:
+    """Takes the place of the channels. Args: led_s: when the last leader's decision was sent."""
+
+    led_s: float = 0.0
+    sent_bytes: int = 0
+    leaders: set[tuple[str, int]] = field(default_factory=set)
+
+    def open(self, broker: BrokerInfo) -> None: ...
+
+    def drop(self, broker: int) -> None: ...
+
+    def send(self, broker: int, request: Any, version: int, answered: object) -> None:
+        parts = encode_request(RequestHeader(request.api_key, version, 1, "controller"), request)
+        self.sent_bytes += sum(len(bytes(each)) for each in parts)
+        if request.api_key == ApiKey.LEADER_AND_ISR:
+            new = {
+                (topic, state.partition)
+                for topic, state in request.partitions()
+                if state.leader == broker and state.leader_epoch
+            }
+            if new - self.leaders:
+                self.leaders |= new
+                self.led_s = time.perf_counter()
+
+
+@dataclass
+class Cost:
+    """Milliseconds: until all are led, until all is sent, and of CPU."""
+
+    led: float
+    sent: float
+    cpu: float
+
+
+class Tree:
+    """A cluster's nodes with live brokers that do nothing.
+
+    Args:
+        address: of ZooKeeper, with a chroot of its own.
+        brokers: how many.
+        partitions: of one topic, each led by its first replica.
+    """
+
+    def __init__(self, stack: ExitStack, address: str, brokers: int, partitions: int) -> None:
+        self.session = stack.enter_context(ZkSession(address, runtime=get_runtime("gevent")))
+        prepare_tree(self.session)
+        if self.session.exists(paths.CONTROLLER_EPOCH) is None:
+            self.session.create(paths.CONTROLLER_EPOCH, b"1")
+        self.alive: dict[int, ZkSession] = {}
+        for broker in range(brokers):
+            # Before anything is decided: a broker that registers later counts as restarted.
+            own = self.alive[broker] = stack.enter_context(ZkSession(address))
+            info = BrokerInfo(broker, "127.0.0.1", 9000 + broker)
+            own.create(paths.broker(broker), info.to_json(), ephemeral=True)
+        assigned = {
+            number: [(number + at) % brokers for at in range(REPLICAS)]
+            for number in range(partitions)
+        }
+        create_topic(self.session, TOPIC, assigned)
+        states = PartitionStates(self.session, StateForm.EPHEMERAL)
+        first = {
+            (TOPIC, number): LeaderAndIsr(replicas[0], 0, tuple(replicas), 1)
+            for number, replicas in assigned.items()
+        }
+        stored = states.write(first, self.session.get(paths.CONTROLLER_EPOCH)[1].version)
+        for broker, own in self.alive.items():
+            led = {key: each for key, each in stored.items() if each.leader == broker}
+            PartitionStates(own, StateForm.EPHEMERAL).register_leader(led)
+
+    def kill(self) -> None:
+        self.alive.popitem()[1].close()
+
+    def term(self, channels: Encoded) -> ControllerTerm:
+        return ControllerTerm(
+            TermSettings(0),
+            self.session,
+            PartitionStates(self.session, StateForm.EPHEMERAL),
+            channels,  # type: ignore[arg-type] # what it uses of the channels
+            lambda name: Mark(lambda _: None, name),
+            2,
+            self.session.get(paths.CONTROLLER_EPOCH)[1].version,
+            ElectionCounts(),
+        )
+
+
+def measure(work: Any, channels: Encoded) -> Cost:
+    started, cpu_s = time.perf_counter(), time.process_time()
+    work()
+    ended, used_s = time.perf_counter(), time.process_time() - cpu_s
+    return Cost((channels.led_s - started) * 1e3, (ended - started) * 1e3, used_s * 1e3)
+
+
+def one_round(address: str, brokers: int, partitions: int) -> dict[str, Cost]:
+    costs: dict[str, Cost] = {}
+    with ExitStack() as stack:
+        tree = Tree(stack, address, brokers, partitions)
+        tree.kill()
+        channels = Encoded()
+        costs["takes over"] = measure(tree.term(channels).begin, channels)
+    with ExitStack() as stack:
+        tree = Tree(stack, f"{address}-stays", brokers, partitions)
+        channels = Encoded()
+        term = tree.term(channels)
+        term.begin()
+        tree.kill()
+        costs["stays"] = measure(lambda: term.work({BROKERS}), channels)
+    return costs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1000, 2000, 4000])
+    parser.add_argument("--brokers", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    print(
+        f"{options.brokers} brokers, medians of {options.rounds}; ms, and ms per 1,000 partitions"
+    )
+    with EmbeddedZooKeeper() as zookeeper:
+        for partitions in options.partitions:
+            found: dict[str, list[Cost]] = {}
+            for number in range(options.rounds):
+                address = f"{zookeeper.connect_string}/of-{partitions}-{number}"
+                for what, cost in one_round(address, options.brokers, partitions).items():
+                    found.setdefault(what, []).append(cost)
+            for what, costs in found.items():
+                print(f"  {partitions:6} {what:11}", end="")
+                for name in ("led", "sent", "cpu"):
+                    ms = statistics.median(getattr(each, name) for each in costs)
+                    print(f" {name} {ms:8.0f} ({ms / partitions * 1000:6.0f})", end="")
+                print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
