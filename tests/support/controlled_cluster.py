@@ -134,6 +134,8 @@ class ControlledCluster:
         self.counts = ElectionCounts()
         self.epoch = 0
         self.sessions: dict[int, InstantSession] = {}
+        self.led_by_others: list[Key] = []
+        """What the next controller heard of leaders before its election."""
         self.term: ControllerTerm
 
     # -- brokers
@@ -191,6 +193,7 @@ class ControlledCluster:
             self.epoch,
             version,
             self.counts,
+            last_led_by_others=lambda live: self.led_by_others,
         )
         self.term.begin()
         self.settle()

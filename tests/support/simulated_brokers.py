@@ -158,6 +158,7 @@ class Broker:
             self.states,
             self.number,
             lambda info: Line(self, info.id),
+            lambda live: [key for key, each in self.metadata.items() if each.leader not in live],
         )
         self._changed = self.runtime.event()
         self.session.on_state(lambda state: self._changed.set())

@@ -134,6 +134,7 @@ class SimNode:
             lambda info: cluster.network.connect(
                 broker_id, self.runtime, info.id, CONTROLLER_TIMEOUT_S
             ),
+            view.last_led_by_others,
         )
         nothing: Any = None
         services = BrokerServices(

@@ -92,6 +92,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         lambda broker: dialing.connection(
             broker, "controller", config.controller_socket_timeout_ms
         ),
+        view.last_led_by_others,
     )
     services = BrokerServices(
         config=foundation.dynamic.config,

@@ -7,7 +7,7 @@
            -> answer what is in flight -> flush and close logs, clean marker -> end the session
 
 Invariant: a start that fails undoes what it did and raises; a broker that returned from `start`
-serves every partition that was assigned to it then.
+serves every partition that was assigned to it then, as the present controller decided.
 """
 
 import logging
@@ -26,6 +26,7 @@ from zkbroker.broker.foundation import lay_foundation
 from zkbroker.broker.listening import creation_limits, limits
 from zkbroker.broker.mounting import Mount
 from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.settling import STILL_S, Settling
 from zkbroker.broker.teardown import Teardown
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import RegistryError, ZkbrokerError
@@ -38,7 +39,6 @@ from zkbroker.zookeeper import SessionState
 
 logger = logging.getLogger(__name__)
 
-DECIDED_S = 60.0
 ANSWERED_S = 0.01
 
 
@@ -207,6 +207,7 @@ class BrokerNode:
         teardown.add("fetchers", lambda: parts.copying.fetchers.close(patience_s()))
         replicas.start()
         teardown.add("replicas", lambda: self._stop_replicas(parts, patience_s()))
+        settling = Settling(self.broker_id, view, replicas, parts.writer)
         # The controller, perhaps this broker's own, speaks to it over the network.
         dispatcher = parts.dispatcher
         foundation.server.start(dispatcher.handle, dispatcher.sent, parts.logins.gates)
@@ -218,10 +219,10 @@ class BrokerNode:
         teardown.add("transactions", parts.transactions.close)
         teardown.add("groups", parts.coordination.close)
         teardown.add("leaderships", lambda: self._hand_over(parts))
-        if not view.wait_for(lambda: _settled(parts), DECIDED_S):
+        if not settling.wait():
             raise RegistryError(
                 "the controller did not send this broker the state of its partitions within "
-                f"{DECIDED_S:g} s: look at the log of the broker that is named in /controller"
+                f"{STILL_S:g} s: look at the log of the broker that is named in /controller"
                 + parts.authorization.hint
             )
         parts.coordination.start()
@@ -267,26 +268,6 @@ def _reconfigure_connections(parts: BrokerParts) -> None:
     """Accept connections at the rates that hold now, of the broker and of addresses."""
     services = parts.services
     parts.foundation.server.rates.limits = creation_limits(services.config, services.users.now)
-
-
-def _settled(parts: BrokerParts) -> bool:
-    """Whether the controller has sent the state of every partition that is assigned here.
-
-    And whether the leaderships of this broker stand in ZooKeeper, where old clients look for them.
-    """
-    view, broker_id = parts.services.view, parts.services.broker_id
-    for topic, assignment in view.topics.assignments.items():
-        if topic in view.topics.deleting:
-            continue
-        for number, assigned in assignment.items():
-            if broker_id not in assigned:
-                continue
-            partition = parts.replicas.get(topic, number)
-            if partition is None:
-                return False
-            if partition.leading is not None and view.decided(topic, number) is None:
-                return False
-    return parts.writer.idle
 
 
 def _log_outage(state: SessionState) -> None:

@@ -11,7 +11,7 @@ because the view says so: that is the replica manager's to know.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import gevent.event
@@ -189,6 +189,10 @@ class ClusterView:
         if state is None or state.leader not in self.brokers:
             return NO_LEADER, NO_EPOCH
         return state.leader, state.leader_epoch
+
+    def last_led_by_others(self, brokers: Collection[int]) -> list[tuple[str, int]]:
+        """Return the partitions whose leader, as last heard, is none of these brokers."""
+        return [key for key, state in self._decided.items() if state.leader not in brokers]
 
     def reachable(self, broker_id: int, listener: str) -> bool:
         """Whether a live broker has a listener of that name."""

@@ -18,7 +18,7 @@ from zkbroker.controller.calls import ControllerCalls
 from zkbroker.controller.channel import BrokerChannels, Connect
 from zkbroker.controller.metrics import ControllerMetrics, controller_metrics
 from zkbroker.controller.partitions import ElectionCounts
-from zkbroker.controller.term import ControllerTerm, Signal, TermSettings
+from zkbroker.controller.term import ControllerTerm, LastLedByOthers, Signal, TermSettings
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.registry.controller_election import ControllerElection
 from zkbroker.registry.controller_writes import ControllerMoved
@@ -45,6 +45,7 @@ class Controller:
         states: reads and writes partition states, in the cluster's form.
         broker_id: this broker.
         connect: makes the connection to a broker.
+        last_led_by_others: which partitions a new controller reads first, see there.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Controller:
         states: PartitionStates,
         broker_id: int,
         connect: Connect,
+        last_led_by_others: LastLedByOthers = lambda live: (),
     ) -> None:
         self._config = config
+        self._last_led_by_others = last_led_by_others
         self._session = session
         self._states = states
         self._settings = TermSettings(
@@ -248,6 +251,7 @@ class Controller:
             self._election.epoch_version,
             self._counts,
             lambda: self.is_controller and self._election.epoch == epoch,
+            self._last_led_by_others,
         )
         return self._term
 

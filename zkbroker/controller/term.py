@@ -1,16 +1,18 @@
 """One term of office: from an election until another controller is elected or something fails.
 
-    begin    read everything -> send every broker everything -> elect where there is no leader
+    begin    what was led by brokers that are gone, as far as that is known: read and elected
+             -> read everything -> elect where there is no leader -> send every broker everything
     work     something in ZooKeeper changed: read it, decide, store, send
     posted   a broker answered, or a broker or client asks for something
 
 Invariants: one task runs all of it, one step after the other. A decision is stored before it is
 sent. A term that met an error is dropped, and the next one begins with `begin`, which needs nothing
-of the term before; so no stored decision stays unsent.
+of the term before; so no stored decision stays unsent. What this broker knew of leaders before its
+election says only which partitions are read first: each is decided by what is stored.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from zkbroker.controller.answers import BrokerAnswers
@@ -24,7 +26,7 @@ from zkbroker.controller.reassignment import Reassignment
 from zkbroker.controller.requests import RequestBatch, Term
 from zkbroker.registry.notifications import isr_changes, log_dir_failures, remove_notes
 from zkbroker.registry.operator_requests import finish_election, read_requests
-from zkbroker.registry.partition_states import Key, PartitionStates
+from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
 from zkbroker.registry.topics_watch import TopicsReader
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
@@ -40,6 +42,10 @@ OFFLINE_REPLICAS = "offline replicas"
 
 Signal = str | Key
 """One of the names above, or a partition whose state was written."""
+
+
+LastLedByOthers = Callable[[Collection[int]], Iterable[Key]]
+"""Returns the partitions whose leader, as this broker last heard, is none of some brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class ControllerTerm:
         epoch_version: version of `/controller_epoch` since the election.
         counts: counts elections.
         elected: whether the session of the election still lives.
+        last_led_by_others: see there.
     """
 
     def __init__(
@@ -87,8 +94,10 @@ class ControllerTerm:
         epoch_version: int,
         counts: ElectionCounts,
         elected: Callable[[], bool] = lambda: True,
+        last_led_by_others: LastLedByOthers = lambda live: (),
     ) -> None:
         self.epoch = epoch
+        self._last_led_by_others = last_led_by_others
         self._epoch_version = epoch_version
         self._session = session
         self._channels = channels
@@ -133,30 +142,31 @@ class ControllerTerm:
         # The states that these notes announce are read below.
         isr_notes, _ = isr_changes(self._session, self._signal(ISR_CHANGES))
         dir_notes, _ = log_dir_failures(self._session, self._signal(LOG_DIRS))
-        context.states = partitions.states.read(context.keys())
+        for live in context.brokers.values():
+            self._channels.open(live.info)
+        self._batch.brokers_changed(context.brokers)
+        # A missing or wrong leader is decided and sent before all other states are: no broker
+        # receives a decision that the next one takes back.
+        led_by_others = self._last_led_by_others(context.brokers.keys())
+        first = [key for key in dict.fromkeys(led_by_others) if context.known(key)]
+        decided = self._read_and_elect(first)
+        every = list(context.keys())
+        decided |= self._read_and_elect([key for key in every if key not in decided])
         latest = max((s.controller_epoch for s in context.states.values()), default=0)
         if latest > self.epoch:
             # Only a tree from elsewhere can hold such: this tree's highest epoch is our own.
             logger.warning("partition states name controller epoch %d, above this one", latest)
         remove_notes(self._session, [*isr_notes, *dir_notes], self._epoch_version)
-        for live in context.brokers.values():
-            self._channels.open(live.info)
-        self._batch.brokers_changed(context.brokers)
         dead = {
             broker
             for key, state in context.states.items()
             for broker in (*context.replicas(key), *state.isr)
             if broker not in context.brokers
         }
-        # A missing or wrong leader is decided and sent before all other states are: no broker
-        # receives a decision that the next one takes back.
-        decided = partitions.demote_unseen_restarts(context.served())
-        decided |= partitions.elect_missing(context.served())
-        self._batch.flush()
         in_sync = [key for key in context.served() if context.in_isr(key, dead)]
         decided |= partitions.remove_from_isr(in_sync, dead)
         self._batch.flush()
-        self._batch.metadata(context.keys())
+        self._batch.metadata(every)
         self._batch.flush()
         self.brokers.send_states(context.brokers, but=decided)
         self._batch.flush()
@@ -170,6 +180,22 @@ class ControllerTerm:
         self._take_requests()
         self.deletion.advance()
         self._batch.flush()
+
+    def _read_and_elect(self, keys: list[Key]) -> dict[Key, LeaderAndIsr]:
+        """Read the states of partitions, and send those that need another leader.
+
+        Returns:
+            the decisions, by partition.
+        """
+        context, partitions = self.context, self._partitions
+        if not keys:
+            return {}
+        context.states |= partitions.states.read(keys)
+        served = [key for key in keys if not context.ending(key)]
+        decided = partitions.demote_unseen_restarts(served)
+        decided |= partitions.elect_missing(served)
+        self._batch.flush()
+        return decided
 
     def work(self, signals: set[Signal]) -> None:
         """React to changes in ZooKeeper and to brokers' answers.

@@ -75,7 +75,10 @@ class ReplicaManager:
         self.broker_id = broker_id
         self._logs = logs
         self._writer = writer
+        self._fence = fence
         self._refusal = ControllerRefusal(fence)
+        self._under_way = 0
+        self._carried_out_of = -1
         self._topic_settings = topic_settings
         self._runtime = runtime
         self._leader_settings = LeaderSettings(
@@ -99,6 +102,14 @@ class ReplicaManager:
         logs.on_offline(self._directory_failed)
 
     # -- looking up
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the first LeaderAndIsr of the obeyed controller is carried out, and each after.
+
+        A controller sends a broker one for all of its replicas when the one or the other is new.
+        """
+        return not self._under_way and self._carried_out_of >= self._fence.controller_epoch
 
     def refuse_to_lead(self, last: Iterable[Key], others: Iterable[Key] = ()) -> None:
         """Lead none of these whose logs were lost, until they were copied from another replica.
@@ -153,7 +164,7 @@ class ReplicaManager:
                 lead(leadership)
 
     def on_change(self, function: Callable[[], object]) -> None:
-        """Call back whenever a LeaderAndIsr was carried out. The function must not wait."""
+        """Call back after each LeaderAndIsr. The function must not wait."""
         self._listeners.append(function)
 
     # -- life cycle
@@ -205,6 +216,17 @@ class ReplicaManager:
             request: of a controller.
             connection: see `ControllerFence.check`.
         """
+        self._under_way += 1
+        try:
+            return self._leader_and_isr(request, connection)
+        finally:
+            self._under_way -= 1
+            for function in self._listeners:
+                function()
+
+    def _leader_and_isr(
+        self, request: LeaderAndIsrRequest, connection: int
+    ) -> LeaderAndIsrResponse:
         states = list(request.partitions())
         code = self._refusal.of(request, connection)
         codes: Codes = {}
@@ -224,10 +246,9 @@ class ReplicaManager:
         if code:
             codes = {(topic, state.partition): code for topic, state in states}
         else:
+            self._carried_out_of = max(self._carried_out_of, request.controller_epoch)
             self._decided.set()
             self._decided.clear()
-            for function in self._listeners:
-                function()
         return LeaderAndIsrResponse(
             code, [PartitionError(topic, number, each) for (topic, number), each in codes.items()]
         )

@@ -102,7 +102,10 @@ class RoleChanges:
         for partition, state in changes:
             code = codes[partition.key] = self._check(partition, state)
             if code:
-                logger.info(
+                # A controller that takes over repeats what was decided before.
+                repeated = state.leader_epoch == partition.leader_epoch
+                logger.log(
+                    logging.DEBUG if repeated else logging.INFO,
                     "LeaderAndIsr ignored partition=%s epoch=%d own=%d code=%s",
                     partition.key,
                     state.leader_epoch,

@@ -100,3 +100,11 @@ def test_nonsense_is_42_and_not_told_to_clients_and_the_rest_counts(nonsense, ca
     assert made.leader("t", 0) == (2, 1)
     assert made.decided(nonsense.topic, nonsense.partition) is None
     assert "UpdateMetadata refused controller=7" in caplog.text
+
+
+def test_what_others_than_the_live_brokers_led_is_known_from_what_was_heard():
+    made = view()
+    assert made.last_led_by_others([1, 2]) == []
+    update(made, 2)
+    assert made.last_led_by_others([1, 2]) == []
+    assert made.last_led_by_others([1]) == [("t", 0)]

@@ -73,6 +73,36 @@ def test_a_controller_that_comes_after_a_death_elects_and_shrinks(replicated):
     assert replicated.led(T2) == (2, 0, [2, 0])
 
 
+def test_what_was_led_by_the_dead_is_elected_before_the_rest_is_read(replicated, monkeypatch):
+    replicated.kill(1)
+    replicated.signals.clear()
+    replicated.led_by_others = [T1, ("gone", 0), T1]
+    replicated.forget()
+    read, sent_before = replicated.states.read, []
+
+    def noted(keys):
+        wanted = list(keys)
+        sent_before.append((wanted, len(replicated.notes.of(ApiKey.LEADER_AND_ISR))))
+        return read(wanted)
+
+    monkeypatch.setattr(replicated.states, "read", noted)
+    replicated.begin()
+    (first, unsent), (rest, sent) = sent_before[:2]
+    assert (first, unsent) == ([T1], 0)
+    assert (rest, sent) == ([T0, T2], 2), "both live replicas have their new leader by then"
+    assert replicated.led(T1) == (2, 1, [2, 0])
+    assert replicated.led(T0) == (0, 1, [0, 2])
+    assert told(replicated.notes.decided(T1)) == dict.fromkeys((2, 0), (2, 1, [2, 0]))
+
+
+def test_what_was_heard_before_an_election_decides_nothing(replicated):
+    replicated.led_by_others = [T0, T1, T2]
+    before = {key: replicated.led(key) for key in (T0, T1, T2)}
+    replicated.begin()
+    assert {key: replicated.led(key) for key in before} == before
+    assert replicated.notes.decided(T2).keys() == {2, 0}
+
+
 def test_a_deposed_controller_changes_nothing_and_says_nothing(replicated):
     replicated.session.set(paths.CONTROLLER_EPOCH, b"9")
     replicated.kill(1)

@@ -214,6 +214,21 @@ def test_a_deposed_controller_is_11_for_everything():
     assert world.manager.get("t", 0).leading
 
 
+def test_it_has_caught_up_once_what_the_present_controller_decided_is_carried_out():
+    world, seen = World(), []
+    world.manager.on_change(lambda: seen.append(world.manager.caught_up))
+    world.notes.follow = lambda roles: seen.append(("under way", world.manager.caught_up))
+    assert not world.manager.caught_up
+    world.tell(state(2, 1), epoch=3)
+    assert seen == [("under way", False), True]
+    world.manager._fence.check(5, 4, -1)  # by an UpdateMetadata of the next controller
+    assert not world.manager.caught_up
+    assert world.tell(state(2, 2), epoch=3).error_code == 11
+    assert not world.manager.caught_up, "the deposed one says nothing about the present one"
+    world.tell(state(2, 1), epoch=4)
+    assert world.manager.caught_up, "what it repeats is carried out already"
+
+
 class ContendedLock:
     """Lets another request go first whenever somebody is about to take it."""
 

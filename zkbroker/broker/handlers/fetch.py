@@ -7,12 +7,11 @@ the fetch arrives, since whoever waits may be dead by the time it is woken. Cons
 high watermark or the last stable offset.
 """
 
-from dataclasses import dataclass
-
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.conversion import DownConversion
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions
+from zkbroker.broker.handlers.fetch_reading import Asked, Reading
 from zkbroker.broker.services import BrokerServices
 from zkbroker.errors import (
     ErrorCode,
@@ -31,7 +30,6 @@ from zkbroker.protocol.messages.fetch import (
     READ_UNCOMMITTED,
     AbortedTransaction,
     FetchRequestPartition,
-    FetchRequestTopic,
     FetchResponsePartition,
     FetchResponseTopic,
 )
@@ -64,55 +62,6 @@ def reader_of(isolation_level: int) -> ReadEnd:
     if reader is None:
         raise CloseConnection(f"there is no isolation level {isolation_level}")
     return reader
-
-
-@dataclass(slots=True)
-class Asked:
-    """What one fetch asks for, its session's part included.
-
-    Args:
-        request: as it came.
-        topics: all partitions to read.
-        version: of the request.
-        reader: how far this reader sees.
-        follower: the broker that fetches, -1 for a client.
-    """
-
-    request: FetchRequest
-    topics: list[FetchRequestTopic]
-    version: int
-    reader: ReadEnd
-    follower: int
-
-
-@dataclass(slots=True)
-class Reading:
-    """One look at all partitions of a fetch.
-
-    Args:
-        topics: the answer so far.
-        size: bytes of records in it.
-        sizes: topic, partition and bytes of those that have any.
-        failed: whether a partition has an error.
-        leaderships: of the partitions that were read, to wait for.
-        cut: whether there was more than memory to convert it in.
-        arriving: whether it is the first look, which tells where a follower is.
-    """
-
-    topics: list[FetchResponseTopic]
-    size: int
-    sizes: list[tuple[str, int, int]]
-    failed: bool
-    leaderships: list[Leadership]
-    cut: bool = False
-    arriving: bool = False
-
-    def close(self) -> None:
-        """Close the slices of a reading that is not answered."""
-        for topic in self.topics:
-            for partition in topic.partitions:
-                if isinstance(partition.records, FileSlice):
-                    partition.records.close()
 
 
 class FetchHandler:
@@ -217,11 +166,16 @@ class FetchHandler:
                 waiters.watch_appends(operation)
             else:
                 waiters.watch_high_watermark(operation)
+        # Others had their turn while many partitions were read: what came then woke no one.
+        if len(watched) > 1 and reading.grown(asked.reader):
+            operation.wake()
         try:
             with context.park(operation.wake):
                 while True:
                     reading.close()
                     woken = operation.sleep(deadline_ms)
+                    if not woken and asked.follower >= 0 and reading.refresh(asked.reader):
+                        return reading
                     context.release_answer()
                     reading = self._read(asked, context)
                     if not woken or context.peer_gone or self._enough(reading, request):
@@ -235,7 +189,7 @@ class FetchHandler:
     def _read(self, asked: Asked, context: RequestContext, *, arriving: bool = False) -> Reading:
         limited = asked.version >= _LIMITED_SINCE
         left = min(asked.request.max_bytes, MAX_RESPONSE_BYTES) if limited else MAX_RESPONSE_BYTES
-        reading = Reading([], 0, [], False, [], arriving=arriving)
+        reading = Reading([], 0, [], False, [], [], arriving=arriving)
         try:
             named: dict[str, set[int]] = {}
             topics = asked.topics
@@ -304,6 +258,13 @@ class FetchHandler:
                 wanted.fetch_offset, limit, reader=asked.reader, min_one_entry=whole_entry
             )
             reading.leaderships.append(leadership)
+            reading.ends.append(
+                read.log_end_offset
+                if asked.reader is ReadEnd.LOG_END
+                else read.high_watermark
+                if asked.reader is ReadEnd.HIGH_WATERMARK
+                else read.last_stable_offset
+            )
             if asked.follower >= 0 and reading.arriving:
                 # The position of a replica that is not assigned counts for nothing.
                 try:

@@ -1,0 +1,57 @@
+"""One look at the partitions of a fetch, and whether something came after it."""
+
+import pytest
+
+from tests.support.replicas import EntryLog, decided, make_partition
+from zkbroker.broker.handlers.fetch_reading import Reading
+from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.replica.reads import ReadEnd
+
+
+@pytest.fixture
+def partition():
+    made = make_partition(log=EntryLog())
+    made.become_leader(decided(1, 0, (1, 2), (1, 2)))
+    return made
+
+
+def looked(partition):
+    leadership = partition.leading
+    answer = FetchResponsePartition(0, 0, leadership.high_watermark, -1, 0, None, records=b"")
+    end = leadership.end_for(ReadEnd.LOG_END)
+    return Reading([FetchResponseTopic("t", [answer])], 0, [], False, [leadership], [end])
+
+
+def test_a_look_at_what_rests_is_brought_up_to_date_without_another(partition):
+    partition.leading.append(b"x")
+    reading = looked(partition)
+    (answer,) = reading.topics[0].partitions
+    assert answer.high_watermark == 0
+    partition.leading.record_follower_fetch(2, 1, 0, 1)
+    assert reading.refresh(ReadEnd.LOG_END)
+    assert answer.high_watermark == 1
+
+
+def test_what_was_appended_since_asks_for_another_look(partition):
+    reading = looked(partition)
+    assert not reading.grown(ReadEnd.LOG_END)
+    partition.leading.append(b"x")
+    assert reading.grown(ReadEnd.LOG_END)
+    assert not reading.grown(ReadEnd.HIGH_WATERMARK), "consumers do not see it yet"
+    assert not reading.refresh(ReadEnd.LOG_END)
+
+
+def test_a_leadership_that_is_over_asks_for_another_look(partition):
+    reading = looked(partition)
+    partition.become_follower(decided(2, 1, (1, 2), (1, 2)))
+    assert reading.grown(ReadEnd.LOG_END)
+    assert not reading.refresh(ReadEnd.LOG_END)
+
+
+def test_records_and_errors_are_not_brought_up_to_date(partition):
+    reading = looked(partition)
+    reading.size = 10
+    assert not reading.refresh(ReadEnd.LOG_END)
+    reading = looked(partition)
+    reading.failed = True
+    assert not reading.refresh(ReadEnd.LOG_END)

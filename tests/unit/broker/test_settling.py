@@ -1,0 +1,115 @@
+"""When a broker that starts has settled."""
+
+from types import MappingProxyType, SimpleNamespace
+
+import pytest
+
+from zkbroker.broker.settling import Settling
+from zkbroker.broker.view import ClusterView
+from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.topics_watch import TopicsView
+
+
+class Replicas:
+    """Plays the replica manager of broker 1."""
+
+    def __init__(self):
+        self.partitions = {}
+        self.caught_up = False
+        self.changed = None
+
+    def on_change(self, function):
+        self.changed = function
+
+    def get(self, topic, number):
+        return self.partitions.get((topic, number))
+
+    def begin(self, number, *, leads):
+        self.partitions["t", number] = SimpleNamespace(leading=object() if leads else None)
+        self.changed()
+
+
+@pytest.fixture
+def parts():
+    view, replicas, writer = (
+        ClusterView(BrokerInfo(1, "a", 1)),
+        Replicas(),
+        SimpleNamespace(idle=True),
+    )
+    assignment = {"t": {0: (1, 2), 1: (2, 1), 2: (2, 3)}}
+    view.set_topics(TopicsView(MappingProxyType(assignment), MappingProxyType({}), frozenset()))
+    return view, replicas, writer, Settling(1, view, replicas, writer)
+
+
+def heard(view, number):
+    view._decided["t", number] = UpdateMetadataPartition("t", number, 1, 1, 0, [1], 0, [1])
+
+
+def test_it_has_settled_when_every_step_is_done(parts):
+    view, replicas, writer, settling = parts
+    replicas.begin(0, leads=True)
+    replicas.begin(1, leads=False)
+    heard(view, 0)
+    assert not settling.settled(), "LeaderAndIsr is still carried out"
+    replicas.caught_up = True
+    assert settling.settled()
+    writer.idle = False
+    assert not settling.settled(), "old clients do not find it yet"
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_partition_without_a_role_is_waited_for(parts, missing):
+    view, replicas, _, settling = parts
+    replicas.caught_up = True
+    replicas.begin(1 - missing, leads=True)
+    heard(view, 1 - missing)
+    assert not settling.settled()
+
+
+def test_what_it_leads_must_be_known_to_clients(parts):
+    _, replicas, _, settling = parts
+    replicas.caught_up = True
+    replicas.begin(0, leads=True)
+    replicas.begin(1, leads=False)
+    assert not settling.settled()
+
+
+def test_a_broker_without_partitions_waits_for_nothing(parts):
+    view, _, _, settling = parts
+    view.set_topics(TopicsView(MappingProxyType({}), MappingProxyType({}), frozenset()))
+    assert settling.settled()
+
+
+def test_partitions_that_are_being_deleted_are_not_waited_for(parts):
+    view, _, _, settling = parts
+    topics = view.topics
+    view.set_topics(TopicsView(topics.assignments, topics.configs, frozenset({"t"})))
+    assert settling.settled()
+
+
+def test_it_waits_as_long_as_there_is_progress(parts):
+    view, replicas, _, settling = parts
+    heard(view, 0)
+    waits = []
+
+    def wait_for(condition, still_s):
+        """Play one wait, in which one more role begins."""
+        waits.append(still_s)
+        if condition():
+            return True
+        if len(replicas.partitions) < 2:
+            number = len(replicas.partitions)
+            replicas.begin(number, leads=number == 0)
+        else:
+            replicas.caught_up = True
+        return condition()
+
+    view.wait_for = wait_for
+    assert settling.wait(still_s=60.0)
+    assert waits == [60.0] * 3
+
+
+def test_without_progress_it_gives_up(parts):
+    *_, settling = parts
+    assert not settling.wait(still_s=0.01)

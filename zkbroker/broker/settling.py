@@ -1,0 +1,71 @@
+"""When a broker that starts serves what the controller decided for it.
+
+    assigned partitions --LeaderAndIsr--> roles --UpdateMetadata--> known to clients
+                                                --registration----> known to old clients
+
+Invariant: a broker is ready when every partition that is assigned to it has its role, all that the
+present controller decided is carried out, and clients of every age are sent here for what it leads.
+It waits as long as there is progress: thousands of partitions take their time.
+"""
+
+from typing import Protocol
+
+from zkbroker.broker.view import ClusterView
+from zkbroker.replica.manager import ReplicaManager
+
+STILL_S = 60.0
+"""How long a start waits while nothing is decided for this broker."""
+
+
+class Writer(Protocol):
+    """Writes the registrations of what is led here."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether all of them are written."""
+
+
+class Settling:
+    """The end of a start.
+
+    Args:
+        broker_id: this broker.
+        view: what clients are shown.
+        replicas: the partitions of this broker.
+        writer: of their registrations.
+    """
+
+    def __init__(
+        self, broker_id: int, view: ClusterView, replicas: ReplicaManager, writer: Writer
+    ) -> None:
+        self._broker_id = broker_id
+        self._view = view
+        self._replicas = replicas
+        self._writer = writer
+        replicas.on_change(view.notify)
+
+    def wait(self, still_s: float = STILL_S) -> bool:
+        """Wait until this broker has settled; False when nothing was decided for `still_s`."""
+        decided = -1
+        while not self._view.wait_for(self.settled, still_s):
+            if len(self._replicas.partitions) == decided:
+                return False
+            decided = len(self._replicas.partitions)
+        return True
+
+    def settled(self) -> bool:
+        """Whether it has."""
+        view, replicas = self._view, self._replicas
+        for topic, assignment in view.topics.assignments.items():
+            if topic in view.topics.deleting:
+                continue
+            for number, brokers in assignment.items():
+                if self._broker_id not in brokers:
+                    continue
+                # Without a partition here the controller sends no LeaderAndIsr.
+                partition = replicas.get(topic, number) if replicas.caught_up else None
+                if partition is None:
+                    return False
+                if partition.leading is not None and view.decided(topic, number) is None:
+                    return False
+        return self._writer.idle
