@@ -1,15 +1,19 @@
 """`zkbroker up` as a person at a terminal uses it."""
 
+import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.process import children, exists, resident_bytes, wait_until
+from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest, DescribeConfigsRequest
 from zkbroker.protocol.messages.configs import DescribeConfigsResource
@@ -18,9 +22,11 @@ from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.topics import assignment
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import free_port
 
+ROOT = Path(__file__).parents[2]
 READY = re.compile(
-    r"^zkbroker ready zookeeper=(127\.0\.0\.1:\d+) "
+    r"^zkbroker ready zookeeper=(127\.0\.0\.1:\d+(?:/\S+)?) "
     r"brokers=(127\.0\.0\.1:\d+(?:,127\.0\.0\.1:\d+)*)$"
 )
 
@@ -210,3 +216,72 @@ def test_a_directory_that_is_named_for_0_7_is_the_first_broker_s(up, tmp_path):
     old = tmp_path / "old"
     up("--brokers", 2, "--set", "legacy07.listener=127.0.0.1:0", "--set", f"legacy07.log.dir={old}")
     assert {each.name for each in tmp_path.glob("old*")} == {"old", "old-broker-2"}
+
+
+@contextmanager
+def another_host(directory, zookeeper, **properties):
+    """Play another host: broker 21."""
+    given = {"broker.id": "21", "zookeeper.connect": zookeeper, **properties}
+    broker = BrokerProcess(directory / "another-host", given)
+    broker.start(60)
+    try:
+        yield
+    finally:
+        broker.stop()
+
+
+def test_each_host_is_a_rack_with_a_broker_for_each_disk(up, zk, chroot, tmp_path):
+    disks = [part for number in (1, 2) for part in ("--disk", tmp_path / f"disk{number}")]
+    running = up(
+        "--brokers", "per-disk", "--first-id", 11, "--zookeeper", chroot, *disks,
+        "--set", "default.replication.factor=1",
+    )  # fmt: skip
+    registered = list_brokers(zk)
+    assert {broker: each.rack for broker, each in registered.items()} == dict.fromkeys(
+        (11, 12), socket.gethostname()
+    )
+    for number in (1, 2):
+        assert (tmp_path / f"disk{number}" / f"broker-{10 + number}" / "meta.properties").exists()
+    with another_host(tmp_path, chroot, **{"broker.rack": "another"}):
+        host, port = running.brokers[0].split(":")
+        with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
+            made = CreateTopicsRequest([NewTopic("t", 6, 2)], timeout_ms=20_000)
+            assert connection.request(made).topics[0].error_code == 0
+        assert all(21 in each for each in (assignment(zk, "t") or {}).values())
+
+
+def test_brokers_that_join_others_without_racks_name_none(up, zk, chroot, tmp_path):
+    with another_host(tmp_path, chroot):
+        running = up("--brokers", "per-core", "--zookeeper", chroot)
+        assert running.process.stderr.readline().startswith("other brokers of this cluster name no")
+        registered = list_brokers(zk)
+    assert len(registered) == 1 + len(os.sched_getaffinity(0))
+    assert {each.rack for each in registered.values()} == {None}
+
+
+def test_the_template_of_systemd_starts_brokers_beside_each_other(chroot, zk, tmp_path):
+    unit = ROOT / "docker" / "systemd" / "zkbroker@.service"
+    (line,) = re.findall(r"^ExecStart=(.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE)
+    shared = tmp_path / "server.properties"
+    shared.write_text(f"zookeeper.connect={chroot}\nhost.name=127.0.0.1\n", encoding="utf-8")
+
+    def start(stack, port):
+        typed = line.replace("%i", str(port)).replace("%H", "this-host").split()
+        assert typed[:3] == [
+            "/opt/zkbroker/bin/zkbroker", "broker", "/etc/zkbroker/server.properties",
+        ]  # fmt: skip
+        given = [each.replace("/var/lib/zkbroker", str(tmp_path)) for each in typed[3:]]
+        command = [sys.executable, "-m", "zkbroker.cli", "broker", shared, *given]
+        process = stack.enter_context(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        )
+        stack.callback(process.terminate)
+        assert process.stdout.readline().startswith("zkbroker broker ready")
+
+    with ExitStack() as stack:
+        ports = [free_port(), free_port()]
+        for port in ports:
+            start(stack, port)
+        registered = list_brokers(zk)
+    assert sorted(each.port for each in registered.values()) == sorted(ports)
+    assert {each.rack for each in registered.values()} == {"this-host"}

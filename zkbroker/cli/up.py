@@ -3,6 +3,7 @@
 import signal
 import tempfile
 import threading
+from collections.abc import Container, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,10 +20,30 @@ _WATCH_INTERVAL_S = 0.5
     epilog="\b\nExamples:\n"
     "  zkbroker up\n"
     "  zkbroker up --brokers 3 --data /var/zkbroker --port 9092 --zookeeper-port 2181\n"
-    "  zkbroker up --zookeeper zk1:2181,zk2:2181/kafka --set num.partitions=8",
+    "  zkbroker up --zookeeper zk1:2181,zk2:2181/kafka --set num.partitions=8\n"
+    "  zkbroker up --brokers per-core --zookeeper zk1:2181 --first-id 11 --data /var/zkbroker "
+    "--port 9092 --set host.name=kafka1",
 )
 @click.option(
-    "--brokers", type=click.IntRange(1, 100), default=1, show_default=True, help="How many."
+    "--brokers",
+    metavar="N|per-core|per-disk",
+    default="1",
+    show_default=True,
+    help="How many: a number, one for each core, or one for each --disk.",
+)
+@click.option(
+    "--first-id",
+    type=click.IntRange(0, 2**31 - 101),
+    default=1,
+    show_default=True,
+    help="Id of the first broker, the others follow; each host of a cluster needs ids of its own.",
+)
+@click.option(
+    "--disk",
+    "disks",
+    type=click.Path(file_okay=False, path_type=Path),
+    multiple=True,
+    help="Directory for logs, once for each disk; brokers take turns on them.",
 )
 @click.option(
     "--data",
@@ -64,7 +85,9 @@ _WATCH_INTERVAL_S = 0.5
 )
 @click.option("--no-restart", is_flag=True, help="Do not start a broker again that died.")
 def command(
-    brokers: int,
+    brokers: str,
+    first_id: int,
+    disks: tuple[Path, ...],
     data: Path | None,
     zookeeper: str | None,
     port: int | None,
@@ -79,10 +102,19 @@ def command(
     When all serve, prints one line `zkbroker ready zookeeper=… brokers=…` to standard output.
     A broker that dies is named on standard error and started again; the others go on meanwhile.
     Ctrl-C stops everything cleanly.
+
+    A broker is one event loop, on one core: several of them use the cores of a machine. Several
+    that join a cluster (--zookeeper) name this host as their broker.rack, so that the replicas of a
+    partition are on different hosts, unless --set broker.rack says otherwise.
     """
     from zkbroker.cluster import ClusterProcesses
+    from zkbroker.cluster.placement import broker_count
 
     properties = parse_settings(settings, "--set")
+    count = broker_count(brokers, disks)
+    if zookeeper is not None:
+        own = range(first_id, first_id + count)
+        properties |= _rack(zookeeper, properties, own, several=count > 1 or brokers != "1")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -92,13 +124,15 @@ def command(
         cluster = stack.enter_context(
             ClusterProcesses(
                 data,
-                brokers=brokers,
+                brokers=count,
                 zookeeper=zookeeper,
                 zookeeper_port=zookeeper_port,
-                ports=None if port is None else range(port, port + brokers),
+                ports=None if port is None else range(port, port + count),
                 properties=properties,
                 replication=replication_factor,
                 min_insync_replicas=min_insync_replicas,
+                first_id=first_id,
+                disks=disks,
             )
         )
         say(f"zkbroker ready zookeeper={cluster.zookeeper} brokers={cluster.bootstrap_servers}")
@@ -107,3 +141,26 @@ def command(
         )
         while not stop.wait(_WATCH_INTERVAL_S):
             watchdog.look()
+
+
+def _rack(
+    zookeeper: str, properties: Mapping[str, str], own: Container[int], *, several: bool
+) -> dict[str, str]:
+    """Return the rack of the brokers of this host, by what the others of the cluster name."""
+    from zkbroker.cluster.placement import RACK, rack_of_host
+    from zkbroker.config.zookeeper_security import take_zookeeper_security
+    from zkbroker.registry.brokers import list_brokers
+    from zkbroker.zookeeper import ZkSession
+
+    security, _ = take_zookeeper_security(properties)
+    with ZkSession(zookeeper, make_chroot=False, security=security) as session:
+        registered = list_brokers(session)
+    others = [each for broker, each in registered.items() if broker not in own]
+    rack = rack_of_host(properties, others, several=several)
+    if rack is None and several and RACK not in properties:
+        say_lines(
+            "other brokers of this cluster name no broker.rack, so these name none: replicas of a "
+            "partition may be on one host",
+            err=True,
+        )
+    return {} if rack is None else {RACK: rack}

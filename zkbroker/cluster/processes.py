@@ -4,7 +4,7 @@ Start: ZooKeeper, then all brokers at once, ready when the last one serves. Stop
 data directory holds everything, so a cluster started again on it goes on where it stopped:
 
     DATA/zookeeper/            data of the embedded ZooKeeper
-    DATA/broker-1/             log directory of broker 1
+    DATA/broker-1/             log directory of broker 1, unless disks are given
     DATA/broker-1.properties   written at each start
     DATA/broker-1.log          its log lines
 """
@@ -15,6 +15,7 @@ from typing import Self
 
 from zkbroker.cluster.broker import Broker
 from zkbroker.cluster.broker_properties import check_shared, properties_of
+from zkbroker.cluster.placement import log_directory
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.cluster.replication import replication_properties
 from zkbroker.cluster.watchdog import Watchdog, WatchedProcess
@@ -81,6 +82,8 @@ class ClusterProcesses:
             `broker_properties` for those that several cannot share.
         replication: replicas of new topics; 3, or as many as there are brokers, without it.
         min_insync_replicas: see `replication_properties`.
+        first_id: id of the first broker; the others follow.
+        disks: directories on which the brokers' logs take turns, instead of the data directory.
         make_broker: makes a broker of a directory and properties; a process by default.
     """
 
@@ -95,6 +98,8 @@ class ClusterProcesses:
         properties: Mapping[str, str | float] | None = None,
         replication: int | None = None,
         min_insync_replicas: int | None = None,
+        first_id: int = FIRST_BROKER_ID,
+        disks: Sequence[Path] = (),
         make_broker: Callable[[Path, Mapping[str, str]], Broker] = BrokerProcess,
     ) -> None:
         if brokers < 1:
@@ -116,6 +121,8 @@ class ClusterProcesses:
         self._properties = {**replicated, **given}
         self._count = brokers
         check_shared(self._properties, brokers)
+        self._first_id = first_id
+        self._disks = tuple(disks)
         self._make_broker = make_broker
         self.brokers: list[Broker] = []
 
@@ -210,7 +217,7 @@ class ClusterProcesses:
         return broker
 
     def _broker(self, index: int) -> Broker:
-        broker_id = FIRST_BROKER_ID + index
+        broker_id = self._first_id + index
         port = 0 if self._ports is None or index >= len(self._ports) else self._ports[index]
         return self._make_broker(
             self.directory,
@@ -218,6 +225,7 @@ class ClusterProcesses:
                 "broker.id": str(broker_id),
                 "port": str(port),
                 "zookeeper.connect": self.zookeeper,
+                **log_directory(index, broker_id, self._disks),
                 **properties_of(index, broker_id, self._properties),
             },
         )
