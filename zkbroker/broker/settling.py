@@ -42,16 +42,19 @@ class Settling:
         self._view = view
         self._replicas = replicas
         self._writer = writer
-        replicas.on_change(view.notify)
 
     def wait(self, still_s: float = STILL_S) -> bool:
         """Wait until this broker has settled; False when nothing was decided for `still_s`."""
         decided = -1
-        while not self._view.wait_for(self.settled, still_s):
-            if len(self._replicas.partitions) == decided:
-                return False
-            decided = len(self._replicas.partitions)
-        return True
+        unsubscribe = self._replicas.on_change(self._view.notify)
+        try:
+            while not self._view.wait_for(self.settled, still_s):
+                if len(self._replicas.partitions) == decided:
+                    return False
+                decided = len(self._replicas.partitions)
+            return True
+        finally:
+            unsubscribe()
 
     def settled(self) -> bool:
         """Whether it has."""

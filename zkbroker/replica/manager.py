@@ -163,9 +163,14 @@ class ReplicaManager:
             if leadership.key.topic == topic:
                 lead(leadership)
 
-    def on_change(self, function: Callable[[], object]) -> None:
-        """Call back after each LeaderAndIsr. The function must not wait."""
+    def on_change(self, function: Callable[[], object]) -> Callable[[], None]:
+        """Call back after each LeaderAndIsr; the function must not wait.
+
+        Returns:
+            a function that ends it.
+        """
         self._listeners.append(function)
+        return lambda: self._listeners.remove(function)
 
     # -- life cycle
 
@@ -221,7 +226,7 @@ class ReplicaManager:
             return self._leader_and_isr(request, connection)
         finally:
             self._under_way -= 1
-            for function in self._listeners:
+            for function in tuple(self._listeners):
                 function()
 
     def _leader_and_isr(

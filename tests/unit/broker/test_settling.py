@@ -17,17 +17,19 @@ class Replicas:
     def __init__(self):
         self.partitions = {}
         self.caught_up = False
-        self.changed = None
+        self.listeners = []
 
     def on_change(self, function):
-        self.changed = function
+        self.listeners.append(function)
+        return lambda: self.listeners.remove(function)
 
     def get(self, topic, number):
         return self.partitions.get((topic, number))
 
     def begin(self, number, *, leads):
         self.partitions["t", number] = SimpleNamespace(leading=object() if leads else None)
-        self.changed()
+        for listener in self.listeners:
+            listener()
 
 
 @pytest.fixture
@@ -108,6 +110,7 @@ def test_it_waits_as_long_as_there_is_progress(parts):
     view.wait_for = wait_for
     assert settling.wait(still_s=60.0)
     assert waits == [60.0] * 3
+    assert not replicas.listeners, "later requests do not pay for the start"
 
 
 def test_without_progress_it_gives_up(parts):
