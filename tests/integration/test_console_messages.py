@@ -241,6 +241,7 @@ def test_a_broker_says_what_only_it_knows(filled, console):
     (broker,) = found["brokers"]
     assert broker["resident_bytes"] > 10 * MIB
     assert broker["version"]
+    assert broker["connections"] >= 1
     assert broker["bytes_in_s"] is not None
 
 

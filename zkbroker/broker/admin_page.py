@@ -82,6 +82,7 @@ class MetricsPage:
         self._mounted: Mounted | None = None
         self._access = access
         self._services: BrokerServices | None = None
+        self._server_figures: Callable[[], ServerFigures] | None = None
         self._registry = CollectorRegistry(auto_describe=False)
         self._server = PageServer(
             host,
@@ -117,6 +118,7 @@ class MetricsPage:
         self._registry.register(BrokerCollector(services, transactions))
         self._registry.register(StateCollector(services, server, groups))
         self._services = services
+        self._server_figures = server
         logger.info("metrics served port=%d", self.port)
 
     def mount(self, application: Mounted) -> None:
@@ -137,10 +139,10 @@ class MetricsPage:
 
     def json(self, path: str) -> dict[str, Any]:
         """Return what `/summary` or `/clients` says; nothing without a broker to tell about."""
-        services = self._services
-        if services is None:
+        services, server = self._services, self._server_figures
+        if services is None or server is None:
             return {}
-        return summary(services) if path == "/summary" else services.clients.snapshot()
+        return summary(services, server()) if path == "/summary" else services.clients.snapshot()
 
     def _answer(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         method = environ.get("REQUEST_METHOD", "GET")

@@ -1,7 +1,7 @@
 """What only a broker knows of itself, in one small page: `/summary` of the admin page.
 
     {"version": "0.2.0", "id": 1, "cpu_seconds": 12.5, "resident_bytes": 48000000,
-     "messages_in": 10, "bytes_in": 1000, "bytes_out": 2000}
+     "connections": 12, "messages_in": 10, "bytes_in": 1000, "bytes_out": 2000}
 
 Invariant: its size and cost do not grow with topics and partitions, as those of `/metrics` do: who
 asks every few seconds asks for this. Counts only grow.
@@ -15,9 +15,10 @@ from typing import Any
 
 from zkbroker import __version__
 from zkbroker.broker.services import BrokerServices
+from zkbroker.network.server.figures import ServerFigures
 
 
-def summary(services: BrokerServices) -> dict[str, Any]:
+def summary(services: BrokerServices, server: ServerFigures) -> dict[str, Any]:
     """Return the page of a running broker."""
     totals = dict(services.metrics.totals())
     return {
@@ -25,6 +26,7 @@ def summary(services: BrokerServices) -> dict[str, Any]:
         "id": services.broker_id,
         "cpu_seconds": time.process_time(),
         "resident_bytes": resident_bytes(),
+        "connections": sum(server.connections.values()),
         "messages_in": totals["MessagesInPerSec"],
         "bytes_in": totals["BytesInPerSec"],
         "bytes_out": totals["BytesOutPerSec"],

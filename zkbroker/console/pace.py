@@ -6,6 +6,8 @@ the earliest: a large cluster is looked at less often, by itself.
 
 SHARE = 1 / 200
 """The share of the time in which one question may be under way."""
+MOST_MS = 120_000
+"""Nothing is asked less often: a broker that is slow for a moment is not left alone for hours."""
 HURRIED_SHARE = 1 / 20
 """That share while one thing after the other changes."""
 
@@ -28,7 +30,7 @@ class Pace:
 
     def done(self, now_ms: float, took_ms: float) -> None:
         """Note that it was asked, and how long that took."""
-        self._next_ms = now_ms + max(self._every_ms, took_ms / SHARE)
+        self._next_ms = now_ms + max(self._every_ms, min(took_ms / SHARE, MOST_MS))
         self._soonest_ms = now_ms + took_ms / HURRIED_SHARE
 
     def hurry(self) -> None:

@@ -7,6 +7,8 @@
 Invariant: a topic that Metadata does not name any more is forgotten, with all that was seen of it.
 """
 
+import contextlib
+
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.client import Cluster
 from zkbroker.client.metadata_source import ask
@@ -26,6 +28,7 @@ from zkbroker.runtime import Runtime
 from zkbroker.runtime.pacing import paced
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.errors import NoNode
 
 _SETTINGS_EVERY_S = 60
 _MIN_ISR_EVERY_MS = 600_000
@@ -48,6 +51,7 @@ class Topology:
         self._settings = Pace(_SETTINGS_EVERY_S)
         self._min_isr_ms: dict[str, int] = {}
         self._deleted: frozenset[str] = frozenset()
+        self._notes = _IsrNotes(self._all)
 
     def hurry(self) -> None:
         """Have all topics read at the next look."""
@@ -104,6 +108,7 @@ class Topology:
         if seen.cluster_id is None:
             seen.cluster_id = read_cluster_id(session)
         self._deleted = frozenset(topics_to_delete(session))
+        self._notes.watch(session)
 
     def _brokers_of(self, answer: MetadataResponse) -> None:
         seen = self._seen
@@ -181,3 +186,28 @@ class Topology:
         else:
             self._seen.troubles.pop("settings", None)
         self._min_isr_ms |= dict.fromkeys(due, now_ms)
+
+
+class _IsrNotes:
+    """Watches the notes that brokers leave where replicas fall out of sync, or come back.
+
+    Args:
+        pace: is hurried by a note.
+    """
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._watched = False
+
+    def set(self) -> None:
+        """Take the news of the watch, or of a session that has no watches any more."""
+        self._watched = False
+        self._pace.hurry()
+
+    def watch(self, session: ZkSession) -> None:
+        """Watch, where no watch is left."""
+        if not self._watched:
+            # Brokers before 0.9 leave none.
+            with contextlib.suppress(NoNode):
+                session.children(paths.ISR_CHANGES, self)
+                self._watched = True

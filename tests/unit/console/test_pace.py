@@ -22,3 +22,10 @@ def test_a_change_brings_it_forward_but_not_at_any_price():
     pace.hurry()
     assert not pace.due(5_999)
     assert pace.due(6_000)
+
+
+def test_nothing_is_put_off_for_ever():
+    pace = Pace(5)
+    pace.done(0, 60_000)
+    assert not pace.due(119_999)
+    assert pace.due(120_000)
