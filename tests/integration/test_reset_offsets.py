@@ -69,7 +69,7 @@ def test_every_form_of_a_reset(cluster, tool, tmp_path):
     assert "give -t TOPIC, or --all-topics" in tool(*reset, "latest", *find, status=2)
 
 
-def test_the_genuine_tool_of_groups(cluster, tool):
+def test_the_genuine_tool_of_groups(cluster, tool, tmp_path):
     genuine = ["kafka-consumer-groups.sh", "--bootstrap-server", cluster.bootstrap_servers]
     reset = [*genuine, "--reset-offsets", "--group", "ours", "--topic", "read:0,1"]
     shown = tool(*reset, "--to-offset", 3)
@@ -92,6 +92,23 @@ def test_the_genuine_tool_of_groups(cluster, tool):
         -1,
         "--execute",
     )
+    assert committed(cluster, "ours") == [2, 2]
+    for where, reached in (
+        (("--to-latest",), [10, 10]),
+        (("--to-datetime", "1970-01-01T00:00:09.000"), [4, 4]),
+        (("--by-duration", "PT1H"), [10, 10]),
+        (("--to-current",), [10, 10]),
+        (("--to-earliest",), [0, 0]),
+    ):
+        tool(*reset, *where, "--dry-run")
+        tool(*reset, *where, "--execute")
+        assert committed(cluster, "ours") == reached, where
+    exported = tool(*reset, "--to-offset", 2, "--export")
+    assert exported == "read,0,2\nread,1,2\n"
+    file = tmp_path / "genuine.csv"
+    file.write_text(exported)
+    ours = [*genuine, "--reset-offsets", "--group", "ours", "--all-topics"]
+    tool(*ours, "--from-file", file, "--execute")
     assert committed(cluster, "ours") == [2, 2]
     assert "ours\n" in tool(*genuine, "--list")
     described = tool(*genuine, "--describe", "--group", "ours").split("\n")

@@ -71,7 +71,9 @@ def _consumer_groups(given: Given) -> list[str]:
     shown = ["offsets", "reset", *where, "--genuine-text"]
     if "zookeeper" not in given:
         shown += ["--kept-by", "coordinator"]
-    shown += pass_on(given, {"topic": "-t", "all-topics": "--all-topics", "export": "--csv"})
+    # A file names its partitions; the genuine tool takes a scope beside it and does not look.
+    scopes = {} if ways == ["from-file"] else {"topic": "-t", "all-topics": "--all-topics"}
+    shown += pass_on(given, {**scopes, "export": "--csv"})
     if "execute" not in given:
         shown.append("--dry-run")
     return [*shown, "--", *groups, target]
