@@ -13,7 +13,7 @@ DATA ?= demo-data
 WORKERS ?= $$((3 * $$(getconf _NPROCESSORS_ONLN)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast java-clients hdfs soak lint format bench bench-quick docs docs-check clean venv
+.PHONY: demo test test-fast java-clients hdfs soak lint format bench bench-quick docs docs-check screenshots clean venv
 
 venv: $(STAMP)
 
@@ -62,6 +62,10 @@ bench: $(STAMP)
 bench-quick: $(STAMP)
 	@test -n "$(OTHER)" || { echo "say which checkout: make bench-quick OTHER=DIRECTORY"; exit 2; }
 	@$(PYTHON) -m bench.requests "$(OTHER)" --rounds 3
+
+# The manual's pictures, from a cluster with load; needs Debian's chromium.
+screenshots: $(STAMP)
+	@$(PYTHON) -m scripts.make_screenshots
 
 docs: $(STAMP)
 	@$(PYTHON) scripts/generate_docs.py

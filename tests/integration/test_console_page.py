@@ -351,6 +351,23 @@ def test_times_are_in_the_readers_zone_and_colours_are_kept(viewer):
     page.locator(":root[data-theme=light]").wait_for()
 
 
+def test_a_broker_serves_the_page_below_a_prefix(browser, site):
+    _, console = site
+    mounted = Watched(browser, console.admin_page)
+    page = mounted.open("console/")
+    page.get_by_role("heading", name="Overview").wait_for()
+    page.get_by_role("link", name="Topics").click()
+    page.get_by_role("link", name="events").click()
+    page.get_by_role("heading", name="events").wait_for()
+    assert page.url.endswith("/console/topics/events")
+    assert mounted.loads == 1
+    page.reload()
+    page.get_by_text("in sync", exact=True).first.wait_for()
+    assert page.get_by_role("button", name="Delete").count() == 0
+    assert not mounted.faults
+    mounted.close()
+
+
 # The next changes what the others look at.
 
 

@@ -44,6 +44,7 @@ def shown_cluster(brokers: int = 2):
     admin_port = free_ports(brokers)
     properties = {
         "admin.port": admin_port,
+        "admin.console": "true",
         "message.max.bytes": LARGE_BYTES + 1024 * 1024,
         "replica.fetch.max.bytes": LARGE_BYTES + 1024 * 1024,
     }
@@ -71,6 +72,7 @@ def console_of(cluster, admin_port: int, users_file):
     arguments = ["-z", cluster.zookeeper, "--interval", "0.5", *pages]
     arguments += ["--users", str(users_file), "--operator", "olga"]
     with running_console(*arguments) as console:
+        console.admin_page = f"http://127.0.0.1:{admin_port}"
         yield console
 
 
