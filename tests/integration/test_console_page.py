@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support import chromium
-from tests.support.chromium import Watched, perform
+from tests.support.chromium import Watched, perform, tile
 from tests.support.shown_cluster import LARGE_BYTES, PASSWORDS, console_of, shown_cluster
 
 pytestmark = [
@@ -228,10 +228,6 @@ def test_a_tail_shows_what_comes_and_keeps_little(viewer):
     page.get_by_text("looked at").wait_for()
 
 
-def tile(page, label):
-    return page.locator(".tile", has=page.get_by_text(label, exact=True)).locator(".figure")
-
-
 def test_an_operator_does_everything_to_a_topic(operator):
     page = operator.open("topics")
 
@@ -362,7 +358,7 @@ def test_a_broker_serves_the_page_below_a_prefix(browser, site):
     assert page.url.endswith("/console/topics/events")
     assert mounted.loads == 1
     page.reload()
-    page.get_by_text("in sync", exact=True).first.wait_for()
+    page.locator(".state.ok", has_text="in sync").first.wait_for()
     assert page.get_by_role("button", name="Delete").count() == 0
     assert not mounted.faults
     mounted.close()

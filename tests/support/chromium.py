@@ -158,3 +158,8 @@ def perform(page, action, word, verb, fill=None):
     confirmation.fill(word)
     done.click()
     dialog.wait_for(state="detached")
+
+
+def tile(page, label):
+    """The figure of a tile."""
+    return page.locator(".tile", has=page.get_by_text(label, exact=True)).locator(".figure")

@@ -44,7 +44,7 @@ function Body({ data }) {
         ${data.by_generation.map((each) => html`<option key=${each.generation} value=${each.generation}>${each.generation}</option>`)}
       </select><//>`}>
       ${data.sources.length
-        ? html`<${Table} caption=${`Clients${generation ? ` that speak ${generation}` : ""}: ${number(rows.length)}`} columns=${COLUMNS} rows=${rows} rowKey=${(row) => `${row.client_id} ${row.host} ${row.software}`} firstSort="oldest" empty="No client has been seen since the brokers started." />`
+        ? html`<${Table} caption=${`Clients${generation ? ` that speak ${generation}` : ""}: ${number(rows.length)}`} columns=${COLUMNS.filter((column) => column.key !== "software" || rows.some((row) => row.software))} rows=${rows} rowKey=${(row) => `${row.client_id} ${row.host} ${row.software}`} firstSort="oldest" empty="No client has been seen since the brokers started." />`
         : html`<${Empty}>No broker said which clients it has. Set admin.port on the brokers, so that the console can ask them.<//>`}
     <//>
   </div>`;

@@ -96,7 +96,7 @@ function TopicInput({ value, onInput }) {
       control.abort();
     };
   }, [value]);
-  return html`<input class="search" list="topic-names" value=${value} onInput=${onInput} required autocomplete="off" spellcheck=${false} />
+  return html`<input class="search" type="text" list="topic-names" value=${value} onInput=${onInput} required autocomplete="off" spellcheck=${false} />
     <datalist id="topic-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`;
 }
 
