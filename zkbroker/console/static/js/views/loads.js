@@ -3,18 +3,20 @@
 import { clusterPath } from "../api.js";
 import { bytes, digits, number, span } from "../format.js";
 import { html } from "../lib.js";
-import { Empty, Loaded, Page, Panel, State, Text, Tile, Tiles, Time, TopicLink } from "../parts.js";
+import { Empty, Failure, Loaded, Page, Panel, State, Text, Tile, Tiles, Time, TopicLink } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Table } from "../table.js";
 
-const STATES = { done: "ok", complete: "ok", finished: "ok", published: "ok", running: "info", failed: "error" };
+// A run that is in the table is done, whatever kind it is.
+const kind = (run) => (run.ended_ms === null ? "info" : "ok");
 
 const took = (row) => (row.ended_ms === null || row.started_ms === null ? null : row.ended_ms - row.started_ms);
 
 const RUN_COLUMNS = [
   { key: "id", label: "Run", cell: (row) => html`<span class="name"><${Text} text=${String(row.id)} oneLine=${true} /></span>` },
-  { key: "state", label: "State", cell: (row) => html`<${State} kind=${STATES[row.state] ?? "info"}>${row.state}<//>` },
+  { key: "state", label: "State", cell: (row) => html`<${State} kind=${kind(row)}>${row.state}<//>` },
   { key: "started_ms", label: "Started", cell: (row) => html`<${Time} ms=${row.started_ms} />` },
+  { key: "ended_ms", label: "Ended", cell: (row) => html`<${Time} ms=${row.ended_ms} />`, value: (row) => row.ended_ms ?? row.started_ms },
   { key: "took", label: "Took", number: true, cell: (row) => span(took(row)), value: took },
   { key: "rows", label: "Rows", number: true, cell: (row) => number(row.rows) },
   { key: "bytes", label: "Size", number: true, cell: (row) => bytes(row.bytes) },
@@ -48,18 +50,19 @@ export function Loads() {
 }
 
 function Lake({ lake, at }) {
-  const lag = lake.partitions.every((each) => each.lag !== null) ? lake.partitions.reduce((sum, each) => sum + each.lag, 0) : null;
+  const lag = lake.partitions.length && lake.partitions.every((each) => each.lag !== null) ? lake.partitions.reduce((sum, each) => sum + each.lag, 0) : null;
   const aside = { ...(lake.quarantine ?? { rows: null, files: null }) };
-  const last = [...lake.runs].sort((one, other) => other.started_ms - one.started_ms)[0];
+  const [last] = lake.runs; // the newest comes first
   return html`<${Panel} id=${`lake-${at}`} title=${lake.path}>
+    ${lake.error && html`<${Failure} error=${{ message: lake.error }} />`}
     <div class="stack">
       <${Tiles}>
-        <${Tile} label="Last run" note=${last && html`<${Time} ms=${last.started_ms} />`}>${last ? html`<${State} kind=${STATES[last.state] ?? "info"}>${last.state}<//>` : "–"}<//>
+        <${Tile} label="Last run" note=${last && html`<${Time} ms=${last.ended_ms ?? last.started_ms} />`}>${last ? html`<${State} kind=${kind(last)}>${last.state}<//>` : "–"}<//>
         <${Tile} label="Lag" note="messages not loaded">${number(lag)}<//>
         <${Tile} label="Gaps" kind=${lake.gaps.length ? "bad" : ""} note="ranges lost">${number(lake.gaps.length)}<//>
         <${Tile} label="Quarantine" kind=${aside.rows ? "warn" : ""} note=${`rows in ${number(aside.files)} files`}>${number(aside.rows)}<//>
       <//>
-      <${Table} caption="Runs" columns=${RUN_COLUMNS} rows=${lake.runs} rowKey=${(row) => row.id} firstSort="-started_ms" empty="No run has published anything yet." />
+      <${Table} caption="Runs" columns=${RUN_COLUMNS} rows=${lake.runs} rowKey=${(row) => row.id} firstSort="-ended_ms" empty="No run has published anything yet." />
       <${Table} caption="Loaded partitions" columns=${PARTITION_COLUMNS} rows=${lake.partitions} rowKey=${(row) => `${row.topic} ${row.partition}`} firstSort="-lag" empty="Nothing is loaded yet." />
       ${lake.gaps.length > 0 && html`<${Table} caption="Gaps" columns=${GAP_COLUMNS} rows=${lake.gaps} rowKey=${(row) => `${row.topic} ${row.partition} ${row.from}`} firstSort="topic" />`}
     </div>

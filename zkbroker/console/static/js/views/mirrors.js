@@ -7,7 +7,7 @@ import { Loaded, Page, Panel, State, Text, Time, TopicLink } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Table } from "../table.js";
 
-const STATES = { running: "ok", failed: "error", stopped: "idle", lagging: "warning" };
+const STATES = { moving: "ok", "caught up": "ok", silent: "warning" };
 
 const Topics = ({ topics }) =>
   Array.isArray(topics) ? html`<span>${topics.map((name, at) => html`${at > 0 && ", "}<${TopicLink} name=${name} />`)}</span>` : html`<span>${topics ?? "–"}</span>`;
