@@ -113,7 +113,7 @@ def test_links_between_pages_lead_somewhere(page):
 def test_files_and_programs_that_a_page_names_exist(page):
     text = page.read_text(encoding="utf-8")
     folders = "tests|examples|scripts|bench|docker|zkbroker|spark_loader"
-    for name in re.findall(rf"(?<![\w/])(?:{folders})/[\w/.-]*\w", text):
+    for name in re.findall(rf"(?<![\w/])(?:{folders})/[\w/.@-]*\w", text):
         assert (ROOT / name).exists(), name
     for module in re.findall(r"python -m ((?:bench|examples)[\w.]*)", text):
         path = ROOT / module.replace(".", "/")
