@@ -150,8 +150,9 @@ def main() -> None:
                 "json": (cluster.create_topic(partitions=PARTITIONS), json_value, JSON),
                 "regex": (cluster.create_topic(partitions=PARTITIONS), line, REGEX),
             }
-            for name, made, _ in typed.values():
-                publish(cluster, name, given.rows, made)
+            for kind, (name, made, _) in typed.items():
+                if not only or kind in only:
+                    publish(cluster, name, given.rows, made)
             spark = session("local[2,4]")
             register(spark)
             few = given.rows // 10
