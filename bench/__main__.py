@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-OF_THE_PAGE = ("broker", "growth")
+OF_THE_PAGE = ("broker", "producer", "consumer", "growth")
 """Those that take `--results`, in the order of the page."""
 
 

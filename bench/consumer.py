@@ -11,13 +11,14 @@ is that of the reader's process, with all of its threads.
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
+from bench.figures import Found, of_clients
 from tests.support.producing import TestProducer
 from zkbroker.testing import LocalCluster
 
@@ -180,7 +181,7 @@ def produce(cluster: LocalCluster, topic: str, messages: int, size: int) -> None
     sender.close()
 
 
-def run(messages: int, size: int, rounds: int, wanted: set[str]) -> None:
+def run(messages: int, size: int, rounds: int, wanted: set[str]) -> Found:
     names = [name for name in READERS if not wanted or name in wanted]
     results: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     with LocalCluster(1) as cluster:
@@ -204,22 +205,8 @@ def run(messages: int, size: int, rounds: int, wanted: set[str]) -> None:
                 )
                 results[name].append(tuple(json.loads(done.stdout)))
                 print(f"  {name}: {messages / results[name][-1][0]:,.0f}/s", flush=True)
-    print(f"{messages:,} messages of {size} bytes, medians of {rounds} rounds (range)")
-    print(f"{'':29}  messages/s  us CPU each   rate / {BASE}    CPU / the same")
-    base = results.get(BASE)
-    for name, runs in results.items():
-        seconds = statistics.median(seconds for seconds, _ in runs)
-        cpu_s = statistics.median(cpu for _, cpu in runs)
-        line = f"{name:29}{messages / seconds:12,.0f}{cpu_s / messages * 1e6:13.2f}"
-        if base:
-            pairs = list(zip(runs, base, strict=True))
-            line += f"   {spread([theirs[0] / mine[0] for mine, theirs in pairs])}"
-            line += f"   {spread([mine[1] / theirs[1] for mine, theirs in pairs])}"
-        print(line)
-
-
-def spread(values: list[float]) -> str:
-    return f"{statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})"
+    print(f"{messages:,} messages of {size} bytes, medians of {rounds} rounds")
+    return Found("consumer", of_clients(messages, results, BASE))
 
 
 def main() -> None:
@@ -230,13 +217,17 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="names of the readers, with semicolons")
+    parser.add_argument("--results", type=Path, help="directory for consumer.json")
     parser.add_argument("--read", choices=READERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
         print(json.dumps(READERS[options.read](json.load(sys.stdin))))
     else:
         wanted = {name.strip() for name in options.only.split(";") if name}
-        run(options.messages, options.size, options.rounds, wanted)
+        found = run(options.messages, options.size, options.rounds, wanted)
+        found.show()
+        if options.results is not None:
+            found.save(options.results)
 
 
 if __name__ == "__main__":

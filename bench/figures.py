@@ -132,6 +132,32 @@ class Found:
             print(each.line(), flush=True)
 
 
+def of_clients(
+    messages: int, runs: Mapping[str, Sequence[tuple[float, float]]], base: str
+) -> list[Comparison]:
+    """Compare clients that moved the same messages with one of them.
+
+    Args:
+        messages: that each run moved.
+        runs: seconds and CPU-seconds of each round by the client's name.
+        base: the client that is the reference.
+
+    Returns:
+        messages/s and CPU µs a message of every other client.
+    """
+    found = []
+    for name, taken in runs.items():
+        if name == base or base not in runs:
+            continue
+        rates, costs = (
+            [[messages / seconds for seconds, _ in side] for side in (taken, runs[base])],
+            [[cpu_s / messages * 1e6 for _, cpu_s in side] for side in (taken, runs[base])],
+        )
+        found.append(Comparison(name, "messages/s", base, *rates))
+        found.append(Comparison(name, "CPU µs a message", base, *costs, more_is_better=False))
+    return found
+
+
 def machine() -> dict[str, object]:
     """Return what is to be known of the machine beside its figures."""
     model = next(

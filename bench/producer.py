@@ -13,13 +13,14 @@ range of the rounds are printed. CPU is that of the producer's process, with all
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from bench.figures import Comparison, Found, of_clients
 from zkbroker.testing import LocalCluster
 
 VALUE = b"x" * 100
@@ -204,28 +205,17 @@ def in_own_process(name: str, *, single: bool, target: tuple[str, str, int]) -> 
     return first, second
 
 
-def spread(values: list[float]) -> str:
-    return f"{statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})"
-
-
-def report(count: int, rounds: int, found: dict[str, list[tuple[float, float]]]) -> None:
-    import confluent_kafka
-    import kafka
-
-    print(f"\nconfluent-kafka {confluent_kafka.__version__}, kafka-python {kafka.__version__}")
-    print(f"async, {count:,} x {len(VALUE)} B, acks=1, medians of {rounds} rounds (range)")
-    print(f"{'':29}  messages/s  us CPU each   rate / {BASE}    CPU / {BASE}")
-    base = found.get(BASE)
-    for name, runs in found.items():
-        seconds = statistics.median(seconds for seconds, _ in runs)
-        cpu_s = statistics.median(cpu for _, cpu in runs)
-        line = f"{name:29}{count / seconds:12,.0f}{cpu_s / count * 1e6:13.2f}"
-        if base:
-            pairs = list(zip(runs, base, strict=True))
-            rates = [theirs[0] / mine[0] for mine, theirs in pairs]
-            cpus = [mine[1] / theirs[1] for mine, theirs in pairs]
-            line += f"   {spread(rates)}   {spread(cpus)}"
-        print(line)
+def of_singles(delays: dict[str, list[tuple[float, float]]]) -> list[Comparison]:
+    """Compare sends that wait, one at a time."""
+    found = []
+    for name, pairs in delays.items():
+        if name == BASE or BASE not in delays:
+            continue
+        for at, unit in enumerate(("p50 ms", "p99 ms")):
+            mine, theirs = ([pair[at] for pair in side] for side in (pairs, delays[BASE]))
+            work = f"{name}, one at a time"
+            found.append(Comparison(work, unit, BASE, mine, theirs, more_is_better=False))
+    return found
 
 
 def main() -> None:
@@ -237,6 +227,7 @@ def main() -> None:
     parser.add_argument("--singles", type=int, default=2000, help="0 for no sync sends")
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--only", default="", help="names of the runs to make, with semicolons")
+    parser.add_argument("--results", type=Path, help="directory for producer.json")
     parser.add_argument("--run", choices=[*RUNS, *SINGLES], help=argparse.SUPPRESS)
     parser.add_argument("--single", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -264,12 +255,12 @@ def main() -> None:
                     target = (address, topic, options.singles)
                     pair = in_own_process(name, single=True, target=target)
                     delays.setdefault(name, []).append(pair)
-    report(options.messages, options.rounds, found)
-    if delays:
-        print(f"sync, {options.singles} single sends, medians of {options.rounds} rounds (range)")
-    for name, pairs in delays.items():
-        p50, p99 = (spread([pair[at] for pair in pairs]) for at in (0, 1))
-        print(f"{name:29} p50 {p50} ms   p99 {p99} ms")
+    comparisons = of_clients(options.messages, found, BASE) + of_singles(delays)
+    result = Found("producer", comparisons)
+    print(f"{options.messages:,} x {len(VALUE)} B, acks=1, medians of {options.rounds} rounds")
+    result.show()
+    if options.results is not None:
+        result.save(options.results)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.figures import Comparison, Found, Growth, cpu_seconds
+from bench.figures import Comparison, Found, Growth, cpu_seconds, of_clients
 
 FASTER = Comparison("produce", "MB/s", "Kafka 0.8.2.2", [30, 10, 20], [10, 10, 10])
 LEVEL = Growth("produce", "µs", "partitions", [(1, 30.0), (1000, 33.0)])
@@ -50,3 +50,12 @@ def test_the_cpu_time_of_a_process_grows_with_its_work() -> None:
     while time.process_time() < until:
         pass
     assert cpu_seconds(os.getpid()) - before >= 0.015
+
+
+def test_clients_are_compared_with_one_of_them_by_rate_and_cpu() -> None:
+    runs = {"mine": [(2.0, 1.0), (2.0, 1.0)], "base": [(4.0, 0.5), (1.0, 2.0)]}
+    rate, cpu = of_clients(1000, runs, "base")
+    assert (rate.work, rate.unit, rate.ratios) == ("mine", "messages/s", [2.0, 0.5])
+    assert (cpu.unit, cpu.ours, cpu.ratios) == ("CPU µs a message", [1000.0, 1000.0], [2.0, 0.5])
+    assert not cpu.more_is_better
+    assert of_clients(1000, {"mine": runs["mine"]}, "base") == []
