@@ -2,9 +2,10 @@
 
 A term of office over a real ZooKeeper, without brokers: what it would send them is encoded and
 dropped. Of its brokers one is dead. `takes over` is a controller that was elected because the one
-before it died; `stays` is one that sees another broker die. Milliseconds until every partition has
-a leader that was sent its decision, until all is sent, and CPU milliseconds of this process; each
-per 1,000 partitions, so that what grows faster than they do shows.
+before it died, and had heard what that led; `stays` is one that sees another broker die.
+Milliseconds until every partition has a leader that was sent its decision, until all is sent, and
+CPU milliseconds of this process; each per 1,000 partitions, so that what grows faster than they do
+shows.
 
     python -m bench.controller [--partitions 1000 2000 4000] [--brokers 6] [--rounds 3]
 """
@@ -98,6 +99,7 @@ class Tree:
             (TOPIC, number): LeaderAndIsr(replicas[0], 0, tuple(replicas), 1)
             for number, replicas in assigned.items()
         }
+        self.led = first
         stored = states.write(first, self.session.get(paths.CONTROLLER_EPOCH)[1].version)
         for broker, own in self.alive.items():
             led = {key: each for key, each in stored.items() if each.leader == broker}
@@ -116,6 +118,9 @@ class Tree:
             2,
             self.session.get(paths.CONTROLLER_EPOCH)[1].version,
             ElectionCounts(),
+            last_led_by_others=lambda live: [
+                key for key, each in self.led.items() if each.leader not in live
+            ],
         )
 
 
