@@ -31,7 +31,7 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 MOST_BYTES = 150_000
 HISTORY_S = 90
 ZKBROKER = [sys.executable, "-m", "zkbroker.cli"]
-LOADER = [sys.executable, "-m", "zkbroker.cli.load"]
+LOADER = [str(Path(sys.executable).with_name("zkbroker-load"))]
 TOPICS = {"page-views": 6, "payments": 3, "signups": 1}
 
 
