@@ -162,7 +162,7 @@ class Pictures:
         print(f"{path.name}: {len(content):,} bytes")
 
 
-def views(pictures: Pictures, base: str) -> None:
+def views(pictures: Pictures, base: str, *, lake: bool) -> None:
     """Take the console's pictures."""
     for scheme in ("light", "dark"):
         with pictures.page(1280, 860, scheme) as page:
@@ -194,6 +194,10 @@ def views(pictures: Pictures, base: str) -> None:
         page.locator("button.toggle").nth(1).click()
         page.locator("pre").nth(1).wait_for()
         pictures.keep(page, "console-messages")
+        if lake:
+            page.goto(f"{base}loads")
+            page.get_by_role("table", name="Runs").locator("tbody tr").first.wait_for()
+            pictures.keep(page, "console-loads")
     with pictures.page(400, 800, "dark") as page:
         page.goto(f"{base}overview")
         page.locator(".legend b").first.wait_for()
@@ -216,9 +220,9 @@ def commands(pictures: Pictures, cluster: LocalCluster) -> None:
 
 def loader(pictures: Pictures, cluster: LocalCluster, lake: Path) -> None:
     """Take a picture of a load while it runs, and keep the lake."""
-    command = [*LOADER, "-b", cluster.bootstrap_servers, "-t", "payments", "--output", str(lake)]
+    command = [*LOADER, "-b", cluster.bootstrap_servers, "-t", "payments", "--output", lake.name]
     lines = run_in_terminal(
-        command, columns=108, until=lambda text: "loading" in text and "100%" in text
+        command, columns=108, directory=str(lake.parent), during=lambda text: "rows/s" in text
     )
     with pictures.page(1200, 900) as page:
         words = "zkbroker-load -b broker1:9092 -t payments --output lake"
@@ -251,7 +255,7 @@ def cluster_pictures(pictures: Pictures, *, with_spark: bool) -> None:
         if with_spark:
             loader(pictures, cluster, lake)
         time.sleep(max(0, HISTORY_S - (time.monotonic() - started)))
-        views(pictures, base)
+        views(pictures, base, lake=with_spark)
 
 
 def main() -> None:

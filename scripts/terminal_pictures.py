@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyte
@@ -33,8 +33,8 @@ def run_in_terminal(
     *,
     columns: int = 110,
     rows: int = 60,
-    environment: Mapping[str, str] | None = None,
-    until: Callable[[str], bool] = lambda text: False,
+    directory: str | None = None,
+    during: Callable[[str], bool] = lambda text: False,
     timeout_s: float = 600,
 ) -> list[Any]:
     """Run a command in a terminal; return the lines that it left there.
@@ -43,18 +43,18 @@ def run_in_terminal(
         command: with its arguments.
         columns: of the terminal.
         rows: of the terminal.
-        environment: beside this process's own.
-        until: given what the terminal shows; once it is true, that is returned, and the command
-            goes on to its end unseen.
+        directory: that it runs in.
+        during: given what the terminal shows; what is there when it is first true comes before
+            what is there at the end.
         timeout_s: of the command.
     """
     screen = pyte.Screen(columns, rows)
     stream = pyte.ByteStream(screen)
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    known = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
+    known = {**os.environ, "TERM": "xterm-256color"}
     process = subprocess.Popen(
-        command, stdin=its, stdout=its, stderr=its, env=known, close_fds=True
+        command, stdin=its, stdout=its, stderr=its, env=known, cwd=directory, close_fds=True
     )
     os.close(its)
     deadline = time.monotonic() + timeout_s
@@ -70,7 +70,7 @@ def run_in_terminal(
             if not data:
                 break
             stream.feed(data)
-            if kept is None and until("\n".join(screen.display)):
+            if kept is None and during("\n".join(screen.display)):
                 kept = _lines(screen)
         else:
             raise TimeoutError(f"{command[0]} took more than {timeout_s} s")
@@ -80,7 +80,7 @@ def run_in_terminal(
         process.kill()
         process.wait()
         os.close(ours)
-    return _lines(screen) if kept is None else kept
+    return (kept or []) + _lines(screen)
 
 
 def _lines(screen: Any) -> list[Any]:
