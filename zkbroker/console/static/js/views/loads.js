@@ -14,7 +14,7 @@ const took = (row) => (row.ended_ms === null || row.started_ms === null ? null :
 
 const RUN_COLUMNS = [
   { key: "id", label: "Run", cell: (row) => html`<span class="name"><${Text} text=${String(row.id)} oneLine=${true} /></span>` },
-  { key: "state", label: "State", cell: (row) => html`<${State} kind=${kind(row)}>${row.state}<//>` },
+  { key: "state", label: "Kind", cell: (row) => html`<${State} kind=${kind(row)}>${row.state}<//>` },
   { key: "started_ms", label: "Started", cell: (row) => html`<${Time} ms=${row.started_ms} />` },
   { key: "ended_ms", label: "Ended", cell: (row) => html`<${Time} ms=${row.ended_ms} />`, value: (row) => row.ended_ms ?? row.started_ms },
   { key: "took", label: "Took", number: true, cell: (row) => span(took(row)), value: took },
