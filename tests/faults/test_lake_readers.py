@@ -18,8 +18,7 @@ from tests.support.inline_spark import CrashingFileSystem
 from tests.support.killing import arm
 from tests.support.lake_readers import READERS, by_spark
 from tests.support.lake_story import story
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from tests.support.producing import access_log_topic
 from zkbroker.testing import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -40,15 +39,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def topic(cluster):
-    topic = cluster.create_topic(partitions=3)
-    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
-    lines = [
-        b'10.0.0.%d - - [17/May/2015:%02d:05:03 +0000] "GET /%d"' % (n % 9, n % 3, n)
-        for n in range(ROWS)
-    ]
-    with Producer(config) as producer:
-        producer.send([KeyedMessage(topic, each, partition=n % 3) for n, each in enumerate(lines)])
-    return topic
+    return access_log_topic(cluster, ROWS)
 
 
 def whole(topic, rows):

@@ -14,8 +14,7 @@ from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
 from tests.support.killing import KillingFileSystem, arm, options
 from tests.support.loaded import loaded_offsets
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from tests.support.producing import access_log_topic
 from zkbroker.testing import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -33,15 +32,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def topic(cluster):
-    topic = cluster.create_topic(partitions=3)
-    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
-    lines = [
-        b'10.0.0.%d - - [17/May/2015:%02d:05:03 +0000] "GET /%d"' % (n % 9, n % 3, n)
-        for n in range(ROWS)
-    ]
-    with Producer(config) as producer:
-        producer.send([KeyedMessage(topic, each, partition=n % 3) for n, each in enumerate(lines)])
-    return topic
+    return access_log_topic(cluster, ROWS)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
 """Fixtures of the tests on real brokers."""
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.cluster07 import registry_tree
+from zkbroker.cli.main import cli
 
 
 @pytest.fixture
@@ -25,3 +27,16 @@ def source(spark, cluster):
         )
 
     return options
+
+
+@pytest.fixture
+def tool():
+    """`zkbroker` in this process: returns what it prints; what it says where it has to fail."""
+
+    def run(*arguments, status=0, **environment):
+        ran = CliRunner(env=environment).invoke(cli, [*map(str, arguments)])
+        said = f"{ran.stderr}{ran.exception}"
+        assert ran.exit_code == status, said
+        return said if status else ran.stdout
+
+    return run

@@ -4,9 +4,7 @@ import json
 
 import confluent_kafka
 import pytest
-from click.testing import CliRunner
 
-from zkbroker.cli.main import cli
 from zkbroker.testing import LocalCluster
 
 
@@ -14,17 +12,6 @@ from zkbroker.testing import LocalCluster
 def cluster():
     with LocalCluster(brokers=2) as started:
         yield started
-
-
-@pytest.fixture
-def tool():
-    def run(*arguments, status=0):
-        ran = CliRunner().invoke(cli, [*map(str, arguments)])
-        said = f"{ran.stderr}{ran.exception}"
-        assert ran.exit_code == status, said
-        return said if status else ran.stdout
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -18,17 +18,6 @@ def cluster():
         yield started
 
 
-@pytest.fixture
-def tool():
-    def run(*arguments, status=0, **environment):
-        ran = CliRunner(env=environment).invoke(cli, [*map(str, arguments)])
-        said = f"{ran.stderr}{ran.exception}"
-        assert ran.exit_code == status, said
-        return said if status else ran.stdout
-
-    return run
-
-
 def test_a_command_of_zookeeper_asks_brokers_where_it_is(cluster, tool, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     brokers = cluster.bootstrap_servers

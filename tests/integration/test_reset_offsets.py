@@ -2,9 +2,7 @@
 
 import confluent_kafka
 import pytest
-from click.testing import CliRunner
 
-from zkbroker.cli.main import cli
 from zkbroker.testing import LocalCluster
 
 
@@ -19,17 +17,6 @@ def cluster():
             )
         assert producer.flush(30) == 0
         yield started
-
-
-@pytest.fixture
-def tool():
-    def run(*arguments, status=0):
-        ran = CliRunner().invoke(cli, [*map(str, arguments)])
-        said = f"{ran.stderr}{ran.exception}"
-        assert ran.exit_code == status, said
-        return said if status else ran.stdout
-
-    return run
 
 
 def committed(cluster, group):

@@ -3,13 +3,16 @@
 import time
 from collections.abc import Sequence
 
+from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ErrorCode, ProtocolError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.protocol.messages import MetadataRequest, ProduceRequest
 from zkbroker.protocol.messages.metadata import MetadataResponse
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import Codec, MessageSetBuilder
 from zkbroker.runtime import get_runtime
+from zkbroker.testing import LocalCluster
 
 
 class TestProducer:
@@ -89,3 +92,15 @@ class TestProducer:
         if key not in self._leaders:
             raise protocol_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}")
         return self._connection(self._leaders[key])
+
+
+def access_log_topic(cluster: LocalCluster, lines: int) -> str:
+    """Return a new topic of three partitions with lines of an access log, by turns."""
+    topic = cluster.create_topic(partitions=3)
+    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
+    line = b'10.0.0.%d - - [17/May/2015:%02d:05:03 +0000] "GET /%d"'
+    with Producer(config) as producer:
+        producer.send(
+            [KeyedMessage(topic, line % (n % 9, n % 3, n), partition=n % 3) for n in range(lines)]
+        )
+    return topic

@@ -66,7 +66,6 @@ class SimCluster:
         self.aim = chosen if aim is None else aim
         if self.aim:
             self.flush_messages = AIMS[self.aim].flush_messages or self.flush_messages
-        self._unclean = unclean
         brokers = random.choice((3, 3, 3, 4))
         if self.aim:
             brokers = AIMS[self.aim].brokers or brokers

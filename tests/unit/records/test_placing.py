@@ -1,6 +1,5 @@
 """A set placed in one go is the set that `prepare_append` makes; others stay as they are."""
 
-import importlib
 import random
 
 import pytest
@@ -17,14 +16,6 @@ NOW = 1_700_000_000_000
 @pytest.fixture(scope="module", autouse=True)
 def loops():
     """Both are called by name here, once."""
-
-
-@pytest.fixture(scope="module")
-def native():
-    try:
-        return importlib.import_module("zkbroker.records._speedups")
-    except ImportError:
-        pytest.skip("the C twin was not built: no compiler")
 
 
 def plain_set(chance):

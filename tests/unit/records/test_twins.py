@@ -1,7 +1,6 @@
 """The loops in Python and in C give the same results, on good bytes and on damaged ones."""
 
 import gc
-import importlib
 import random
 import sys
 from typing import NamedTuple
@@ -49,14 +48,6 @@ class Row(NamedTuple):
 @pytest.fixture(scope="module", autouse=True)
 def loops():
     """Both are called by name here, once."""
-
-
-@pytest.fixture(scope="module")
-def native():
-    try:
-        return importlib.import_module("zkbroker.records._speedups")
-    except ImportError:
-        pytest.skip("the C twin was not built: no compiler")
 
 
 def comparable(result):

@@ -67,7 +67,6 @@ class CleanStats:
     bytes_after: int = 0
     keys: int = 0
     map_bytes: int = 0
-    map_full: bool = False
     seconds: float = 0.0
     copied: CopyCounts = field(default_factory=CopyCounts)
 
@@ -136,7 +135,6 @@ class _Pass:
             on_bytes=self.moved,
         )
         stats.keys, stats.map_bytes = self._map.keys, self._map.memory_bytes
-        stats.map_full = self._map.full
         stats.end_offset = max(self._map.end_offset, part.first_dirty)
         return stats.end_offset
 

@@ -41,12 +41,10 @@ class Target(Protocol):
 
 @dataclass(slots=True)
 class CopyCounts:
-    """Counts of a pass: records and batches read, bytes written."""
+    """Counts of a pass: records read, and of them kept."""
 
     records_seen: int = 0
     records_kept: int = 0
-    batches_emptied: int = 0
-    bytes_written: int = 0
 
 
 class Copier:
@@ -179,7 +177,6 @@ class Copier:
         )
         if not last:
             return b""
-        self._counts.batches_emptied += 1
         return empty_batch(entry)
 
     def _filter(self, data: Data, at: int, *, alone: bool, shift: int = 0) -> Filtered:
@@ -202,7 +199,6 @@ class Copier:
         if self._out and self._target is not None:
             self._on_bytes(len(self._out))
             self._target.append(self._out)
-            self._counts.bytes_written += len(self._out)
             self._out = bytearray()
 
 

@@ -1,8 +1,10 @@
+"""What a client says of a handshake that failed, and a broker's log of a client that it refused."""
+
 import ssl
 
 import pytest
 
-from zkbroker.security.tls.explain import explain_failure
+from zkbroker.security.tls.explain import explain_failure, explain_refusal, is_plain
 
 
 def failed(reason: str) -> ssl.SSLError:
@@ -44,3 +46,30 @@ def unverified(code: int) -> ssl.SSLCertVerificationError:
 )
 def test_every_failure_says_what_to_change(error, said):
     assert said in explain_failure(error, "broker.example")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (failed("WRONG_VERSION_NUMBER"), "does not speak TLS"),
+        (failed("HTTP_REQUEST"), "an HTTP request"),
+        (failed("PEER_DID_NOT_RETURN_A_CERTIFICATE"), "ssl.client.auth=required"),
+        (failed("NO_SHARED_CIPHER"), "ssl.cipher.suites"),
+        (failed("UNSUPPORTED_PROTOCOL"), "ssl.enabled.protocols"),
+        (failed("TLSV1_ALERT_UNKNOWN_CA"), "does not trust who signed this broker's"),
+        (failed("SOMETHING_NEW"), "SOMETHING_NEW"),
+        (ssl.SSLEOFError(8, "eof"), "left during the handshake"),
+        (ConnectionResetError(104, "reset"), "left during the handshake"),
+        (unverified(10), "has expired"),
+        (unverified(19), "authority that is not in ssl.truststore.location"),
+        (unverified(99), "unusual"),
+    ],
+)
+def test_every_refusal_says_what_to_change(error, said):
+    assert said in explain_refusal(error)
+
+
+def test_who_does_not_speak_tls_is_told_apart():
+    assert is_plain(failed("WRONG_VERSION_NUMBER"))
+    assert not is_plain(failed("NO_SHARED_CIPHER"))
+    assert not is_plain(ConnectionResetError(104, "reset"))
