@@ -42,7 +42,13 @@ def produce(cluster, topic, values, **settings):
 def test_the_overview_names_brokers_and_counts(cluster, console):
     found = console.eventually(
         "overview",
-        lambda view: view["topics"] >= 2 and all(each["directories"] for each in view["brokers"]),
+        lambda view: (
+            view["topics"] >= 2
+            and view["controller"] is not None
+            and view["below_min_isr"] is not None
+            and len(view["brokers"]) == 2
+            and all(each["directories"] for each in view["brokers"])
+        ),
     )
     assert [each["id"] for each in found["brokers"]] == [1, 2]
     assert all(each["alive"] for each in found["brokers"])
@@ -101,8 +107,8 @@ def test_a_group_of_a_coordinator_with_its_members_and_lag(cluster, console):
         (offset,) = found["offsets"]
         assert (offset["offset"], offset["end"], offset["lag"]) == (3, 3, 0)
         assert offset["owner"] == member["id"]
-    assert console.of("topics/other")["groups"] == [
-        {"kind": "coordinator", "name": "readers", "lag": 0}
+    assert {"kind": "coordinator", "name": "readers", "lag": 0} in console.of("topics/other")[
+        "groups"
     ]
     produce(cluster, "other", ["4"])
     console.eventually(
@@ -145,9 +151,36 @@ def test_a_broker_that_dies_and_returns_is_seen_in_the_stream(cluster, console):
     assert console.of("overview")["offline"] == 0
 
 
+def test_brokers_are_seen_while_zookeeper_is_away(cluster, console):
+    zookeeper = cluster.embedded_zookeeper
+    before = console.of("topics/other")["partitions"][0]["end"]
+    zookeeper.kill()
+    try:
+        found = console.eventually(
+            "overview",
+            lambda view: any("ZooKeeper does not answer" in p["text"] for p in view["problems"]),
+        )
+        assert found["zookeeper"]["session"] != "connected"
+        assert [each["alive"] for each in found["brokers"]] == [True, True]
+        produce(cluster, "other", ["while it is away"])
+        console.eventually("topics/other", lambda view: view["partitions"][0]["end"] == before + 1)
+    finally:
+        zookeeper.restart()
+    console.eventually(
+        "overview",
+        lambda view: (
+            view["zookeeper"]["session"] == "connected"
+            and not view["problems"]
+            and len(view["brokers"]) == 2
+        ),
+    )
+
+
 def test_by_brokers_alone_what_zookeeper_knows_is_not_known(cluster):
     with running_console("-b", cluster.bootstrap_servers, "--interval", "0.5") as console:
-        found = console.eventually("overview", lambda view: view["topics"] >= 2)
+        found = console.eventually(
+            "overview", lambda view: view["topics"] >= 2 and view["controller"] is not None
+        )
         assert found["zookeeper"] is None
         assert found["controller"] in (1, 2)
         console.eventually(

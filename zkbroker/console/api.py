@@ -109,7 +109,7 @@ class Api:
         found = seen.topics.get(topic)
         if found is None:
             raise missing(f"there is no topic {topic[:249]}")
-        settings = None
+        settings, failure = None, None
         try:
             settings = setting_rows(described(collector.access.cluster, TopicEntity(topic)))
         except UnsupportedVersion:
@@ -120,11 +120,12 @@ class Api:
                 for name, value in own.items()
             ]  # fmt: skip
         except ZkbrokerError as error:
-            collector.seen.troubles["settings"] = f"settings of {topic} cannot be read: {error}"
+            failure = str(error)
         return json_answer(
             {
                 **views.topic_row(seen, found),
                 "settings": settings,
+                "settings_error": failure,
                 "partitions": views.partition_rows(seen, found),
                 "groups": views.groups_of_topic(seen, topic),
             }

@@ -25,6 +25,7 @@ from zkbroker.console.topology import Topology
 from zkbroker.errors import ZkbrokerError
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.owner_loop import OwnerLoop
+from zkbroker.zookeeper import SessionState, ZkSession
 
 logger = logging.getLogger(__name__)
 
@@ -127,9 +128,10 @@ class Collector:
         cluster = self.access.open()
         if self._unwatch is None:
             self._unwatch = cluster.watch(self._topology.hurry)
-        session = self.access.session
+        session = self._answering()
         now_ms = self.runtime.now_ms()
-        self.seen.zookeeper = None if session is None else session.state.value
+        if self.access.session is None:
+            cluster.refresh()
         self._topology.look(cluster, session, now_ms)
         self.seen.troubles.pop("cluster", None)
         if not self._seen_topics:
@@ -143,9 +145,21 @@ class Collector:
         self._publish()
         return self._interval_s if self._offsets.all_seen else _FIRST_LOOKS_S
 
-    def _failed(self, error: Exception) -> None:
+    def _answering(self) -> ZkSession | None:
+        """Return the session, while ZooKeeper answers: what brokers know is seen without it too."""
         session = self.access.session
         self.seen.zookeeper = None if session is None else session.state.value
+        if session is None or session.state is SessionState.CONNECTED:
+            self.seen.troubles.pop("zookeeper", None)
+            return session
+        self.seen.troubles["zookeeper"] = (
+            "ZooKeeper does not answer: its groups, and settings of topics, are as they were seen "
+            "before; no broker can take over what another one leads"
+        )
+        return None
+
+    def _failed(self, error: Exception) -> None:
+        self._answering()
         if isinstance(error, ZkbrokerError):
             text = str(error)
         else:

@@ -127,6 +127,9 @@ class Groups:
             found |= {(Kind.COORDINATOR, each.group_id): broker for each in answer.groups}
         if session is not None:
             found |= {(Kind.ZOOKEEPER, name): None for name in registry.list_groups(session)}
+        else:
+            # Those that were seen before ZooKeeper was away.
+            found |= {key: None for key in seen.groups if key[0] is Kind.ZOOKEEPER}
         if silent:
             seen.troubles["groups"] = f"groups cannot be listed: {'; '.join(silent[:3])}"
         else:

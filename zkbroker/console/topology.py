@@ -61,6 +61,11 @@ class Topology:
     def look(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
         """Read what is due.
 
+        Args:
+            cluster: the brokers, as they are known.
+            session: to a ZooKeeper that answers; without one brokers are asked for everything.
+            now_ms: the time.
+
         Raises:
             ZkbrokerError: neither ZooKeeper nor a broker answers.
         """
@@ -68,7 +73,6 @@ class Topology:
         if session is not None:
             self._registered(session)
         else:
-            cluster.refresh()
             answer = cluster.ask_any(
                 lambda connection, wait_s: ask(connection, [], timeout_s=wait_s)
             )

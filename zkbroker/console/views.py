@@ -321,7 +321,7 @@ def _shown_problem(problem: Problem) -> Row:
 
 def _shown_troubles(seen: Observed) -> Iterable[Row]:
     for what, text in seen.troubles.items():
-        severity = "error" if what == "cluster" else "warning"
+        severity = "error" if what in ("cluster", "zookeeper") else "warning"
         yield {"severity": severity, "text": text, "link": None}
     for broker, directories in sorted(seen.directories.items()):
         for each in directories:

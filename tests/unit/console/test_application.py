@@ -216,6 +216,7 @@ def test_topics_are_searched_sorted_and_cut():
 def test_a_topic_without_its_settings_is_shown_all_the_same():
     found = console().get("/api/clusters/c/topics/t").get_json()
     assert found["settings"] is None
+    assert found["settings_error"] == "nobody answers"
     assert [each["state"] for each in found["partitions"]] == ["ok", "under", "offline"]
     assert found["groups"][0]["name"] == "g"
 
