@@ -235,7 +235,7 @@ def demo(pictures: Pictures) -> None:
         command = [sys.executable, "-m", "examples.demo", "--data", f"{data}/demo-data"]
         lines = run_in_terminal(command, columns=108)
     with pictures.page(1200, 1000) as page:
-        pictures.keep(page, "terminal-demo", picture(page, "make demo", lines[-40:]))
+        pictures.keep(page, "terminal-demo", picture(page, "make demo", lines[-32:]))
 
 
 def cluster_pictures(pictures: Pictures, *, with_spark: bool) -> None:
