@@ -14,9 +14,16 @@ from collections.abc import Callable
 import gevent.lock
 
 from zkbroker.broker.context import RequestContext
-from zkbroker.errors import MessageSizeTooLarge
-from zkbroker.records import MAX_DECOMPRESSED_BYTES, convert, iter_entries
+from zkbroker.errors import MessageSizeTooLarge, UnsupportedCompressionType, UnsupportedVersion
+from zkbroker.fileslice import FileSlice
+from zkbroker.log import ReadResult
+from zkbroker.log.segments.entries import walk
+from zkbroker.records import MAX_DECOMPRESSED_BYTES, Codec, convert, iter_entries
+from zkbroker.replica.leadership import Leadership
+from zkbroker.replica.reads import ReadEnd
 
+ZSTD_SINCE = 10
+"""The version of Fetch whose readers know zstd."""
 INLINE_BYTES = 128 * 1024
 LIGHT_BYTES = 4 * 1024 * 1024
 LIGHT_RECORDS = 20_000
@@ -71,6 +78,57 @@ class DownConversion:
             # reader would ask for the same offset for ever.
             at = max(entry.last_offset for entry in iter_entries(data)) + 1
 
+    def older(
+        self,
+        leadership: Leadership,
+        version: int,
+        reader: ReadEnd,
+        offset: int,
+        found: ReadResult,
+        context: RequestContext,
+    ) -> tuple[FileSlice | bytes, bool]:
+        """Return what a reader of a version before `ZSTD_SINCE` can read of what was found.
+
+        Args:
+            leadership: of the partition.
+            version: of the fetch.
+            reader: how far it sees.
+            offset: from which it was read.
+            found: what was read; its slice is returned or closed.
+            context: of the fetch.
+
+        Returns:
+            The records, and whether memory allowed less than there is.
+
+        Raises:
+            UnsupportedVersion: conversion is off.
+            UnsupportedCompressionType: the first entry is zstd.
+            CorruptMessage, StorageError: it cannot be read.
+        """
+        part = found.slice
+        assert part is not None
+        readable = 0 if version <= 1 else 1 if version <= 3 else 2
+        try:
+            too_new = readable < 2 and found.max_magic() > readable
+            if not too_new:
+                return (_without_zstd(part) if found.holds_zstd() else part), False
+        except BaseException:
+            part.close()
+            raise
+        part.close()
+        if not leadership.log.config.message_downconversion_enable:
+            raise UnsupportedVersion(
+                f"fetch version {version} reads message format {readable}, and "
+                f"message.downconversion.enable=false"
+            )
+        return self.read(
+            lambda at, limit: leadership.read_bytes(at, limit, reader=reader),
+            offset,
+            part.size,
+            readable,
+            context,
+        )
+
     def _convert(self, data: bytes, magic: int, offset: int, context: RequestContext) -> bytes:
         most = max((entry.record_count for entry in iter_entries(data)), default=0)
         if len(data) <= INLINE_BYTES and most <= _INLINE_RECORDS:
@@ -89,3 +147,12 @@ class DownConversion:
 
 def _converted(data: bytes, magic: int, offset: int, max_bytes: int) -> bytes:
     return convert(data, magic, first_offset=offset, max_decompressed_bytes=max_bytes)
+
+
+def _without_zstd(part: FileSlice) -> FileSlice:
+    for position, entry in walk(part.fd, part.position, part.position + part.size):
+        if entry.codec == Codec.ZSTD:
+            if position == part.position:
+                raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
+            return FileSlice(part.fd, part.position, position - part.position, part.close)
+    return part

@@ -27,15 +27,18 @@ Invariant: for the same request in the same state both ways give the same bytes,
 and count the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dispatcher import Handler, PlainWay
 from zkbroker.broker.guard import Permissions
+from zkbroker.broker.handlers.fetch import Answers, FetchHandler, close_records
 from zkbroker.broker.handlers.produce import ProduceHandler
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.transport import Part
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.plain import produce_answer
+from zkbroker.protocol.plain import fetch_answer, produce_answer
 from zkbroker.records.layout import (
     ATTRIBUTES_V2_LOW_AT,
     BATCH_HEADER_BYTES,
@@ -55,8 +58,9 @@ def plain_ways(
         handlers: of the broker, without guards.
         permissions: what clients may do; None where they may do everything.
     """
-    produce = handlers[ApiKey.PRODUCE]
+    produce, fetch = handlers[ApiKey.PRODUCE], handlers[ApiKey.FETCH]
     assert isinstance(produce, ProduceHandler)
+    assert isinstance(fetch, FetchHandler)
 
     def may_produce(request: Any, context: RequestContext) -> bool:
         topics = request[-1]
@@ -65,6 +69,14 @@ def plain_ways(
             len(topics) == 1
             and not any(_needs_more(records) for _, records in topics[0][1])
             and _allowed(Operation.WRITE, topics[0][0], context)
+        )
+
+    def may_fetch(request: Any, context: RequestContext) -> bool:
+        # A follower needs another right.
+        return (
+            request[4] < 0
+            and len(request[-1]) == 1
+            and _allowed(Operation.READ, request[-1][0][0], context)
         )
 
     def _allowed(operation: Operation, topic: str, context: RequestContext) -> bool:
@@ -77,7 +89,26 @@ def plain_ways(
         int(ApiKey.PRODUCE): PlainWay(
             produce.append, produce_answer, may_produce if guarded else None
         ),
+        int(ApiKey.FETCH): PlainWay(fetch.read, _fetch_answer, may_fetch if guarded else None),
     }
+
+
+def _fetch_answer(version: int, correlation_id: int, answers: Answers) -> Sequence[Part]:
+    try:
+        heads = iter(fetch_answer(version, correlation_id, 0, answers))
+    except BaseException:
+        close_records(answers)
+        raise
+    parts: list[Part] = []
+    for _, rows in answers:
+        for row in rows:
+            parts.append(next(heads))
+            records = row[7]
+            # The sender closes a slice, also one without bytes.
+            if records or isinstance(records, FileSlice):
+                parts.append(records)
+    parts += heads
+    return parts
 
 
 def _needs_more(records: memoryview) -> bool:

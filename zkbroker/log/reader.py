@@ -1,6 +1,7 @@
 """Reads of a log: by offset, by time, and the aborted transactions in what was read.
 
 Invariant: a read works on the list of segments that it took, and holds the files of its slice open.
+What it remembers of entries holds until the log is truncated.
 """
 
 import bisect
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from zkbroker.errors import OffsetOutOfRange, UnsupportedForMessageFormat
 from zkbroker.fileslice import FileSlice
 from zkbroker.log.results import ReadResult
+from zkbroker.log.segments.files import SegmentFiles
 from zkbroker.log.segments.segment import Segment
 from zkbroker.log.segments.time_search import (
     EARLIEST,
@@ -22,44 +24,57 @@ if TYPE_CHECKING:
     from zkbroker.log.log import Log
 
 
+_REMEMBERED = 8
+
+
 class LogReader:
     """Reads one log."""
 
     def __init__(self, log: "Log") -> None:
         self._log = log
         self._open_files = log.directory.open_files
+        self._found: dict[int, tuple[Segment, int, tuple[int, int]]] = {}
+        """Offsets that were looked for of late, each with its segment, how often the log had been
+        truncated, and the entry found."""
 
     def read(self, offset: int, max_bytes: int, end: int, min_one_entry: bool) -> ReadResult:
         """See `Log.read`."""
-        log = self._log
-        with log.lock:
-            if log.gone or log.directory.offline:
-                log.require_online()
-            start, log_end = log.log_start_offset, log.log_end_offset
-            if not start <= offset <= log_end:
-                raise OffsetOutOfRange(
-                    f"offset {offset} of {log.topic_partition} is not in [{start}, {log_end}]",
-                    earliest=start,
-                    latest=log_end,
-                )
-            if offset >= end or offset == log_end:
-                return ReadResult(None, start)
-            segments = log.segment_list.all
-            at = len(segments) - 1
-            if offset < segments[at].base_offset:
-                at = log.segment_list.index_of(offset)
-            try:
-                while at < len(segments):
-                    found = self._read(segments[at], offset, max_bytes, end, min_one_entry)
-                    if found is not None:
-                        return found
-                    at += 1
-            except OSError as error:
-                # As `directory.storage()`, which would cost each read more than this.
-                raise log.directory.fail(error) from error
-            return ReadResult(None, start)
+        lock = self._log.lock
+        # What is free stays free until this task waits, which it does not; on threads none is.
+        if not getattr(lock, "depth", True):
+            return self._read(offset, max_bytes, end, min_one_entry)
+        with lock:
+            return self._read(offset, max_bytes, end, min_one_entry)
 
-    def _read(
+    def _read(self, offset: int, max_bytes: int, end: int, min_one_entry: bool) -> ReadResult:
+        log = self._log
+        if log.gone or log.directory.offline:
+            log.require_online()
+        start, log_end = log.log_start_offset, log.log_end_offset
+        if not start <= offset <= log_end:
+            raise OffsetOutOfRange(
+                f"offset {offset} of {log.topic_partition} is not in [{start}, {log_end}]",
+                earliest=start,
+                latest=log_end,
+            )
+        if offset >= end or offset == log_end:
+            return ReadResult(None, start)
+        segments = log.segment_list.all
+        at = len(segments) - 1
+        if offset < segments[at].base_offset:
+            at = log.segment_list.index_of(offset)
+        try:
+            while at < len(segments):
+                found = self._read_segment(segments[at], offset, max_bytes, end, min_one_entry)
+                if found is not None:
+                    return found
+                at += 1
+        except OSError as error:
+            # As `directory.storage()`, which would cost each read more than this.
+            raise log.directory.fail(error) from error
+        return ReadResult(None, start)
+
+    def _read_segment(
         self, segment: Segment, offset: int, max_bytes: int, end: int, min_one_entry: bool
     ) -> ReadResult | None:
         """Read from one segment; None if it ends before the offset."""
@@ -67,12 +82,12 @@ class LogReader:
         files = self._open_files.acquire(segment)
         held = False
         try:
-            found = segment.find(files, offset)
+            found = self._find(segment, files, offset)
             if found is None:
                 return None
             position, entry_bytes = found
             stop = segment.size
-            if end < log.log_end_offset and (behind := segment.find(files, end)) is not None:
+            if end < log.log_end_offset and (behind := self._find(segment, files, end)) is not None:
                 stop = behind[0]
                 if stop <= position:
                     return ReadResult(None, log.log_start_offset)
@@ -90,6 +105,19 @@ class LogReader:
         finally:
             if not held:
                 files.release()
+
+    def _find(self, segment: Segment, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
+        """As `Segment.find`. Many readers ask for the same offset: those that wait at the end."""
+        known = self._found.get(offset)
+        # Entries of a segment stay where they are until the log is truncated.
+        if known is not None and known[0] is segment and known[1] == self._log.truncations:
+            return known[2]
+        found = segment.find(files, offset)
+        if found is not None:
+            if len(self._found) >= _REMEMBERED:
+                self._found.clear()
+            self._found[offset] = (segment, self._log.truncations, found)
+        return found
 
     def aborted_transactions(self, offset: int, found: ReadResult) -> list[AbortedTransaction]:
         """See `Log.aborted_transactions`."""

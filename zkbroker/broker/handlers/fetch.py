@@ -8,32 +8,23 @@ high watermark or the last stable offset.
 """
 
 from zkbroker.broker.context import RequestContext
-from zkbroker.broker.conversion import DownConversion
+from zkbroker.broker.conversion import ZSTD_SINCE, DownConversion
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions
-from zkbroker.broker.handlers.fetch_reading import Asked, Reading
+from zkbroker.broker.handlers.fetch_reading import Answers, Asked, Reading
 from zkbroker.broker.services import BrokerServices
-from zkbroker.errors import (
-    ErrorCode,
-    ProtocolError,
-    UnsupportedCompressionType,
-    UnsupportedVersion,
-    ZkbrokerError,
-)
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
-from zkbroker.log import ReadResult
-from zkbroker.log.segments.entries import walk
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     AbortedTransaction,
-    FetchRequestPartition,
     FetchResponsePartition,
     FetchResponseTopic,
 )
-from zkbroker.records import Codec
+from zkbroker.protocol.plain import FetchAnswerRow, FetchRow, PlainFetch
 from zkbroker.replica.delayed import DelayedOperation
 from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
@@ -44,7 +35,6 @@ MAX_RESPONSE_BYTES = 2**31 - 1 - 16 * 1024 * 1024
 _COALESCE_S = 0.002
 _LIMITED_SINCE = 3
 _SESSIONS_SINCE = 7
-_ZSTD_VERSION = 10
 
 _READERS = {
     READ_UNCOMMITTED: ReadEnd.HIGH_WATERMARK,
@@ -96,36 +86,60 @@ class FetchHandler:
                 f"there is no fetch session {request.session_id}",
                 code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
+        wanted = [
+            (
+                topic.topic,
+                [
+                    (
+                        *(each.partition, each.current_leader_epoch, each.fetch_offset),
+                        *(each.log_start_offset, each.max_bytes),
+                    )
+                    for each in context.paced(topic.partitions)
+                ],
+            )
+            for topic in (request.topics if session is None else session.topics())
+        ]
+        answers = self.read(
+            (
+                *(1, context.api_version, 0, None, follower),
+                *(request.max_wait_ms, request.min_bytes, request.max_bytes),
+                *(request.isolation_level, request.session_id, request.session_epoch, wanted),
+            ),
+            context,
+        )
+        topics = [
+            FetchResponseTopic(topic, [_partition(row) for row in rows]) for topic, rows in answers
+        ]
+        if session is None:
+            return FetchResponse(topics=topics)
+        incremental = request.session_epoch not in (0, FINAL_EPOCH)
+        topics = session.answered(topics, incremental=incremental)
+        return FetchResponse(session_id=session.id, topics=topics)
+
+    def read(self, request: PlainFetch, context: RequestContext) -> Answers:
+        """Read what a request asks for, and wait for more where it does.
+
+        Raises:
+            CloseConnection: there is no such isolation level, or the client went.
+        """
+        _, version, _, _, follower, max_wait_ms, min_bytes, max_bytes, isolation, _, _, topics = (
+            request
+        )
         reader = ReadEnd.LOG_END
         if follower < 0:
             # Also by other negative numbers than a consumer's -1, to which no broker answers.
-            isolation = request.isolation_level
             reader = _READERS.get(isolation) or reader_of(isolation)
-        asked = Asked(
-            request,
-            request.topics if session is None else session.topics(),
-            context.api_version,
-            reader,
-            follower,
-        )
+        asked = Asked(version, follower, reader, min_bytes, max_bytes, topics)
         reading = self._read(asked, context, arriving=True)
-        if (
-            request.max_wait_ms > 0
-            and reading.size < request.min_bytes
-            and not self._enough(reading, request)
-        ):
-            reading = self._wait(asked, context, reading)
+        if max_wait_ms > 0 and reading.size < min_bytes and not self._enough(reading, min_bytes):
+            reading = self._wait(asked, max_wait_ms, context, reading)
         if follower < 0:
             counts = self._services.metrics
             for topic, _, size in reading.sizes:
                 (counts.topics.get(topic) or counts.topic(topic)).bytes_out += size
         else:
             self._count_replicated(reading, follower)
-        if session is None:
-            return FetchResponse(topics=reading.topics)
-        incremental = request.session_epoch not in (0, FINAL_EPOCH)
-        topics = session.answered(reading.topics, incremental=incremental)
-        return FetchResponse(session_id=session.id, topics=topics)
+        return reading.topics
 
     def _count_replicated(self, reading: Reading, follower: int) -> None:
         services = self._services
@@ -147,19 +161,20 @@ class FetchHandler:
             and names_replica(text, leadership.key, leadership.leader)
         )
 
-    def _enough(self, reading: Reading, request: FetchRequest) -> bool:
+    def _enough(self, reading: Reading, min_bytes: int) -> bool:
         return (
             reading.failed
             or reading.cut
-            or reading.size >= request.min_bytes
+            or reading.size >= min_bytes
             or not reading.leaderships
             or self._services.draining
         )
 
-    def _wait(self, asked: Asked, context: RequestContext, reading: Reading) -> Reading:
-        request = asked.request
+    def _wait(
+        self, asked: Asked, max_wait_ms: int, context: RequestContext, reading: Reading
+    ) -> Reading:
         operation = DelayedOperation(self._services.runtime)
-        deadline_ms = self._services.runtime.clock_ms() + request.max_wait_ms
+        deadline_ms = self._services.runtime.clock_ms() + max_wait_ms
         watched = [leadership.waiters for leadership in reading.leaderships]
         for waiters in watched:
             if asked.reader is ReadEnd.LOG_END:
@@ -178,7 +193,7 @@ class FetchHandler:
                         return reading
                     context.release_answer()
                     reading = self._read(asked, context)
-                    if not woken or context.peer_gone or self._enough(reading, request):
+                    if not woken or context.peer_gone or self._enough(reading, asked.min_bytes):
                         return reading
                     # Small appends towards a large min_bytes are looked at together.
                     self._services.runtime.sleep(_COALESCE_S)
@@ -188,31 +203,30 @@ class FetchHandler:
 
     def _read(self, asked: Asked, context: RequestContext, *, arriving: bool = False) -> Reading:
         limited = asked.version >= _LIMITED_SINCE
-        left = min(asked.request.max_bytes, MAX_RESPONSE_BYTES) if limited else MAX_RESPONSE_BYTES
+        left = min(asked.max_bytes, MAX_RESPONSE_BYTES) if limited else MAX_RESPONSE_BYTES
         reading = Reading([], 0, [], False, [], [], arriving=arriving)
         try:
             named: dict[str, set[int]] = {}
             topics = asked.topics
-            for topic in topics if len(topics) == 1 else context.paced(topics):
-                seen = named.setdefault(topic.topic, set())
-                partitions: list[FetchResponsePartition] = []
-                reading.topics.append(FetchResponseTopic(topic.topic, partitions))
-                wanted = topic.partitions
-                for partition in wanted if len(wanted) == 1 else context.paced(wanted):
-                    if partition.partition in seen:
+            for topic, wanted in topics if len(topics) == 1 else context.paced(topics):
+                seen = named.setdefault(topic, set())
+                rows: list[FetchAnswerRow] = []
+                reading.topics.append((topic, rows))
+                for row in wanted if len(wanted) == 1 else context.paced(wanted):
+                    if row[0] in seen:
                         continue
-                    seen.add(partition.partition)
+                    seen.add(row[0])
                     answer = self._read_partition(
                         asked,
-                        topic.topic,
-                        partition,
+                        topic,
+                        row,
                         left - reading.size,
-                        whole_entry=limited and reading.size == 0,
-                        reading=reading,
-                        context=context,
+                        limited and reading.size == 0,
+                        reading,
+                        context,
                     )
-                    partitions.append(answer)
-                    if answer.error_code:
+                    rows.append(answer)
+                    if answer[1]:
                         reading.failed = True
         except BaseException:
             reading.close()
@@ -223,40 +237,31 @@ class FetchHandler:
         self,
         asked: Asked,
         topic: str,
-        wanted: FetchRequestPartition,
+        wanted: FetchRow,
         left: int,
-        *,
         whole_entry: bool,
         reading: Reading,
         context: RequestContext,
-    ) -> FetchResponsePartition:
-        number = wanted.partition
-        services = self._services
+    ) -> FetchAnswerRow:
+        number, epoch, offset, log_start_offset, max_bytes = wanted
+        services, follower = self._services, asked.follower
         counts = None
-        aborted: list[AbortedTransaction] | None = None
+        aborted: list[tuple[int, int]] | None = None
         try:
             partition = services.replicas.partitions.get((topic, number))
             if partition is None or topic in services.view.topics.deleting:
-                partition = services.partition(topic, number, copying=asked.follower >= 0)
+                partition = services.partition(topic, number, copying=follower >= 0)
             counts = services.metrics.topics.get(topic) or services.metrics.topic(topic)
             counts.fetches += 1
-            leadership, epoch = partition.leading, wanted.current_leader_epoch
+            leadership = partition.leading
             if leadership is None or epoch not in (NO_EPOCH, leadership.leader_epoch):
                 leadership = partition.leadership(epoch)
-            if wanted.max_bytes < 0:
-                raise ProtocolError(
-                    f"max_bytes={wanted.max_bytes}", code=ErrorCode.INVALID_FETCH_SIZE
-                )
-            limit = min(wanted.max_bytes, max(left, 0))
-            if (
-                asked.follower >= 0
-                and self._throttle.exceeded
-                and self._throttled(leadership, asked.follower)
-            ):
+            if max_bytes < 0:
+                raise ProtocolError(f"max_bytes={max_bytes}", code=ErrorCode.INVALID_FETCH_SIZE)
+            limit = min(max_bytes, max(left, 0))
+            if follower >= 0 and self._throttle.exceeded and self._throttled(leadership, follower):
                 limit, whole_entry = 0, False
-            read = leadership.read(
-                wanted.fetch_offset, limit, reader=asked.reader, min_one_entry=whole_entry
-            )
+            read = leadership.read(offset, limit, reader=asked.reader, min_one_entry=whole_entry)
             reading.leaderships.append(leadership)
             reading.ends.append(
                 read.log_end_offset
@@ -265,93 +270,52 @@ class FetchHandler:
                 if asked.reader is ReadEnd.HIGH_WATERMARK
                 else read.last_stable_offset
             )
-            if asked.follower >= 0 and reading.arriving:
+            if follower >= 0 and reading.arriving:
                 # The position of a replica that is not assigned counts for nothing.
                 try:
                     leadership.record_follower_fetch(
-                        asked.follower,
-                        wanted.fetch_offset,
-                        wanted.log_start_offset,
-                        read.log_end_offset,
-                        epoch,
+                        follower, offset, log_start_offset, read.log_end_offset, epoch
                     )
                 except BaseException:
                     if read.found.slice is not None:
                         read.found.slice.close()
                     raise
             if read.aborted is not None:
-                aborted = [
-                    AbortedTransaction(each.producer_id, each.first_offset) for each in read.aborted
-                ]
+                aborted = [(each.producer_id, each.first_offset) for each in read.aborted]
             records: FileSlice | bytes = b""
+            size = 0
             part = read.found.slice
             if part is not None:
-                records = part
-                if asked.version < _ZSTD_VERSION:
-                    records = self._older(
-                        leadership, asked, wanted, read.found, part, reading, context
+                records, size = part, part.size
+                if asked.version < ZSTD_SINCE:
+                    records, cut = self._conversion.older(
+                        leadership, asked.version, asked.reader, offset, read.found, context
                     )
-                size = records.size if isinstance(records, FileSlice) else len(records)
+                    size = len(records)
+                    reading.cut = reading.cut or cut
                 reading.size += size
                 if size:
                     reading.sizes.append((topic, number, size))
         except ZkbrokerError as error:
             if counts is not None:
                 counts.failed_fetches += 1
-            return FetchResponsePartition(number, error_code(error), records=b"")
-        return FetchResponsePartition(
+            return number, error_code(error), -1, -1, -1, None, 0, b""
+        return (
             number,
-            ErrorCode.NONE,
+            0,
             read.high_watermark,
             read.last_stable_offset,
             read.found.log_start_offset,
             aborted,
-            records=records,
+            size,
+            records,
         )
 
-    def _older(
-        self,
-        leadership: Leadership,
-        asked: Asked,
-        wanted: FetchRequestPartition,
-        result: ReadResult,
-        part: FileSlice,
-        reading: Reading,
-        context: RequestContext,
-    ) -> FileSlice | bytes:
-        """Return what a reader of an older version can read."""
-        version = asked.version
-        readable = 0 if version <= 1 else 1 if version <= 3 else 2
-        try:
-            too_new = readable < 2 and result.max_magic() > readable
-            if not too_new and result.holds_zstd():
-                part = self._without_zstd(part)
-        except BaseException:
-            part.close()
-            raise
-        if not too_new:
-            return part
-        part.close()
-        if not leadership.log.config.message_downconversion_enable:
-            raise UnsupportedVersion(
-                f"fetch version {version} reads message format {readable}, and "
-                f"message.downconversion.enable=false"
-            )
-        converted, cut = self._conversion.read(
-            lambda at, limit: leadership.read_bytes(at, limit, reader=asked.reader),
-            wanted.fetch_offset,
-            part.size,
-            readable,
-            context,
-        )
-        reading.cut = reading.cut or cut
-        return converted
 
-    @staticmethod
-    def _without_zstd(part: FileSlice) -> FileSlice:
-        for position, entry in walk(part.fd, part.position, part.position + part.size):
-            if entry.codec == Codec.ZSTD:
-                if position == part.position:
-                    raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
-                return FileSlice(part.fd, part.position, position - part.position, part.close)
-        return part
+def _partition(row: FetchAnswerRow) -> FetchResponsePartition:
+    number, error, mark, stable, log_start, aborted, _, records = row
+    return FetchResponsePartition(
+        *(number, error, mark, stable, log_start),
+        None if aborted is None else [AbortedTransaction(*each) for each in aborted],
+        records=records,
+    )

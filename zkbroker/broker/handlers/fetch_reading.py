@@ -7,29 +7,33 @@ what has not grown, under leaderships that go on, needs no other look.
 from dataclasses import dataclass
 
 from zkbroker.fileslice import FileSlice
-from zkbroker.protocol.messages import FetchRequest
-from zkbroker.protocol.messages.fetch import FetchRequestTopic, FetchResponseTopic
+from zkbroker.protocol.plain import FetchAnswerRow, FetchRow
 from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
+
+Answers = list[tuple[str, list[FetchAnswerRow]]]
+"""What is answered: topics in the order of the request, each with its partitions."""
 
 
 @dataclass(slots=True)
 class Asked:
-    """What one fetch asks for, its session's part included.
+    """What one fetch asks for.
 
     Args:
-        request: as it came.
-        topics: all partitions to read.
         version: of the request.
+        follower: the broker that fetches, negative for a client.
         reader: how far this reader sees.
-        follower: the broker that fetches, -1 for a client.
+        min_bytes: for which the request waits.
+        max_bytes: of the records of the answer.
+        topics: all partitions to read, those of its session included.
     """
 
-    request: FetchRequest
-    topics: list[FetchRequestTopic]
     version: int
-    reader: ReadEnd
     follower: int
+    reader: ReadEnd
+    min_bytes: int
+    max_bytes: int
+    topics: list[tuple[str, list[FetchRow]]]
 
 
 @dataclass(slots=True)
@@ -47,7 +51,7 @@ class Reading:
         arriving: whether it is the first look, which tells where a follower is.
     """
 
-    topics: list[FetchResponseTopic]
+    topics: Answers
     size: int
     sizes: list[tuple[str, int, int]]
     failed: bool
@@ -65,10 +69,7 @@ class Reading:
 
     def close(self) -> None:
         """Close the slices of a reading that is not answered."""
-        for topic in self.topics:
-            for partition in topic.partitions:
-                if isinstance(partition.records, FileSlice):
-                    partition.records.close()
+        close_records(self.topics)
 
     def refresh(self, reader: ReadEnd) -> bool:
         """Bring an answer without records up to date; False where it has to be read again.
@@ -77,10 +78,20 @@ class Reading:
         """
         if self.size or self.failed or self.grown(reader):
             return False
-        answers = (each for topic in self.topics for each in topic.partitions)
-        for answer, leadership in zip(answers, self.leaderships, strict=True):
-            mark = answer.high_watermark = leadership.high_watermark
-            answer.last_stable_offset = leadership.log.last_stable_offset(mark)
-            answer.log_start_offset = leadership.log.log_start_offset
-            answer.records = b""
+        leaderships = iter(self.leaderships)
+        for _, rows in self.topics:
+            for at, (number, _, _, _, _, aborted, _, _) in enumerate(rows):
+                leadership = next(leaderships)
+                log, mark = leadership.log, leadership.high_watermark
+                stable = log.last_stable_offset(mark)
+                rows[at] = (number, 0, mark, stable, log.log_start_offset, aborted, 0, b"")
         return True
+
+
+def close_records(answers: Answers) -> None:
+    """Close the file slices of an answer that is not sent."""
+    for _, rows in answers:
+        for row in rows:
+            records = row[7]
+            if isinstance(records, FileSlice):
+                records.close()

@@ -242,8 +242,10 @@ class OffsetIndex(_SparseIndex):
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """Return the last entry at or below an offset, (base offset, 0) when there is none."""
+        if self._last is None:
+            return self._base_offset, 0
         relative = offset - self._base_offset
-        if self._last is not None and self._last[0] <= relative:
+        if self._last[0] <= relative:
             return self._base_offset + self._last[0], self._last[1]
         at = self._count_below(0, relative + 1)
         if at == 0:

@@ -4,7 +4,7 @@ A request is plain when it is a Produce or a Fetch of a served version that name
 each with what it needs, and nothing unusual:
 
     Produce   acks is 0, 1 or -1; no record set is null, and none is empty from version 3 on
-    Fetch     no partition is forgotten by a session
+    Fetch     it is of no session: of a client, or of a follower that knows none
     both      topics and partitions together are `MAX_ITEMS` at most, no list is empty, texts are
               UTF-8 and lengths fit
 

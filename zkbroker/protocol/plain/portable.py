@@ -122,6 +122,8 @@ def _fetch(data: _Bytes, version: int, correlation_id: int, client_id: str | Non
     max_bytes = data.number("i") if version >= 3 else _NO_LIMIT_BYTES
     isolation = data.number("b") if version >= 4 else 0
     session_id, session_epoch = data.take("ii") if version >= 7 else (0, -1)
+    if version >= 7 and (replica_id >= 0 or session_epoch > 0):
+        raise _NotPlain  # of a session
     topics: list[tuple[str, list[FetchRow]]] = []
     for _ in range(data.count()):
         topic = data.name()
@@ -191,8 +193,8 @@ def fetch_answer(
         topics: each with the rows of its partitions.
 
     Returns:
-        What precedes the records of each partition, in their order; the first part begins with
-        the size of the whole answer, records included.
+        What precedes the records of each partition, in their order, and what follows the last one
+        if anything does; the first part begins with the size of the whole answer, records included.
 
     Raises:
         ValueError: a value does not fit.
@@ -209,7 +211,7 @@ def fetch_answer(
         for topic, rows in topics:
             name = topic.encode()
             now += struct.pack(">h", len(name)) + name + struct.pack(">i", len(rows))
-            for partition, error, mark, stable, log_start, aborted, record_bytes in rows:
+            for partition, error, mark, stable, log_start, aborted, record_bytes, _ in rows:
                 now += struct.pack(">ihq", partition, error, mark)
                 if version >= 4:
                     now += struct.pack(">q", stable)
@@ -225,6 +227,9 @@ def fetch_answer(
                 heads.append(now)
                 size += len(now) + record_bytes
                 now = b""
+        if now:
+            heads.append(now)
+            size += len(now)
         heads[0] = struct.pack(">i", size) + heads[0]
     except struct.error as error:
         raise ValueError(f"a value does not fit: {error}") from error

@@ -6,6 +6,7 @@ number, the last one the topics in their order, each with its rows.
 
 from typing import TypeAlias
 
+from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.pieces import Records
 
 ProduceRow: TypeAlias = tuple[int, Records]
@@ -39,6 +40,8 @@ isolation level, session id, session epoch, topics."""
 ProduceAnswerRow: TypeAlias = tuple[int, int, int, int, int]
 """Partition, error, base offset, log append time in ms, log start offset."""
 
-FetchAnswerRow: TypeAlias = tuple[int, int, int, int, int, list[tuple[int, int]] | None, int]
+FetchAnswerRow: TypeAlias = tuple[
+    int, int, int, int, int, list[tuple[int, int]] | None, int, FileSlice | bytes
+]
 """Partition, error, high watermark, last stable offset, log start offset, aborted transactions
-(producer id, first offset), bytes of records."""
+(producer id, first offset), bytes of records, the records."""

@@ -175,6 +175,8 @@ static PyObject *read_fetch(reader *r, int version, int32_t correlation_id)
     isolation = version >= 4 ? number(r, 1) : 0;
     session_id = version >= 7 ? number(r, 4) : 0;
     session_epoch = version >= 7 ? number(r, 4) : -1;
+    if (version >= 7 && (replica_id >= 0 || session_epoch > 0))
+        r->bad = 1; /* of a session */
     found = topics(r, version, fetch_row);
     if (found != NULL && version >= 7 && number(r, 4) != 0)
         r->bad = 1;
@@ -441,7 +443,7 @@ static PyObject *fetch_answer(PyObject *self, PyObject *args)
         for (Py_ssize_t j = 0; rows != NULL && j < PyList_GET_SIZE(rows) && !w.failed; j++) {
             PyObject *row = PyList_GET_ITEM(rows, j), *head;
             int64_t record_bytes;
-            if (!is_row(&w, row, 7))
+            if (!is_row(&w, row, 8))
                 break;
             put(&w, field(&w, row, 0, 4), 4);
             put(&w, field(&w, row, 1, 2), 2);
@@ -466,8 +468,15 @@ static PyObject *fetch_answer(PyObject *self, PyObject *args)
             w.size = 0;
         }
     }
+    if (!w.failed && w.size > 0) { /* topics without partitions at the end */
+        PyObject *tail = PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size);
+        if (tail == NULL || PyList_Append(heads, tail) < 0)
+            w.failed = 1;
+        Py_XDECREF(tail);
+        size += (int64_t)w.size;
+    }
     end(&w);
-    if (!w.failed && (PyList_GET_SIZE(heads) == 0 || size > INT32_MAX)) {
+    if (!w.failed && size > INT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "a value does not fit: the size of the answer");
         w.failed = 1;
     }
