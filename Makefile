@@ -13,7 +13,7 @@ DATA ?= demo-data
 WORKERS ?= $$((3 * $$(getconf _NPROCESSORS_ONLN)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast java-clients hdfs soak lint format bench bench-quick docs docs-check screenshots clean venv
+.PHONY: demo test test-fast java-clients hdfs soak sanitize lint format bench bench-quick docs docs-check screenshots clean venv
 
 venv: $(STAMP)
 
@@ -41,6 +41,10 @@ hdfs: $(STAMP)
 
 soak: $(STAMP)
 	@$(PYTHON) -m pytest -m soak --timeout 7200
+
+# The C twins under AddressSanitizer and UndefinedBehaviorSanitizer.
+sanitize: $(STAMP)
+	@sh scripts/sanitize.sh
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff format --check .

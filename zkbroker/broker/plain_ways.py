@@ -33,7 +33,8 @@ from typing import Any
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dispatcher import Handler, PlainWay
 from zkbroker.broker.guard import Permissions
-from zkbroker.broker.handlers.fetch import Answers, FetchHandler, close_records
+from zkbroker.broker.handlers.fetch import FetchHandler
+from zkbroker.broker.handlers.fetch_reading import Answers, close_records
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.transport import Part
@@ -105,7 +106,7 @@ def _fetch_answer(version: int, correlation_id: int, answers: Answers) -> Sequen
             parts.append(next(heads))
             records = row[7]
             # The sender closes a slice, also one without bytes.
-            if records or isinstance(records, FileSlice):
+            if isinstance(records, FileSlice) or records:
                 parts.append(records)
     parts += heads
     return parts

@@ -4,7 +4,6 @@ import pytest
 
 from tests.support.replicas import EntryLog, decided, make_partition
 from zkbroker.broker.handlers.fetch_reading import Reading
-from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
 from zkbroker.replica.reads import ReadEnd
 
 
@@ -17,19 +16,19 @@ def partition():
 
 def looked(partition):
     leadership = partition.leading
-    answer = FetchResponsePartition(0, 0, leadership.high_watermark, -1, 0, None, records=b"")
+    row = (0, 0, leadership.high_watermark, -1, 0, None, 0, b"")
     end = leadership.end_for(ReadEnd.LOG_END)
-    return Reading([FetchResponseTopic("t", [answer])], 0, [], False, [leadership], [end])
+    return Reading([("t", [row])], 0, [], False, [leadership], [end])
 
 
 def test_a_look_at_what_rests_is_brought_up_to_date_without_another(partition):
     partition.leading.append(b"x")
     reading = looked(partition)
-    (answer,) = reading.topics[0].partitions
-    assert answer.high_watermark == 0
+    ((_, rows),) = reading.topics
+    assert rows[0][2] == 0
     partition.leading.record_follower_fetch(2, 1, 0, 1)
     assert reading.refresh(ReadEnd.LOG_END)
-    assert answer.high_watermark == 1
+    assert rows[0][2] == 1
 
 
 def test_what_was_appended_since_asks_for_another_look(partition):

@@ -9,11 +9,15 @@ import pytest
 
 from tests.support.plain_world import PlainWorld
 from tests.support.random_requests import random_request
+from zkbroker.broker.guard import Permissions
+from zkbroker.broker.quotas import ClientQuotas, Throttling
 from zkbroker.protocol import ApiKey, RequestHeader, encode_request
 from zkbroker.protocol.messages import FetchRequest, ProduceRequest
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import Codec, MessageSetBuilder
+from zkbroker.security import Operation, Resource
+from zkbroker.security.audit import AuditLog
 
 SOME, MANY = 300, 100_000
 NOW = 1_700_000_000_000
@@ -148,6 +152,87 @@ def compare(pair: Pair, seed: int, count: int, **settings: Any) -> None:
 )
 def test_both_ways_do_the_same(pair: Pair, settings: dict[str, Any]) -> None:
     compare(pair, 1, SOME // 4 if settings else SOME, **settings)
+
+
+class Rights:
+    """Allows everything but what begins with a name that is given."""
+
+    def __init__(self, denied: str) -> None:
+        self.denied = denied
+
+    def allows(self, principal: Any, operation: Operation, resource: Resource, host: str) -> bool:
+        return not resource.name.startswith(self.denied)
+
+
+def permissions(denied: str) -> Permissions:
+    return Permissions(Rights(denied), AuditLog(lambda: 0))
+
+
+def general_ones(world: PlainWorld, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Collects the requests that take the general way."""
+    found: list[bytes] = []
+    handle = world.dispatcher._handle_any
+
+    def note(session: Any, frame: memoryview, started: float) -> Any:
+        found.append(bytes(frame))
+        return handle(session, frame, started)
+
+    monkeypatch.setattr(world.dispatcher, "_handle_any", note)
+    return found
+
+
+def fetch(version: int = 10, topic: str = "t", **more: Any) -> bytes:
+    asked = FetchRequestPartition(0, -1, 0, -1, 10**6)
+    return framed(FetchRequest(topics=[FetchRequestTopic(topic, [asked])], **more), version)
+
+
+def test_most_requests_take_the_short_way(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    short, _ = pair()
+    general = general_ones(short, monkeypatch)
+    for version in range(8):
+        magic = 2 if version >= 3 else version % 2
+        assert short.send(produce(batch(magic), version=version))
+        assert short.send(produce(batch(magic, codec=Codec.GZIP), version=version))
+    for version in range(12):
+        assert short.send(fetch(version))
+    assert short.send(fetch(6, replica_id=2))
+    assert general == []
+    followers = fetch(7, replica_id=2, session_epoch=0)
+    assert short.send(followers)
+    assert general == [followers]
+
+
+@pytest.mark.parametrize("denied", ["t", "nothing", "kafka-cluster"])
+def test_both_ways_ask_what_is_allowed(pair: Pair, denied: str) -> None:
+    compare(pair, 2, SOME // 4, permissions=permissions(denied))
+
+
+def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    short, _ = pair(permissions=permissions("u"))
+    general = general_ones(short, monkeypatch)
+    assert short.send(produce(batch()))
+    assert short.send(fetch())
+    assert general == []
+    assert short.send(fetch(topic="u"))
+    assert len(general) == 1
+    assert [each for each in caplog.messages if each.startswith("denied")] == [
+        "denied principal=User:ANONYMOUS operation=Read resource=Topic:u host=10.0.0.1 client_id=c"
+    ]
+    idempotent = batch(producer_id=1, producer_epoch=0, base_sequence=0)
+    assert short.send(produce(idempotent))
+    assert len(general) == 2
+
+
+def test_with_a_quota_every_request_takes_the_general_way(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, _ = pair()
+    general = general_ones(short, monkeypatch)
+    short.dispatcher.throttling = Throttling(ClientQuotas(lambda: 0))
+    assert short.send(produce(batch()))
+    assert len(general) == 1
 
 
 @pytest.mark.soak
