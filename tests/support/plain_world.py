@@ -2,14 +2,14 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tests.support.clocks import Clock
-from tests.support.logs import make_manager
+from tests.support.logs import InlineTask, make_manager
 from tests.support.replicas import decided
 from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.dispatcher import Dispatcher
@@ -25,6 +25,7 @@ from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
+from zkbroker.runtime import Task
 from zkbroker.runtime.greenlets import GreenletsRuntime
 from zkbroker.security import ANONYMOUS
 
@@ -33,10 +34,15 @@ PARTITIONS = 2
 
 
 class SteadyRuntime(GreenletsRuntime):
-    """Greenlets on a clock that its test moves; a wait with a limit is over at once."""
+    """Greenlets on a clock that its test moves; the background loops of logs never run."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+
+    def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
+        if name.startswith("log-"):
+            return InlineTask()
+        return super().spawn(function, *args, name=name)
 
     def clock_ms(self) -> int:
         return self._clock()

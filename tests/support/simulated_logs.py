@@ -51,6 +51,10 @@ class Slice(bytes):
 
     __slots__ = ()
 
+    @property
+    def size(self) -> int:
+        return len(self)
+
     def close(self) -> None: ...
 
 
