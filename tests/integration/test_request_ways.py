@@ -17,6 +17,8 @@ from tests.support.request_ways import (
     repeated_decision_way,
     serving,
 )
+from zkbroker.protocol import plain
+from zkbroker.records import kernels
 
 
 @pytest.fixture
@@ -25,6 +27,12 @@ def line(chroot: str, tmp_path: Path) -> Iterator[Line]:
         yield connected
 
 
+needs_twins = pytest.mark.skipif(
+    not (kernels.NATIVE and plain.NATIVE), reason="the C twins were not built: no compiler"
+)
+
+
+@needs_twins
 def test_produce_of_one_plain_batch(line: Line) -> None:
     way = produce_way(line)
     print(way)
@@ -32,6 +40,7 @@ def test_produce_of_one_plain_batch(line: Line) -> None:
     assert way.count <= 15
 
 
+@needs_twins
 def test_fetch_of_one_partition(line: Line) -> None:
     way = fetch_way(line)
     print(way)
