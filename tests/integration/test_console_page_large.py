@@ -160,7 +160,9 @@ def test_a_thousand_topics_are_read_and_drawn_by_the_page(reader):
     assert page.locator("tbody tr").count() == 100
     assert reader.nodes() < 2500
     assert len(asked(reader, "/topics?")) == 1
-    assert len(reader.requests) < 60
+    # The stream that ends here is opened again and again; all else is read once.
+    again = ("/events", "/session")
+    assert len([each for each in reader.requests if not any(part in each for part in again)]) < 55
     before = len(asked(reader, "/topics?"))
     page.get_by_role("button", name="Topic", exact=True).click()
     page.get_by_role("link", name="topic-0999").wait_for()

@@ -3,7 +3,7 @@
 import { address, go } from "./router.js";
 import { SECTIONS, help } from "./shell.js";
 
-const SEQUENCE_MS = 1500;
+const SEQUENCE_MS = 3000;
 
 const typing = (element) => element.closest?.("input, textarea, select, [contenteditable]") !== null;
 
