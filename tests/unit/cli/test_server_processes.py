@@ -24,10 +24,10 @@ def test_what_noted_itself_is_stopped_while_it_runs(sent):
     assert sent == [(os.getpid(), signal.SIGTERM)]
 
 
-@pytest.mark.parametrize("name", [f"kafkaServer-{os.getpid()}.pid", "kafkaServer-x.pid"])
+@pytest.mark.parametrize("name", ["kafkaServer-{}.pid", "kafkaServer-x.pid"])
 @pytest.mark.parametrize("text", ["another time", ""])
 def test_another_process_of_the_same_number_is_left_alone(sent, name, text):
-    path = server_processes.directory() / name
+    path = server_processes.directory() / name.format(os.getpid())
     path.parent.mkdir()
     path.write_text(text)
     assert server_processes.stop_all() == []
