@@ -34,7 +34,7 @@ class Published:
         # Made at once, while nothing else is seen.
         self.topics: Sequence[Row] = views.topics(seen)
         self.groups: Sequence[Row] = views.groups(seen)
-        self.overview: Row = views.overview(seen, access, self.topics, time_ms)
+        self.overview: Row = views.overview(seen, access, self.topics, time_ms, looked=number > 0)
 
     @cached_property
     def overview_text(self) -> str:

@@ -163,10 +163,18 @@ def lag_of(seen: Observed, group: SeenGroup, key: PartitionKey) -> int | None:
     return max(0, look.end - found.offset)
 
 
-def overview(seen: Observed, access: ClusterAccess, topic_rows: Sequence[Row], time_ms: int) -> Row:
-    """Return the page of the whole cluster."""
+def overview(
+    seen: Observed,
+    access: ClusterAccess,
+    topic_rows: Sequence[Row],
+    time_ms: int,
+    *,
+    looked: bool = True,
+) -> Row:
+    """Return the page of the whole cluster; before the first look no problem is known."""
     settings = access.settings
-    problems = [] if not seen.alive and seen.troubles else _problems(seen)
+    known = looked and (seen.alive or not seen.troubles)
+    problems = _problems(seen) if known else []
     counts = {each.problem: len(each.partitions) for each in problems}
     zookeeper = None
     if settings.zookeeper is not None:

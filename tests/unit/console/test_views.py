@@ -158,3 +158,9 @@ def test_a_publication_tells_what_changed_since_another():
     assert "directories" not in third.overview_text
     assert third.series["cluster.offline"] == 1
     assert third.series["topic.t.messages_in_s"] == 4.0
+
+
+def test_before_the_first_look_no_problem_is_known() -> None:
+    assert Published(0, Observed(), ACCESS, 1).overview["problems"] == []
+    (problem, *_) = Published(1, Observed(), ACCESS, 2).overview["problems"]
+    assert problem["text"] == "no broker is registered"
