@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import java_clients
@@ -29,11 +29,18 @@ class GenuineBroker:
         connect: the ZooKeeper connect string.
         log_dir: its data directory.
         properties: more of its properties.
+        java: options of Java in place of those for short runs.
     """
 
     def __init__(
-        self, directory: Path, connect: str, log_dir: Path, properties: Mapping[str, str]
+        self,
+        directory: Path,
+        connect: str,
+        log_dir: Path,
+        properties: Mapping[str, str],
+        java: Sequence[str] = (),
     ) -> None:
+        self._java = java
         self.port = _free_port()
         self._broker_id = properties["broker.id"]
         self._connect = connect
@@ -72,7 +79,7 @@ class GenuineBroker:
             assert wait_until(lambda: session.exists(node) is None, START_S)
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                java_clients.tool_command("kafka.Kafka", str(self._file)),
+                java_clients.tool_command("kafka.Kafka", str(self._file), java=self._java),
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "interop" / "java"
@@ -90,9 +91,16 @@ def command(program: str, version: str, *arguments: str) -> list[str]:
     return [*_java(), "-cp", compiled(program, version), program, *arguments]
 
 
-def tool_command(main_class: str, *arguments: str) -> list[str]:
-    """The command that runs a tool of release 0.8.2.2 itself."""
-    return [*_java(), "-cp", jars(OLD), main_class, *arguments]
+def tool_command(main_class: str, *arguments: str, java: Sequence[str] = ()) -> list[str]:
+    """The command that runs a tool of release 0.8.2.2 itself.
+
+    Args:
+        main_class: of the tool.
+        arguments: its own.
+        java: options of Java in place of those for short runs.
+    """
+    start = ["java", *java] if java else _java()
+    return [*start, "-cp", jars(OLD), main_class, *arguments]
 
 
 def _java() -> list[str]:
