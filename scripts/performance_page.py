@@ -56,7 +56,7 @@ def save(figure: "plt.Figure", name: str) -> str:
 
 def plot_comparisons(name: str, comparisons: Sequence[Comparison]) -> str:
     """Ratios as points with their spread; to the right of the line ours is better."""
-    figure, axes = plt.subplots(figsize=(7.2, 0.7 + 0.32 * len(comparisons)))
+    figure, axes = plt.subplots(figsize=(7.2, 0.7 + 0.24 * len(comparisons)))
     for row, each in enumerate(reversed(comparisons)):
         gains = sorted(ratio if each.more_is_better else 1 / ratio for ratio in each.ratios)
         axes.plot((gains[0], gains[-1]), (row, row), color=OTHER, linewidth=1.5)
@@ -65,10 +65,8 @@ def plot_comparisons(name: str, comparisons: Sequence[Comparison]) -> str:
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
     axes.set_yticks(range(len(comparisons)))
-    axes.set_yticklabels(
-        [f"{each.work}, {each.unit}\nbeside {each.reference}" for each in reversed(comparisons)]
-    )
-    axes.set_xlabel("better than the reference by (median and range of the rounds)")
+    axes.set_yticklabels([f"{each.work}, {each.unit}" for each in reversed(comparisons)])
+    axes.set_xlabel(f"times better than {comparisons[0].reference} (median and range of rounds)")
     return save(figure, name)
 
 
@@ -90,33 +88,42 @@ def plot_growths(name: str, growths: Sequence[Growth]) -> str:
     return save(figure, name)
 
 
-def sentence(each: Comparison) -> str:
-    """Say what a comparison shows."""
-    low, high = min(each.ratios), max(each.ratios)
+def sentence(comparisons: Sequence[Comparison]) -> str:
+    """Say what the plot shows."""
+    better = sum((each.ratio > 1) == each.more_is_better for each in comparisons)
     return (
-        f"{each.ratio:.2f} times the {each.unit} of {each.reference} ({low:.2f} to {high:.2f} in"
-        f" {len(each.ratios)} rounds); {'more' if each.more_is_better else 'less'} is better."
+        f"Points right of the line: {better} of {len(comparisons)} figures are better than those of"
+        f" {comparisons[0].reference}."
     )
 
 
 def growth_sentence(each: Growth) -> str:
     """Say what a growth shows."""
     (first, cheap), (last, dear) = each.points[0], each.points[-1]
+    more = number(last / first)
     return (
-        f"{each.work}: {cheap:,.3g} {each.unit} at {first:,g} {each.against}, {dear:,.3g} at"
-        f" {last:,g}: {each.factor:.2g} times the cost for {last / first:,.3g} times as many."
+        f"{each.work}: {number(cheap)} {each.unit} at {first:,g} {each.against}, {number(dear)} at"
+        f" {last:,.0f}: {number(each.factor)} times the cost for {more} times as much."
     )
 
 
 def comparison_rows(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    yield "| Work | Unit | zkbroker | Reference | Ratio |"
-    yield "|---|---|---|---|---|"
+    """Every figure with its ratio: ours by the reference's, median and range of the rounds."""
+    yield f"| Work | Unit | zkbroker | {comparisons[0].reference} | Ratio | Wanted |"
+    yield "|---|---|---|---|---|---|"
     for each in comparisons:
         mine, theirs = statistics.median(each.ours), statistics.median(each.other)
+        low, high = min(each.ratios), max(each.ratios)
+        wanted = "more" if each.more_is_better else "less"
         yield (
-            f"| {each.work} | {each.unit} | {mine:,.4g} | {each.reference} {theirs:,.4g} |"
-            f" {sentence(each)} |"
+            f"| {each.work} | {each.unit} | {number(mine)} | {number(theirs)} | {each.ratio:.2f}"
+            f" ({low:.2f} to {high:.2f}) | {wanted} |"
         )
+
+
+def number(value: float) -> str:
+    """Three digits that count, without exponents."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def section(found: Found) -> Iterator[str]:
@@ -126,6 +133,7 @@ def section(found: Found) -> Iterator[str]:
     comparisons = list(found.comparisons)
     if comparisons:
         yield f"![{heading}: ratios]({plot_comparisons(found.name, comparisons)})\n"
+        yield sentence(comparisons) + "\n"
         yield "\n".join(comparison_rows(comparisons)) + "\n"
     if found.growths:
         image = plot_growths(f"{found.name}-growth", found.growths)
