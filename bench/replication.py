@@ -26,6 +26,7 @@ from pathlib import Path
 
 import confluent_kafka
 
+from bench.broker import JAVA
 from bench.producer import latencies
 from bench.raw_socket import cpu_seconds, resident_mb
 from tests.support import java_clients
@@ -135,7 +136,7 @@ def genuine(directory: Path, stack: ExitStack) -> Contender:
         place = directory / f"genuine-{number}"
         place.mkdir()
         broker = GenuineBroker(
-            place, zookeeper.connect_string, place / "data", {"broker.id": str(number)}
+            place, zookeeper.connect_string, place / "data", {"broker.id": str(number)}, JAVA
         )
         stack.callback(broker.kill)
         broker.start()
