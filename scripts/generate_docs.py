@@ -21,7 +21,9 @@ from zkbroker.config.dynamic import CHANGEABLE, FOLLOWER_RATE, LEADER_RATE, WITH
 from zkbroker.config.ignored_broker_keys import IGNORED_PREFIXES
 from zkbroker.config.schema import options
 from zkbroker.config.secret import Secret
+from zkbroker.protocol import plain
 from zkbroker.protocol.table import protocol_markdown
+from zkbroker.records import kernels
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -191,8 +193,13 @@ TRACED = re.compile(r"(<!-- traced: (\w+) -->\n).*?(<!-- end of trace -->)", re.
 
 
 def architecture_page() -> str:
-    """Return the page of the architecture with the ways that requests take in a running broker."""
+    """Return the page of the architecture with the ways that requests take in a running broker.
+
+    Where the C twins were not built, requests pass their Python twins: the page stays as it is.
+    """
     text = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    if not (kernels.NATIVE and plain.NATIVE):
+        return text
     found = _traced_ways()
     return TRACED.sub(lambda match: match[1] + _way_table(found[match[2]]) + match[3], text)
 

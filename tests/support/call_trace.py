@@ -16,8 +16,8 @@ SETTLE_S = 0.05
 WAITING = ("network/server/stream.py", "HubStream._wait")
 LONGEST_S = 10
 HANDLED = ("broker/dispatcher.py", "Dispatcher.handle")
-YIELDS = "yield_turn"
-"""Lets other tasks run; how often depends on the time that has passed, so that it is left out."""
+YIELDS = frozenset({"yield_turn", "HubStream.pace"})
+"""Let other tasks run; how often depends on the time that has passed, so that they are left out."""
 
 
 class Way(NamedTuple):
@@ -61,7 +61,7 @@ def _calls(request: Callable[[], object]) -> Counter[tuple[str, str]]:
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
-        ours = path.startswith(f"{ROOT}/") and frame.f_code.co_name != YIELDS
+        ours = path.startswith(f"{ROOT}/") and frame.f_code.co_qualname not in YIELDS
         if event == "call" and ours:
             task = gevent.getcurrent()
             place = path.removeprefix(f"{ROOT}/"), frame.f_code.co_qualname
