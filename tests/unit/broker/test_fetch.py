@@ -254,6 +254,24 @@ def test_a_follower_that_waits_tells_where_it_is_once():
     waiting.kill()
 
 
+def test_an_append_that_comes_after_the_look_and_before_the_wait_wakes_a_follower():
+    world = World()
+    read = world.handler._read
+
+    def read_and_append(*args, **given):
+        found = read(*args, **given)
+        if given:  # the first look
+            world.replica.leadership().append(b"f")
+        return found
+
+    world.handler._read = read_and_append
+    waiting = gevent.spawn(world.fetch, 5, replica_id=2, max_wait_ms=600_000, min_bytes=1)
+    with gevent.Timeout(30):
+        while len(world.replica.log.reads) < 2:
+            gevent.sleep(0.01)
+    waiting.kill()
+
+
 def test_500_waiting_produces_leave_fetches_served():
     world = World()
 

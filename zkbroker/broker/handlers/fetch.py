@@ -181,8 +181,9 @@ class FetchHandler:
                 waiters.watch_appends(operation)
             else:
                 waiters.watch_high_watermark(operation)
-        # Others had their turn while many partitions were read: what came then woke no one.
-        if len(watched) > 1 and reading.grown(asked.reader):
+        # Others had their turn while many partitions were read, or one was converted: what came
+        # then woke no one.
+        if reading.grown(asked.reader):
             operation.wake()
         try:
             with context.park(operation.wake):
