@@ -3,22 +3,10 @@
 import socket
 
 import gevent
-import pytest
 
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.client import new_client
 from zkbroker.zookeeper.handlers import READY_IN_A_ROW, WakeUp, ready_now
-
-
-@pytest.fixture(params=["threads", "gevent"])
-def client(request):
-    made = new_client("127.0.0.1:1", 6.0, get_runtime(request.param), lambda granted_s: None, 8.0)
-    # As `start` does, without the task that connects.
-    connection = made._connection
-    connection._read_sock, connection._write_sock = made.handler.create_socket_pair()
-    connection.connection_closed.clear()
-    yield made
-    connection.close()
 
 
 def test_sockets_that_are_ready_are_not_waited_for(client):
