@@ -344,8 +344,3 @@ class Sender:
     def _count_on(self) -> None:
         for queue in self._accumulator.queues.values():
             queue.next_sequence = queue.began_at = queue.stored_sequence
-
-    def _fail_unplaced(self, error: ClientError) -> None:
-        self._completion.fail([whole(queued) for queued in self.send_queue.drain()], error)
-        for _, _, parts in self._router.forget_all():
-            self._completion.fail(parts, error)
