@@ -17,7 +17,8 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 venv: $(STAMP)
 
-$(STAMP): pyproject.toml tests/interop/node/package.json
+# Changed C sources are built again: the old twins would be refused, and Python run in their place.
+$(STAMP): pyproject.toml setup.py tests/interop/node/package.json $(wildcard zkbroker/*/speedups/*.[ch])
 	@sh scripts/preflight.sh
 	@sh scripts/make-venv.sh $(VENV) $(LEGACY)
 	@touch $@
