@@ -74,7 +74,6 @@ class Clients:
                 {
                     "client_id": client,
                     "host": ", ".join(sorted(addresses[client])[:_ADDRESSES]) or None,
-                    "software": None,
                     "apis": [
                         {
                             "api": names[api_key],

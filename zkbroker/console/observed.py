@@ -79,11 +79,10 @@ class SeenMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """What a group committed for a partition; `committed_ms` is None where that is not told."""
+    """What a group committed for a partition."""
 
     offset: int
     metadata: str | None = None
-    committed_ms: int | None = None
 
 
 @dataclass(slots=True)

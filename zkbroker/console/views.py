@@ -138,7 +138,6 @@ def group_page(seen: Observed, group: SeenGroup) -> Row:
                 "end": None if look is None else look.end,
                 "lag": lag_of(seen, group, key),
                 "owner": group.owners.get(key),
-                "committed_ms": None if found is None else found.committed_ms,
                 "metadata": None if found is None else found.metadata,
             }
         )

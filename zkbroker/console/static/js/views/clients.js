@@ -18,7 +18,6 @@ const requests = (row) => row.apis.reduce((sum, each) => sum + each.count, 0);
 const COLUMNS = [
   { key: "client_id", label: "Client", cell: (row) => html`<span class="name"><${Text} text=${row.client_id || "(no id)"} oneLine=${true} /></span>` },
   { key: "host", label: "Host", cell: (row) => html`<span class="name">${row.host ?? "–"}</span>` },
-  { key: "software", label: "Software", cell: (row) => (row.software ? html`<${Text} text=${row.software} oneLine=${true} />` : "–") },
   { key: "oldest", label: "Speaks", cell: (row) => html`<b>${row.oldest ?? "–"}</b>`, hint: "Kafka's release with the oldest request version that it used" },
   { key: "requests", label: "Requests", number: true, cell: (row) => number(requests(row)), value: requests },
   { key: "last_seen_ms", label: "Last seen", cell: (row) => html`<${Time} ms=${row.last_seen_ms} />` },
@@ -44,7 +43,7 @@ function Body({ data }) {
         ${data.by_generation.map((each) => html`<option key=${each.generation} value=${each.generation}>${each.generation}</option>`)}
       </select><//>`}>
       ${data.sources.length
-        ? html`<${Table} caption=${`Clients${generation ? ` that speak ${generation}` : ""}: ${number(rows.length)}`} columns=${COLUMNS.filter((column) => column.key !== "software" || rows.some((row) => row.software))} rows=${rows} rowKey=${(row) => `${row.client_id} ${row.host} ${row.software}`} firstSort="oldest" empty="No client has been seen since the brokers started." />`
+        ? html`<${Table} caption=${`Clients${generation ? ` that speak ${generation}` : ""}: ${number(rows.length)}`} columns=${COLUMNS} rows=${rows} rowKey=${(row) => `${row.client_id} ${row.host}`} firstSort="oldest" empty="No client has been seen since the brokers started." />`
         : html`<${Empty}>No broker said which clients it has. Set admin.port on the brokers, so that the console can ask them.<//>`}
     <//>
   </div>`;

@@ -5,7 +5,7 @@ import { clusterPath, isOperator } from "../api.js";
 import { Chart } from "../chart.js";
 import { digits, number } from "../format.js";
 import { html } from "../lib.js";
-import { Loaded, Page, Panel, Text, Tile, Tiles, Time, TopicLink } from "../parts.js";
+import { Loaded, Page, Panel, Text, Tile, Tiles, TopicLink } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Table } from "../table.js";
 import { GroupState } from "./groups.js";
@@ -34,7 +34,6 @@ const OFFSET_COLUMNS = [
   { key: "end", label: "End", number: true, cell: (row) => digits(row.end) },
   { key: "lag", label: "Lag", number: true, cell: (row) => number(row.lag) },
   { key: "owner", label: "Owner", cell: (row) => (row.owner ? html`<span class="name"><${Text} text=${row.owner} oneLine=${true} /></span>` : "–") },
-  { key: "committed_ms", label: "Committed at", cell: (row) => html`<${Time} ms=${row.committed_ms} />` },
   { key: "metadata", label: "Metadata", cell: (row) => (row.metadata ? html`<${Text} text=${row.metadata} oneLine=${true} />` : "–") },
 ];
 
