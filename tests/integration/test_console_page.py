@@ -304,9 +304,10 @@ def test_the_page_is_used_by_keyboard_alone(viewer):
     page.keyboard.press("/")
     page.wait_for_function("() => document.activeElement.type === 'search'")
     page.keyboard.type("ord")
-    page.get_by_role("link", name="events").wait_for(state="detached")
+    # The list is fetched once the typing rests.
+    page.wait_for_url("**search=ord*")
     page.get_by_role("link", name="orders").wait_for()
-    assert "search=ord" in page.url
+    page.get_by_role("link", name="events").wait_for(state="detached")
     page.get_by_role("button", name="Partitions").focus()
     page.keyboard.press("Enter")
     page.locator("th[aria-sort=descending]", has_text="Partitions").wait_for()
@@ -324,7 +325,7 @@ def test_the_page_is_used_by_keyboard_alone(viewer):
     page.keyboard.press("g")
     page.keyboard.press("g")
     page.get_by_role("heading", name="Groups").wait_for()
-    assert page.evaluate("() => document.activeElement.tagName") == "H1"
+    page.wait_for_function("() => document.activeElement.tagName === 'H1'")
     page.go_back()
     page.get_by_role("heading", name="Topics").wait_for()
 
