@@ -4,12 +4,16 @@ The disk is a limit on the size of the files that the process may write: the ker
 write halfway, as it does when a device is full.
 """
 
+import re
 import resource
 from pathlib import Path
+
+from click.testing import CliRunner
 
 from tests.support.broker_requests import fetch, message_set, metadata, produce, values
 from tests.support.brokers import connect
 from tests.support.process import wait_until
+from zkbroker.cli.main import cli
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode
 from zkbroker.network.client.connection import BrokerConnection
@@ -76,5 +80,11 @@ def test_a_broker_goes_on_with_the_directories_that_are_left(tmp_path, chroot):
             assert produce(connection, "second", message_set(2, [b"v"])).error_code == 0
             assert wait_until(lambda: not led(connection, "first"), 20)
         assert process.alive
+        host, port = process.address
+        for where in (("-b", f"{host}:{port}"), ("-z", chroot)):
+            ran = CliRunner().invoke(cli, ["health", *where])
+            assert ran.exit_code == 1
+            offline = re.findall(r"data directory (.+) of broker 0 is offline: ", ran.stdout)
+            assert offline in ([str(tmp_path / "one")], [str(tmp_path / "two")]), ran.output
     finally:
         process.stop()

@@ -6,6 +6,7 @@
     offline            partitions that no broker serves
     under-replicated   partitions with replicas that are not in sync
     below min ISR      partitions that refuse acks=all
+    offline directory  a data directory that its broker does not use any more
 
 Invariant: a partition without a leader is named once, as offline. Topics that are being deleted are
 not looked at.
@@ -15,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from zkbroker.admin.broker_queries import LogDirectory
 from zkbroker.admin.topics import TopicDescription
 from zkbroker.types import PartitionKey
 
@@ -95,3 +97,20 @@ def find_problems(
         if keys:
             found.append(Problem(name, text, tuple(keys)))
     return found
+
+
+def offline_directories(directories: Mapping[int, Sequence[LogDirectory]]) -> list[Problem]:
+    """Return a problem for each data directory that its broker does not use any more.
+
+    Args:
+        directories: of each broker that said which it has.
+    """
+    return [
+        Problem(
+            "offline_directory",
+            f"data directory {each.path} of broker {broker} is offline: {each.error}",
+        )
+        for broker, known in sorted(directories.items())
+        for each in known
+        if each.error
+    ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkbroker.cli.connection import cluster_options
+from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.output import json_option, name_partitions, print_json, say
 from zkbroker.cli.topic_ways import open_topics
 from zkbroker.errors import ConfigError, ZkbrokerError
@@ -26,17 +26,21 @@ if TYPE_CHECKING:
 def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
     """Say what is wrong with a cluster; exit status 0 when nothing is, 1 otherwise.
 
-    Looked for: no controller, brokers that are missing, partitions that no broker serves, that
-    have replicas out of sync, or fewer in sync than min.insync.replicas. A cluster that cannot be
-    asked is not well either.
+    Looked for: no controller, brokers that are missing, data directories that are offline,
+    partitions that no broker serves, that have replicas out of sync, or fewer in sync than
+    min.insync.replicas. A cluster that cannot be asked is not well either.
     """
     from zkbroker.admin.health import Problem
 
     seen = ""
     unknown: list[str] = []
+    silent: list[str] = []
     try:
         with open_topics(bootstrap, zookeeper) as way:
             problems, seen, unknown = _look(way)
+            if way.brokers():
+                offline, silent = _directories(bootstrap, zookeeper)
+                problems += offline
     except ConfigError:
         raise  # says how to name a cluster, not how one is
     except ZkbrokerError as error:
@@ -57,6 +61,7 @@ def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None
                     for each in problems
                 ],
                 "min_isr_unknown": unknown,
+                "directories_unknown": silent,
             }
         )
     else:
@@ -70,6 +75,8 @@ def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None
                 f"no broker describes min.insync.replicas of {len(unknown)} topics: not checked",
                 err=True,
             )
+        for text in silent:
+            say(f"data directories are not checked: {text}", err=True)
     if problems:
         sys.exit(1)
 
@@ -92,3 +99,22 @@ def _look(way: "TopicWay") -> "tuple[list[Problem], str, list[str]]":
     )
     problems = find_problems(described, brokers, controller, least)
     return problems, seen, sorted(others - least.keys())
+
+
+def _directories(bootstrap: str | None, zookeeper: str | None) -> "tuple[list[Problem], list[str]]":
+    """Return the data directories that are offline, and why brokers did not say which they have."""
+    from zkbroker.admin.broker_queries import log_dirs
+    from zkbroker.admin.health import offline_directories
+
+    try:
+        with open_cluster(bootstrap, zookeeper) as cluster:
+            answers = log_dirs(cluster)
+    except ZkbrokerError as error:
+        return [], [str(error)]
+    known = {broker: each for broker, each in answers.items() if isinstance(each, list)}
+    silent = [
+        f"broker {broker}: {error}"
+        for broker, error in answers.items()
+        if isinstance(error, ZkbrokerError)
+    ]
+    return offline_directories(known), silent

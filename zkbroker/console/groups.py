@@ -173,7 +173,7 @@ def of_coordinator(connection: BrokerConnection, group: SeenGroup, found: Descri
         SeenMember(
             each.member_id,
             each.client_id,
-            each.client_host,
+            each.client_host.removeprefix("/"),  # as Java writes addresses
             _assigned(each.assignment) if consumers and each.assignment else (),
         )
         for each in found.members

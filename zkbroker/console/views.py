@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from zkbroker.admin.health import Problem, find_problems
+from zkbroker.admin.health import Problem, find_problems, offline_directories
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.console.access import ClusterAccess
 from zkbroker.console.observed import BrokerFacts, Observed, SeenGroup
@@ -236,9 +236,9 @@ def _brokers(seen: Observed) -> list[Row]:
         for each in topic.partitions:
             for broker in each.replicas:
                 replicas[broker] += 1
+                behind[broker] += broker not in each.isr
             if each.leader is not None and each.available:
                 leaders[each.leader] += 1
-                behind[each.leader] += each.under_replicated
                 look = seen.looks.get((name, each.partition))
                 rates[each.leader] += (look.rate if look else None) or 0
     rows = []
@@ -311,7 +311,10 @@ def _bytes_in(seen: Observed) -> float | None:
 
 
 def _problems(seen: Observed) -> list[Problem]:
-    return find_problems(list(seen.topics.values()), seen.alive, seen.controller, seen.min_isr)
+    return [
+        *offline_directories(seen.directories),
+        *find_problems(list(seen.topics.values()), seen.alive, seen.controller, seen.min_isr),
+    ]
 
 
 def _shown_problem(problem: Problem) -> Row:
@@ -330,11 +333,6 @@ def _shown_troubles(seen: Observed) -> Iterable[Row]:
     for what, text in seen.troubles.items():
         severity = "error" if what in ("cluster", "zookeeper") else "warning"
         yield {"severity": severity, "text": text, "link": None}
-    for broker, directories in sorted(seen.directories.items()):
-        for each in directories:
-            if each.error:
-                text = f"data directory {each.path} of broker {broker} is offline: {each.error}"
-                yield {"severity": "error", "text": text, "link": None}
 
 
 def _topics_of(group: SeenGroup) -> list[str]:

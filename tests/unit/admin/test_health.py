@@ -1,4 +1,5 @@
-from zkbroker.admin.health import find_problems
+from zkbroker.admin.broker_queries import LogDirectory
+from zkbroker.admin.health import find_problems, offline_directories
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 
 
@@ -41,3 +42,9 @@ def test_no_controller_and_no_brokers():
     ]
     (gone,) = find_problems([], [1], 2, {})
     assert gone.text == "the controller is broker 2, which is not registered"
+
+
+def test_directories_that_are_offline_are_named_with_their_broker():
+    told = {2: [LogDirectory("/a", None, ()), LogDirectory("/b", "it failed", ())]}
+    (found,) = offline_directories(told)
+    assert found.text == "data directory /b of broker 2 is offline: it failed"

@@ -122,7 +122,7 @@ function options(lines, format, width, setShown) {
     width: width || 300,
     height: HEIGHT,
     legend: { show: false },
-    padding: [8, 8, 0, 0],
+    padding: [12, 24, 0, 0],
     cursor: { sync: { key: "console" }, y: false, points: { size: 6 } },
     scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), most > 0 ? most * 1.1 : 1] } },
     axes: [

@@ -92,9 +92,9 @@ function Announcement() {
 }
 
 const CHOICES = [
-  ["auto", "As the system"],
-  ["light", "Light"],
-  ["dark", "Dark"],
+  ["auto", "Colours: automatic"],
+  ["light", "Colours: light"],
+  ["dark", "Colours: dark"],
 ];
 
 function Themes() {
@@ -132,7 +132,7 @@ export function Shell({ section, children }) {
     </header>
     <${Navigation} section=${section} />
     <main id="main" tabindex="-1"><${Lost} />${children}</main>
-    <footer class="foot">Times are in ${zone()}; the title of each has it in UTC. zkbroker ${version}</footer>
+    <footer class="foot">Times are in ${zone()}${zone() !== "UTC" && "; point at one to see it in UTC"}. zkbroker ${version}</footer>
     <${Announcement} /><${Dialogs} />
   </div>`;
 }

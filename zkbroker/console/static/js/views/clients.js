@@ -31,6 +31,8 @@ export function Clients() {
 
 function Body({ data }) {
   const [generation, setGeneration] = useState("");
+  // Known from the second look at a client on.
+  const columns = COLUMNS.filter((each) => each.key !== "last_seen_ms" || data.clients.some((client) => client.last_seen_ms !== null));
   const rows = generation ? data.clients.filter((each) => each.oldest === generation) : data.clients;
   return html`<div class="stack">
     ${data.missing.length > 0 &&
@@ -43,7 +45,7 @@ function Body({ data }) {
         ${data.by_generation.map((each) => html`<option key=${each.generation} value=${each.generation}>${each.generation}</option>`)}
       </select><//>`}>
       ${data.sources.length
-        ? html`<${Table} caption=${`Clients${generation ? ` that speak ${generation}` : ""}: ${number(rows.length)}`} columns=${COLUMNS} rows=${rows} rowKey=${(row) => `${row.client_id} ${row.host}`} firstSort="oldest" empty="No client has been seen since the brokers started." />`
+        ? html`<${Table} caption=${`Clients${generation ? ` that speak ${generation}` : ""}: ${number(rows.length)}`} columns=${columns} rows=${rows} rowKey=${(row) => `${row.client_id} ${row.host}`} firstSort="oldest" empty="No client has been seen since the brokers started." />`
         : html`<${Empty}>No broker said which clients it has. Set admin.port on the brokers, so that the console can ask them.<//>`}
     <//>
   </div>`;

@@ -68,12 +68,12 @@ function Message({ topic, message, open, toggle }) {
           <span class="arrow" aria-hidden="true">${open ? "▾" : "▸"}</span>${digits(message.offset)}
         </button>
       </th>
-      <td class="number">${message.partition}</td>
+      <td class="number partition">${message.partition}</td>
       <td><${Time} ms=${message.time_ms} milliseconds=${true} /></td>
-      <td>${message.state === "committed" ? html`<span class="muted">committed</span>` : html`<${State} kind=${kind}>${words}<//>`}</td>
-      <td class="preview-cell"><${Preview} value=${message.key} length=${40} /></td>
+      <td class=${message.state === "committed" ? "plain-state" : ""}>${message.state === "committed" ? html`<span class="muted">committed</span>` : html`<${State} kind=${kind}>${words}<//>`}</td>
+      <td class="preview-cell key-cell"><${Preview} value=${message.key} length=${40} /></td>
       <td class="preview-cell value-cell"><${Preview} value=${message.value} /></td>
-      <td class="number">${bytes(message.bytes)}</td>
+      <td class="number size">${bytes(message.bytes)}</td>
     </tr>
     ${open && html`<tr class="detail"><td colspan=${COLUMNS}><${Detail} topic=${topic} message=${message} /></td></tr>`}
   </tbody>`;

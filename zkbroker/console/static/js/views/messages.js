@@ -117,15 +117,17 @@ function Found({ asked, limit }) {
       setMore((was) => ({ ...was, busy: false, error }));
     }
   };
-  const { messages } = found;
+  // The newest are read to see what came last: that is on top.
+  const newest = query.from.startsWith("-");
+  const messages = newest ? [...found.messages].reverse() : found.messages;
   return html`<${Panel} id="found" title="Messages" aside=${html`<span class="muted">${count(found.scanned, "message")} looked at</span>`}>
-    ${messages.length ? html`<${MessageTable} topic=${asked.topic} messages=${messages} caption=${`Messages of ${asked.topic}: ${number(messages.length)}`} />` : html`<${Empty}>${asked.key || asked.contains ? "None of the messages that were looked at fits." : "There is no message here."}<//>`}
+    ${messages.length ? html`<${MessageTable} topic=${asked.topic} messages=${messages} caption=${`Messages of ${asked.topic}: ${number(messages.length)}${newest ? ", the newest first" : ""}`} />` : html`<${Empty}>${asked.key || asked.contains ? "None of the messages that were looked at fits." : "There is no message here."}<//>`}
     ${more.error && html`<${Failure} error=${more.error} retry=${readOn} />`}
     <div class="pager">
       ${more.page && html`<button type="button" onClick=${() => setMore({ page: null, busy: false, error: null })}>Back to the first</button>`}
       ${found.ended && html`<span class="muted">This is the end of the log.</span>`}
       ${!found.ended && next.length > MOST_ON && html`<span class="muted">Name one partition to read on: there are ${next.length}.</span>`}
-      ${!found.ended && next.length > 0 && next.length <= MOST_ON && html`<button type="button" disabled=${more.busy} onClick=${readOn}>${more.busy ? "Reading…" : "Read on"}</button>`}
+      ${!found.ended && next.length > 0 && next.length <= MOST_ON && html`<button type="button" disabled=${more.busy} onClick=${readOn}>${more.busy ? "Reading…" : newest ? "Read newer ones" : "Read on"}</button>`}
     </div>
   <//>`;
 }

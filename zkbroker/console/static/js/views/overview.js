@@ -28,6 +28,10 @@ export function Problems({ problems }) {
 // A path that the server names, below the mount prefix; never another host.
 const inside = (path) => ROOT.pathname + path.replace(/^[/\\]+/, "");
 
+// Whether some row says something of a column that not all brokers can fill.
+const known = (key, rows) => rows.some((row) => row[key] !== null && row[key] !== undefined);
+const OPTIONAL = ["cpu", "resident_bytes", "connections", "version", "rack", "bytes_in_s", "bytes_out_s"];
+
 const COLUMNS = [
   { key: "id", label: "Broker" },
   { key: "host", label: "Address", cell: (row) => html`<span class="name">${row.host}:${row.port}</span>`, value: (row) => `${row.host}:${row.port}` },
@@ -141,7 +145,7 @@ function Body({ data }) {
       </div>
     <//>
     <${Panel} id="brokers" title="Brokers">
-      <${Table} caption="Brokers" columns=${COLUMNS} rows=${data.brokers} rowKey=${(row) => row.id} firstSort="id" rowState=${(row) => (row.alive ? "" : "down")} empty="No broker is registered in ZooKeeper." />
+      <${Table} caption="Brokers" columns=${COLUMNS.filter(({ key }) => !OPTIONAL.includes(key) || known(key, data.brokers))} rows=${data.brokers} rowKey=${(row) => row.id} firstSort="id" rowState=${(row) => (row.alive ? "" : "down")} empty="No broker is registered in ZooKeeper." />
     <//>
     <div class="columns">
       <${Panel} id="directories" title="Log directories">

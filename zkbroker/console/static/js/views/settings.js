@@ -1,10 +1,18 @@
 // Settings of the brokers with the source of each value; secrets come without their value.
 
 import { clusterPath } from "../api.js";
+import { bytes, span } from "../format.js";
 import { html, useState } from "../lib.js";
 import { Empty, Failure, Field, Loaded, Page, Panel, Text } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Search, Table } from "../table.js";
+
+// What a number of milliseconds or bytes is in words; small ones and "no limit" say enough themselves.
+function inWords({ name, value }) {
+  if (!/^\d{4,15}$/.test(value ?? "")) return null;
+  if (/(\.|^)ms$/.test(name)) return span(Number(value));
+  return /(\.|^)bytes$/.test(name) ? bytes(Number(value)) : null;
+}
 
 const isDefault = (row) => row.default ?? /default/i.test(row.source ?? "");
 
@@ -18,7 +26,8 @@ const COLUMNS = [
       if (row.sensitive) return html`<span class="muted">hidden</span>`;
       if (row.value === null || row.value === "") return html`<span class="muted">none</span>`;
       const value = html`<${Text} text=${String(row.value)} oneLine=${true} />`;
-      return html`<span class="name">${isDefault(row) ? value : html`<b>${value}</b>`}</span>`;
+      const words = inWords(row);
+      return html`<span class="name">${isDefault(row) ? value : html`<b>${value}</b>`}</span>${words && html` <span class="muted">${words}</span>`}`;
     },
   },
   { key: "source", label: "Source", cell: (row) => (row.source ?? "–").toLowerCase().replaceAll("_", " ") },
