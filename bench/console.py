@@ -1,11 +1,14 @@
 """The console on a large cluster: how fast it opens, and what it costs brokers and itself.
 
-    python -m bench.console [--topics 1000] [--partitions 10] [--viewers 10] [--seconds 60]
+    python -m bench.console [--topics 1000] [--partitions 10] [--viewers 10] [--rounds 3]
+                            [--seconds 60] [--browser chromium]
 
 Three brokers share the partitions, one replica each; their share is that of the busiest. Printed
 are the time from the start of the console until it knows all topics; the time in which a page gets
-its overview and its first topics then; the share of one core that a broker takes without a console,
-with one, and with viewers of its stream beside; the memory of the console.
+its overview and its first topics then, and in which a browser shows them (from navigation to the
+first rows); the memory of the console. What it costs brokers is measured in rounds, each without a
+console, with one, and with viewers of its stream beside: a round starts a console of its own, and
+the median of the rounds' differences is what counts, since a machine is never the same for long.
 """
 
 import argparse
@@ -16,8 +19,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from urllib.parse import urlsplit
 
 from zkbroker.admin.wire_topics import controller_id
@@ -93,75 +98,128 @@ def watch(base: str, path: str, ended: threading.Event) -> None:
         pass
 
 
+def shown_after_ms(chromium: str, base: str, path: str, rows: int) -> list[float]:
+    """Return how long a page takes from navigation to the rows of its table, each time."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.add_init_script(
+            """(() => {
+              const look = () => {
+                if (document.querySelectorAll("main tbody tr").length >= ROWS)
+                  window.shownAfter = performance.now();
+                else requestAnimationFrame(look);
+              };
+              requestAnimationFrame(look);
+            })();""".replace("ROWS", str(rows))
+        )
+        taken = []
+        for _ in range(_OPENINGS):
+            page.goto(base + path)
+            page.wait_for_function("() => window.shownAfter > 0", timeout=120_000)
+            taken.append(float(page.evaluate("() => window.shownAfter")))
+        browser.close()
+    return taken
+
+
+@contextmanager
+def console(zookeeper: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a console; give its process and address."""
+    command = [sys.executable, "-m", "zkbroker.cli", "console", "-z", zookeeper, "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().removeprefix(READY).strip()
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def await_all(base: str, topics: int) -> tuple[str, float, float]:
+    """Wait until a console knows everything: its cluster's path, and when it knew what, in s."""
+    begun = time.monotonic()
+    where = "/api/clusters/" + json.loads(get(base, "/api/session"))["clusters"][0]["id"]
+    while json.loads(get(base, f"{where}/overview"))["topics"] < topics:
+        time.sleep(0.05)
+    known = time.monotonic() - begun
+    while any(
+        row["messages"] is None
+        for row in json.loads(get(base, f"{where}/topics?limit=1000"))["topics"]
+    ):
+        time.sleep(0.2)
+    return where, known, time.monotonic() - begun
+
+
+def openings(base: str, where: str, chromium: str | None) -> None:
+    """Print how long a page takes."""
+    times = []
+    for _ in range(_OPENINGS):
+        opened = time.monotonic()
+        for path in ("/", f"{where}/overview", f"{where}/topics?limit=100"):
+            get(base, path)
+        times.append((time.monotonic() - opened) * 1000)
+    print(
+        f"answers to a page        {median(times):6.0f} ms (median), {max(times):.0f} ms (slowest)"
+    )
+    if chromium is None:
+        return
+    for name, path, rows in (("overview", "overview", 3), ("topics", "topics", 100)):
+        taken = shown_after_ms(chromium, base, path, rows)
+        load = os.getloadavg()[0]
+        print(
+            f"a browser shows {name:8} {median(taken):6.0f} ms (median), {max(taken):.0f} ms "
+            f"(slowest of {_OPENINGS}; load {load:.1f})"
+        )
+
+
+def one_round(cluster: LocalCluster, given: argparse.Namespace, number: int) -> tuple[float, ...]:
+    """Measure once without a console, with one, and with viewers; return the three shares."""
+    brokers = [each.pid for each in cluster.brokers if each.pid is not None]
+    without = share(brokers, given.seconds)
+    with console(cluster.zookeeper) as (process, base):
+        where, known, all_known = await_all(base, given.topics)
+        if not number:
+            print(f"topics known after       {known:6.2f} s, all offsets after {all_known:.2f} s")
+            openings(base, where, given.browser)
+        alone = share(brokers, given.seconds)
+        ended = threading.Event()
+        for _ in range(given.viewers):
+            threading.Thread(
+                target=watch, args=(base, f"{where}/events", ended), daemon=True
+            ).start()
+        seen = share(brokers, given.seconds)
+        own = share([process.pid], given.seconds)
+        ended.set()
+        print(
+            f"round {number + 1}: a broker takes {without:.2f} % of a core, with a console "
+            f"{alone:.2f} %, with {given.viewers} viewers {seen:.2f} %; the console {own:.2f} %, "
+            f"{resident_mib(process.pid):.0f} MiB; load {os.getloadavg()[0]:.1f}"
+        )
+    return without, alone, seen
+
+
 def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--topics", type=int, default=1000)
     parser.add_argument("--partitions", type=int, default=10)
     parser.add_argument("--viewers", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--browser", help="Chromium, to measure what a reader waits for")
     given = parser.parse_args()
     properties = {"log.segment.bytes": "1048576", "offsets.topic.num.partitions": "1"}
     with LocalCluster(3, properties=properties) as cluster:
         create(cluster.bootstrap_servers, given.topics, given.partitions)
-        brokers = [each.pid for each in cluster.brokers if each.pid is not None]
         time.sleep(10)
-        print(f"broker without a console {share(brokers, given.seconds):6.2f} % of a core")
-        begun = time.monotonic()
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "zkbroker.cli",
-                "console",
-                "-z",
-                cluster.zookeeper,
-                "--port",
-                "0",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            base = process.stdout.readline().removeprefix(READY).strip()
-            where = "/api/clusters/" + json.loads(get(base, "/api/session"))["clusters"][0]["id"]
-            while json.loads(get(base, f"{where}/overview"))["topics"] < given.topics:
-                time.sleep(0.05)
-            print(f"topics known after       {time.monotonic() - begun:6.2f} s")
-            while any(
-                row["messages"] is None
-                for row in json.loads(get(base, f"{where}/topics?limit=1000"))["topics"]
-            ):
-                time.sleep(0.2)
-            print(f"all offsets known after  {time.monotonic() - begun:6.2f} s")
-            times = []
-            for _ in range(_OPENINGS):
-                opened = time.monotonic()
-                for path in ("/", f"{where}/overview", f"{where}/topics?limit=100"):
-                    get(base, path)
-                times.append(time.monotonic() - opened)
-            print(
-                f"a page opens in          {sorted(times)[len(times) // 2] * 1000:6.1f} ms (median)"
-            )
-            print(f"                         {max(times) * 1000:6.1f} ms (slowest of {_OPENINGS})")
-            print(f"broker with a console    {share(brokers, given.seconds):6.2f} % of a core")
-            ended = threading.Event()
-            for _ in range(given.viewers):
-                threading.Thread(
-                    target=watch, args=(base, f"{where}/events", ended), daemon=True
-                ).start()
-            shown = share(brokers, given.seconds)
-            print(f"broker with {given.viewers:2} viewers   {shown:6.2f} % of a core")
-            print(
-                f"console with them        {share([process.pid], given.seconds):6.2f} % of a core"
-            )
-            print(f"console's memory         {resident_mib(process.pid):6.1f} MiB")
-            ended.set()
-        finally:
-            process.terminate()
-            process.wait(30)
+        rounds = [one_round(cluster, given, number) for number in range(given.rounds)]
+    for name, at in (("a console", 1), (f"{given.viewers} viewers", 2)):
+        more = median(each[at] - each[0] for each in rounds)
+        print(f"{name} costs the busiest broker {more:+.2f} % of a core (median of the rounds)")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_RECORDS = 50_000
 _ALIVE_MS = 60_000
 _CHUNK_BYTES = 512 * 1024
+_SHOWN = 10_000
+"""Partitions of one mirror at most."""
 
 Sources = Callable[[str], Observed | None]
 """Returns what is seen of a cluster by the name that a mirror has for it."""
@@ -73,13 +75,16 @@ class Mirrors:
 
     def _row(self, name: str, mirror: _Mirror) -> dict[str, Any]:
         source = self._sources(name)
-        lag = None
-        if source is not None:
-            ends = {key: source.looks[key].end for key in mirror.offsets if key in source.looks}
-            lags = [
-                max(0, end - mirror.offsets[key]) for key, end in ends.items() if end is not None
-            ]
-            lag = sum(lags) if lags else None
+        partitions = []
+        for (topic, number), offset in sorted(mirror.offsets.items()):
+            look = None if source is None else source.looks.get((topic, number))
+            end = None if look is None else look.end
+            behind = None if end is None else max(0, end - offset)
+            partitions.append(
+                {"topic": topic, "partition": number, "offset": offset, "end": end, "lag": behind}
+            )
+        lags = [each["lag"] for each in partitions if each["lag"] is not None]
+        lag = sum(lags) if lags else None
         silent_ms = None if mirror.last_ms is None else self._runtime.now_ms() - mirror.last_ms
         moving = silent_ms is not None and silent_ms < _ALIVE_MS
         return {
@@ -89,6 +94,7 @@ class Mirrors:
             "topics": sorted({topic for topic, _ in mirror.offsets}),
             "lag": lag,
             "last_ms": mirror.last_ms,
+            "partitions": partitions[:_SHOWN],
             "state": "moving" if moving else ("caught up" if lag == 0 else "silent"),
             "errors": self._errors,
         }

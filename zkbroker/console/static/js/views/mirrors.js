@@ -1,9 +1,9 @@
 // Mirrors into and out of the cluster.
 
 import { clusterPath } from "../api.js";
-import { number } from "../format.js";
+import { digits, number } from "../format.js";
 import { html } from "../lib.js";
-import { Loaded, Page, Panel, State, Text, Time, TopicLink } from "../parts.js";
+import { Empty, Loaded, Page, Panel, State, Text, Time, TopicLink } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Table } from "../table.js";
 
@@ -29,11 +29,26 @@ const COLUMNS = [
   },
 ];
 
+const PARTITION_COLUMNS = [
+  { key: "topic", label: "Topic", cell: (row) => html`<span class="name"><${Text} text=${row.topic} oneLine=${true} /></span>` },
+  { key: "partition", label: "Partition", number: true },
+  { key: "offset", label: "Copied to", number: true, cell: (row) => digits(row.offset), hint: "The source's next offset to copy" },
+  { key: "end", label: "End", number: true, cell: (row) => digits(row.end), hint: "In the source" },
+  { key: "lag", label: "Lag", number: true, cell: (row) => number(row.lag), hint: "Messages" },
+];
+
+const Partitions = ({ mirror, at }) =>
+  html`<${Panel} id=${`mirror-${at}`} title=${html`Partitions of <bdi><${Text} text=${mirror.name} oneLine=${true} /></bdi>`}>
+    <${Table} caption=${`Partitions of ${mirror.name}`} columns=${PARTITION_COLUMNS} rows=${mirror.partitions} rowKey=${(row) => `${row.topic} ${row.partition}`} firstSort="-lag" empty="Nothing was copied yet." />
+    ${mirror.lag === null && html`<${Empty}>The lag is known where the source is a cluster of this console too, under the name that the mirror has for it.<//>`}
+  <//>`;
+
 export function Mirrors() {
   const found = useResource(clusterPath("mirrors"), {}, { live: true });
   return html`<${Page} title="Mirrors">
-    <${Loaded} of=${found}>${(data) => html`<${Panel} id="mirrors" title="Mirrors">
+    <${Loaded} of=${found}>${(data) => html`<div class="stack"><${Panel} id="mirrors" title="Mirrors">
       <${Table} caption="Mirrors" columns=${COLUMNS} rows=${data.mirrors} rowKey=${(row) => row.name} firstSort="name" empty="No mirror copies from or to this cluster. Start one with zkbroker mirror." />
-    <//>`}<//>
+    <//>
+    ${data.mirrors.map((each, at) => html`<${Partitions} key=${each.name} mirror=${each} at=${at} />`)}</div>`}<//>
   <//>`;
 }
