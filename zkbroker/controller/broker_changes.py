@@ -19,11 +19,14 @@ from zkbroker.controller.partitions import Partitions
 from zkbroker.controller.requests import RequestBatch
 from zkbroker.registry.brokers import live_brokers
 from zkbroker.registry.partition_states import Key
-from zkbroker.runtime.pacing import paced
+from zkbroker.runtime.pacing import in_parts, paced
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
+
+DECIDED_AT_ONCE = 500
+"""Partitions whose leaders are decided, stored and sent together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,12 @@ class BrokerChanges:
     def _decide(self, gone: set[int], restarted: set[int]) -> set[Key]:
         context, partitions = self._context, self._partitions
         decided = partitions.demote_restarted(self._touching(restarted), restarted)
-        decided |= partitions.elect_missing(context.served())
         if decided:
-            # New leaders go out before the ISRs of other partitions are written.
+            self._batch.flush()
+        missing = [key for key in context.served() if not context.has_leader(key)]
+        for some in in_parts(missing, DECIDED_AT_ONCE):
+            # New leaders go out before the next ones, and before the ISRs of other partitions.
+            decided |= partitions.elect_missing(some)
             self._batch.flush()
         left = [key for key in self._touching(gone) if key not in decided]
         decided |= partitions.remove_from_isr(left, gone)

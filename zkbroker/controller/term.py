@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from zkbroker.controller.answers import BrokerAnswers
-from zkbroker.controller.broker_changes import BrokerChanges
+from zkbroker.controller.broker_changes import DECIDED_AT_ONCE, BrokerChanges
 from zkbroker.controller.channel import BrokerChannels
 from zkbroker.controller.context import ControllerContext
 from zkbroker.controller.deletion import TopicDeletion
@@ -28,6 +28,7 @@ from zkbroker.registry.notifications import isr_changes, log_dir_failures, remov
 from zkbroker.registry.operator_requests import finish_election, read_requests
 from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
 from zkbroker.registry.topics_watch import TopicsReader
+from zkbroker.runtime.pacing import in_parts
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
 
@@ -188,13 +189,14 @@ class ControllerTerm:
             the decisions, by partition.
         """
         context, partitions = self.context, self._partitions
-        if not keys:
-            return {}
-        context.states |= partitions.states.read(keys)
-        served = [key for key in keys if not context.ending(key)]
-        decided = partitions.demote_unseen_restarts(served)
-        decided |= partitions.elect_missing(served)
-        self._batch.flush()
+        decided: dict[Key, LeaderAndIsr] = {}
+        # Brokers begin with the first leaders while the next ones are decided.
+        for some in in_parts(keys, DECIDED_AT_ONCE):
+            context.states |= partitions.states.read(some)
+            served = [key for key in some if not context.ending(key)]
+            decided |= partitions.demote_unseen_restarts(served)
+            decided |= partitions.elect_missing(served)
+            self._batch.flush()
         return decided
 
     def work(self, signals: set[Signal]) -> None:

@@ -90,10 +90,14 @@ class PartitionStates:
         """
         wanted = list(keys)
         nodes = self._session.get_many([paths.partition(*key) for key in wanted])
-        states = self._session.get_many([paths.partition_state(*key) for key in wanted])
+        # Most of what a dead broker led has no `state` any more.
+        parents = [k for k, node in zip(wanted, nodes, strict=True) if node and node[1].children]
+        below = self._session.get_many([paths.partition_state(*key) for key in parents])
+        states = dict(zip(parents, below, strict=True))
         found: dict[Key, LeaderAndIsr] = {}
-        read = zip(wanted, nodes, states, strict=True)
-        for key, node, state in paced(self._session.runtime, read):
+        read = zip(wanted, nodes, strict=True)
+        for key, node in paced(self._session.runtime, read):
+            state = states.get(key)
             self._superseded.pop(key, None)
             if self.form is StateForm.EPHEMERAL:
                 truth = self._decided(key, node, state, version=node_version(node))

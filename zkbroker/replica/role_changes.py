@@ -18,12 +18,15 @@ from zkbroker.replica.log_opening import LogOpening
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.state_writer import LeaderStateWriter
 from zkbroker.runtime import Runtime
-from zkbroker.runtime.pacing import side_by_side
+from zkbroker.runtime.pacing import in_parts, side_by_side
 
 logger = logging.getLogger(__name__)
 
 ROLES_AT_ONCE = 8
 """Partitions whose role is changed at the same time: what they write is on disk in one flush."""
+
+ANNOUNCED_AT_ONCE = 200
+"""Partitions whose new leaders are registered in ZooKeeper while the roles of the next begin."""
 
 Change = tuple[Partition, LeaderAndIsrPartition]
 Codes = dict[tuple[str, int], ErrorCode]
@@ -120,7 +123,7 @@ class RoleChanges:
                 (soon if partition.has_log else following).append((partition, state))
         later += following
         led_before = {partition.key for partition, _ in (*soon, *later) if partition.leading}
-        for group in filter(None, (soon, later)):
+        for group in filter(None, (soon, *in_parts(later, ANNOUNCED_AT_ONCE))):
             codes |= self._begin(group, configs, led_before)
         return codes
 

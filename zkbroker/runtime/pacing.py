@@ -1,4 +1,4 @@
-"""Long loops that let other tasks run, and loops whose steps wait for the disk.
+"""Long loops that let other tasks run, or go part by part, or whose steps wait for the disk.
 
 Invariant: between two turns of the others a loop does at most `every` steps, a few milliseconds.
 """
@@ -23,6 +23,12 @@ def paced(runtime: Runtime, items: Iterable[Item], every: int = 250) -> Iterator
         yield item
         if count % every == 0:
             runtime.sleep(0)
+
+
+def in_parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Yield the items in their order, so many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def side_by_side(

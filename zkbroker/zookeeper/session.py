@@ -6,11 +6,12 @@ place: its caller gets `ConnectionLost` and decides. A watch only sets what it w
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from zkbroker.errors import RegistryError
+from zkbroker.runtime.pacing import in_parts
 from zkbroker.zookeeper.acls import Acl, acl_for, acl_of, kazoo_acl
 from zkbroker.zookeeper.connection import Connection, SessionState, translated
 from zkbroker.zookeeper.errors import (
@@ -36,8 +37,6 @@ from zkbroker.zookeeper.nodes import (
 __all__ = ["SessionState", "ZkSession"]
 
 FLIGHT = 500
-
-T = TypeVar("T")
 
 
 class ZkSession(Connection):
@@ -146,7 +145,7 @@ class ZkSession(Connection):
             return found
 
         answers: list[Any] = []
-        for flight in _flights(asked):
+        for flight in in_parts(asked, FLIGHT):
             answers += self._repeat(partial(ask, flight))
         return answers
 
@@ -198,7 +197,7 @@ class ZkSession(Connection):
             for each, its new stat or why it was not written (NoNode, BadVersion).
         """
         answers: list[NodeStat | RegistryError] = []
-        for flight in _flights(writes):
+        for flight in in_parts(writes, FLIGHT):
             deadline = self._deadline()
             pending = []
             for write in flight:
@@ -258,7 +257,7 @@ class ZkSession(Connection):
             for each, None when it was done and else why it was refused.
         """
         answers: list[TransactionFailed | None] = []
-        for flight in _flights(batches):
+        for flight in in_parts(batches, FLIGHT):
             deadline = self._deadline()
             pending = []
             for operations in flight:
@@ -289,7 +288,7 @@ class ZkSession(Connection):
             for each, None when it was done and else why not (NoNode, BadVersion, NotPermitted).
         """
         answers: list[RegistryError | None] = []
-        for flight in _flights(changes):
+        for flight in in_parts(changes, FLIGHT):
             deadline = self._deadline()
             pending = []
             for path, acl, version in flight:
@@ -319,8 +318,3 @@ class ZkSession(Connection):
             self._make_path(parent)
         with contextlib.suppress(NodeExists):
             self.create(path)
-
-
-def _flights(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), FLIGHT):
-        yield items[start : start + FLIGHT]
