@@ -40,8 +40,12 @@ class Story:
         self.written: list[Record] = []
         self.untruncated = self.written
         self.written_at: list[int] = []
+        self.epoch = 0
+        self.epochs: list[tuple[int, int]] = []
+        """Leader epoch and magic of each message."""
         self.acknowledged = 0
-        self.least_start = 0
+        self.start = 0
+        """Below it the log may have lost its messages, or their epochs alone."""
         self.started_ms = self.clock.now
 
     def manager(self, directory: Path, fs: PowerCutFileSystem | None = None) -> LogManager:
@@ -77,6 +81,7 @@ class Story:
 
     def step(self, manager: LogManager, log: Log) -> tuple[LogManager, Log]:
         action = self.chosen.random()
+        self.start = log.log_start_offset
         if action < 0.70:
             self.append(log)
         elif action < 0.80:
@@ -85,12 +90,14 @@ class Story:
         elif action < 0.86:
             manager.upkeep.checkpoint()
         elif action < 0.90:
+            self.start = log.log_end_offset
             manager.upkeep.run_retention()
         elif action < 0.93:
             self.clock.advance(60)
             manager.upkeep.run_deletions()
         elif action < 0.96:
-            log.advance_start_to(self.chosen.randint(log.log_start_offset, log.log_end_offset))
+            self.start = self.chosen.randint(log.log_start_offset, log.log_end_offset)
+            log.advance_start_to(self.start)
         elif action < 0.975:
             self.truncate(log)
         else:
@@ -109,6 +116,7 @@ class Story:
 
     def truncate(self, log: Log) -> None:
         wanted = self.chosen.randint(log.log_start_offset, log.log_end_offset)
+        self.epoch += 1
         # An entry that holds the offset in its middle goes as a whole: four messages at most.
         self.acknowledged = min(self.acknowledged, max(wanted - 3, 0))
         # Until it returns all may be there still; from then on nothing of it comes back.
@@ -116,14 +124,16 @@ class Story:
         self.written_at = self.written_at[: max(wanted - 3, 0)]
         log.truncate_to(wanted)
         end = log.log_end_offset
-        del self.written[end:]
+        del self.written[end:], self.epochs[end:]
         self.written_at = at[:end]
         self.untruncated = self.written
 
     def append(self, log: Log) -> None:
+        magic = self.chosen.randint(0, 2)
+        self.epoch += self.chosen.random() < 0.2
         data = message_set(
             self.chosen.randint(1, 4),
-            magic=self.chosen.randint(0, 2),
+            magic=magic,
             prefix=f"{len(self.written)}-",
         )
         base = log.log_end_offset
@@ -133,7 +143,8 @@ class Story:
         # An append that fails may still have reached the disk; it is not acknowledged.
         self.written += records
         self.written_at += [self.clock.now] * len(records)
-        result = log.append_as_leader(data, leader_epoch=0)
+        self.epochs += [(self.epoch, magic)] * len(records)
+        result = log.append_as_leader(data, leader_epoch=self.epoch)
         log.wait_durable(result.last_offset, timeout_s=20)
         self.acknowledged = result.last_offset + 1
 
@@ -151,8 +162,21 @@ class Story:
         due = self.clock.now - self.flush_ms
         assert end >= sum(at < due for at in self.written_at)
         if log is not None:
-            assert log.append_as_leader(message_set(1), leader_epoch=0).base_offset == end
+            self.check_epochs(log)
+            appended = log.append_as_leader(message_set(1), leader_epoch=self.epoch)
+            assert appended.base_offset == end
         manager.close()
+
+    def check_epochs(self, log: Log) -> None:
+        """Batches are of the epochs that they name; what names none, at most of its own."""
+        known = log.epochs.all()
+        flushed = self.acknowledged - (self.flush_messages - 1)
+        for offset in range(max(self.start, log.log_start_offset), log.log_end_offset):
+            found = max((epoch for epoch, start in known if start <= offset), default=-1)
+            epoch, magic = self.epochs[offset]
+            assert found <= epoch
+            if magic == 2 or offset < flushed:
+                assert found == epoch
 
 
 def tell(

@@ -114,7 +114,9 @@ def save_clients(directory: Path, snapshot: dict[str, Any]) -> None:
         OSError: it cannot be written.
     """
     path = directory / FILE_NAME
-    FileSystem().write_file(path, json.dumps(snapshot, indent=1).encode(), durable=False)
+    FileSystem().write_file(
+        path, json.dumps(snapshot, indent=1).encode(), durable=False, whole=False
+    )
 
 
 def save_often(clients: ClientVersions, directory: Path, runtime: Runtime) -> Callable[[], None]:

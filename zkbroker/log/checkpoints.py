@@ -65,9 +65,11 @@ def read_epochs(path: Path) -> list[tuple[int, int]]:
     return found
 
 
-def write_epochs(fs: FileSystem, path: Path, epochs: list[tuple[int, int]]) -> None:
-    """Replace a leader epoch checkpoint."""
-    _write_rows(fs, path, [f"{epoch} {start}" for epoch, start in epochs])
+def write_epochs(
+    fs: FileSystem, path: Path, epochs: list[tuple[int, int]], *, durable: bool = True
+) -> None:
+    """Replace a leader epoch checkpoint; see `FileSystem.write_file`."""
+    _write_rows(fs, path, [f"{epoch} {start}" for epoch, start in epochs], durable=durable)
 
 
 def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
@@ -102,9 +104,9 @@ def _number(text: str, most: int) -> int:
     return number
 
 
-def _write_rows(fs: FileSystem, path: Path, rows: list[str]) -> None:
+def _write_rows(fs: FileSystem, path: Path, rows: list[str], *, durable: bool = True) -> None:
     text = "\n".join([_VERSION, str(len(rows)), *rows]) + "\n"
-    fs.write_file(path, text.encode())
+    fs.write_file(path, text.encode(), durable=durable)
 
 
 def _malformed(path: Path, line: int) -> StorageError:

@@ -98,7 +98,7 @@ class Durability:
             self.request(end)
 
     def names_changed(self) -> None:
-        """Note that a file was made that nothing points to yet but its name."""
+        """Note that a file was made, or replaced, to which only its name in the directory leads."""
         self._names_unsynced = True
 
     def rolled(self, active: Segment) -> None:
@@ -194,12 +194,14 @@ class Durability:
                 since, self._since_ms = self._since_ms, None
                 end, truncations = self._end, self._truncations
                 rolled, names_unsynced = list(self._unsynced), self._names_unsynced
+                self._names_unsynced = False
                 segments = [each for each in rolled if each is not self._active]
                 try:
                     with directory.storage():
                         fds = [self._hold(each, held) for each in (*segments, self._active)]
                 except StorageError:
                     self._since_ms = since if since is not None else self._since_ms
+                    self._names_unsynced |= names_unsynced
                     raise
             try:
                 started = time.monotonic()
@@ -208,12 +210,12 @@ class Durability:
                 directory.flush_times.observe(time.monotonic() - started)
             except BaseException:
                 self._since_ms = since if since is not None else self._since_ms
+                self._names_unsynced |= names_unsynced
                 raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]
-            if names_unsynced:
-                # A segment that was begun meanwhile has a name that was not there yet.
-                self._names_unsynced = bool(self._unsynced)
+            # A segment that was begun meanwhile has a name that was not there yet.
+            self._names_unsynced |= bool(self._unsynced)
             if truncations != self._truncations:
                 # What was flushed may have been taken back meanwhile.
                 return self.durable

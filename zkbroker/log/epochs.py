@@ -1,7 +1,10 @@
 """Leader epochs of a log and their start offsets.
 
 Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all. An
-epoch ends where the next one begins.
+epoch ends where the next one begins. The file is whole at any moment. That it has the latest epochs
+survives a power cut as soon as messages of them count as flushed: their flush makes the file's new
+name stable. Before that, recovery finds epochs in the batches; messages without an epoch then
+count to the one before, of which a replica cuts off rather too much than too little.
 """
 
 import logging
@@ -48,8 +51,14 @@ class LeaderEpochs:
         latest, start = self._epochs[-1]
         return latest == epoch and start <= offset
 
-    def assign(self, epoch: int, start_offset: int) -> None:
+    def assign(self, epoch: int, start_offset: int, *, durable: bool = True) -> None:
         """Begin an epoch at an offset; epochs that are as new, or begin as late, are dropped.
+
+        Args:
+            epoch: the epoch.
+            start_offset: where it begins.
+            durable: whether the file's new name is to be stable now; without, the caller sees to it
+                before messages of the epoch count as flushed.
 
         Raises:
             OSError: it cannot be written.
@@ -57,7 +66,7 @@ class LeaderEpochs:
         if self.goes_on(epoch, start_offset):
             return
         kept = [pair for pair in self._epochs if pair[0] < epoch and pair[1] < start_offset]
-        self._save([*kept, (epoch, start_offset)])
+        self._save([*kept, (epoch, start_offset)], durable=durable)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the last epoch that is not newer than one, and where it ends.
@@ -110,6 +119,6 @@ class LeaderEpochs:
         if self._epochs:
             self._save([])
 
-    def _save(self, epochs: list[tuple[int, int]]) -> None:
-        write_epochs(self._fs, self._path, epochs)
+    def _save(self, epochs: list[tuple[int, int]], *, durable: bool = True) -> None:
+        write_epochs(self._fs, self._path, epochs, durable=durable)
         self._use(epochs)

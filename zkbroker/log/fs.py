@@ -78,14 +78,18 @@ class FileSystem:
     def rmdir(self, path: Path) -> None:
         path.rmdir()
 
-    def write_file(self, path: Path, data: bytes, *, durable: bool = True) -> None:
+    def write_file(
+        self, path: Path, data: bytes, *, durable: bool = True, whole: bool = True
+    ) -> None:
         """Replace a small file as a whole: a reader sees the old bytes or the new.
 
         Args:
             path: the file; `<name>.tmp` beside it is used on the way.
             data: its whole content.
-            durable: whether the new content must survive a power cut from now on; without, a
-                power cut may leave the file torn, which its reader must notice.
+            durable: whether the new content must survive a power cut from now on; without, that
+                begins with the next `fsync_dir` of its directory.
+            whole: whether a power cut leaves the old content or the new one, which `durable`
+                implies; without, the file may be torn, which its reader must notice.
         """
         temporary = path.with_name(path.name + ".tmp")
         # A file of that name is replaced and a link is never followed.
@@ -97,7 +101,7 @@ class FileSystem:
             fd = self.open(temporary, flags)
         try:
             self.write_all(fd, data)
-            if durable:
+            if durable or whole:
                 self.fsync(fd)
         finally:
             self.close(fd)

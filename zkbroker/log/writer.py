@@ -8,6 +8,7 @@ the write. Readers see it when it is whole.
 import logging
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkbroker.config.log import NEVER, LogConfig
@@ -228,7 +229,7 @@ class LogWriter:
                     if log.epochs.goes_on(start.epoch, start.offset):
                         continue
                     if start.epoch >= 0:
-                        self._offload(log.epochs.assign, start.epoch, start.offset)
+                        self._assign_epoch(start.epoch, start.offset)
                     else:
                         # Epochs say nothing of messages that carry none.
                         self._offload(log.epochs.clear)
@@ -259,10 +260,16 @@ class LogWriter:
                 )
             if epoch > latest:
                 try:
-                    self._offload(log.epochs.assign, epoch, log.log_end_offset)
+                    self._assign_epoch(epoch, log.log_end_offset)
                 except OSError as error:
                     raise log.directory.fail(error) from error
             self._led_under = epoch
+
+    def _assign_epoch(self, epoch: int, offset: int) -> None:
+        self._offload(partial(self._log.epochs.assign, epoch, offset, durable=False))
+        # One flush of the disk less for each change of the leader; the next flush of messages
+        # includes the new name.
+        self._log.durability.names_changed()
 
     def roll(self, now_ms: int | None = None) -> Segment:
         """See `Log.roll`."""

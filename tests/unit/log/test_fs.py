@@ -10,7 +10,7 @@ def test_a_link_in_the_place_of_a_temporary_file_is_not_followed(tmp_path):
     target = tmp_path / "meta.properties"
     (tmp_path / "meta.properties.tmp").symlink_to(precious)
     for durable in (True, False):
-        FileSystem().write_file(target, b"new", durable=durable)
+        FileSystem().write_file(target, b"new", durable=durable, whole=durable)
         assert target.read_bytes() == b"new"
         assert not target.is_symlink()
         (tmp_path / "meta.properties.tmp").symlink_to(precious)

@@ -330,7 +330,7 @@ def snapshots(directory: Path) -> list[int]:
 def write_snapshot(fs: FileSystem, directory: Path, offset: int, state: ProducerState) -> None:
     """Write the state before an offset; a power cut may lose or tear it, which its CRC shows."""
     path = directory / names.file_name(offset, names.SNAPSHOT)
-    fs.write_file(path, state.to_snapshot(), durable=False)
+    fs.write_file(path, state.to_snapshot(), durable=False, whole=False)
 
 
 def drop_snapshots(fs: FileSystem, directory: Path, *, below: int = -1, above: int = -1) -> None:

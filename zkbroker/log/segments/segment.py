@@ -257,7 +257,7 @@ class Segment:
         path = self.path(names.TXNINDEX)
         self.close_aborted()
         if self.aborted:
-            self.fs.write_file(path, encode_index(self.aborted), durable=False)
+            self.fs.write_file(path, encode_index(self.aborted), durable=False, whole=False)
             return
         with contextlib.suppress(FileNotFoundError):
             self.fs.unlink(path)
