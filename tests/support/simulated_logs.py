@@ -75,6 +75,8 @@ class StoredLog:
     start: int = 0
     durable: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=list)
+    stable_epochs: list[tuple[int, int]] = field(default_factory=list)
+    """Those that survive a power cut."""
 
     @property
     def end(self) -> int:
@@ -133,27 +135,34 @@ class Disk:
     def flush(self) -> None:
         """Write back everything, as the operating system does some time."""
         for stored in self.logs.values():
-            stored.durable = stored.end
+            stored.durable, stored.stable_epochs = stored.end, stored.epochs
 
     def cut_power(self, random: random_module.Random) -> None:
         """Lose what was not flushed, or some of it."""
         for stored in self.logs.values():
             end = random.choice((stored.durable, random.randint(stored.durable, stored.end)))
             del stored.records[end - stored.start :]
-            # As recovery does: an epoch that begins at the end stays.
-            stored.epochs = [each for each in stored.epochs if each[1] <= end]
+            # As recovery does: an epoch that begins at the end stays, and those that the file has
+            # not are found in the records.
+            found = [each for each in stored.stable_epochs if each[1] <= end]
+            for offset, (epoch, _) in enumerate(stored.records, stored.start):
+                if epoch > (found[-1][0] if found else -1):
+                    found.append((epoch, offset))
+            stored.epochs = stored.stable_epochs = found
 
 
 class StoredEpochs(LeaderEpochs):
-    """The real rules, kept on the disk at once."""
+    """The real rules, kept on the disk."""
 
     def __init__(self, stored: StoredLog) -> None:
         self._stored = stored
         self._use(list(stored.epochs))
 
-    def _save(self, epochs: list[tuple[int, int]]) -> None:
+    def _save(self, epochs: list[tuple[int, int]], *, durable: bool = True) -> None:
         self._use(epochs)
         self._stored.epochs = list(epochs)
+        if durable:
+            self._stored.stable_epochs = self._stored.epochs
 
 
 class SimLog:
@@ -196,7 +205,7 @@ class SimLog:
         if epoch < self.epochs.latest:
             raise ProtocolError("a later epoch is known", code=ErrorCode.FENCED_LEADER_EPOCH)
         if epoch != self.epochs.latest:
-            self.epochs.assign(epoch, self.log_end_offset)
+            self.epochs.assign(epoch, self.log_end_offset, durable=False)
 
     def append_as_leader(
         self, data: bytes, *, leader_epoch: int, now_ms: int | None = None, **given: object
@@ -218,7 +227,7 @@ class SimLog:
                 self._logs.witness.problem(
                     f"{self.topic_partition} at {self._logs.broker_id}: a gap before {offset}"
                 )
-            self.epochs.assign(epoch, offset)
+            self.epochs.assign(epoch, offset, durable=False)
             self.stored.records.append((epoch, value))
         return self._written(base, len(found) * _RECORD.size)
 
@@ -288,6 +297,7 @@ class SimLog:
             return
         self._flushing = True
         runtime, end, truncations = self._logs.runtime, self.stored.end, self._truncations
+        epochs = self.stored.epochs
 
         def flushed() -> None:
             self._flushing = False
@@ -296,6 +306,8 @@ class SimLog:
                 return
             if truncations == self._truncations:
                 self.stored.durable = max(self.stored.durable, end)
+                known = {*epochs, *self.stored.stable_epochs}
+                self.stored.stable_epochs = [each for each in self.stored.epochs if each in known]
             if self.stored.end - self.stored.durable >= self.config.flush_messages:
                 self._start_flush()
             self._wake()

@@ -5,7 +5,7 @@ alone; one whose log cannot be used is offline. Writes to ZooKeeper are left to 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -139,7 +139,7 @@ class RoleChanges:
         return ErrorCode.NONE
 
     def _begin(
-        self, changes: list[Change], configs: TopicConfigs, led_before: Set[TopicPartition]
+        self, changes: Sequence[Change], configs: TopicConfigs, led_before: Set[TopicPartition]
     ) -> Codes:
         codes: Codes = {}
         begun: dict[TopicPartition, Partition] = {}

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.controlled_cluster import ControlledCluster
 from tests.support.instant_session import InstantSession
+from zkbroker.controller import broker_changes, term
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.protocol import ApiKey
 from zkbroker.registry import paths, topics
@@ -93,6 +94,27 @@ def test_what_was_led_by_the_dead_is_elected_before_the_rest_is_read(replicated,
     assert replicated.led(T1) == (2, 1, [2, 0])
     assert replicated.led(T0) == (0, 1, [0, 2])
     assert told(replicated.notes.decided(T1)) == dict.fromkeys((2, 0), (2, 1, [2, 0]))
+
+
+@pytest.mark.parametrize("taken_over", [True, False])
+def test_many_leaders_are_sent_part_by_part(replicated, monkeypatch, taken_over):
+    monkeypatch.setattr(term, "DECIDED_AT_ONCE", 1)
+    monkeypatch.setattr(broker_changes, "DECIDED_AT_ONCE", 1)
+    replicated.topic("u", [1, 0], [1, 2])
+    replicated.settle()
+    replicated.forget()
+    replicated.kill(1)
+    if taken_over:
+        replicated.signals.clear()
+        replicated.begin()
+    else:
+        replicated.settle()
+    led = [set(each.states()) for each in replicated.notes.of(ApiKey.LEADER_AND_ISR, 0)]
+    assert led[:2] == [{T1}, {("u", 0)}], "each goes out before the next is decided"
+    assert [replicated.led(key)[0] for key in (T1, ("u", 0), ("u", 1))] == [2, 0, 2]
+    first = replicated.notes.sent[0]
+    assert first.request.api_key == ApiKey.UPDATE_METADATA
+    assert [broker.id for broker in first.request.live_brokers] == [0, 2]
 
 
 def test_what_was_heard_before_an_election_decides_nothing(replicated):

@@ -102,6 +102,17 @@ def test_a_thousand_decisions_take_a_handful_of_round_trips(session, states):
     assert session.flights < 12
 
 
+def test_only_a_partition_with_a_registration_is_looked_for_one(session, ephemeral):
+    stored = ephemeral.write({KEY: first()}, 0)
+    session.asked.clear()
+    assert ephemeral.read([KEY]) == stored
+    assert STATE not in session.asked
+    ephemeral.register_leader(stored)
+    session.asked.clear()
+    assert ephemeral.read([KEY]) == stored
+    assert STATE in session.asked
+
+
 # -- the leader
 
 

@@ -10,6 +10,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import LeaderAndIsrRequest, StopReplicaRequest
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.protocol.messages.stop_replica import StopReplicaPartition
+from zkbroker.replica import role_changes
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.manager import ReplicaManager
 
@@ -182,6 +183,14 @@ def test_what_is_followed_is_copied_on_before_the_epochs_of_what_is_led_are_on_t
         ("follow", [(other, 2)]),
         ("register", [T0]),
     ]
+
+
+def test_many_leaders_are_registered_part_by_part(monkeypatch):
+    monkeypatch.setattr(role_changes, "ANNOUNCED_AT_ONCE", 2)
+    world = World()
+    keys = [TopicPartition("t", number) for number in range(3)]
+    world.tell(*(state(1, 0, key=key) for key in keys))
+    assert [each for name, each in world.notes.calls if name == "register"] == [keys[:2], keys[2:]]
 
 
 @pytest.mark.parametrize("epoch", [4, 5])
