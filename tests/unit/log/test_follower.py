@@ -259,7 +259,7 @@ def test_only_a_new_epoch_is_written_off_the_event_loop(tmp_path, monkeypatch):
         monkeypatch.setattr(
             log.writer,
             "_offload",
-            lambda function, *given: offloaded.append(given) or offload(function, *given),
+            lambda assign: offloaded.append(assign.args) or offload(assign),
         )
         for offset in range(5):
             log.append_as_follower(placed(offset, epoch=3))
