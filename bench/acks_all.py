@@ -3,27 +3,33 @@
 Every step is noted in the brokers with the machine's clock: from the client's request over the
 leader, the fetch that waits, the follower and its next fetch to the high watermark and the answer.
 Of the two followers the later one counts, since the ISR waits for it. Medians, in microseconds
-since the client began to send, and what each step took.
+since the client began to send, and what each step took. In the brokers this module is loaded by
+`sitecustomize`, notes steps in memory and writes them to `$ACKS_TRACE/PID` at the end.
 
     python -m bench.acks_all [--requests 500] [--bytes 1024]
 """
 
 import argparse
+import atexit
+import functools
 import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from bench.raw_socket import Client
+from bench.raw_socket import Client, one_message, produce_request
+from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.cluster import ClusterProcesses
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.protocol import RequestHeader, encode_request
-from zkbroker.protocol.messages import ProduceRequest
-from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
-from zkbroker.records import encode_message_set
+from zkbroker.network.client.inter_broker import InterBrokerConnection
+from zkbroker.protocol.messages import FetchRequest
 from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.topics import create_topic
+from zkbroker.replica.delayed import Waiters
+from zkbroker.replica.fetcher import ReplicaFetcher
 from zkbroker.zookeeper import ZkSession
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,18 +44,64 @@ STEPS = (
     ("high watermark", "every replica in sync has it"),
     ("produce answered", "the waiting produce is woken, and answered"),
 )
+PRODUCE, FETCH = b"\x00\x00", b"\x00\x01"
+_events: list[tuple[int, str]] = []
 BOTH = {"fetch answered", "answer read", "copied", "next fetch", "fetch received"}
 """Steps that happen for each follower."""
 
 
-def request_of(size: int) -> bytes:
-    data = encode_message_set([(None, bytes(size), 1_700_000_000_000, ())])
-    request = ProduceRequest(
-        acks=-1,
-        timeout_ms=30_000,
-        topics=[ProduceRequestTopic("acks", [ProduceRequestPartition(0, data)])],
+def note(name: str) -> None:
+    _events.append((time.monotonic_ns(), name))
+
+
+def around(owner: type, method: str, before: Callable[..., str], after: Callable[..., str]) -> None:
+    """Note what the functions return (nothing when it is empty) before and after a method."""
+    plain = getattr(owner, method)
+
+    @functools.wraps(plain)
+    def noted(*args: Any, **options: Any) -> Any:
+        if name := before(*args):
+            note(name)
+        answer = plain(*args, **options)
+        if name := after(*args):
+            note(name)
+        return answer
+
+    setattr(owner, method, noted)
+
+
+def _nothing(*_: object) -> str:
+    return ""
+
+
+def _kind(frame: memoryview, produce: str, fetch: str) -> str:
+    key = bytes(frame[:2])
+    return produce if key == PRODUCE else fetch if key == FETCH else ""
+
+
+def watch() -> None:
+    """Note the steps of this process from now on."""
+    around(
+        Dispatcher,
+        "handle",
+        lambda _, session, frame: _kind(frame, "produce received", "fetch received"),
+        lambda _, session, frame: _kind(frame, "produce answered", "fetch answered"),
     )
-    return b"".join(encode_request(RequestHeader(0, 2, 1, "bench"), request))  # type: ignore[arg-type]
+    around(Waiters, "appended", lambda *_: "appended", _nothing)
+    around(Waiters, "advanced", lambda *_: "high watermark", _nothing)
+    around(
+        InterBrokerConnection,
+        "send",
+        lambda _, request, *rest: "next fetch" if isinstance(request, FetchRequest) else "",
+        lambda _, request, *rest: "answer read" if isinstance(request, FetchRequest) else "",
+    )
+    around(ReplicaFetcher, "_apply", _nothing, lambda *_: "copied")
+    atexit.register(_write)
+
+
+def _write() -> None:
+    lines = "".join(f"{at} {name}\n" for at, name in _events)
+    Path(os.environ["ACKS_TRACE"], str(os.getpid())).write_text(lines, encoding="ascii")
 
 
 def send(port: int, request: bytes, count: int) -> list[tuple[int, int]]:
@@ -94,7 +146,8 @@ def main() -> None:
         trace.mkdir()
         (hooks / "sitecustomize.py").write_text(
             f"import sys; sys.path.append({str(ROOT)!r})\n"
-            "if 'zkbroker.cli' in sys.orig_argv: import bench.acks_hooks\n"
+            "if 'zkbroker.cli' in sys.orig_argv:\n    import bench.acks_all\n"
+            "    bench.acks_all.watch()\n"
         )
         environment = {"PYTHONPATH": str(hooks), "ACKS_TRACE": str(trace)}
         with (
@@ -112,7 +165,8 @@ def main() -> None:
             while len(getattr(states.read([key]).get(key), "isr", ())) < 3:
                 time.sleep(0.05)
             time.sleep(2)
-            spans = send(cluster.broker(1).address[1], request_of(options.bytes), options.requests)
+            request = produce_request("acks", 1, one_message(1, options.bytes), acks=-1)
+            spans = send(cluster.broker(1).address[1], request, options.requests)
         events = []
         for path in trace.iterdir():
             for line in path.read_text().splitlines():

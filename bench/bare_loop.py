@@ -1,19 +1,17 @@
-"""The least a gevent server can do: what the broker is measured against.
+"""The least a gevent server can do with a request: what `bench.broker` compares the broker with.
 
-Requests have the broker's framing; the first byte after the length says what to do:
+Requests are the broker's own, and their key says what to do:
 
-    0x00 0x00 (Produce)  receive, CRC-32C (or CRC-32) of all of it, write to a file, short answer
-    0x00 0x01 (Fetch)    answer a header and 1 MiB of a file by os.sendfile
-    0xFF                 echo
+    Produce  receive, CRC-32C of all of it, write to a file, short answer
+    Fetch    answer a header and 1 MiB of a file by os.sendfile
 
-    python -m bench.bare_loop FILE MAGIC     prints its port
+    python -m bench.bare_loop FILE     prints its port
 """
 
 import itertools
 import os
 import socket
 import sys
-import zlib
 
 import gevent
 import gevent.socket
@@ -32,17 +30,17 @@ def receive_exactly(connection: gevent.socket.socket, view: memoryview) -> bool:
     return True
 
 
-def serve(connection: gevent.socket.socket, path: str, read: int, magic: int) -> None:
+def serve(connection: gevent.socket.socket, path: str, read: int) -> None:
     # A file of its own for each run, as a topic of the broker has.
     out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
-        answer_requests(connection, out, read, magic)
+        answer_requests(connection, out, read)
     finally:
         os.close(out)
         os.unlink(path)
 
 
-def answer_requests(connection: gevent.socket.socket, out: int, read: int, magic: int) -> None:
+def answer_requests(connection: gevent.socket.socket, out: int, read: int) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     prefix = bytearray(4)
     answer = (30).to_bytes(4, "big") + bytes(30)
@@ -50,10 +48,8 @@ def answer_requests(connection: gevent.socket.socket, out: int, read: int, magic
         body = bytearray(int.from_bytes(prefix, "big"))
         if not receive_exactly(connection, memoryview(body)):
             return
-        if body[0] == 0xFF:
-            connection.sendall(prefix + body)
-        elif body[1] == 0:
-            crc32c(body) if magic == 2 else zlib.crc32(body)
+        if body[1] == 0:
+            crc32c(body)
             os.write(out, body)
             connection.sendall(answer)
         else:
@@ -71,7 +67,7 @@ def send_file(connection: gevent.socket.socket, read: int) -> None:
 
 
 def main() -> None:
-    path, magic = sys.argv[1], int(sys.argv[2])
+    path = sys.argv[1]
     source = path + ".source"
     with open(source, "wb") as file:
         file.write(os.urandom(FETCH_BYTES))
@@ -82,7 +78,7 @@ def main() -> None:
     print(listening.getsockname()[1], flush=True)
     for number in itertools.count():
         connection, _ = listening.accept()
-        gevent.spawn(serve, connection, f"{path}-{number}", read, magic)
+        gevent.spawn(serve, connection, f"{path}-{number}", read)
 
 
 if __name__ == "__main__":

@@ -1,31 +1,33 @@
-"""A broker of ours beside a genuine one, request by request.
+"""A broker of ours beside a genuine one and a bare loop, request by request.
 
-Both run on this machine, each with a data directory of its own, and are sent the same kinds of
+All run on this machine, each with a data directory of its own, and are sent the same kinds of
 requests by the same plain sockets, slice by slice (`bench.requests`). The genuine one is Kafka
 0.8.2.2 from the jars of `make java-clients`, or any broker that runs already and creates topics
 when asked for their metadata. 0.8.2.2 knows messages of magic 0 only: what is sent to ours in
-magic 2, idempotent or not, stands beside its magic 0. `--magic` says what another one knows.
+magic 2, idempotent or not, stands beside its magic 0. `--magic` says what another one knows. The
+bare loop is the least that a gevent server can do (`bench.bare_loop`).
 
     python -m bench.broker [--rounds 5] [--seconds 1] [--only produce] [--results DIR]
                            [--port 9092 --pid 4711 --name "Kafka 2.3.0" --magic 2]
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.figures import Comparison, Found
-from bench.raw_socket import resident_mb
+from bench.clusters import GENUINE, HERE, start_cluster
+from bench.figures import Comparison, Found, options, resident_mb
+from bench.raw_socket import WINDOW
 from bench.requests import (
     CONSUMERS,
-    HERE,
-    WINDOW,
-    Broker,
+    Serving,
     Slice,
     Work,
     fetches,
@@ -36,23 +38,15 @@ from bench.requests import (
     tail,
 )
 from tests.support import java_clients
-from tests.support.genuine_broker import GenuineBroker
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import MetadataRequest
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
-REFERENCE = "Kafka 0.8.2.2"
 CONNECTIONS = 16
 CREATED_WITHIN_S = 30
 WARM_UP_S = 5
 """Before anything is measured: Java compiles what it runs often."""
-JAVA = (
-    *("-server", "-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
-    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+DisableExplicitGC"),
-)
-"""As the start script of Kafka has it, with the collector of its later releases: the one of 0.8 is
-no longer part of Java."""
 KIB = 1024
 SMALL, LARGE = 16 * KIB, 900_000
 
@@ -71,16 +65,31 @@ def auto_create(port: int, topic: str) -> None:
 
 
 class Other(NamedTuple):
-    """Another broker; its topics are created by asking for them, and stay."""
+    """A server that is not a cluster of ours; topics are created by asking for them, and stay."""
 
-    port: int
-    pid: int
+    ports: Sequence[int]
+    pids: Sequence[int]
+    topics: bool = True
 
     def create(self, topic: str) -> None:
-        auto_create(self.port, topic)
+        if self.topics:
+            auto_create(self.ports[0], topic)
 
     def remove(self, topic: str) -> None:
         """Leave it: others delete in their own time, which would fall into other slices."""
+
+
+def bare_loop(stack: ExitStack, directory: Path) -> Other:
+    """Start the loop, which knows no topics."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.bare_loop", str(directory / "bare")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    stack.enter_context(process)
+    stack.callback(process.kill)
+    assert process.stdout is not None
+    return Other([int(process.stdout.readline())], [process.pid], topics=False)
 
 
 class Kind(NamedTuple):
@@ -120,6 +129,17 @@ def kinds(magic: int) -> dict[str, Kind]:
     }
 
 
+def bare_kinds() -> dict[str, Kind]:
+    """Those that the bare loop takes, too."""
+    throughput = ("MB/s", "CPU-s a GB")
+    small, large, single = produces(SMALL, 2, WINDOW), fetches(2, KIB * KIB), produces(KIB, 2, 1)
+    return {
+        "produce 16 KiB": Kind(small, small, SMALL, throughput),
+        "round trip 1 KiB": Kind(single, single, KIB, ("p50 ms", "p99 ms")),
+        "fetch 1 MiB": Kind(large, large, KIB * KIB, throughput),
+    }
+
+
 FIGURES: dict[str, tuple[Callable[[Slice, int], float], bool]] = {
     "MB/s": (lambda of, size: size / of.wall_s / 1e6, True),
     "CPU-s a GB": (lambda of, size: of.cpu_us / size * 1e3, False),
@@ -131,60 +151,65 @@ FIGURES: dict[str, tuple[Callable[[Slice, int], float], bool]] = {
 """Unit → the figure of a slice, and whether more is better."""
 
 
-def compare(ours: Broker, other: Other, name: str, given: argparse.Namespace) -> list[Comparison]:
+def compare(
+    ours: Serving, other: Serving, kinds: dict[str, Kind], name: str, given: argparse.Namespace
+) -> list[Comparison]:
     """Send every kind to both in turn."""
     found = []
-    for side in (other, ours):
-        side.create("warm-up")
-        produces(SMALL, 0, WINDOW)(side, "warm-up", WARM_UP_S)
-        fetches(0, SMALL)(side, "warm-up", WARM_UP_S)
-    for work, kind in kinds(given.magic).items():
+    for work, kind in kinds.items():
         if given.only not in work:
             continue
         turns = (kind.ours, kind.theirs)
-        slices = measure((ours, other), turns, work, given.rounds, given.seconds)
+        slices = measure((ours, other), turns, f"{work} {name}", given.rounds, given.seconds)
         for unit in kind.figures:
             figure, more_is_better = FIGURES[unit]
             mine, theirs = ([figure(each, kind.size) for each in side] for side in slices)
             found.append(Comparison(work, unit, name, mine, theirs, more_is_better))
             print(found[-1].line(), flush=True)
-    mine, theirs = ([resident_mb(side.pid)] for side in (ours, other))
-    found.append(Comparison("memory after all of it", "MB resident", name, mine, theirs, False))
-    print(found[-1].line(), flush=True)
     return found
 
 
+def warm_up(side: Serving, seconds: float) -> None:
+    side.create("warm-up")
+    produces(SMALL, 0, WINDOW)(side, "warm-up", seconds)
+    fetches(0, SMALL)(side, "warm-up", seconds)
+    side.remove("warm-up")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = options(__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a slice")
     parser.add_argument("--only", default="", help="part of the name of the kinds to send")
     parser.add_argument("--port", type=int, help="of a broker that runs on this machine")
     parser.add_argument("--pid", type=int, help="its process")
-    parser.add_argument("--name", default=REFERENCE, help="what it is")
+    parser.add_argument("--name", default=GENUINE, help="what it is")
     parser.add_argument("--magic", type=int, choices=(0, 1, 2), default=0, help="newest it knows")
-    parser.add_argument("--results", type=Path, help="directory for broker.json")
     given = parser.parse_args()
     if (given.port is None) != (given.pid is None):
         parser.error("--port and --pid go together")
+    found: list[Comparison] = []
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zkbroker-bench-")))
         connect = stack.enter_context(EmbeddedZooKeeper()).connect_string
-        if given.port is None:
-            if java_clients.old_missing():
-                sys.exit("the genuine broker is not here: make java-clients")
-            settings = {"broker.id": "0", "num.partitions": "1"}
-            genuine = GenuineBroker(
-                directory, f"{connect}/genuine", directory / "genuine", settings, JAVA
-            )
-            genuine.start()
-            stack.callback(genuine.stop)
-            given.port, given.pid = genuine.port, genuine.pid
-        ours = Broker(HERE, directory / "ours", connect)
-        stack.callback(ours.stop)
-        found = compare(ours, Other(given.port, given.pid), given.name, given)
+        ours: Serving = start_cluster(stack, directory, connect, HERE)
+        other: Serving | None = None
+        if given.port is not None:
+            other = Other([given.port], [given.pid])
+        elif java_clients.old_missing():
+            print(f"without {GENUINE}, which is not here: make java-clients", flush=True)
+        else:
+            other = start_cluster(stack, directory, connect, None)
+        for side in (other, ours):
+            if side is not None:
+                warm_up(side, min(WARM_UP_S, 5 * given.seconds))
+        if other is not None:
+            found += compare(ours, other, kinds(given.magic), given.name, given)
+            mine, theirs = ([resident_mb(side.pids[0])] for side in (ours, other))
+            memory = Comparison("memory after all of it", "MB resident", given.name, mine, theirs)
+            found.append(replace(memory, more_is_better=False))
+            print(found[-1].line(), flush=True)
+        bare = bare_loop(stack, directory)
+        found += compare(ours, bare, bare_kinds(), "a bare loop", given)
     if given.results is not None:
         Found("broker", found).save(given.results)
 

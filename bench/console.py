@@ -1,14 +1,14 @@
 """The console on a large cluster: how fast it opens, and what it costs brokers and itself.
 
     python -m bench.console [--topics 1000] [--partitions 10] [--viewers 10] [--rounds 3]
-                            [--seconds 60] [--browser chromium]
+                            [--seconds 10] [--browser chromium] [--results DIR]
 
 Three brokers share the partitions, one replica each; their share is that of the busiest. Printed
 are the time from the start of the console until it knows all topics; the time in which a page gets
 its overview and its first topics then, and in which a browser shows them (from navigation to the
 first rows); the memory of the console. What it costs brokers is measured in rounds, each without a
 console, with one, and with viewers of its stream beside: a round starts a console of its own, and
-the median of the rounds' differences is what counts, since a machine is never the same for long.
+the median of the rounds' ratios is what counts, since a machine is never the same for long.
 """
 
 import argparse
@@ -21,10 +21,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
+from bench.figures import Comparison, Found, cpu_seconds, options, publish, resident_mb
 from zkbroker.admin.wire_topics import controller_id
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.protocol.messages import CreateTopicsRequest
@@ -33,22 +33,8 @@ from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
 
 READY = "zkbroker console ready address="
-_TICKS = os.sysconf("SC_CLK_TCK")
 _BATCH = 50
 _OPENINGS = 10
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def resident_mib(pid: int) -> float:
-    """Return the resident memory of a process."""
-    return (
-        int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
-    )
 
 
 def share(pids: Sequence[int], seconds: float) -> float:
@@ -197,29 +183,32 @@ def one_round(cluster: LocalCluster, given: argparse.Namespace, number: int) -> 
         print(
             f"round {number + 1}: a broker takes {without:.2f} % of a core, with a console "
             f"{alone:.2f} %, with {given.viewers} viewers {seen:.2f} %; the console {own:.2f} %, "
-            f"{resident_mib(process.pid):.0f} MiB; load {os.getloadavg()[0]:.1f}"
+            f"{resident_mb(process.pid):.0f} MiB; load {os.getloadavg()[0]:.1f}"
         )
     return without, alone, seen
 
 
 def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--topics", type=int, default=1000)
     parser.add_argument("--partitions", type=int, default=10)
     parser.add_argument("--viewers", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=10, help="of a look at CPU")
     parser.add_argument("--browser", help="Chromium, to measure what a reader waits for")
     given = parser.parse_args()
     properties = {"log.segment.bytes": "1048576", "offsets.topic.num.partitions": "1"}
     with LocalCluster(3, properties=properties) as cluster:
         create(cluster.bootstrap_servers, given.topics, given.partitions)
-        time.sleep(10)
+        time.sleep(min(10, given.seconds))
         rounds = [one_round(cluster, given, number) for number in range(given.rounds)]
-    for name, at in (("a console", 1), (f"{given.viewers} viewers", 2)):
-        more = median(each[at] - each[0] for each in rounds)
-        print(f"{name} costs the busiest broker {more:+.2f} % of a core (median of the rounds)")
+    without, *others = ([each[at] for each in rounds] for at in range(3))
+    works = ("a broker with a console", f"a broker with a console and {given.viewers} viewers")
+    found = [
+        Comparison(work, "% of a core", "no console", shares, without, more_is_better=False)
+        for work, shares in zip(works, others, strict=True)
+    ]
+    publish(Found("console", found), given.results)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 from typing import Any
 
-from bench.figures import Found, of_clients
+from bench.figures import Found, of_clients, options, publish
 from tests.support.producing import TestProducer
 from zkbroker.testing import LocalCluster
 
@@ -210,24 +209,18 @@ def run(messages: int, size: int, rounds: int, wanted: set[str]) -> Found:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--size", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="names of the readers, with semicolons")
-    parser.add_argument("--results", type=Path, help="directory for consumer.json")
     parser.add_argument("--read", choices=READERS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.read:
-        print(json.dumps(READERS[options.read](json.load(sys.stdin))))
+    given = parser.parse_args()
+    if given.read:
+        print(json.dumps(READERS[given.read](json.load(sys.stdin))))
     else:
-        wanted = {name.strip() for name in options.only.split(";") if name}
-        found = run(options.messages, options.size, options.rounds, wanted)
-        found.show()
-        if options.results is not None:
-            found.save(options.results)
+        wanted = {name.strip() for name in given.only.split(";") if name}
+        found = run(given.messages, given.size, given.rounds, wanted)
+        publish(found, given.results)
 
 
 if __name__ == "__main__":

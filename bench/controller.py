@@ -4,19 +4,19 @@ A term of office over a real ZooKeeper, without brokers: what it would send them
 dropped. Of its brokers one is dead. `takes over` is a controller that was elected because the one
 before it died, and had heard what that led; `stays` is one that sees another broker die.
 Milliseconds until every partition has a leader that was sent its decision, until all is sent, and
-CPU milliseconds of this process; each per 1,000 partitions, so that what grows faster than they do
-shows.
+CPU milliseconds of this process.
 
-    python -m bench.controller [--partitions 1000 2000 4000] [--brokers 6] [--rounds 3]
+    python -m bench.growth --only controller
 """
 
-import argparse
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.figures import Growth
 from zkbroker.controller.partitions import ElectionCounts
 from zkbroker.controller.term import BROKERS, ControllerTerm, TermSettings
 from zkbroker.protocol import ApiKey, RequestHeader, encode_request
@@ -27,7 +27,6 @@ from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topics import create_topic
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 from zkbroker.zookeeper.watching import Mark
 
 REPLICAS = 3
@@ -144,35 +143,31 @@ def one_round(address: str, brokers: int, partitions: int) -> dict[str, Cost]:
         term = tree.term(channels)
         term.begin()
         tree.kill()
-        costs["stays"] = measure(lambda: term.work({BROKERS}), channels)
+        costs["stays, and another broker dies"] = measure(lambda: term.work({BROKERS}), channels)
     return costs
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--partitions", type=int, nargs="+", default=[1000, 2000, 4000])
-    parser.add_argument("--brokers", type=int, default=6)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    print(
-        f"{options.brokers} brokers, medians of {options.rounds}; ms, and ms per 1,000 partitions"
-    )
-    with EmbeddedZooKeeper() as zookeeper:
-        for partitions in options.partitions:
-            found: dict[str, list[Cost]] = {}
-            for number in range(options.rounds):
-                address = f"{zookeeper.connect_string}/of-{partitions}-{number}"
-                for what, cost in one_round(address, options.brokers, partitions).items():
-                    found.setdefault(what, []).append(cost)
-            for what, costs in found.items():
-                print(f"  {partitions:6} {what:11}", end="")
-                for name in ("led", "sent", "cpu"):
-                    ms = statistics.median(getattr(each, name) for each in costs)
-                    print(f" {name} {ms:8.0f} ({ms / partitions * 1000:6.0f})", end="")
-                print(flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def by_partitions(
+    address: str, partitions: Sequence[int], rounds: int, brokers: int = 6
+) -> list[Growth]:
+    """Median costs by partitions of the cluster."""
+    found: dict[tuple[str, int], list[Cost]] = {}
+    for number in range(rounds):
+        for count in partitions:
+            costs = one_round(f"{address}/of-{count}-{number}", brokers, count)
+            for what, cost in costs.items():
+                found.setdefault((what, count), []).append(cost)
+    return [
+        Growth(
+            f"a controller {what}",
+            unit,
+            "partitions",
+            [
+                (float(n), statistics.median(getattr(each, figure) for each in found[what, n]))
+                for n in partitions
+            ],
+            "linear",
+        )
+        for what in ("takes over", "stays, and another broker dies")
+        for figure, unit in (("led", "ms until all are led"), ("cpu", "ms of CPU"))
+    ]

@@ -1,97 +1,85 @@
 """Two brokers on two cores beside one: 16 KiB produces by plain sockets.
 
 As many connections each time, from processes of their own, each to a partition of its own, five
-requests in flight: all to one broker, then shared between two. The ways take turns. Reported:
-medians of MB/s and of CPU-seconds of the brokers per GB, the ratio, and the load of the machine:
-the clients need a part of the same cores.
+requests in flight: all to one broker, then shared between two. The ways take turns. CPU is that of
+the brokers; the clients need a part of the same cores.
 
-    python -m bench.cores [--rounds 5] [--seconds 3] [--connections 2] [--magic 2]
+    python -m bench.cores [--rounds 5] [--seconds 3] [--connections 2] [--magic 2] [--results DIR]
 """
 
-import argparse
 import multiprocessing
-import os
-import statistics
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.raw_socket import Client, Measured, cpu_seconds, produce_request
-from zkbroker.cluster import ClusterProcesses
-from zkbroker.registry.partition_states import PartitionStates
+from bench.clusters import HERE, start_cluster
+from bench.figures import Comparison, Found, cpu_seconds, options, publish
+from bench.requests import WINDOW, Slice, produces
 from zkbroker.registry.topics import create_topic
-from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
-TOPIC = "cores"
+SIZE = 16 * 1024
 
 
-def stream(given: tuple[int, int, int, float, str]) -> Measured:
-    port, pid, magic, seconds, topic = given
-    request = produce_request(topic, magic, 16 * 1024)
-    return Client(port).stream(request, seconds, pid, of_answers=False)
+class Served(NamedTuple):
+    """A broker as a client's process knows it."""
+
+    ports: Sequence[int]
+    pids: Sequence[int]
+
+    def create(self, topic: str) -> None: ...
+
+    def remove(self, topic: str) -> None: ...
+
+
+def send(broker: Served, magic: int, topic: str, seconds: float) -> Slice:
+    return produces(SIZE, magic, WINDOW)(broker, topic, seconds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = options(__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--connections", type=int, default=2)
     parser.add_argument("--magic", type=int, choices=(0, 1, 2), default=2)
-    options = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory(prefix="zkbroker-cores-") as directory,
-        ClusterProcesses(Path(directory), brokers=2) as cluster,
-        ZkSession(cluster.zookeeper) as session,
-        multiprocessing.get_context("spawn").Pool(options.connections) as clients,
-    ):
-        keys = [
-            (f"{TOPIC}-{broker.id}-{number}", 0)
-            for broker in cluster.brokers
-            for number in range(options.connections)
-        ]
-        for broker in cluster.brokers:
-            for number in range(options.connections):
-                create_topic(session, f"{TOPIC}-{broker.id}-{number}", {0: [broker.id]})
-        states = PartitionStates(session)
-        while len(states.read(keys)) < len(keys):
-            pass
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zkbroker-bench-")))
+        connect = stack.enter_context(EmbeddedZooKeeper()).connect_string
+        cluster = start_cluster(stack, directory, connect, HERE, 2)
+        clients = stack.enter_context(multiprocessing.get_context("spawn").Pool(given.connections))
+        for broker in (1, 2):
+            for number in range(given.connections):
+                topic = f"cores-{broker}-{number}"
+                create_topic(cluster.session, topic, {0: [broker]})
+                cluster.wait_led(topic, 1)
 
         def run(brokers: Sequence[int]) -> tuple[float, float]:
-            work, pids = [], set[int]()
-            for number in range(options.connections):
-                broker = cluster.broker(brokers[number % len(brokers)])
-                assert broker.pid is not None
-                pids.add(broker.pid)
-                topic = f"{TOPIC}-{broker.id}-{number}"
-                work.append((broker.address[1], broker.pid, options.magic, options.seconds, topic))
-            before = sum(map(cpu_seconds, pids))
-            rate = sum(each.rate for each in clients.map(stream, work, chunksize=1))
-            used_s = sum(map(cpu_seconds, pids)) - before
-            return rate, used_s / (rate * options.seconds / 1e3)
+            """MB/s of all connections, and CPU-seconds of the brokers a GB."""
+            work = []
+            for number in range(given.connections):
+                at = brokers[number % len(brokers)]
+                served = Served([cluster.broker(at).port], [cluster.broker(at).pid])
+                work.append((served, given.magic, f"cores-{at}-{number}", given.seconds))
+            before = cpu_seconds(*cluster.pids)
+            rate = sum(SIZE / each.wall_s / 1e6 for each in clients.starmap(send, work, 1))
+            return rate, (cpu_seconds(*cluster.pids) - before) / (rate * given.seconds / 1e3)
 
-        found: dict[str, list[tuple[float, float]]] = {"one broker": [], "two brokers": []}
-        ways = {"one broker": (1,), "two brokers": (1, 2)}
-        for each in ways.values():
-            run(each)  # to make its first segments
-        for number in range(options.rounds):
-            for name in sorted(ways, reverse=bool(number % 2)):
-                found[name].append(run(ways[name]))
-    print(
-        f"{options.connections} connections, medians of {options.rounds}; {os.cpu_count()} cores, "
-        f"load {os.getloadavg()[0]:.1f}"
-    )
-    medians = {}
-    for name, each in found.items():
-        medians[name] = statistics.median(rate for rate, _ in each)
-        cpu = statistics.median(used for _, used in each)
-        rates = sorted(rate for rate, _ in each)
-        print(
-            f"  {name:12} {medians[name]:7.1f} MB/s ({rates[0]:.0f} to {rates[-1]:.0f})  "
-            f"{cpu:5.2f} CPU s/GB"
-        )
-    print(f"  ratio        {medians['two brokers'] / medians['one broker']:7.2f}")
+        ways: tuple[tuple[int, ...], ...] = ((1, 2), (1,))
+        found: list[list[tuple[float, float]]] = [[], []]
+        for number in range(given.rounds + 1):
+            for at in (0, 1) if number % 2 else (1, 0):
+                result = run(ways[at])
+                if number:  # the first round warms up
+                    found[at].append(result)
+    rates, costs = ([[each[at] for each in way] for way in found] for at in (0, 1))
+    work = f"two brokers, {given.connections} connections of 16 KiB"
+    comparisons = [
+        Comparison(work, "MB/s", "one broker", *rates),
+        Comparison(work, "CPU-s a GB", "one broker", *costs, more_is_better=False),
+    ]
+    publish(Found("cores", comparisons), given.results)
 
 
 if __name__ == "__main__":

@@ -1,231 +1,148 @@
-"""How long partitions have no leader, and clients no answer, when brokers are killed or stopped.
+"""How long partitions have no leader when a broker is killed or stopped, beside genuine 0.8.2.2.
 
 A topic of many partitions with three replicas on three brokers. Times of a kill are counted from
-the moment in which ZooKeeper ended the broker's session (no part of the cluster is faster than
-that), of a clean stop from the signal. A partition is led again when its new leader has registered
-in ZooKeeper, which it does after it took over. Then all brokers are restarted in turn under a
-producer with acks=all and a group: their longest pauses, from one message to the next.
+the moment in which ZooKeeper ended the broker's session (no part of a cluster is faster than that),
+of a clean stop from the signal; a partition is led again when its new leader answers for it. The
+clusters take turns. Then, on brokers of ours alone, a topic of more partitions: how much longer
+they are without a leader, and out of sync, when the controller is killed than when another broker
+is. A broker's limit of open files bounds the replicas that it holds.
 
-    python -m bench.failover [--partitions 300] [--rounds 3] [--session-ms 3000]
+    python -m bench.failover [--partitions 300] [--rounds 3] [--only "killed"] [--results DIR]
+                             [--many 1000] [--many-rounds 1] [--brokers 3]
+
+`--rounds 0` leaves the comparison out, `--many 0` the topic of more partitions.
 """
 
-import argparse
 import json
-import statistics
 import tempfile
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 
-import confluent_kafka
-
-from zkbroker.cluster import ClusterProcesses
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from bench.clusters import GENUINE, HERE, Cluster, need_genuine, start_cluster, when
+from bench.figures import Comparison, Found, options, publish
+from zkbroker.broker.capacity import PartitionCapacity
+from zkbroker.config.log import LogManagerConfig
 from zkbroker.registry import paths
 from zkbroker.registry.controller_election import current_controller
-from zkbroker.registry.topics import create_topic
-from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 TOPIC = "failover"
-BROKERS = (1, 2, 3)
-WITHIN_S = 120
-LOOK_S = 0.01
+REPLICAS = 3
+SESSION_MS = 4000
+PROPERTIES = {"zookeeper.session.timeout.ms": str(SESSION_MS)}
+FAILURES = ("controller killed", "another broker killed", "another broker stopped")
 
 
-class Watched:
-    """The cluster, as ZooKeeper shows it."""
+def fail(cluster: Cluster, partitions: int, what: str) -> tuple[float, float]:
+    """Have one broker fail or stop, and bring it back.
 
-    def __init__(self, session: ZkSession, partitions: int) -> None:
-        self.session = session
-        self._keys = [(TOPIC, number) for number in range(partitions)]
-
-    def leaders(self) -> list[int]:
-        """The leader that registered itself, of each partition; -1 for none."""
-        nodes = self.session.get_many([paths.partition_state(*key) for key in self._keys])
-        return [-1 if node is None else json.loads(node[0])["leader"] for node in nodes]
-
-    def in_sync(self) -> bool:
-        nodes = self.session.get_many([paths.partition(*key) for key in self._keys])
-        return all(node and len(json.loads(node[0])["isr"]) == len(BROKERS) for node in nodes)
-
-    def led_without(self, broker: int) -> bool:
-        return not {-1, broker} & set(self.leaders())
-
-
-def when(condition: Callable[[], object]) -> float:
-    """Wait for a condition; the time at which it held."""
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {WITHIN_S} s")
-        time.sleep(LOOK_S)
-    return time.monotonic()
-
-
-def fail(
-    cluster: ClusterProcesses, watched: Watched, what: str, times: dict[str, list[float]]
-) -> None:
-    """Have one broker fail or stop, measure, and bring it back."""
-    session = watched.session
-    controller = current_controller(session)
+    Returns:
+        seconds until every partition was led again, and until all were in sync.
+    """
+    controller = current_controller(cluster.session)
     assert controller is not None
-    other = controller % len(BROKERS) + 1
-    victim = cluster.broker(controller if "controller" in what else other)
-    if "stopped" in what:
-        start = time.monotonic()
-        victim.request_stop()
-        led = when(lambda: watched.led_without(victim.id))
-        victim.stop()
-    else:
-        victim.kill()
-        start = when(lambda: session.exists(paths.broker(victim.id)) is None)
-        if victim.id == controller:
-            elected = when(lambda: current_controller(session) not in (None, victim.id))
-            times[f"{what}: next controller elected"].append(elected - start)
-        led = when(lambda: watched.led_without(victim.id))
-    times[f"{what}: all led again"].append(led - start)
+    number = controller if "controller" in what else controller % len(cluster.brokers) + 1
+    victim, began = cluster.broker(number), monotonic()
+    ending = threading.Thread(target=victim.stop if "stopped" in what else victim.kill)
+    ending.start()
+    if "killed" in what:
+        began = when(lambda: not cluster.registered(number))
+    led_s = cluster.wait_led(TOPIC, partitions, without=number) - began
+    ending.join()
     victim.start()
-    when(watched.in_sync)
-    elect_preferred(session)
-    when(lambda: len(set(watched.leaders())) == len(BROKERS))
+    in_sync_s = cluster.wait_in_sync(TOPIC, partitions) - began
+    elect_preferred(cluster, partitions)
+    return led_s, in_sync_s
 
 
-def elect_preferred(session: ZkSession) -> None:
-    when(lambda: session.exists(paths.PREFERRED_REPLICA_ELECTION) is None)
-    keys = [
-        {"topic": TOPIC, "partition": n}
-        for n in range(len(session.children(f"{paths.topic(TOPIC)}/partitions")))
+def elect_preferred(cluster: Cluster, partitions: int) -> None:
+    """Give every broker its share again."""
+    node, session = paths.PREFERRED_REPLICA_ELECTION, cluster.session
+    keys = [{"topic": TOPIC, "partition": number} for number in range(partitions)]
+    session.create(node, json.dumps({"version": 1, "partitions": keys}).encode())
+    when(lambda: session.exists(node) is None)
+    cluster.wait_led(TOPIC, partitions)
+
+
+def compare(
+    stack: ExitStack, directory: Path, rounds: int, partitions: int, only: str
+) -> list[Comparison]:
+    """Ours and genuine ones in turn."""
+    need_genuine()
+    zookeeper = stack.enter_context(EmbeddedZooKeeper()).connect_string
+    sides = [
+        start_cluster(stack, directory, zookeeper, each, REPLICAS, PROPERTIES)
+        for each in (HERE, None)
     ]
-    session.create(
-        paths.PREFERRED_REPLICA_ELECTION, json.dumps({"version": 1, "partitions": keys}).encode()
-    )
-    when(lambda: session.exists(paths.PREFERRED_REPLICA_ELECTION) is None)
-
-
-class Pauses:
-    """The longest time between two events."""
-
-    def __init__(self) -> None:
-        self.longest_s, self.count = 0.0, 0
-        self._last_s = 0.0
-
-    def tick(self) -> None:
-        now = time.monotonic()
-        if self.count:
-            self.longest_s = max(self.longest_s, now - self._last_s)
-        self.count += 1
-        self._last_s = now
-
-
-def produce(address: str, over: threading.Event, acknowledged: Pauses) -> None:
-    config = ProducerConfig.from_properties(
-        {
-            "metadata.broker.list": address,
-            "producer.type": "async",
-            "enable.idempotence": "true",
-            "request.required.acks": "-1",
-            "queue.buffering.max.ms": "5",
-            "delivery.timeout.ms": "120000",
-        }
-    )
-    number = 0
-    with Producer(config) as producer:
-        while not over.is_set():
-            message = KeyedMessage(TOPIC, b"%d" % number, partition=number % len(BROKERS))
-            producer.send(message).add_done_callback(
-                lambda future: acknowledged.tick() if future.exception() is None else None
-            )
-            number += 1
-            time.sleep(0.001)
-
-
-def consume(address: str, over: threading.Event, read: Pauses) -> None:
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "failover",
-            "auto.offset.reset": "latest",
-            "fetch.wait.max.ms": 100,
-        }
-    )
-    consumer.subscribe([TOPIC])
-    while not over.is_set():
-        if any(message.error() is None for message in consumer.consume(1000, 0.01)):
-            read.tick()
-    consumer.close()
-
-
-def roll(cluster: ClusterProcesses, watched: Watched, times: dict[str, list[float]]) -> None:
-    """Restart every broker under load."""
-    over, acknowledged, read = threading.Event(), Pauses(), Pauses()
-    tasks = [
-        threading.Thread(target=work, args=(cluster.bootstrap_servers, over, pauses))
-        for work, pauses in ((produce, acknowledged), (consume, read))
+    for side in sides:
+        side.create(TOPIC, partitions)
+        side.wait_in_sync(TOPIC, partitions)
+    times: dict[str, list[list[float]]] = defaultdict(lambda: [[], []])
+    for number in range(rounds):
+        for what in FAILURES:
+            if only in what:
+                for at in (0, 1) if number % 2 else (1, 0):
+                    times[what][at].append(fail(sides[at], partitions, what)[0])
+    return [
+        Comparison(f"{partitions} partitions led, {what}", "s", GENUINE, *found, False)
+        for what, found in times.items()
     ]
-    for task in tasks:
-        task.start()
-    try:
-        when(lambda: read.count > 50)
-        acknowledged.longest_s = read.longest_s = 0.0
-        for each in BROKERS:
-            cluster.broker(each).stop()
-            cluster.broker(each).start()
-            when(watched.in_sync)
-        after = acknowledged.count
-        when(lambda: acknowledged.count > after + 100)
-    finally:
-        over.set()
-        for task in tasks:
-            task.join()
-    times["rolling restart: producer's longest pause"].append(acknowledged.longest_s)
-    times["rolling restart: group's longest pause"].append(read.longest_s)
-    elect_preferred(watched.session)
 
 
-FAILURES = (
-    "controller killed",
-    "another broker killed",
-    "controller stopped",
-    "another broker stopped",
-)
+def many(
+    stack: ExitStack, directory: Path, rounds: int, partitions: int, brokers: int
+) -> list[Comparison]:
+    """The controller of many partitions is killed, then another broker."""
+    zookeeper = stack.enter_context(EmbeddedZooKeeper()).connect_string
+    cluster = start_cluster(stack, directory, zookeeper, HERE, brokers, PROPERTIES)
+    cluster.create(TOPIC, partitions, REPLICAS)
+    cluster.wait_in_sync(TOPIC, partitions)
+    sides = [
+        [fail(cluster, partitions, what) for _ in range(rounds)]
+        for what in ("controller killed", "another broker killed")
+    ]
+    return [
+        Comparison(
+            f"{partitions} partitions, controller killed: {done}",
+            "s",
+            "another broker's kill",
+            *([times[at] for times in side] for side in sides),
+            more_is_better=False,
+        )
+        for at, done in enumerate(("led", "in sync"))
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--partitions", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--session-ms", type=int, default=3000)
-    parser.add_argument("--only", help="one failure, or roll")
-    parser.add_argument("--directory", type=Path, help="keep the brokers' logs there")
-    arguments = parser.parse_args()
-    times: dict[str, list[float]] = defaultdict(list)
-    with ExitStack() as stack:
-        directory = arguments.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        properties = {"zookeeper.session.timeout.ms": str(arguments.session_ms)}
-        cluster = stack.enter_context(
-            ClusterProcesses(directory, brokers=len(BROKERS), properties=properties)
+    parser.add_argument("--only", default="", help="part of the name of the failures")
+    parser.add_argument("--many", type=int, default=1000)
+    parser.add_argument("--many-rounds", type=int, default=1)
+    parser.add_argument("--brokers", type=int, default=REPLICAS)
+    given = parser.parse_args()
+    if given.brokers < REPLICAS:
+        parser.error(f"--brokers {given.brokers}: {REPLICAS} replicas need as many brokers")
+    limit = PartitionCapacity(LogManagerConfig().open_segments).limit
+    most = limit * given.brokers // REPLICAS
+    if given.many > most:
+        parser.error(
+            f"--many {given.many}: with this limit of open files a broker holds {limit} replicas,"
+            f" {given.brokers} brokers {most} partitions; raise the limit (ulimit -n), or ask for"
+            " more brokers or fewer partitions"
         )
-        session = stack.enter_context(ZkSession(cluster.zookeeper))
-        assignment = {
-            number: [BROKERS[(number + at) % len(BROKERS)] for at in range(len(BROKERS))]
-            for number in range(arguments.partitions)
-        }
-        create_topic(session, TOPIC, assignment, {})
-        watched = Watched(session, arguments.partitions)
-        when(lambda: -1 not in watched.leaders() and watched.in_sync())
-        for _ in range(arguments.rounds):
-            for what in FAILURES:
-                if arguments.only in (None, what):
-                    fail(cluster, watched, what, times)
-            if arguments.only in (None, "roll"):
-                roll(cluster, watched, times)
-    print(f"{arguments.partitions} partitions, medians of {arguments.rounds} (longest), seconds:")
-    for name, found in times.items():
-        print(f"  {name:45} {statistics.median(found):6.2f}  ({max(found):.2f})")
+    found: list[Comparison] = []
+    with tempfile.TemporaryDirectory(prefix="zkbroker-bench-") as name:
+        if given.rounds:
+            with ExitStack() as stack:
+                found += compare(stack, Path(name), given.rounds, given.partitions, given.only)
+        if given.many:
+            with ExitStack() as stack:
+                found += many(stack, Path(name), given.many_rounds, given.many, given.brokers)
+    publish(Found("failover", found), given.results)
 
 
 if __name__ == "__main__":

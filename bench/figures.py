@@ -5,6 +5,7 @@ ratios: the two sides of one round met the same weather, two rounds did not. `sa
 file a benchmark; `docs/performance.md` is made of these files by `scripts/performance_page.py`.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -13,6 +14,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+LOAD_BEFORE = os.getloadavg()[0]
+"""Of the last minute, as a benchmark begins: what else the machine did."""
 
 
 @dataclass(frozen=True)
@@ -174,12 +178,41 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "day": time.strftime("%Y-%m-%d"),
         "load": round(os.getloadavg()[1], 1),
+        "load before": round(LOAD_BEFORE, 1),
     }
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process, user and system, to the nanosecond.
+def cpu_seconds(*pids: int) -> float:
+    """Return the CPU time of processes, user and system, to the nanosecond.
 
     Linux gives every process a clock whose number follows from its id (clock_getcpuclockid(3)).
     """
-    return time.clock_gettime((~pid << 3) | 2)
+    return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
+
+
+def resident_mb(pid: int) -> float:
+    """Return the memory of a process that is not swapped out."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def options(text: str | None, rounds: int = 5) -> argparse.ArgumentParser:
+    """Return the options that every benchmark of the page has.
+
+    Args:
+        text: of its module.
+        rounds: how many it runs if not asked for another number.
+    """
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--results", type=Path, help="directory for a JSON file of its name")
+    return parser
+
+
+def publish(found: Found, results: Path | None) -> None:
+    """Print what was found, and save it where that was asked for."""
+    found.show()
+    if results is not None:
+        print(found.save(results), flush=True)

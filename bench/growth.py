@@ -1,23 +1,23 @@
 """How costs grow: partitions, connections, sizes of messages and logs, members of a group.
 
-    python -m bench.growth [--rounds 5] [--only partitions] [--results DIR]
+    python -m bench.growth [--rounds 5] [--only partitions] [--small] [--results DIR]
 
 A good design costs the same with one partition as with thousands, and for each byte the same in
 messages of any size. The cost is CPU time of the broker's process for each request (all of its
 threads), which other work on the machine disturbs least; sizes take turns in every round.
 """
 
-import argparse
 import itertools
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from bench import log_open, rebalance
-from bench.figures import Found, Growth, cpu_seconds
-from bench.raw_socket import Client, resident_mb
+from bench import controller, log_open, rebalance
+from bench.figures import Found, Growth, cpu_seconds, options, publish, resident_mb
+from bench.raw_socket import Client
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import RequestHeader, encode_request
@@ -29,11 +29,15 @@ from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 REQUESTS = 3000
-PARTITIONS = (1, 10, 100, 1000, 4000)
-CONNECTIONS = (1, 10, 100, 1000, 5000)
-SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-GIGABYTES = (0.1, 1, 10)
-MEMBERS = (1, 2, 4, 8, 16)
+SIZES: dict[str, tuple[Sequence[float], Sequence[float]]] = {
+    "sizes": ((10, 100, 1_000, 10_000, 100_000, 1_000_000), (10, 1_000, 100_000)),
+    "connections": ((1, 10, 100, 1000, 5000), (1, 10)),
+    "partitions": ((1, 10, 100, 1000, 4000), (1, 10)),
+    "logs": ((0.1, 1, 10), (0.1, 0.2)),
+    "members": ((1, 2, 4, 8, 16), (1, 2)),
+    "controller": ((1000, 2000, 4000), (10, 20)),
+}
+"""Kind → what grows: sizes as measured, and those that only show that it works."""
 CPU = "µs of broker CPU a request"
 TOPIC = "growth"
 
@@ -100,21 +104,23 @@ def medians(
     return [(size, statistics.median(costs)) for size, costs in zip(sizes, found, strict=True)]
 
 
-def by_partitions(zookeeper: str, directory: Path, rounds: int) -> list[Growth]:
+def by_partitions(
+    zookeeper: str, directory: Path, rounds: int, sizes: Sequence[int]
+) -> list[Growth]:
     """One broker a size, all at once; requests go to a hundred of its partitions in turn."""
     with ExitStack() as stack:
         brokers = [
             stack.enter_context(broker(zookeeper, directory / f"partitions-{count}", count))
-            for count in PARTITIONS
+            for count in sizes
         ]
         requests = [
             [produce(number, 1000) for number in range(0, count, max(1, count // 100))]
-            for count in PARTITIONS
+            for count in sizes
         ]
-        points = medians(PARTITIONS, rounds, lambda index: cost_us(brokers[index], requests[index]))
+        points = medians(sizes, rounds, lambda index: cost_us(brokers[index], requests[index]))
         resident = [
             (float(count), resident_mb(process.pid or 0))
-            for count, process in zip(PARTITIONS, brokers, strict=True)
+            for count, process in zip(sizes, brokers, strict=True)
         ]
     return [
         Growth("produce 1 kB", CPU, "partitions of the broker", points),
@@ -122,30 +128,32 @@ def by_partitions(zookeeper: str, directory: Path, rounds: int) -> list[Growth]:
     ]
 
 
-def by_connections(zookeeper: str, directory: Path, rounds: int) -> list[Growth]:
+def by_connections(
+    zookeeper: str, directory: Path, rounds: int, sizes: Sequence[int]
+) -> list[Growth]:
     """Idle connections beside the one that works: they are opened and closed in each round."""
     request = [produce(0, 1000)]
     with broker(zookeeper, directory / "connections", 1) as process:
 
         def measure(index: int) -> float:
-            idle = [Client(process.address[1]) for _ in range(CONNECTIONS[index] - 1)]
+            idle = [Client(process.address[1]) for _ in range(sizes[index] - 1)]
             try:
                 return cost_us(process, request)
             finally:
                 for each in idle:
                     each.socket.close()
 
-        points = medians(CONNECTIONS, rounds, measure)
+        points = medians(sizes, rounds, measure)
     return [Growth("produce 1 kB", CPU, "open connections", points)]
 
 
-def by_size(zookeeper: str, directory: Path, rounds: int) -> list[Growth]:
+def by_size(zookeeper: str, directory: Path, rounds: int, sizes: Sequence[int]) -> list[Growth]:
     """One message a request."""
     with broker(zookeeper, directory / "sizes", 1) as process:
-        requests = [[produce(0, size)] for size in SIZES]
-        counts = [REQUESTS if size <= 10_000 else REQUESTS // 10 for size in SIZES]
+        requests = [[produce(0, size)] for size in sizes]
+        counts = [REQUESTS if size <= 10_000 else REQUESTS // 10 for size in sizes]
         points = medians(
-            SIZES, rounds, lambda index: cost_us(process, requests[index], counts[index])
+            sizes, rounds, lambda index: cost_us(process, requests[index], counts[index])
         )
     per_gb = [(size, cost * 1e3 / size) for size, cost in points if size >= 1_000]
     return [
@@ -154,9 +162,9 @@ def by_size(zookeeper: str, directory: Path, rounds: int) -> list[Growth]:
     ]
 
 
-def by_log(rounds: int) -> list[Growth]:
+def by_log(rounds: int, sizes: Sequence[float]) -> list[Growth]:
     """One log of a size: its opening after a clean stop, and a look-up in it."""
-    runs = {size: [log_open.measured(size) for _ in range(rounds)] for size in GIGABYTES}
+    runs = {size: [log_open.measured(size) for _ in range(rounds)] for size in sizes}
 
     def points(figure: str, factor: float) -> list[tuple[float, float]]:
         return [
@@ -170,10 +178,10 @@ def by_log(rounds: int) -> list[Growth]:
     ]
 
 
-def by_members(zookeeper: str, rounds: int) -> list[Growth]:
+def by_members(zookeeper: str, rounds: int, sizes: Sequence[int]) -> list[Growth]:
     """Members of a group in ZooKeeper, three partitions each: from a join until all is claimed."""
     points = []
-    for members in MEMBERS:
+    for members in sizes:
         connect = f"{zookeeper}/members-{members}"
         times, trip = rebalance.rounds_of(connect, members, 3 * members, rounds)
         points.append((float(members), statistics.median(times["join"]) / trip))
@@ -181,33 +189,30 @@ def by_members(zookeeper: str, rounds: int) -> list[Growth]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", help="partitions, connections, sizes, logs, members")
-    parser.add_argument("--results", type=Path, help="directory for growth.json")
+    parser = options(__doc__)
+    parser.add_argument("--small", action="store_true", help="only see that it works")
+    parser.add_argument("--only", default="", help=", ".join(SIZES))
     asked = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="zkbroker-bench-") as name,
         EmbeddedZooKeeper() as server,
     ):
-        connect, directory = server.connect_string, Path(name)
-        kinds: dict[str, Callable[[], list[Growth]]] = {
-            "sizes": lambda: by_size(connect, directory, asked.rounds),
-            "connections": lambda: by_connections(connect, directory, asked.rounds),
-            "partitions": lambda: by_partitions(connect, directory, asked.rounds),
-            "logs": lambda: by_log(asked.rounds),
-            "members": lambda: by_members(connect, asked.rounds),
+        connect, directory, rounds = server.connect_string, Path(name), asked.rounds
+        kinds: dict[str, Callable[[Any], list[Growth]]] = {
+            "sizes": lambda sizes: by_size(connect, directory, rounds, sizes),
+            "connections": lambda sizes: by_connections(connect, directory, rounds, sizes),
+            "partitions": lambda sizes: by_partitions(connect, directory, rounds, sizes),
+            "logs": lambda sizes: by_log(rounds, sizes),
+            "members": lambda sizes: by_members(connect, rounds, sizes),
+            "controller": lambda sizes: controller.by_partitions(connect, sizes, rounds),
         }
-        growths: list[Growth] = []
-        for kind, measure in kinds.items():
-            if asked.only in kind:
-                found = measure()
-                Found("growth", growths=found).show()
-                growths += found
-    if asked.results is not None:
-        Found("growth", growths=growths).save(asked.results)
+        growths = [
+            growth
+            for kind, measure in kinds.items()
+            if asked.only in kind
+            for growth in measure(SIZES[kind][asked.small])
+        ]
+    publish(Found("growth", growths=growths), asked.results)
 
 
 if __name__ == "__main__":

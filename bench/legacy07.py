@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.raw_socket import WINDOW, Client, fetch_request, make_topic, produce_request, record_set
+from bench.broker import auto_create
+from bench.raw_socket import WINDOW, Client, fetch_request, produce_request, record_set
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.protocol.legacy07 import Fetch07, Offsets07, Produce07, encode_request
 from zkbroker.records import iter_records
@@ -86,9 +87,9 @@ def measure(broker: BrokerProcess, old_port: int, rounds: int, seconds: float) -
         found: dict[str, list[float]] = {"newer": [], "0.7": [], "0.7 view": []}
         for number in range(rounds):
             topic = f"newer-{size}-{number}"
-            make_topic(port, topic)
+            auto_create(port, topic)
             ways = {
-                "newer": (port, produce_request(topic, 2, size) * times, times),
+                "newer": (port, produce_request(topic, 2, record_set(2, size)) * times, times),
                 "0.7": (old_port, old_produce(f"apart-{size}-{number}", count, times), 1),
                 "0.7 view": (old_port, old_produce(f"view-{size}-{number}", count, times), 1),
             }
@@ -101,12 +102,11 @@ def measure(broker: BrokerProcess, old_port: int, rounds: int, seconds: float) -
         report(name, found)
     found = {"newer": [], "0.7": [], "0.7 view": []}
     count = messages_of(900_000)
-    make_topic(port, "newer-fetch")
-    time.sleep(1)  # until it is led
-    whole = len(produce_request("newer-fetch", 2, 900_000)) / count
+    auto_create(port, "newer-fetch")
+    whole = len(produce_request("newer-fetch", 2, record_set(2, 900_000))) / count
     one = len(build_message(b"x" * 100))
     for to, request in (
-        (port, produce_request("newer-fetch", 2, 900_000)),
+        (port, produce_request("newer-fetch", 2, record_set(2, 900_000))),
         (old_port, old_produce("apart-fetch", count)),
         (old_port, old_produce("view-fetch", count)),
     ):

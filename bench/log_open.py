@@ -1,6 +1,6 @@
 """Open a large log after a clean stop, and look offsets up in it.
 
-    python -m bench.log_open [--gigabytes 0.1 1 10] [--segment-mb 64] [--lookups 4000]
+    python -m bench.growth --only logs
 
 The log's segments are sparse files: the header of every 256 KiB batch is there, what it would hold
 is a hole, so 10 GB cost some 200 MB of disk; a clean start and a lookup read nothing else.
@@ -9,7 +9,6 @@ Every size is measured in a process of its own. Prints one JSON object a size: s
 rounds; the first round opens files), resident megabytes before and after.
 """
 
-import argparse
 import json
 import os
 import random
@@ -31,6 +30,8 @@ from zkbroker.records import MessageSetBuilder
 
 BATCH = 256 << 10
 RECORDS = 600
+SEGMENT_BYTES = 64 << 20
+LOOKUPS = 4000
 TP = TopicPartition("bench", 0)
 
 
@@ -110,39 +111,17 @@ def measure(directory: Path, lookups: int) -> None:
     manager.abandon()
 
 
-def measured(
-    gigabytes: float, segment_mb: int = 64, lookups: int = 4000, directory: Path | None = None
-) -> dict[str, float]:
+def measured(gigabytes: float) -> dict[str, float]:
     """Build a log of a size and open it in a process of its own; returns what that prints."""
-    with tempfile.TemporaryDirectory(dir=directory) as work:
+    with tempfile.TemporaryDirectory() as work:
         if shutil.disk_usage(work).free < 2e9:
-            sys.exit(f"less than 2 GB free in {work}: give another --directory")
-        build(Path(work), int(gigabytes * 1e9), segment_mb << 20)
-        command = [sys.executable, "-m", "bench.log_open", "--measure", work]
-        ended = subprocess.run(
-            [*command, "--lookups", str(lookups)], check=True, stdout=subprocess.PIPE
-        )
+            sys.exit(f"less than 2 GB free in {work}: name another place by TMPDIR")
+        build(Path(work), int(gigabytes * 1e9), SEGMENT_BYTES)
+        command = [sys.executable, "-m", "bench.log_open", work, str(LOOKUPS)]
+        ended = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found: dict[str, float] = json.loads(ended.stdout)
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1, 1, 10])
-    parser.add_argument("--segment-mb", type=int, default=64)
-    parser.add_argument("--lookups", type=int, default=4000)
-    parser.add_argument("--directory", type=Path)
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure is not None:
-        measure(options.measure, options.lookups)
-        return
-    for gigabytes in options.gigabytes:
-        found = measured(gigabytes, options.segment_mb, options.lookups, options.directory)
-        print(json.dumps(found), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure(Path(sys.argv[1]), int(sys.argv[2]))

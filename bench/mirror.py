@@ -1,6 +1,7 @@
 """Messages per second through a mirror, beside consuming and producing alone, and MirrorMaker.
 
-    python -m bench.mirror [--messages 500000] [--size 200] [--rounds 5] [--codec none]
+    python -m bench.mirror [--messages 300000] [--size 200] [--rounds 3] [--codec none]
+                           [--results DIR]
 
 Two brokers of ours, one for each side, one partition; every reader and writer in a process of its
 own, one after the other, round by round. Genuine MirrorMaker 0.8.2.2 (`make java-clients`) goes
@@ -11,7 +12,6 @@ two.
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.figures import Comparison, Found, options, publish
 from tests.support import java_clients
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
@@ -137,9 +138,15 @@ def mirror_maker(job: dict[str, Any]) -> float:
 
 
 JOBS = {"produce": produce, "consume": consume, "mirror": mirror, "MirrorMaker": mirror_maker}
+BASES = {
+    "MirrorMaker": "MirrorMaker 0.8.2.2",
+    "produce": "producing alone",
+    "consume": "consuming alone",
+}
+"""Job → what it is, as the reference of the mirror."""
 
 
-def run(messages: int, size: int, rounds: int, codec: str) -> None:
+def run(messages: int, size: int, rounds: int, codec: str) -> Found:
     names = [name for name in JOBS if name != "MirrorMaker" or not java_clients.old_missing()]
     rates: dict[str, list[float]] = {name: [] for name in names}
     with LocalCluster(1) as east, LocalCluster(1) as here:
@@ -167,28 +174,27 @@ def run(messages: int, size: int, rounds: int, codec: str) -> None:
                     text=True,
                 )
                 rates[name].append(messages / float(done.stdout))
-    medians = {name: statistics.median(each) for name, each in rates.items()}
-    for name, each in rates.items():
-        shown = " ".join(f"{rate:9,.0f}" for rate in each)
-        print(f"{name:<12} {medians[name]:10,.0f} messages/s   rounds: {shown}")
-    slower = min(medians["produce"], medians["consume"])
-    print(f"mirror / slower of produce and consume: {medians['mirror'] / slower:.2f}")
-    if "MirrorMaker" in medians:
-        print(f"mirror / MirrorMaker 0.8.2.2: {medians['mirror'] / medians['MirrorMaker']:.1f}")
+    return Found(
+        "mirror",
+        [
+            Comparison("mirror", "messages/s", base, rates["mirror"], rates[name])
+            for name, base in BASES.items()
+            if name in rates
+        ],
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--messages", type=int, default=500_000)
+    parser = options(__doc__, rounds=3)
+    parser.add_argument("--messages", type=int, default=300_000)
     parser.add_argument("--size", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--codec", default="none")
     parser.add_argument("--job", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.job is not None:
         print(JOBS[given.job[0]](json.loads(given.job[1])))
     else:
-        run(given.messages, given.size, given.rounds, given.codec)
+        publish(run(given.messages, given.size, given.rounds, given.codec), given.results)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from bench.figures import Comparison, Found, of_clients
+from bench.figures import Comparison, Found, of_clients, options, publish
 from zkbroker.testing import LocalCluster
 
 VALUE = b"x" * 100
@@ -219,48 +218,42 @@ def of_singles(delays: dict[str, list[tuple[float, float]]]) -> list[Comparison]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--singles", type=int, default=2000, help="0 for no sync sends")
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--only", default="", help="names of the runs to make, with semicolons")
-    parser.add_argument("--results", type=Path, help="directory for producer.json")
     parser.add_argument("--run", choices=[*RUNS, *SINGLES], help=argparse.SUPPRESS)
     parser.add_argument("--single", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.run and options.single:
-        print(json.dumps(SINGLES[options.run](*json.load(sys.stdin))))
+    given = parser.parse_args()
+    if given.run and given.single:
+        print(json.dumps(SINGLES[given.run](*json.load(sys.stdin))))
         return
-    if options.run:
-        measured = RUNS[options.run](*json.load(sys.stdin))
+    if given.run:
+        measured = RUNS[given.run](*json.load(sys.stdin))
         print(json.dumps((measured.seconds, measured.cpu_s)))
         return
-    wanted = {name.strip() for name in options.only.split(";") if name}
+    wanted = {name.strip() for name in given.only.split(";") if name}
     found: dict[str, list[tuple[float, float]]] = {}
     delays: dict[str, list[tuple[float, float]]] = {}
     with LocalCluster(1) as cluster:
-        topic = cluster.create_topic(partitions=options.partitions)
+        topic = cluster.create_topic(partitions=given.partitions)
         address = cluster.bootstrap_servers
-        for _ in range(options.rounds):
+        for _ in range(given.rounds):
             for name in [name for name in RUNS if not wanted or name in wanted]:
-                target = (address, topic, options.messages)
+                target = (address, topic, given.messages)
                 found.setdefault(name, []).append(in_own_process(name, single=False, target=target))
                 seconds, cpu = found[name][-1]
-                print(f"  {name}: {options.messages / seconds:,.0f}/s, {cpu:.2f} s CPU", flush=True)
+                print(f"  {name}: {given.messages / seconds:,.0f}/s, {cpu:.2f} s CPU", flush=True)
             for name in [name for name in SINGLES if not wanted or name in wanted]:
-                if options.singles:
-                    target = (address, topic, options.singles)
+                if given.singles:
+                    target = (address, topic, given.singles)
                     pair = in_own_process(name, single=True, target=target)
                     delays.setdefault(name, []).append(pair)
-    comparisons = of_clients(options.messages, found, BASE) + of_singles(delays)
+    comparisons = of_clients(given.messages, found, BASE) + of_singles(delays)
     result = Found("producer", comparisons)
-    print(f"{options.messages:,} x {len(VALUE)} B, acks=1, medians of {options.rounds} rounds")
-    result.show()
-    if options.results is not None:
-        result.save(options.results)
+    print(f"{given.messages:,} x {len(VALUE)} B, acks=1, medians of {given.rounds} rounds")
+    publish(result, given.results)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ that it never reaches, taking turns within each round.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
 from collections import deque
-from pathlib import Path
 
+from bench.figures import cpu_seconds
 from zkbroker.cluster import ClusterProcesses
 from zkbroker.network.client.connection import BrokerConnection, Pending
 from zkbroker.protocol.messages import ProduceRequest
@@ -31,12 +30,6 @@ MUCH = {"producer_byte_rate": str(10**12), "request_percentage": "1000000"}
 CASES = {"no quota": None, "another client's": "other", "its own": CLIENT}
 
 
-def cpu_s(pid: int | None) -> float:
-    """Return the CPU time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def _request() -> ProduceRequest:
     builder = MessageSetBuilder(2, Codec.NONE)
     builder.append(None, b"x" * 100, timestamp_ms=int(time.time() * 1000))
@@ -44,17 +37,17 @@ def _request() -> ProduceRequest:
     return ProduceRequest(topics=[ProduceRequestTopic(TOPIC, [partition])])
 
 
-def measure(connection: BrokerConnection, pid: int | None, requests: int) -> float:
+def measure(connection: BrokerConnection, pid: int, requests: int) -> float:
     """Return the microseconds of the broker's CPU that one request took."""
     request, open_ = _request(), deque[Pending]()
-    before = cpu_s(pid)
+    before = cpu_seconds(pid)
     for _ in range(requests):
         open_.append(connection.send(request))
         if len(open_) >= IN_FLIGHT:
             open_.popleft().result()
     while open_:
         open_.popleft().result()
-    return (cpu_s(pid) - before) / requests * 1e6
+    return (cpu_seconds(pid) - before) / requests * 1e6
 
 
 def set_quotas(session: ZkSession, holder: str | None) -> None:
@@ -77,6 +70,7 @@ def main() -> None:
         ZkSession(cluster.zookeeper) as session,
     ):
         (broker,) = cluster.brokers
+        assert broker.pid is not None
         create_topic(session, TOPIC, {0: [broker.id]})
         host, port = broker.address
         runtime = get_runtime("threads")

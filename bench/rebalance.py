@@ -1,13 +1,12 @@
 """How long a ZooKeeper group takes to come to rest after a member joined or left.
 
-    python -m bench.rebalance [--partitions 24] [--members 5] [--rounds 20]
+    python -m bench.growth --only members
 
 Members are in one process and consume nothing, so what is measured is the protocol: reading the
 group, releasing and claiming. Each time is given in round trips too: in units of one small read of
 the same ZooKeeper, measured between the rounds, since machines differ.
 """
 
-import argparse
 import statistics
 import threading
 import time
@@ -17,7 +16,6 @@ from zkbroker.rebalance import Owned, Rebalancer, ZkGroupStore, range_assign, th
 from zkbroker.registry import groups, topics
 from zkbroker.registry.groups import StreamSubscription
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 
 class Member:
@@ -101,27 +99,3 @@ def rounds_of(
         for member in members:
             member.leave()
     return times, statistics.median(trips)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--members", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=20)
-    asked = parser.parse_args()
-    with EmbeddedZooKeeper() as server:
-        times, trip = rounds_of(
-            server.connect_string, asked.members, asked.partitions, asked.rounds
-        )
-    print(f"one read of ZooKeeper: median {trip * 1000:.2f} ms")
-    for kind, seconds in times.items():
-        median = statistics.median(seconds)
-        print(
-            f"{kind}: {asked.members} members x {asked.partitions} partitions at rest after a "
-            f"median of {median * 1000:.0f} ms ({median / trip:.0f} reads), "
-            f"at most {max(seconds) * 1000:.0f} ms"
-        )
-
-
-if __name__ == "__main__":
-    main()

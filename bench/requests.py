@@ -17,35 +17,23 @@ Without a checkout this one is measured alone; with one, it is compared with thi
 import argparse
 import itertools
 import json
-import selectors
 import statistics
 import struct
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
+from bench.clusters import HERE, start_cluster
 from bench.figures import cpu_seconds
-from bench.raw_socket import Client, make_topic, produce_request, remove_topic
-from zkbroker.protocol import RequestHeader, encode_request
-from zkbroker.protocol.messages import FetchRequest, ProduceRequest
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
-from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
-from zkbroker.records import MessageSetBuilder
+from bench.raw_socket import WINDOW, Client, fetch_request, produce_request, record_set
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
-WINDOW = 5
-READY = "zkbroker broker ready "
-READY_WITHIN_S = 60
 CONSUMERS = 100
-FETCH_VERSIONS = {0: 0, 1: 2, 2: 10}
-"""Magic → version of Fetch that gives it as it is stored."""
-HERE = Path(__file__).resolve().parents[1]
 
 
 class Slice(NamedTuple):
@@ -57,73 +45,14 @@ class Slice(NamedTuple):
     p99_ms: float
 
 
-class Broker:
-    """A broker of a checkout, in a process of its own."""
-
-    def __init__(self, checkout: Path, directory: Path, zookeeper: str) -> None:
-        directory.mkdir(parents=True)
-        properties = directory / "broker.properties"
-        properties.write_text(
-            f"broker.id=0\nhost.name=127.0.0.1\nport=0\nlog.dirs={directory / 'data'}\n"
-            f"zookeeper.connect={zookeeper}/{directory.name}\n"
-        )
-        python = checkout / ".venv/bin/python"
-        self._log = (directory / "broker.log").open("w")
-        self._process = subprocess.Popen(
-            [
-                str(python if python.exists() else sys.executable),
-                *("-m", "zkbroker.cli", "broker", str(properties), "--stop-with-stdin"),
-            ],
-            cwd=checkout,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
-        self.pid = self._process.pid
-        self.port = self._wait_ready()
-
-    def _wait_ready(self) -> int:
-        assert self._process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            deadline = time.monotonic() + READY_WITHIN_S
-            while selector.select(max(0.0, deadline - time.monotonic())):
-                line = self._process.stdout.readline()
-                if line.startswith(READY):
-                    fields = dict(part.split("=", 1) for part in line.split()[3:])
-                    return int(fields["address"].rpartition(":")[2])
-                if not line:
-                    break
-        self.stop()
-        raise RuntimeError(f"the broker of {self._log.name} was not ready: its log is there")
-
-    def create(self, topic: str) -> None:
-        make_topic(self.port, topic)
-
-    def remove(self, topic: str) -> None:
-        remove_topic(self.port, topic)
-
-    def stop(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(15)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._log.close()
-
-
 class Serving(Protocol):
-    """What a broker of any kind is to a benchmark."""
+    """What brokers of any kind are to a benchmark: ports of the leaders of a topic's partitions."""
 
     @property
-    def pid(self) -> int: ...
+    def pids(self) -> Sequence[int]: ...
 
     @property
-    def port(self) -> int: ...
+    def ports(self) -> Sequence[int]: ...
 
     def create(self, topic: str) -> None: ...
 
@@ -142,15 +71,10 @@ def same(request: bytes) -> Requests:
 
 def idempotent(topic: str, size: int, producer_id: int) -> Requests:
     """One producer's requests, with sequences that follow each other."""
-    count = max(1, size // 112)
-    builder = MessageSetBuilder(2)
-    for number in range(count):
-        builder.append(b"%08d" % number, b"x" * 100, timestamp_ms=1_500_000_000_000)
-    batch = bytearray(builder.build())
+    batch = bytearray(record_set(2, size))
+    (count,) = struct.unpack_from(">i", batch, 57)
     struct.pack_into(">qhi", batch, 43, producer_id, 0, 0)
-    partition = ProduceRequestPartition(0, bytes(batch))
-    request = ProduceRequest(topics=[ProduceRequestTopic(topic, [partition])])
-    frame = bytearray(b"".join(encode_request(RequestHeader(0, 7, 1, "bench"), request)))  # type: ignore[arg-type]
+    frame = bytearray(produce_request(topic, 2, bytes(batch)))
     start = len(frame) - len(batch)
     sequence = 0
     while True:
@@ -164,9 +88,9 @@ def stream(requests: Requests, window: int) -> Work:
     """Send requests with some in flight."""
 
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
-        client = Client(broker.port)
+        client = Client(broker.ports[0])
         times = [time.perf_counter()]
-        cpu = cpu_seconds(broker.pid)
+        cpu = cpu_seconds(*broker.pids)
         for _ in range(window):
             client.socket.sendall(next(requests))
         while times[-1] - times[0] < seconds:
@@ -176,7 +100,7 @@ def stream(requests: Requests, window: int) -> Work:
         for _ in range(window):
             client.answer()
         times.append(time.perf_counter())
-        cpu = cpu_seconds(broker.pid) - cpu
+        cpu = cpu_seconds(*broker.pids) - cpu
         count = len(times) - 2 + window
         waits = sorted((after - before) * 1e3 for before, after in itertools.pairwise(times[:-1]))
         client.socket.close()
@@ -192,7 +116,7 @@ def stream(requests: Requests, window: int) -> Work:
 
 def produces(size: int, magic: int, window: int) -> Work:
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
-        request = produce_request(topic, magic, size)
+        request = produce_request(topic, magic, record_set(magic, size))
         return stream(same(request), window)(broker, topic, seconds)
 
     return run
@@ -207,17 +131,9 @@ def idempotent_produces(size: int) -> Work:
     return run
 
 
-def fetch_frame(topic: str, version: int, offset: int, max_bytes: int, wait_ms: int) -> bytes:
-    partition = FetchRequestPartition(0, -1, offset, -1, max_bytes)
-    request = FetchRequest(
-        max_wait_ms=wait_ms, min_bytes=1, topics=[FetchRequestTopic(topic, [partition])]
-    )
-    return b"".join(encode_request(RequestHeader(1, version, 1, "bench"), request))  # type: ignore[arg-type]
-
-
 def fill(broker: Serving, topic: str, magic: int, size: int, count: int) -> None:
-    client = Client(broker.port)
-    request = produce_request(topic, magic, size)
+    client = Client(broker.ports[0])
+    request = produce_request(topic, magic, record_set(magic, size))
     for _ in range(count):
         client.socket.sendall(request)
         client.answer()
@@ -230,10 +146,9 @@ def fetches(magic: int, max_bytes: int) -> Work:
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
         count = 256
         fill(broker, topic, magic, 16 * 1024, count)
-        version = FETCH_VERSIONS[magic]
         records = (16 * 1024 * 97 // 100) // 112
         frames = [
-            fetch_frame(topic, version, number * records, max_bytes, 0)
+            fetch_request(topic, magic, number * records, max_bytes)
             for number in range(count - (max_bytes >> 14) - 1)
         ]
 
@@ -250,15 +165,15 @@ def tail(consumers: int, magic: int = 2) -> Work:
     """Many consumers wait at the end of a log for each record of 100 bytes; per fetch answered."""
 
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
-        frame = produce_request(topic, magic, 100)
-        producer = Client(broker.port)
-        readers = [Client(broker.port) for _ in range(consumers)]
+        frame = produce_request(topic, magic, record_set(magic, 100))
+        producer = Client(broker.ports[0])
+        readers = [Client(broker.ports[0]) for _ in range(consumers)]
         offset = 0
         waits = []
         started = time.perf_counter()
-        cpu = cpu_seconds(broker.pid)
+        cpu = cpu_seconds(*broker.pids)
         while time.perf_counter() - started < seconds:
-            fetch = fetch_frame(topic, FETCH_VERSIONS[magic], offset, 1 << 20, 5000)
+            fetch = fetch_request(topic, magic, offset, wait_ms=5000)
             for reader in readers:
                 reader.socket.sendall(fetch)
             before = time.perf_counter()
@@ -268,7 +183,7 @@ def tail(consumers: int, magic: int = 2) -> Work:
                 reader.answer()
             waits.append((time.perf_counter() - before) * 1e3)
             offset += 1
-        cpu = cpu_seconds(broker.pid) - cpu
+        cpu = cpu_seconds(*broker.pids) - cpu
         took = time.perf_counter() - started
         for each in (producer, *readers):
             each.socket.close()
@@ -299,16 +214,18 @@ def works() -> dict[str, Work]:
     }
 
 
-def many(connections: int, size: int, magic: int) -> Work:
-    """As many connections, one request of each in flight."""
+def many(connections: int, size: int, magic: int, acks: int = 1) -> Work:
+    """As many connections, shared among the partitions, one request of each in flight."""
 
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
-        request = produce_request(topic, magic, size)
-        clients = [Client(broker.port) for _ in range(connections)]
+        records, ports = record_set(magic, size), broker.ports
+        parts = [number % len(ports) for number in range(connections)]
+        requests = [produce_request(topic, magic, records, part, acks) for part in parts]
+        clients = [Client(ports[part]) for part in parts]
         sent = [time.perf_counter()] * connections
         waits = []
-        cpu, started = cpu_seconds(broker.pid), time.perf_counter()
-        for each in clients:
+        cpu, started = cpu_seconds(*broker.pids), time.perf_counter()
+        for each, request in zip(clients, requests, strict=True):
             each.socket.sendall(request)
         while (now := time.perf_counter()) - started < seconds:
             for number, each in enumerate(clients):
@@ -316,12 +233,12 @@ def many(connections: int, size: int, magic: int) -> Work:
                 now, before = time.perf_counter(), sent[number]
                 waits.append((now - before) * 1e3)
                 sent[number] = now
-                each.socket.sendall(request)
+                each.socket.sendall(requests[number])
         for each in clients:
             each.answer()
             each.socket.close()
         count, took = len(waits) + connections, time.perf_counter() - started
-        cpu = cpu_seconds(broker.pid) - cpu
+        cpu = cpu_seconds(*broker.pids) - cpu
         waits.sort()
         return Slice(
             cpu / count * 1e6, took / count, waits[len(waits) // 2], waits[len(waits) * 99 // 100]
@@ -394,24 +311,16 @@ def main() -> None:
     if len(checkouts) < 2:
         checkouts.append(HERE)
     results = []
-    with (
-        tempfile.TemporaryDirectory(prefix="zkbroker-bench-") as directory,
-        EmbeddedZooKeeper() as zookeeper,
-    ):
-        brokers: list[Broker] = []
-        try:
-            for number, checkout in enumerate(checkouts):
-                place = Path(directory) / f"broker-{number}"
-                brokers.append(Broker(checkout.resolve(), place, zookeeper.connect_string))
-            print(f"brokers of {' and '.join(map(str, checkouts))}", flush=True)
-            for name, work in works().items():
-                if given.only is None or given.only in name:
-                    turns = [work] * len(brokers)
-                    found = measure(brokers, turns, name, given.rounds, given.seconds)
-                    results.append(report(name, found))
-        finally:
-            for broker in brokers:
-                broker.stop()
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="zkbroker-bench-"))
+        zookeeper = stack.enter_context(EmbeddedZooKeeper()).connect_string
+        brokers = [start_cluster(stack, Path(place), zookeeper, each) for each in checkouts]
+        print(f"brokers of {' and '.join(map(str, checkouts))}", flush=True)
+        for name, work in works().items():
+            if given.only is None or given.only in name:
+                turns = [work] * len(brokers)
+                found = measure(brokers, turns, name, given.rounds, given.seconds)
+                results.append(report(name, found))
     if given.json is not None:
         given.json.write_text(json.dumps(results, indent=1))
 

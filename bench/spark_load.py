@@ -1,17 +1,15 @@
 """Loads: the loader against Spark's own `range` to Parquet, and against kafka-python in Spark.
 
-    python -m bench.spark_load [--rows N] [--rounds N] [--only range,source]
+    python -m bench.spark_load [--rows N] [--rounds N] [--only range,source] [--results DIR]
 
 Rows have 100-byte values, published in snappy batches of magic 2. `floor` is what Spark needs to
 write as many rows of the same bytes that it makes up itself, in the five columns of a lake; `range`
 is the same in the seven columns of the source, `format("zkbroker")`. `json` and `regex` load values
 of the same size as five typed columns each. All are rows per second of one interleaved run; ratios
-are taken within a round, medians and the range of the rounds are printed.
+are taken within a round.
 """
 
-import argparse
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.figures import Comparison, Found, options, publish
 from spark_loader import Loader, ValueColumns, register, session
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
@@ -27,6 +26,12 @@ from zkbroker.records import kernels
 from zkbroker.testing import LocalCluster
 
 PARTITIONS = 4
+REFERENCES = {
+    "range": "Spark's range, seven columns",
+    "floor": "Spark's range, five columns",
+    "kafka-python": "kafka-python in Spark",
+}
+"""Run → what it is, as the reference of others."""
 FILLER = "abcdefghijklmnopqrstuvwxyz0123456789" * 3
 VALUE = f"cast(lpad(cast(id as string), 100, '{FILLER}') as binary) value"
 TIME = "timestamp_millis(1431857103000 + id) timestamp"
@@ -69,7 +74,7 @@ REGEX = ValueColumns.regex(
 )
 
 
-def publish(
+def send(
     cluster: LocalCluster, topic: str, rows: int, value: Callable[[int], bytes] = value
 ) -> None:
     publish_values(cluster, topic, map(value, range(rows)), PARTITIONS)
@@ -124,9 +129,8 @@ def by_kafka_python(spark: Any, bootstrap: str, topic: str, rows: int, target: P
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = options(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="names of the runs to make, with commas")
     given = parser.parse_args()
     only = {name.strip() for name in given.only.split(",") if name}
@@ -145,14 +149,14 @@ def main() -> None:
     try:
         with LocalCluster(1) as cluster:
             topic = cluster.create_topic(partitions=PARTITIONS)
-            publish(cluster, topic, given.rows)
+            send(cluster, topic, given.rows)
             typed = {
                 "json": (cluster.create_topic(partitions=PARTITIONS), json_value, JSON),
                 "regex": (cluster.create_topic(partitions=PARTITIONS), line, REGEX),
             }
             for kind, (name, made, _) in typed.items():
                 if not only or kind in only:
-                    publish(cluster, name, given.rows, made)
+                    send(cluster, name, given.rows, made)
             spark = session("local[2,4]")
             register(spark)
             few = given.rows // 10
@@ -211,17 +215,14 @@ def main() -> None:
         shutil.rmtree(place, ignore_errors=True)
     decoder = "C" if kernels.NATIVE else "pure Python"
     print(f"{given.rows:,} rows of 100 bytes, {PARTITIONS} partitions, {decoder} decoder")
-    for name, own in rates.items():
-        base = "range" if name == "source" else "floor"
-        said = f"{name:<14}{statistics.median(own):>12,.0f} rows/s"
-        if base in rates:
-            ratios = [mine / theirs for mine, theirs in zip(own, rates[base], strict=True)]
-            said += f"   {statistics.median(ratios):6.2f} of {base}"
-            said += f" ({min(ratios):.2f} to {max(ratios):.2f})"
-        print(said)
-    if {"loader", "kafka-python"} <= rates.keys():
-        loader, other = (statistics.median(rates[name]) for name in ("loader", "kafka-python"))
-        print(f"loader / kafka-python  {loader / other:.1f}")
+    found = [
+        Comparison(f"{name} to Parquet", "rows/s", REFERENCES[base], own, rates[base])
+        for base in REFERENCES
+        for name, own in rates.items()
+        if base in rates and base in (("range",) if name == "source" else ("floor", "kafka-python"))
+        if name in ("loader", "source") or (name in typed and base == "floor")
+    ]
+    publish(Found("spark", found), given.results)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What TLS costs a broker: bytes a second and CPU, against plain, and handshakes a second.
 
-    python -m bench.tls [--megabytes 256] [--rounds 3]
+    python -m bench.tls [--megabytes 256] [--rounds 3] [--results DIR]
 
 One broker; librdkafka writes and reads (its TLS is C, so that the broker is what is measured), way
 after way, round by round. With kernel TLS (kTLS) slices of files leave by `sendfile`; where the
@@ -8,9 +8,7 @@ kernel or OpenSSL does not give it, the bench says so and leaves the row out. Co
 one run, never the numbers of two.
 """
 
-import argparse
 import os
-import statistics
 import tempfile
 import time
 import uuid
@@ -18,6 +16,7 @@ from pathlib import Path
 
 import confluent_kafka
 
+from bench.figures import Comparison, Found, cpu_seconds, options, publish
 from tests.support.certificates import Authority
 from zkbroker.config.security import ClientSecurity
 from zkbroker.network.client.opening import open_transport
@@ -26,19 +25,13 @@ from zkbroker.testing import LocalCluster
 
 VALUE_BYTES = 10_000
 HANDSHAKES = 200
-_TICKS = os.sysconf("SC_CLK_TCK")
+PLAIN = "plain connections"
 _ULP = Path("/proc/sys/net/ipv4/tcp_available_ulp")
 
 
 def kernel_tls() -> bool:
     """Whether the kernel offers TLS to sockets."""
     return _ULP.exists() and "tls" in _ULP.read_text().split()
-
-
-def cpu_s(pid: int) -> float:
-    """CPU time of a process so far, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def settings(listener: str, cluster: LocalCluster, trusted: str) -> dict[str, str]:
@@ -88,7 +81,7 @@ def shake_hands(port: int, trusted: str) -> None:
         open_transport(get_runtime("threads"), "127.0.0.1", port, 10, security=security).close()
 
 
-def run(megabytes: int, rounds: int) -> None:
+def run(megabytes: int, rounds: int) -> list[Comparison]:
     messages = megabytes * 1_000_000 // VALUE_BYTES
     listeners = ["PLAINTEXT", "COPIED"]
     if kernel_tls():
@@ -106,12 +99,12 @@ def run(megabytes: int, rounds: int) -> None:
             "listener.name.copied.ssl.kernel.offload": "false",
         }
         with LocalCluster(1, properties=properties) as cluster:
-            measure(cluster, listeners, trusted, messages, rounds)
+            return measure(cluster, listeners, trusted, messages, rounds)
 
 
 def measure(
     cluster: LocalCluster, listeners: list[str], trusted: str, messages: int, rounds: int
-) -> None:
+) -> list[Comparison]:
     pid = cluster.broker(1).pid
     assert pid is not None
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
@@ -120,34 +113,36 @@ def measure(
             topic = cluster.create_topic()
             given = settings(name, cluster, trusted)
             for what, work in (("write", write), ("read", read)):
-                started, cpu = time.perf_counter(), cpu_s(pid)
+                started, cpu = time.perf_counter(), cpu_seconds(pid)
                 work(given, topic, messages)
-                taken = time.perf_counter() - started, cpu_s(pid) - cpu
+                taken = time.perf_counter() - started, cpu_seconds(pid) - cpu
                 found.setdefault((what, name), []).append(taken)
-    megabytes = messages * VALUE_BYTES / 1e6
+    gigabytes = messages * VALUE_BYTES / 1e9
+    comparisons = []
     for what in ("write", "read"):
-        for name in listeners:
-            seconds = statistics.median(each[0] for each in found[what, name])
-            cpu = statistics.median(each[1] for each in found[what, name])
-            plain = statistics.median(each[1] for each in found[what, "PLAINTEXT"])
-            print(
-                f"{what:<6} {name:<10} {megabytes / seconds:7.0f} MB/s   broker's CPU "
-                f"{1000 * cpu / megabytes:6.2f} s/GB   {cpu / plain:5.2f} times plain"
-            )
-    started, cpu = time.perf_counter(), cpu_s(pid)
+        for name in listeners[1:]:
+            sides = [found[what, each] for each in (name, "PLAINTEXT")]
+            rates = [[gigabytes * 1000 / seconds for seconds, _ in side] for side in sides]
+            costs = [[cpu / gigabytes for _, cpu in side] for side in sides]
+            work = f"{what}, TLS" + (" by the kernel" if name == "KERNEL" else "")
+            comparisons += [
+                Comparison(work, "MB/s", PLAIN, *rates),
+                Comparison(work, "CPU-s a GB", PLAIN, *costs, more_is_better=False),
+            ]
+    started, cpu = time.perf_counter(), cpu_seconds(pid)
     shake_hands(int(cluster.bootstrap("COPIED").rpartition(":")[2]), trusted)
     print(
         f"handshakes (RSA 2048)  {HANDSHAKES / (time.perf_counter() - started):7.0f} a second   "
-        f"broker's CPU {1000 * (cpu_s(pid) - cpu) / HANDSHAKES:6.2f} ms each"
+        f"broker's CPU {1000 * (cpu_seconds(pid) - cpu) / HANDSHAKES:6.2f} ms each"
     )
+    return comparisons
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--megabytes", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    run(arguments.megabytes, arguments.rounds)
+    given = parser.parse_args()
+    publish(Found("tls", run(given.megabytes, given.rounds)), given.results)
 
 
 if __name__ == "__main__":

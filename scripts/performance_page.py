@@ -1,6 +1,6 @@
 """Writes docs/performance.md and its plots from what `make bench` found.
 
-    python scripts/performance_page.py [RESULTS]      `bench/results` by default
+    python scripts/performance_page.py [RESULTS] [--docs docs]
 
 Invariant: every figure of the page is read from a file of results, and every plot has one sentence
 that says what it shows; nothing on the page is typed by hand.
@@ -22,14 +22,21 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.figures import Comparison, Found, Growth  # noqa: E402 - found beside this script
 
-PAGE = ROOT / "docs" / "performance.md"
-IMAGES = ROOT / "docs" / "images"
 SECTIONS = {
     "broker": ("Broker", "Raw requests over plain sockets, so that only the broker is measured."),
-    "replication": ("Replicas", "Three replicas on three brokers, `acks=all`."),
+    "replicas": (
+        "Replicas",
+        "Raw produces with `acks=all` to three brokers, whose CPU is counted.",
+    ),
     "producer": ("Producers", "Each client in a process of its own, at the same broker of ours."),
     "consumer": ("Consumers", "Each client in a process of its own, at the same broker of ours."),
-    "spark": ("Spark", "Reading a topic into Parquet, beside Spark's own sources."),
+    "spark": ("Spark", "A topic into Parquet, beside as many rows that Spark makes up itself."),
+    "start": ("Start", "From a process's start until the leader of each partition answers."),
+    "failover": ("Failover", "From a session's end, or a stop's signal, until new leaders answer."),
+    "cores": ("Cores", "The same load for two brokers and for one; clients need cores, too."),
+    "mirror": ("Mirror", "One partition from one broker of ours to another."),
+    "tls": ("TLS", "librdkafka writes and reads messages of 10 kB at a broker of ours."),
+    "console": ("Console", "What the busiest of three brokers at rest takes of a core."),
     "growth": ("Growth", "What a request costs as things grow: level where the design is right."),
 }
 """Name of a file of results → heading, and what was done."""
@@ -46,15 +53,16 @@ STYLE = {
 """The salt makes the same figures the same file."""
 
 
-def save(figure: "plt.Figure", name: str) -> str:
-    """Write a plot; returns its path below `docs`."""
-    path = IMAGES / f"performance-{name}.svg"
+def save(figure: "plt.Figure", docs: Path, name: str) -> str:
+    """Write a plot below the manual's directory; returns its path there."""
+    path = docs / "images" / f"performance-{name}.svg"
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None}, facecolor="white")
     plt.close(figure)
     return f"images/{path.name}"
 
 
-def plot_comparisons(name: str, comparisons: Sequence[Comparison]) -> str:
+def plot_comparisons(docs: Path, name: str, comparisons: Sequence[Comparison]) -> str:
     """Ratios as points with their spread; to the right of the line ours is better."""
     figure, axes = plt.subplots(figsize=(7.2, 0.7 + 0.24 * len(comparisons)))
     for row, each in enumerate(reversed(comparisons)):
@@ -67,10 +75,11 @@ def plot_comparisons(name: str, comparisons: Sequence[Comparison]) -> str:
     axes.set_yticks(range(len(comparisons)))
     axes.set_yticklabels([f"{each.work}, {each.unit}" for each in reversed(comparisons)])
     axes.set_xlabel(f"times better than {comparisons[0].reference} (median and range of rounds)")
-    return save(figure, name)
+    axes.set_xlim(min(0.9, axes.get_xlim()[0]), max(1.1, axes.get_xlim()[1]))
+    return save(figure, docs, name)
 
 
-def plot_growths(name: str, growths: Sequence[Growth]) -> str:
+def plot_growths(docs: Path, name: str, growths: Sequence[Growth]) -> str:
     """One small plot a cost, both axes logarithmic."""
     columns = 2
     rows = (len(growths) + 1) // columns
@@ -85,16 +94,20 @@ def plot_growths(name: str, growths: Sequence[Growth]) -> str:
     for axes in list(grid.flat)[len(growths) :]:
         axes.set_visible(False)
     figure.tight_layout()
-    return save(figure, name)
+    return save(figure, docs, name)
 
 
 def sentence(comparisons: Sequence[Comparison]) -> str:
-    """Say what the plot shows."""
-    better = sum((each.ratio > 1) == each.more_is_better for each in comparisons)
-    return (
-        f"Points right of the line: {better} of {len(comparisons)} figures are better than those of"
-        f" {comparisons[0].reference}."
+    """Say what the plot shows, and name each figure that is not the better one."""
+    worse = [each for each in comparisons if (each.ratio > 1) != each.more_is_better]
+    said = (
+        f"Right of the line is better: {len(comparisons) - len(worse)} of {len(comparisons)}"
+        f" figures are better than with {comparisons[0].reference}"
     )
+    if worse:
+        said += "; these are not: "
+        said += ", ".join(f"{each.work} ({each.unit}, {each.ratio:.2f} times)" for each in worse)
+    return said + "."
 
 
 def growth_sentence(each: Growth) -> str:
@@ -126,26 +139,48 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def section(found: Found) -> Iterator[str]:
-    """One benchmark as Markdown."""
+def section(docs: Path, found: Found) -> Iterator[str]:
+    """One benchmark as Markdown, a table and a plot for each reference."""
     heading, done = SECTIONS[found.name]
     yield f"## {heading}\n\n{done}\n"
-    comparisons = list(found.comparisons)
-    if comparisons:
-        yield f"![{heading}: ratios]({plot_comparisons(found.name, comparisons)})\n"
-        yield sentence(comparisons) + "\n"
-        yield "\n".join(comparison_rows(comparisons)) + "\n"
+    references = dict.fromkeys(each.reference for each in found.comparisons)
+    for number, reference in enumerate(references):
+        beside = [each for each in found.comparisons if each.reference == reference]
+        image = plot_comparisons(docs, f"{found.name}-{number}" if number else found.name, beside)
+        yield f"![{heading}: ratios to {reference}]({image})\n"
+        yield sentence(beside) + "\n"
+        yield "\n".join(comparison_rows(beside)) + "\n"
     if found.growths:
-        image = plot_growths(f"{found.name}-growth", found.growths)
+        image = plot_growths(docs, f"{found.name}-growth", found.growths)
         yield f"![{heading}: costs]({image})\n"
         for _, costs in groupby(found.growths, key=lambda each: each.against):
             yield "\n".join(f"- {growth_sentence(each)}" for each in costs)
         yield ""
     machine = found.machine
+    before = machine.get("load before")
     yield (
         f"Measured {machine['day']} on {machine['cores']} cores ({machine['model']}), Python"
-        f" {machine['python']}, load {machine['load']}.\n"
+        f" {machine['python']}; load of the machine {machine['load']} meanwhile"
+        + ("" if before is None else f", {before} before")
+        + ".\n"
     )
+
+
+def write_page(results: Path, docs: Path) -> Path:
+    """Write the page of all results that are there; returns its path.
+
+    Raises:
+        ValueError: a file holds something else; names it.
+    """
+    parts = [HEAD]
+    with mpl.rc_context(STYLE):
+        for name in SECTIONS:
+            path = results / f"{name}.json"
+            if path.exists():
+                parts += section(docs, Found.load(path))
+    page = docs / "performance.md"
+    page.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
+    return page
 
 
 HEAD = """# Performance
@@ -161,15 +196,9 @@ minutes.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("results", type=Path, nargs="?", default=ROOT / "bench" / "results")
-    results = parser.parse_args().results
-    parts = [HEAD]
-    with mpl.rc_context(STYLE):
-        for name in SECTIONS:
-            path = results / f"{name}.json"
-            if path.exists():
-                parts += section(Found.load(path))
-    PAGE.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
-    print(PAGE)
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="the manual's directory")
+    given = parser.parse_args()
+    print(write_page(given.results, given.docs))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,49 @@
+"""The performance page is made of results, and hides none of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import HERE, MODULES, PAGE
+from bench.figures import Comparison, Found, Growth
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "performance_page.py"
+FASTER = Comparison("produce", "MB/s", "Kafka", [30, 10, 20], [10, 10, 10])
+SLOWER = Comparison("round trip", "ms", "Kafka", [3, 3, 3], [2, 2, 2], more_is_better=False)
+OTHER = Comparison("fetch", "MB/s", "a bare loop", [1], [2])
+LEVEL = Growth("produce", "µs", "partitions", [(1, 30.0), (1000, 33.0)])
+
+
+def made(results: Path, docs: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), str(results), "--docs", str(docs)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_slower_figures_stand_in_the_table_and_in_the_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    Found("broker", [FASTER, SLOWER, OTHER], [LEVEL]).save(tmp_path)
+    assert made(tmp_path, tmp_path).returncode == 0
+    page = (tmp_path / "performance.md").read_text()
+    assert "| produce | MB/s | 20 | 10 | 2.00 (1.00 to 3.00) | more |" in page
+    assert "| round trip | ms | 3 | 2 | 1.50 (1.50 to 1.50) | less |" in page
+    assert "1 of 2 figures are better than with Kafka; these are not: round trip (ms, 1.50" in page
+    assert "0 of 1 figures are better than with a bare loop" in page
+    assert "1.1 times the cost for 1,000 times as much" in page
+    assert len(list((tmp_path / "images").glob("performance-broker*.svg"))) == 3
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / "broker.json").write_text("[]")
+    done = made(tmp_path, tmp_path)
+    assert done.returncode != 0
+    assert "broker.json is no result of a benchmark" in done.stderr
+
+
+def test_each_section_has_a_benchmark_and_the_reverse() -> None:
+    text = SCRIPT.read_text()
+    for name in PAGE:
+        assert f'    "{name}": (' in text
+        assert (HERE / f"{MODULES.get(name, name)}.py").is_file()
