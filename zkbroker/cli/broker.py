@@ -53,6 +53,7 @@ def command(
     line to standard output; SIGINT or SIGTERM stops it cleanly.
     """
     from zkbroker.broker import run_broker
+    from zkbroker.cli.twins import warn_of_missing_twins
     from zkbroker.config import load_properties
     from zkbroker.config.broker import BrokerConfig
     from zkbroker.config.java_options import java_properties
@@ -63,6 +64,7 @@ def command(
     if daemon:
         _start_in_background(file, settings)
         return
+    warn_of_missing_twins()
     if stop_with_stdin:
         threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
     console = _console() if config.admin_console else None
