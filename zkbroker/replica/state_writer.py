@@ -2,7 +2,9 @@
 
 Invariant: one task writes all of it, so that each write goes out under the version that the one
 before it left; what fails is tried again as long as this broker leads. No request waits for what is
-done here: a changed ISR counts when it is written, and not before.
+done here: a changed ISR counts when it is written, and not before. What one leadership asked for is
+crossed off for that leadership alone: another of the same partition may have begun, and have asked,
+while ZooKeeper was answering.
 """
 
 import logging
@@ -126,20 +128,20 @@ class LeaderStateWriter:
 
     def _write_isrs(self) -> None:
         asked: dict[Key, LeaderAndIsr] = {}
-        for key, leadership in list(self._proposing.items()):
+        leaderships = dict(self._proposing)
+        for key, leadership in leaderships.items():
             change = leadership.proposed_isr()
             if change is None:
-                del self._proposing[key]
+                _cross_off(self._proposing, key, leadership)
             else:
                 asked[key] = change
         if not asked:
             return
-        leaderships = {key: self._proposing[key] for key in asked}
         for key, update in self._states.update_isr(asked).items():
             leadership = leaderships[key]
             changed = leadership.resolve_isr(asked[key], update)
             if leadership.proposed_isr() is None:
-                self._proposing.pop(key, None)
+                _cross_off(self._proposing, key, leadership)
             if changed:
                 self._noted.add(key)
                 self._last_change_ms = self._clock_ms()
@@ -171,7 +173,7 @@ class LeaderStateWriter:
             decision = leadership.decision()
             # One with a new epoch since is registered again.
             if decision is None or decisions.get(key) == decision:
-                self._leading.pop(key, None)
+                _cross_off(self._leading, key, leadership)
 
     def _write_notes(self) -> None:
         now = self._clock_ms()
@@ -181,3 +183,9 @@ class LeaderStateWriter:
             note_isr_changes(self._session, noted)
             self._noted -= noted
             self._noted_ms = now
+
+
+def _cross_off(wanted: dict[Key, Leadership], key: Key, leadership: Leadership) -> None:
+    """Forget what a leadership asked for, unless a later one has asked since."""
+    if wanted.get(key) is leadership:
+        del wanted[key]

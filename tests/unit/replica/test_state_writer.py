@@ -147,6 +147,30 @@ def test_a_decision_of_the_controller_ends_the_leaders_changes():
     assert world.writer.idle
 
 
+def test_a_change_of_the_next_leadership_is_kept_while_one_before_is_answered():
+    world = World()
+    world.partition.leadership().append(b"abc")
+    world.fetch(2, 3)
+    world.fetch(3, 3)
+
+    def lead_again() -> None:
+        """While the change is on its way another broker leads, then this one does again."""
+        world.session.before = lambda: None
+        world.decide(decided(2, 6, (1, 2)))
+        world.decide(decided(1, 7, (1, 2)))
+        world.fetch(2, 3)
+        world.fetch(3, 3)
+        assert world.partition.leadership().isr.proposed == (1, 2, 3)
+
+    world.session.before = lead_again
+    world.writer.write()
+    assert not world.writer.idle
+    world.writer.write()
+    assert world.node()["isr"] == [1, 2, 3]
+    assert world.partition.leadership().isr.members == (1, 2, 3)
+    assert world.writer.idle
+
+
 def test_a_leader_is_registered_and_goes():
     world = World()
     world.writer.register([world.partition.leadership()])
