@@ -132,9 +132,9 @@ class ToldBroker:
 
     def answer(self, request: Any) -> Any:
         if request.api_key == ApiKey.LEADER_AND_ISR:
-            return self.replicas.leader_and_isr(request)
+            return self.replicas.roles.leader_and_isr(request)
         if request.api_key == ApiKey.STOP_REPLICA:
-            return self.replicas.stop_replica(request)
+            return self.replicas.roles.stop_replica(request)
         return self.view.update(request, self.fence)
 
 

@@ -66,7 +66,7 @@ class Settling:
                 if self._broker_id not in brokers:
                     continue
                 # Without a partition here the controller sends no LeaderAndIsr.
-                partition = replicas.get(topic, number) if replicas.caught_up else None
+                partition = replicas.get(topic, number) if replicas.roles.caught_up else None
                 if partition is None:
                     return False
                 if partition.leading is not None and view.decided(topic, number) is None:

@@ -49,6 +49,10 @@ class LogOpening:
         self._lost = set(last)
         self._others = set(others)
 
+    def has_log(self, key: TopicPartition) -> bool:
+        """Whether there is a log of a partition, so that none is made."""
+        return self._logs.get(key) is not None
+
     def delete(self, key: TopicPartition) -> ErrorCode:
         """Delete a log and what is known of it; returns why not where it could not."""
         self.checkpointed.pop(key, None)

@@ -1,7 +1,13 @@
-"""Begins the roles that a controller decided, and has fetchers, subscribers and ZooKeeper follow.
+"""Carries out LeaderAndIsr and StopReplica: ends and begins the roles of this broker's replicas.
 
-Invariant: a role begins for a newer leader epoch only. What fails for one partition is its code
-alone; one whose log cannot be used is offline. Writes to ZooKeeper are left to `LeaderStateWriter`.
+    LeaderAndIsr --> become leader | become follower        StopReplica --> stopped, deleted
+      --> fetchers, subscribers and ZooKeeper follow
+
+Invariants: requests are carried out one at a time, none for a controller that a later one has
+replaced by then. A role begins for a newer leader epoch only. What fails for one partition is its
+code alone; one whose log cannot be used is offline. A request is answered when it is carried out in
+memory and in the logs; writes to ZooKeeper are left to `LeaderStateWriter`. No lock is held over a
+network or ZooKeeper call.
 """
 
 import logging
@@ -9,11 +15,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
-from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.errors import ErrorCode, ProtocolError, RegistryError, ZkbrokerError
 from zkbroker.log import TopicPartition
-from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
+from zkbroker.protocol.messages import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition, PartitionError
+from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence, ControllerRefusal
 from zkbroker.replica.following import Following
-from zkbroker.replica.leadership import Leadership
+from zkbroker.replica.leadership import LeaderSettings, Leadership
 from zkbroker.replica.log_opening import LogOpening
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.state_writer import LeaderStateWriter
@@ -31,6 +44,8 @@ ANNOUNCED_AT_ONCE = 200
 Change = tuple[Partition, LeaderAndIsrPartition]
 Codes = dict[tuple[str, int], ErrorCode]
 TopicConfigs = Mapping[str, Mapping[str, str]]
+ConfigsOfTopics = Callable[[Set[str]], TopicConfigs]
+"""Returns the settings of topics, of those whose settings are known."""
 
 
 class ReplicaFetchers(Protocol):
@@ -60,30 +75,47 @@ class Subscriber:
 
 
 class RoleChanges:
-    """Changes the roles of partitions.
+    """Changes the roles of partitions as the controller decides.
 
     Args:
         broker_id: this broker.
+        fence: which controller is obeyed.
         opening: opens the logs.
         writer: writes the state of leaders to ZooKeeper.
         fetchers: copy what is led elsewhere.
-        runtime: for tasks.
+        configs: asked before logs of topics are made whose settings are not known.
+        settings: of leaderships.
+        runtime: for tasks and locks.
     """
 
     def __init__(
         self,
         broker_id: int,
+        fence: ControllerFence,
         opening: LogOpening,
         writer: LeaderStateWriter,
         fetchers: ReplicaFetchers,
+        configs: ConfigsOfTopics,
+        settings: LeaderSettings,
         *,
         runtime: Runtime,
     ) -> None:
         self._broker_id = broker_id
+        self._fence = fence
+        self._refusal = ControllerRefusal(fence)
         self._opening = opening
         self._writer = writer
         self._fetchers = fetchers
+        self._configs = configs
+        self._settings = settings
         self._runtime = runtime
+        self._lock = runtime.lock()
+        self._under_way = 0
+        self._carried_out_of = -1
+        self.decided = runtime.event()
+        """Set for a moment after each LeaderAndIsr, to wake those that wait for a partition."""
+        self.listeners: list[Callable[[], object]] = []
+        """Called after each LeaderAndIsr; they must not wait."""
         self.partitions: dict[tuple[str, int], Partition] = {}
         """Every partition of which this broker has a replica."""
         self.subscribers: dict[str, Subscriber] = {}
@@ -91,13 +123,76 @@ class RoleChanges:
         self.leaving = False
         """Whether this broker is about to stop, and begins to copy nothing more."""
 
-    def apply(self, changes: Iterable[Change], configs: TopicConfigs) -> Codes:
-        """Begin the roles that a controller decided; returns what became of each.
+    @property
+    def caught_up(self) -> bool:
+        """Whether the first LeaderAndIsr of the obeyed controller is carried out, and each after.
+
+        A controller sends a broker one for all of its replicas when the one or the other is new.
+        """
+        return not self._under_way and self._carried_out_of >= self._fence.controller_epoch
+
+    def leader_and_isr(
+        self, request: LeaderAndIsrRequest, connection: int = ONLY_CONNECTION
+    ) -> LeaderAndIsrResponse:
+        """Carry out a LeaderAndIsr; never raises for what is wrong with it.
 
         Args:
-            changes: partitions, new ones among them, each with its state.
-            configs: of topics, for logs that are made.
+            request: of a controller.
+            connection: see `ControllerFence.check`.
         """
+        self._under_way += 1
+        try:
+            return self._leader_and_isr(request, connection)
+        finally:
+            self._under_way -= 1
+            for function in tuple(self.listeners):
+                function()
+
+    def _leader_and_isr(
+        self, request: LeaderAndIsrRequest, connection: int
+    ) -> LeaderAndIsrResponse:
+        states = list(request.partitions())
+        code = self._refusal.of(request, connection)
+        codes: Codes = {}
+        if not code:
+            valid, codes = self._refusal.validated(request.controller_id, states, self.partitions)
+            found = [(TopicPartition(topic, state.partition), state) for topic, state in valid]
+            new = {key for key, _ in found if key not in self.partitions}
+            configs = self._configs_of(new) if new else {}
+            with self._lock:
+                # A later one may have been obeyed while this one waited.
+                code = self._refusal.of(request, connection)
+                if not code:
+                    codes |= self._apply(
+                        [(self._partition(key), state) for key, state in found], configs
+                    )
+        if code:
+            codes = {(topic, state.partition): code for topic, state in states}
+        else:
+            self._carried_out_of = max(self._carried_out_of, request.controller_epoch)
+            self.decided.set()
+            self.decided.clear()
+        return LeaderAndIsrResponse(
+            code, [PartitionError(topic, number, each) for (topic, number), each in codes.items()]
+        )
+
+    def _configs_of(self, keys: Set[TopicPartition]) -> TopicConfigs:
+        topics = {key.topic for key in keys if not self._opening.has_log(key)}
+        if not topics:
+            return {}
+        try:
+            return self._configs(topics)
+        except RegistryError as error:
+            # Logs are made with what is known; the settings come when ZooKeeper is back.
+            logger.warning("topic settings not read topics=%d error=%s", len(topics), error)
+            return {}
+
+    def _partition(self, key: TopicPartition) -> Partition:
+        return self.partitions.get(key) or Partition(
+            key, self._broker_id, runtime=self._runtime, settings=self._settings
+        )
+
+    def _apply(self, changes: Iterable[Change], configs: TopicConfigs) -> Codes:
         codes: Codes = {}
         soon: list[Change] = []
         later: list[Change] = []
@@ -221,8 +316,29 @@ class RoleChanges:
         if subscriber is not None:
             subscriber.leave(key)
 
-    def stop(self, key: TopicPartition, *, delete: bool) -> ErrorCode:
-        """Stop a replica, and delete its log if asked to. Unknown replicas count as stopped."""
+    def stop_replica(
+        self, request: StopReplicaRequest, connection: int = ONLY_CONNECTION
+    ) -> StopReplicaResponse:
+        """Carry out a StopReplica. Unknown replicas count as stopped.
+
+        Args:
+            request: of a controller.
+            connection: see `ControllerFence.check`.
+        """
+        answers = []
+        with self._lock:
+            # Not before: a later one may be obeyed while this one waits.
+            code = self._refusal.of(request, connection)
+            if code:
+                return StopReplicaResponse(code)
+            for topic, number in request.replicas():
+                key = TopicPartition(topic, number)
+                found = self._stop(key, delete=request.delete_partitions)
+                answers.append(PartitionError(topic, number, found))
+                self._runtime.sleep(0)
+        return StopReplicaResponse(ErrorCode.NONE, answers)
+
+    def _stop(self, key: TopicPartition, *, delete: bool) -> ErrorCode:
         self._fetchers.forget([key])
         partition = self.partitions.get(key)
         if partition is not None:

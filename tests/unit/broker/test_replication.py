@@ -22,6 +22,7 @@ class Replicas:
     def __init__(self):
         self.asked = []
         self.versions = []
+        self.roles = self
 
     def leader_and_isr(self, request, connection):
         self.asked.append((request, connection))

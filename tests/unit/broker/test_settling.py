@@ -16,7 +16,7 @@ class Replicas:
 
     def __init__(self):
         self.partitions = {}
-        self.caught_up = False
+        self.roles = SimpleNamespace(caught_up=False)
         self.listeners = []
 
     def on_change(self, function):
@@ -54,7 +54,7 @@ def test_it_has_settled_when_every_step_is_done(parts):
     replicas.begin(1, leads=False)
     heard(view, 0)
     assert not settling.settled(), "LeaderAndIsr is still carried out"
-    replicas.caught_up = True
+    replicas.roles.caught_up = True
     assert settling.settled()
     writer.idle = False
     assert not settling.settled(), "old clients do not find it yet"
@@ -63,7 +63,7 @@ def test_it_has_settled_when_every_step_is_done(parts):
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_partition_without_a_role_is_waited_for(parts, missing):
     view, replicas, _, settling = parts
-    replicas.caught_up = True
+    replicas.roles.caught_up = True
     replicas.begin(1 - missing, leads=True)
     heard(view, 1 - missing)
     assert not settling.settled()
@@ -71,7 +71,7 @@ def test_a_partition_without_a_role_is_waited_for(parts, missing):
 
 def test_what_it_leads_must_be_known_to_clients(parts):
     _, replicas, _, settling = parts
-    replicas.caught_up = True
+    replicas.roles.caught_up = True
     replicas.begin(0, leads=True)
     replicas.begin(1, leads=False)
     assert not settling.settled()
@@ -104,7 +104,7 @@ def test_it_waits_as_long_as_there_is_progress(parts):
             number = len(replicas.partitions)
             replicas.begin(number, leads=number == 0)
         else:
-            replicas.caught_up = True
+            replicas.roles.caught_up = True
         return condition()
 
     view.wait_for = wait_for

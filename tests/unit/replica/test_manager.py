@@ -118,12 +118,12 @@ class World:
 
     def tell(self, *states: LeaderAndIsrPartition, epoch: int = 1, broker_epoch: int = -1) -> Any:
         request = LeaderAndIsrRequest(0, epoch, broker_epoch, list(states))
-        return self.manager.leader_and_isr(request)
+        return self.manager.roles.leader_and_isr(request)
 
     def stop(self, *keys: TopicPartition, delete: bool, epoch: int = 1) -> Any:
         request = StopReplicaRequest(0, epoch, -1, delete)
         request.partitions = [StopReplicaPartition(*key) for key in keys]
-        return self.manager.stop_replica(request)
+        return self.manager.roles.stop_replica(request)
 
 
 def state(
@@ -225,17 +225,17 @@ def test_a_deposed_controller_is_11_for_everything():
 
 def test_it_has_caught_up_once_what_the_present_controller_decided_is_carried_out():
     world, seen = World(), []
-    world.manager.on_change(lambda: seen.append(world.manager.caught_up))
-    world.notes.follow = lambda roles: seen.append(("under way", world.manager.caught_up))
-    assert not world.manager.caught_up
+    world.manager.on_change(lambda: seen.append(world.manager.roles.caught_up))
+    world.notes.follow = lambda roles: seen.append(("under way", world.manager.roles.caught_up))
+    assert not world.manager.roles.caught_up
     world.tell(state(2, 1), epoch=3)
     assert seen == [("under way", False), True]
-    world.manager._fence.check(5, 4, -1)  # by an UpdateMetadata of the next controller
-    assert not world.manager.caught_up
+    world.manager.roles._fence.check(5, 4, -1)  # by an UpdateMetadata of the next controller
+    assert not world.manager.roles.caught_up
     assert world.tell(state(2, 2), epoch=3).error_code == 11
-    assert not world.manager.caught_up, "the deposed one says nothing about the present one"
+    assert not world.manager.roles.caught_up, "the deposed one says nothing about the present one"
     world.tell(state(2, 1), epoch=4)
-    assert world.manager.caught_up, "what it repeats is carried out already"
+    assert world.manager.roles.caught_up, "what it repeats is carried out already"
 
 
 class ContendedLock:
@@ -255,11 +255,11 @@ class ContendedLock:
 def test_a_controller_deposed_while_its_request_waits_for_its_turn_is_not_obeyed():
     world = World()
     world.tell(state(2, 1), epoch=2)
-    world.manager._lock = ContendedLock(lambda: world.tell(state(1, 2), epoch=3))
+    world.manager.roles._lock = ContendedLock(lambda: world.tell(state(1, 2), epoch=3))
     assert world.stop(T0, delete=True, epoch=2).error_code == 11
     assert world.manager.get("t", 0).leading
     assert world.logs.deleted == []
-    world.manager._lock = ContendedLock(lambda: world.stop(T0, delete=False, epoch=4))
+    world.manager.roles._lock = ContendedLock(lambda: world.stop(T0, delete=False, epoch=4))
     answer = world.tell(state(1, 3), epoch=3)
     assert (answer.error_code, codes(answer)) == (11, [11])
     assert not world.manager.get("t", 0).leading

@@ -62,14 +62,14 @@ class ReplicationHandlers:
     ) -> LeaderAndIsrResponse:
         """Lead and follow as the controller says."""
         self._learn(request.broker_epoch)
-        return self._services.replicas.leader_and_isr(request, context.session.number)
+        return self._services.replicas.roles.leader_and_isr(request, context.session.number)
 
     def stop_replica(
         self, request: StopReplicaRequest, context: RequestContext
     ) -> StopReplicaResponse:
         """Stop replicas, and delete their logs if asked to."""
         self._learn(request.broker_epoch)
-        answer = self._services.replicas.stop_replica(request, context.session.number)
+        answer = self._services.replicas.roles.stop_replica(request, context.session.number)
         if request.delete_partitions:
             left = {each.key.topic for each in self._services.replicas.all()}
             for topic in {topic for topic, _ in request.replicas()} - left:
