@@ -102,7 +102,7 @@ class Follower:
             data = bytearray(message_set(end - start, magic=self.magic))
             log.append_as_leader(data, leader_epoch=max(0, last_epoch))
         elif last_epoch >= 0:
-            log.begin_epoch(last_epoch)
+            log.writer.begin_epoch(last_epoch)
         partition = self.partitions[key] = Partition(
             key,
             self.broker,

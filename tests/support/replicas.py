@@ -88,7 +88,9 @@ class EntryLog:
 
     @property
     def writer(self) -> Any:
-        return SimpleNamespace(append_plain=lambda data, magics, leader_epoch: None)
+        return SimpleNamespace(
+            append_plain=lambda data, magics, leader_epoch: None, begin_epoch=self.begin_epoch
+        )
 
     def begin_epoch(self, epoch: int) -> None:
         if self.broken:
@@ -98,6 +100,8 @@ class EntryLog:
             raise ProtocolError("over", code=ErrorCode.FENCED_LEADER_EPOCH)
         if epoch > latest:
             self.epoch_starts.append((epoch, self.log_end_offset))
+        if self.offline is not None:
+            raise StorageError(self.offline)
 
     def append_as_leader(
         self, data: bytes, *, leader_epoch: int, now_ms: int | None = None, **given: Any

@@ -200,12 +200,18 @@ class SimLog:
 
     # -- appending
 
+    @property
+    def writer(self) -> "SimLog":
+        """As of a `Log`, which has its appends in a part."""
+        return self
+
     def begin_epoch(self, epoch: int) -> None:
         self._require_online()
         if epoch < self.epochs.latest:
             raise ProtocolError("a later epoch is known", code=ErrorCode.FENCED_LEADER_EPOCH)
         if epoch != self.epochs.latest:
             self.epochs.assign(epoch, self.log_end_offset, durable=False)
+        self._require_online()
 
     def append_as_leader(
         self, data: bytes, *, leader_epoch: int, now_ms: int | None = None, **given: object

@@ -211,7 +211,7 @@ class Story:
     def lead_home(self) -> None:
         """As a broker does that did not stop cleanly: under an epoch of its own."""
         self.epoch += 1
-        self.log.begin_epoch(self.epoch)
+        self.log.writer.begin_epoch(self.epoch)
         self.home_leads = True
         self.follow(self.other_log, self.log)
 
@@ -275,7 +275,7 @@ class Story:
             return
         self.cuts += not complete
         self.epoch += 1
-        new.begin_epoch(self.epoch)
+        new.writer.begin_epoch(self.epoch)
         self.home_leads = not to_other
         self.follow(self.log if to_other else self.other_log, new)
 

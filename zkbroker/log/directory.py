@@ -20,7 +20,7 @@ from zkbroker.log.checkpoints import MetaProperties
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.segments.files import OpenFiles
+from zkbroker.log.segments.open_files import OpenFiles
 from zkbroker.measures import Histogram
 from zkbroker.private_files import warn_of_wide_rights
 from zkbroker.runtime import Runtime

@@ -1,18 +1,13 @@
 """The log of one partition: a facade over its parts.
 
+    `parts.py`      its state
     writer          appends
     reader          reads by offset and by time
-    segment_list    the segments and their files
-    durability      which messages are on stable storage; flushes
-    tracking        idempotent producers and their transactions
-    epochs          leader epochs
     `trimming.py`   truncation and retention
     `replacing.py`  replacement of segments by compacted ones
 
-Invariants: offsets never change, and grow in the order of the log. A log has a start and an end;
-each read states the end that its reader may see. `lock` guards the state; only a truncation holds
-it while it waits for the disk. Whatever removes files takes `files_lock` before `lock`. After a
-disk error the data directory is offline, and every call raises `StorageError`.
+Invariants: offsets never change, and grow in the order of the log. Each read states the end that
+its reader may see. After a disk error every call raises `StorageError`.
 """
 
 import os
@@ -21,24 +16,20 @@ from pathlib import Path
 from zkbroker.config.log import LogConfig
 from zkbroker.log import trimming
 from zkbroker.log.directory import DataDirectory
-from zkbroker.log.durability import Durability
 from zkbroker.log.names import TopicPartition
+from zkbroker.log.parts import LogParts
 from zkbroker.log.producers.stability import Verification
-from zkbroker.log.producers.state import ProducerState, drop_snapshots, write_snapshot
-from zkbroker.log.producers.tracking import ProducerTracking
+from zkbroker.log.producers.state import drop_snapshots, write_snapshot
 from zkbroker.log.reader import LogReader
 from zkbroker.log.results import AppendResult, LogState, ReadResult
-from zkbroker.log.segment_list import SegmentList
-from zkbroker.log.segments.segment import Segment
 from zkbroker.log.segments.time_search import TimestampOffset
 from zkbroker.log.segments.transaction_index import AbortedTransaction
 from zkbroker.log.validation import Data
 from zkbroker.log.writer import LogWriter
-from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.records import Expanded, RequestBudget
 
 
-class Log:
+class Log(LogParts):
     """A partition's log; a `LogManager` makes it."""
 
     def __init__(
@@ -49,29 +40,8 @@ class Log:
         directory: DataDirectory,
         state: LogState,
     ) -> None:
-        self.topic_partition = topic_partition
-        self.path = path
-        self.directory = directory
-        """Its data directory."""
-        self.log_start_offset = state.log_start_offset
-        self.log_end_offset = state.log_end_offset
-        self.epochs = state.epochs
-        """Leader epochs; only appends and truncations change them."""
-        self.truncations = 0
-        """How often the log was truncated: what was read of it before may not hold."""
-        self.lowest_cut = 2**63 - 1
-        """The lowest offset of a truncation since the reader reset this to `2**63 - 1`."""
-        self.gone: str | None = None
-        """Why the log is closed or deleted, None while it is neither."""
-        self.lock = directory.runtime.lock()
-        self.files_lock = directory.runtime.lock()
-        self.config = config
-        internal = topic_partition.topic in INTERNAL_TOPICS
-        self.tracking = ProducerTracking(topic_partition, state.producers, sequenced=not internal)
-        with directory.storage():
-            self.segment_list = SegmentList(directory, path, config, state.segments)
-        self.durability = Durability(directory, path, state)
-        self.writer = LogWriter(self, internal=internal)
+        super().__init__(topic_partition, path, config, directory, state)
+        self.writer = LogWriter(self)
         self.reader = LogReader(self)
 
     def update_config(self, config: LogConfig) -> None:
@@ -80,51 +50,6 @@ class Log:
             self.config = config
             self.segment_list.configure(config)
             self.writer.configure(config)
-
-    # State
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Ascending, never empty; the last one is written."""
-        return self.segment_list.all
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in all segments."""
-        return self.segment_list.size_bytes
-
-    @property
-    def producers(self) -> ProducerState:
-        """The idempotent producers at the log's end."""
-        return self.tracking.state
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the first open transaction begins, None when none is open."""
-        return self.producers.first_unstable_offset(self.log_start_offset)
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the end of what readers of committed messages see, below a high watermark."""
-        tracking = self.tracking
-        if not tracking.state.open and not tracking.ended.pending:
-            return high_watermark
-        return tracking.last_stable_offset(high_watermark, self.log_start_offset)
-
-    @property
-    def recovery_point(self) -> int:
-        """Offset below which log and indexes are on stable storage."""
-        return self.durability.recovery_point
-
-    @property
-    def offline(self) -> str | None:
-        """Why the log cannot be used, None when it can."""
-        return self.gone or self.directory.offline
-
-    def require_online(self) -> None:
-        """Raise StorageError if the log cannot be used."""
-        reason = self.offline
-        if reason is not None:
-            raise self.directory.error(f"{self.topic_partition}: {reason}")
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the last epoch that is not newer than one, and where it ends (-1, -1: unknown)."""
@@ -218,23 +143,6 @@ class Log:
             StorageError: the disk failed; a part may have been written, up to the log end offset.
         """
         return self.writer.append_as_follower(data)
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Record that the partition is led under an epoch from the log's end on.
-
-        Raises:
-            ProtocolError: the log knows a later one (74).
-            StorageError: the disk failed.
-        """
-        self.writer.begin_epoch(epoch)
-
-    def roll(self, *, now_ms: int | None = None) -> Segment:
-        """Begin a new segment at the log's end; without effect while the last one is empty.
-
-        Raises:
-            StorageError: the disk failed.
-        """
-        return self.writer.roll(now_ms)
 
     # Reads
 

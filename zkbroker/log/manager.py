@@ -31,7 +31,7 @@ from zkbroker.log.log import Log
 from zkbroker.log.log_set import LogSet
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.recovery.scan import Cut
-from zkbroker.log.segments.files import OpenFiles
+from zkbroker.log.segments.open_files import OpenFiles
 from zkbroker.log.topic_settings import ReadSettings, TopicSettings
 from zkbroker.log.upkeep import HighWatermarks, LogUpkeep
 from zkbroker.measures import Histogram

@@ -5,10 +5,10 @@ What it remembers of entries holds until the log is truncated.
 """
 
 import bisect
-from typing import TYPE_CHECKING
 
 from zkbroker.errors import OffsetOutOfRange, UnsupportedForMessageFormat
 from zkbroker.fileslice import FileSlice
+from zkbroker.log.parts import LogParts
 from zkbroker.log.results import ReadResult
 from zkbroker.log.segments.files import SegmentFiles
 from zkbroker.log.segments.segment import Segment
@@ -20,17 +20,13 @@ from zkbroker.log.segments.time_search import (
 )
 from zkbroker.log.segments.transaction_index import AbortedTransaction, select
 
-if TYPE_CHECKING:
-    from zkbroker.log.log import Log
-
-
 _REMEMBERED = 8
 
 
 class LogReader:
     """Reads one log."""
 
-    def __init__(self, log: "Log") -> None:
+    def __init__(self, log: LogParts) -> None:
         self._log = log
         self._open_files = log.directory.open_files
         self._found: dict[int, tuple[Segment, int, tuple[int, int]]] = {}

@@ -5,20 +5,17 @@ removed; what a truncation will cut counts as neither stable nor compacted befor
 """
 
 import logging
-from typing import TYPE_CHECKING
 
 from zkbroker.errors import OffsetOutOfRange
+from zkbroker.log.parts import NO_EPOCH, LogParts
 from zkbroker.log.producers.loading import load_producers
 from zkbroker.log.producers.state import ProducerState, drop_snapshots
 from zkbroker.log.retention import SegmentSummary, expired
 
-if TYPE_CHECKING:
-    from zkbroker.log.log import Log
-
 logger = logging.getLogger(__name__)
 
 
-def advance_start(log: "Log", offset: int) -> int:
+def advance_start(log: LogParts, offset: int) -> int:
     """Move a log's start, see `Log.advance_start_to`; returns how many segments were dropped."""
     directory, offload = log.directory, log.directory.runtime.offload
     with log.files_lock:
@@ -57,7 +54,7 @@ def advance_start(log: "Log", offset: int) -> int:
     return count
 
 
-def delete_old_segments(log: "Log", now_ms: int, end: int) -> int:
+def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
     """Delete the segments that the retention policy expires; returns how many.
 
     Args:
@@ -88,7 +85,7 @@ def delete_old_segments(log: "Log", now_ms: int, end: int) -> int:
     return advance_start(log, start)
 
 
-def truncate(log: "Log", offset: int) -> None:
+def truncate(log: LogParts, offset: int) -> None:
     """See `Log.truncate_to`."""
     directory, offload = log.directory, log.directory.runtime.offload
     with log.files_lock, log.lock:
@@ -105,7 +102,7 @@ def truncate(log: "Log", offset: int) -> None:
         with directory.storage():
             _forget_stable(log, offset)
             end = log.log_end_offset = log.segment_list.truncate_to(offset)
-            log.writer.forget_epoch()
+            log.led_under = NO_EPOCH
             log.durability.truncated(end, log.segments)
             offload(log.epochs.truncate_to, end)
             drop_snapshots(directory.fs, log.path, above=end)
@@ -115,11 +112,11 @@ def truncate(log: "Log", offset: int) -> None:
     logger.info("log truncated partition=%s log_end_offset=%d", log.topic_partition, end)
 
 
-def _load_producers(log: "Log", end: int) -> ProducerState:
+def _load_producers(log: LogParts, end: int) -> ProducerState:
     return load_producers(log.path, list(log.segments), end, clean=False)
 
 
-def restart(log: "Log", offset: int) -> None:
+def restart(log: LogParts, offset: int) -> None:
     """See `Log.truncate_fully_and_start_at`."""
     with log.files_lock, log.lock:
         log.require_online()
@@ -127,13 +124,13 @@ def restart(log: "Log", offset: int) -> None:
     logger.info("log emptied partition=%s log_start_offset=%d", log.topic_partition, offset)
 
 
-def _restart(log: "Log", offset: int) -> None:
+def _restart(log: LogParts, offset: int) -> None:
     directory, offload = log.directory, log.directory.runtime.offload
     with directory.storage():
         _forget_stable(log, min(offset, log.log_start_offset))
         log.segment_list.restart_at(offset)
         log.log_start_offset = log.log_end_offset = offset
-        log.writer.forget_epoch()
+        log.led_under = NO_EPOCH
         log.durability.truncated(offset, log.segments)
         offload(log.epochs.clear)
         drop_snapshots(directory.fs, log.path, below=2**63)
@@ -143,7 +140,7 @@ def _restart(log: "Log", offset: int) -> None:
     log.require_online()
 
 
-def _forget_stable(log: "Log", end: int) -> None:
+def _forget_stable(log: LogParts, end: int) -> None:
     """Count nothing from an offset on as stable or compacted."""
     log.truncations += 1
     log.lowest_cut = min(log.lowest_cut, end)

@@ -9,14 +9,13 @@ import logging
 import random
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from zkbroker.config.log import NEVER, LogConfig
 from zkbroker.errors import CorruptMessage, ErrorCode, ProtocolError
+from zkbroker.log.parts import NO_EPOCH, LogParts
 from zkbroker.log.producers.stability import Verification
-from zkbroker.log.producers.state import write_snapshot
 from zkbroker.log.results import AppendResult
-from zkbroker.log.segments.segment import MAX_RELATIVE_OFFSET, Segment
+from zkbroker.log.segments.segment import MAX_RELATIVE_OFFSET
 from zkbroker.log.validation import Data, append_policy, check_leader_set, lacks_key, markers_in
 from zkbroker.records import (
     ABORT,
@@ -34,12 +33,8 @@ from zkbroker.records import (
 )
 from zkbroker.records.append import EVER, allowed_timestamps
 
-if TYPE_CHECKING:
-    from zkbroker.log.log import Log
-
 logger = logging.getLogger(__name__)
 
-_NO_EPOCH = -1
 _ZSTD = int(Codec.ZSTD)
 _NO_MARKERS: Mapping[int, Marker | None] = {}
 
@@ -47,17 +42,9 @@ _NO_MARKERS: Mapping[int, Marker | None] = {}
 class LogWriter:
     """Appends to one log, which changes its end by this alone and by truncations."""
 
-    def __init__(self, log: "Log", *, internal: bool) -> None:
-        """Make one.
-
-        Args:
-            log: with its segments, epochs, producers and settings.
-            internal: the topic is one of the coordinators'.
-        """
+    def __init__(self, log: LogParts) -> None:
         self._log = log
-        self._internal = internal
         self._offload = log.directory.runtime.offload
-        self.forget_epoch()
         self.configure(log.config)
 
     def configure(self, config: LogConfig) -> None:
@@ -67,13 +54,9 @@ class LogWriter:
         self._segment_bytes = config.segment_bytes
         self._flush_messages = config.flush_messages
         self._policy = append_policy(config)
-        self._keys_wanted = config.compacted and not self._internal
+        self._keys_wanted = config.compacted and not self._log.internal
         stored_at_once = not self._keys_wanted and config.flush_messages == NEVER
         self._plain_magics = self._policy.plain_magics if stored_at_once else 0
-
-    def forget_epoch(self) -> None:
-        """Have the next append begin its leader epoch: the log's epochs changed."""
-        self._led_under = _NO_EPOCH
 
     def append_as_leader(
         self,
@@ -92,7 +75,7 @@ class LogWriter:
             expanded = expand_set(data, budget, max_message_bytes=limit, offload=self._offload)
         large = expanded.large
         with log.lock:
-            if leader_epoch != self._led_under or log.gone or directory.offline:
+            if leader_epoch != log.led_under or log.gone or directory.offline:
                 self.begin_epoch(leader_epoch)
             end = log.log_end_offset
             if large:
@@ -148,7 +131,7 @@ class LogWriter:
             # Without a greenlet in it the log stays as it is until this one waits, which it does
             # not; see `zkbroker.runtime.Lock`.
             or getattr(log.lock, "depth", True)
-            or leader_epoch != self._led_under
+            or leader_epoch != log.led_under
             or log.gone
             or directory.offline
             or segment.index_full
@@ -223,7 +206,7 @@ class LogWriter:
             first = log.log_end_offset
             found = check_leader_set(data, first, self._segment_bytes)
             markers = [markers_in(part) for part in found.parts]
-            self.forget_epoch()
+            log.led_under = NO_EPOCH
             with directory.storage():
                 for start in found.epochs:
                     if log.epochs.goes_on(start.epoch, start.offset):
@@ -245,12 +228,17 @@ class LogWriter:
             )
 
     def begin_epoch(self, epoch: int) -> None:
-        """See `Log.begin_epoch`."""
+        """Record that the partition is led under an epoch from the log's end on.
+
+        Raises:
+            ProtocolError: the log knows a later one (74).
+            StorageError: the disk failed, here or for another log meanwhile.
+        """
         log = self._log
         with log.lock:
             if log.gone or log.directory.offline:
                 log.require_online()
-            if epoch == self._led_under:
+            if epoch == log.led_under:
                 return
             latest = log.epochs.latest
             if epoch < latest:
@@ -263,31 +251,15 @@ class LogWriter:
                     self._assign_epoch(epoch, log.log_end_offset)
                 except OSError as error:
                     raise log.directory.fail(error) from error
-            self._led_under = epoch
+                # The disk may have failed for another log meanwhile.
+                log.require_online()
+            log.led_under = epoch
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
         self._offload(partial(self._log.epochs.assign, epoch, offset, durable=False))
         # One flush of the disk less for each change of the leader; the next flush of messages
         # includes the new name.
         self._log.durability.names_changed()
-
-    def roll(self, now_ms: int | None = None) -> Segment:
-        """See `Log.roll`."""
-        log = self._log
-        with log.lock:
-            log.require_online()
-            segment = log.segment_list.active
-            if segment.size == 0:
-                return segment
-            end = log.log_end_offset
-            with log.directory.storage():
-                write_snapshot(log.directory.fs, log.path, end, log.producers)
-                log.durability.names_changed()
-                segment = log.segment_list.roll(end, now_ms)
-            log.durability.rolled(segment)
-        logger.debug("log rolled partition=%s base_offset=%d", log.topic_partition, end)
-        log.durability.request(end)
-        return segment
 
     def _write(
         self, prepared: PreparedSet, now: int, markers: Mapping[int, Marker | None] | None = None
@@ -302,7 +274,7 @@ class LogWriter:
         segment = log.segment_list.active
         try:
             if segment.must_roll(prepared, size, now, self._segment_bytes, self._roll_ms):
-                segment = self.roll(now)
+                segment = log.roll(now_ms=now)
             segment.append(prepared, size, zstd=zstd)
             if tracked:
                 log.tracking.record(segment, prepared, markers)

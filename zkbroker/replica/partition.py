@@ -184,9 +184,7 @@ class Partition:
             ProtocolError: the log knows a later epoch (74).
         """
         with self._replica.lock:
-            self._require_online().begin_epoch(state.leader_epoch)
-            # That waited for the disk, which may have failed meanwhile.
-            self._require_online()
+            self.log.writer.begin_epoch(state.leader_epoch)
             leading, self._state = self.leading, state
             if leading is None:
                 mark = self.high_watermark

@@ -55,23 +55,6 @@ class _GreenletTask:
         return not self._greenlet.ready()
 
 
-class _GreenletEvent:
-    def __init__(self) -> None:
-        self._event = gevent.event.Event()
-
-    def set(self) -> None:
-        self._event.set()
-
-    def clear(self) -> None:
-        self._event.clear()
-
-    def is_set(self) -> bool:
-        return bool(self._event.is_set())
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        return bool(self._event.wait(timeout_s))
-
-
 class _GreenletLock:
     """A mutex. Requests enter several of them: gevent's RLock makes six calls for each, this two.
 
@@ -140,7 +123,7 @@ class GreenletsRuntime:
             yield_turn()
 
     def event(self) -> Event:
-        return _GreenletEvent()
+        return cast("Event", gevent.event.Event())
 
     def lock(self) -> Lock:
         return _GreenletLock()

@@ -63,6 +63,8 @@ class OwnerLoop:
         self._ended = ended
         self._on_failure = on_failure
         self._woken = runtime.event()
+        self.set = self._woken.set
+        """Wakes the loop: a step follows soon. The loop may be given to ZooKeeper as a watch."""
         self._closing = runtime.event()
         self._task: Task | None = None
         self._last_failure: str | None = None
@@ -72,10 +74,6 @@ class OwnerLoop:
         """Start the task; its first step waits for a wake-up, at most `first_s`."""
         self._first_s = first_s
         self._task = self._runtime.spawn(self._run, name=self._name)
-
-    def set(self) -> None:
-        """Wake the loop: a step follows soon. The loop may be given to ZooKeeper as a watch."""
-        self._woken.set()
 
     def end(self) -> None:
         """Have the task end after the step that runs. Does not wait."""

@@ -43,7 +43,7 @@ def test_without_a_policy_no_append_waits_and_nothing_is_flushed(tmp_path):
     fs = CountingFileSystem()
     with started(tmp_path, fs=fs) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         before = fs.count
         log.wait_durable(log.append_as_leader(message_set(5), leader_epoch=0).last_offset)
         assert fs.count == before
@@ -56,7 +56,7 @@ def test_one_fsync_serves_every_waiting_append(tmp_path, runtime):
     runtime = get_runtime(runtime)
     with started(tmp_path, fs=fs, flush_messages=1, runtime=runtime) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         before = fs.count
         done = []
         fs.free.clear()
@@ -87,7 +87,7 @@ def test_the_event_loop_runs_on_while_the_disk_is_busy(tmp_path):
     fs = CountingFileSystem()
     with started(tmp_path, fs=fs, flush_messages=1, runtime="gevent") as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         fs.free.clear()
         result = log.append_as_leader(message_set(1), leader_epoch=0)
         waiter = gevent.spawn(log.wait_durable, result.last_offset)
@@ -104,7 +104,7 @@ def test_the_event_loop_runs_on_while_the_disk_is_busy(tmp_path):
 def test_fewer_than_m_messages_are_ever_acknowledged_and_not_on_disk(tmp_path):
     with started(tmp_path, flush_messages=10, runtime=EagerRuntime()) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         for _ in range(40):
             result = log.append_as_leader(message_set(3), leader_epoch=0)
             log.wait_durable(result.last_offset, timeout_s=10)
@@ -114,7 +114,7 @@ def test_fewer_than_m_messages_are_ever_acknowledged_and_not_on_disk(tmp_path):
 def test_a_topic_s_own_policy_counts(tmp_path):
     with started(tmp_path, overrides={"my-topic": {"flush.messages": "1"}}) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         log.wait_durable(
             log.append_as_leader(message_set(3), leader_epoch=0).last_offset, timeout_s=10
         )
@@ -125,7 +125,7 @@ def test_what_is_older_than_flush_ms_is_flushed(tmp_path):
     clock = Clock()
     with started(tmp_path, clock=clock, flush_ms=1000, runtime=EagerRuntime()) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         log.append_as_leader(message_set(3), leader_epoch=0)
         clock.advance(999)
         assert manager.upkeep.flush_due() == clock.now + 1
@@ -139,7 +139,7 @@ def test_what_is_older_than_flush_ms_is_flushed(tmp_path):
 def test_the_background_task_flushes_in_time(tmp_path):
     with started(tmp_path, clock=lambda: time.time_ns() // 10**6, flush_ms=5) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         log.append_as_leader(message_set(3), leader_epoch=0)
         deadline = time.monotonic() + 20
         while log.recovery_point < 3 and time.monotonic() < deadline:
@@ -150,7 +150,7 @@ def test_the_background_task_flushes_in_time(tmp_path):
 def test_a_roll_brings_the_old_segment_to_the_disk(tmp_path):
     with started(tmp_path, runtime=EagerRuntime(), segment_bytes=1000) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         for _ in range(10):
             log.append_as_leader(message_set(3), leader_epoch=0)
         assert log.recovery_point >= log.segments[-1].base_offset > 0
@@ -161,7 +161,7 @@ def test_a_failed_fsync_acknowledges_no_append_then_or_later(tmp_path):
     manager = make_manager(tmp_path, fs=fs, flush_messages=1)
     manager.start()
     log = manager.get_or_create(TP)
-    log.begin_epoch(0)
+    log.writer.begin_epoch(0)
     log.wait_durable(log.append_as_leader(message_set(1), leader_epoch=0).last_offset)
     fs.fail = True
     result = log.append_as_leader(message_set(1), leader_epoch=0)
@@ -194,7 +194,7 @@ def test_a_failed_flush_fails_the_waiting_appends_and_is_repeated(tmp_path):
     settings = {"flush_messages": 4, "segment_bytes": 700, "manager": {"open_segments": 1}}
     with started(tmp_path, fs=fs, runtime=EagerRuntime(), **settings) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         log.append_as_leader(message_set(3), leader_epoch=0)
         log.roll()
         fs.on = True
@@ -239,7 +239,7 @@ def test_a_flush_for_which_no_file_could_be_opened_stays_due_and_holds_none(tmp_
     settings = {"segment_bytes": 700, "manager": {"open_segments": 1}}
     with started(tmp_path, fs=fs, runtime=Lazy(), **settings) as manager:
         log = manager.get_or_create(TP)
-        log.begin_epoch(0)
+        log.writer.begin_epoch(0)
         for _ in range(4):
             log.append_as_leader(message_set(3), leader_epoch=0)
         before = len(fs.held)
@@ -269,7 +269,7 @@ def test_no_append_waits_for_a_flush_that_ended_unexpectedly(tmp_path):
     manager = make_manager(tmp_path, fs=fs, flush_messages=1)
     manager.start()
     log = manager.get_or_create(TP)
-    log.begin_epoch(0)
+    log.writer.begin_epoch(0)
     fs.on = True
     result = log.append_as_leader(message_set(1), leader_epoch=0)
     for _ in range(2):

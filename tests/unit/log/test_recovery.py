@@ -145,9 +145,9 @@ def test_leader_epochs_that_the_file_lacks_are_taken_from_the_batches(tmp_path, 
     with started(tmp_path, runtime=EagerRuntime()) as manager:
         log = manager.get_or_create(TP)
         for epoch in (0, 3, 7):
-            log.begin_epoch(epoch)
+            log.writer.begin_epoch(epoch)
             log.append_as_leader(message_set(2), leader_epoch=epoch)
-        log.begin_epoch(8)
+        log.writer.begin_epoch(8)
         path = log.path / names.LEADER_EPOCHS
     (tmp_path / names.CLEAN_SHUTDOWN).unlink()
     known = [(0, 0), (3, 2), (7, 4)]

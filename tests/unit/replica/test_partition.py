@@ -115,6 +115,7 @@ class WaitingLog(EntryLog):
     def begin_epoch(self, epoch):
         super().begin_epoch(epoch)
         self.meanwhile()
+        super().begin_epoch(epoch)
 
 
 def test_a_directory_that_fails_while_a_role_begins_leaves_the_partition_offline():

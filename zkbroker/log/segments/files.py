@@ -1,26 +1,17 @@
-"""Open files of segments, and which of them stay open between two uses.
+"""The open files of one segment, and files that are appended to now and then.
 
 Invariant: the files of a segment are closed when the last holder releases them, and not before: a
-reader goes on after the segment was deleted or replaced. At most `limit` segments are held open for
-the next read, and at most 64 transaction indexes for the next aborted transaction; segments that
-are being read and segments that are written are open beside them.
+reader goes on after the segment was deleted or replaced.
 """
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.index import OffsetIndex, TimeIndex
-from zkbroker.runtime import Lock, Runtime
-
-if TYPE_CHECKING:
-    from zkbroker.log.segments.segment import Segment
-
-_TRANSACTION_INDEXES: Final = 64
+from zkbroker.runtime import Lock
 
 
 class SegmentFiles:
@@ -153,69 +144,3 @@ class AppendedFiles:
         del self._open[file]
         file.fs.close(file.fd)
         file.fd = -1
-
-
-class OpenFiles:
-    """The open files of segments that are only read: the most recently used ones stay open."""
-
-    def __init__(self, runtime: Runtime, limit: int) -> None:
-        self._lock = runtime.guard()
-        self.transaction_indexes = AppendedFiles(runtime.guard(), _TRANSACTION_INDEXES)
-        """Those of segments that are written."""
-        self._limit = limit
-        self._recent: OrderedDict[int, Segment] = OrderedDict()
-
-    @property
-    def lock(self) -> Lock:
-        """Guards every count of holders."""
-        return self._lock
-
-    def acquire(self, segment: "Segment") -> SegmentFiles:
-        """Open a segment's files if they are not, and hold them; the caller releases them.
-
-        Raises:
-            OSError: they cannot be opened.
-        """
-        with self._lock:
-            files = segment.files
-            if files is None:
-                files = segment.files = segment.open_for_read(self._lock)
-                self._add(segment)
-            elif id(segment) in self._recent:
-                self._recent.move_to_end(id(segment))
-            files.holders += 1
-            return files
-
-    @contextmanager
-    def opened(self, segment: "Segment") -> Iterator[SegmentFiles]:
-        """Hold a segment's files open."""
-        files = self.acquire(segment)
-        try:
-            yield files
-        finally:
-            files.release()
-
-    def add(self, segment: "Segment") -> None:
-        """Take over the hold that a segment has on its own open files."""
-        with self._lock:
-            self._add(segment)
-
-    def _add(self, segment: "Segment") -> None:
-        self._recent[id(segment)] = segment
-        while len(self._recent) > self._limit:
-            _, oldest = self._recent.popitem(last=False)
-            _drop(oldest)
-
-    def forget(self, segment: "Segment") -> None:
-        """Give up the hold on a segment that leaves its log."""
-        segment.close_aborted()
-        with self._lock:
-            self._recent.pop(id(segment), None)
-            _drop(segment)
-
-
-def _drop(segment: "Segment") -> None:
-    """Give up a segment's own hold on its files; the lock is held."""
-    files, segment.files = segment.files, None
-    if files is not None:
-        files.drop()

@@ -107,12 +107,9 @@ class Segment:
         try:
             if reserve_bytes > self.size:
                 self.fs.reserve(fd, reserve_bytes)
-            offsets = OffsetIndex(
-                self.fs, self.path(names.INDEX), self.base_offset, max_bytes=index_max_bytes
-            )
-            times = TimeIndex(
-                self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=index_max_bytes
-            )
+            base, room = self.base_offset, index_max_bytes
+            offsets = OffsetIndex(self.fs, self.path(names.INDEX), base, max_bytes=room)
+            times = TimeIndex(self.fs, self.path(names.TIMEINDEX), base, max_bytes=room)
         except OSError:
             if offsets is not None:
                 offsets.close()
@@ -121,14 +118,12 @@ class Segment:
         self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
         self._aborted_file = transaction_indexes.file(self.fs, self.path(names.TXNINDEX))
         self._reserved = reserve_bytes > self.size
-        if self.size and (not complete or (not times.count and has_timestamps(self, fd))):
-            offsets.clear()
-            times.clear()
-            fill_indexes(self, fd, offsets, times)
+        if self.size and (not complete or (not times.count and has_timestamps(fd, self.size))):
+            self._fill_indexes(fd, offsets, times)
         if self.first_timestamp < 0:
             self.first_timestamp = first_timestamp(fd)
         if self._max_timestamp is None and self.size:
-            self._max_timestamp, self._offset_of_max = times.last_entry or (-1, self.base_offset)
+            self.note_timestamps(*(times.last_entry or (-1, self.base_offset)))
         self.index_full = offsets.full or times.full
         last = offsets.last_entry
         self._unindexed_bytes = self.size - (last[1] if last else 0)
@@ -254,23 +249,36 @@ class Segment:
             OSError: the disk failed.
         """
         self.aborted = list(transactions)
-        path = self.path(names.TXNINDEX)
         self.close_aborted()
         if self.aborted:
-            self.fs.write_file(path, encode_index(self.aborted), durable=False, whole=False)
-            return
-        with contextlib.suppress(FileNotFoundError):
-            self.fs.unlink(path)
+            index = encode_index(self.aborted)
+            self.fs.write_file(self.path(names.TXNINDEX), index, durable=False, whole=False)
+        else:
+            self.unlink((names.TXNINDEX,))
 
     def close_aborted(self) -> None:
         """Close the transaction index if it is open."""
         if self._aborted_file is not None:
             self._aborted_file.close()
 
+    def _fill_indexes(self, fd: int, offsets: OffsetIndex, times: TimeIndex) -> None:
+        offsets.clear()
+        times.clear()
+        base, interval = self.base_offset, self.index_interval_bytes
+        self.note_timestamps(*fill_indexes(fd, self.size, base, offsets, times, interval))
+
+    def _rebuild_indexes(self, fd: int, reason: str) -> None:
+        offsets, times = self.path(names.INDEX), self.path(names.TIMEINDEX)
+        logger.warning("index rebuilt file=%s reason=%s", offsets, reason)
+        self.unlink((names.INDEX, names.TIMEINDEX))
+        newest = rebuild_indexes(
+            self.fs, fd, self.size, self.base_offset, offsets, times, self.index_interval_bytes
+        )
+        self.note_timestamps(*newest)
+
     def note_timestamps(self, largest: int, offset: int) -> None:
         """Set the largest timestamp (ms, -1 for none) and an offset it was reached at."""
-        self._max_timestamp = largest
-        self._offset_of_max = offset
+        self._max_timestamp, self._offset_of_max = largest, offset
 
     def finish(self) -> None:
         """End the writing: note the largest timestamp and trim the indexes."""
@@ -298,7 +306,7 @@ class Segment:
             try:
                 offsets = self._open_offsets()
             except (FileNotFoundError, CorruptMessage) as error:
-                rebuild_indexes(self, fd, str(error))
+                self._rebuild_indexes(fd, str(error))
                 offsets = self._open_offsets()
         except BaseException:
             self.fs.close(fd)
@@ -316,12 +324,12 @@ class Segment:
     def _open_times(self, fd: int) -> TimeIndex:
         try:
             times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
-            if times.count or not has_timestamps(self, fd):
+            if times.count or not has_timestamps(fd, self.size):
                 return times
             times.close()
             raise CorruptMessage("the time index is empty, and the log has timestamps")
         except (FileNotFoundError, CorruptMessage) as error:
-            rebuild_indexes(self, fd, str(error))
+            self._rebuild_indexes(fd, str(error))
             return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
 
     def find(self, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
@@ -340,22 +348,16 @@ class Segment:
             return find_entry(files.fd, position, self.size, offset, at_most=indexed)
         except CorruptMessage as error:
             # Either the index or the log is wrong: rebuild the index, and walk from the start once.
-            logger.warning(
-                "index unusable file=%s position=%d reason=%s",
-                self.path(names.INDEX),
-                position,
-                error,
-            )
+            path = self.path(names.INDEX)
+            logger.warning("index unusable file=%s position=%d reason=%s", path, position, error)
             self._repair_indexes(files)
             return find_entry(files.fd, 0, self.size, offset)
 
     def _repair_indexes(self, files: SegmentFiles) -> None:
         if files.offsets.writable:
-            files.offsets.clear()
-            files.times.clear()
-            fill_indexes(self, files.fd, files.offsets, files.times)
+            self._fill_indexes(files.fd, files.offsets, files.times)
             return
-        rebuild_indexes(self, files.fd, "does not fit the log")
+        self._rebuild_indexes(files.fd, "does not fit the log")
         files.replace_indexes(self._open_offsets())
 
     def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, bool]:
