@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.generations import LoaderGeneration
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
 from spark_loader.reading.reader import Fetched, Fetcher, PendingFetch, RangeReader
 from spark_loader.reading.resolve import SourceCluster

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.generations import find_generation
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import Fetcher
 from spark_loader.reading.resolve import SourceCluster
 from zkbroker.admin.cluster_tree import require_cluster

@@ -11,8 +11,8 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.network import NetworkAccess
 from spark_loader.reading.access import Access
-from spark_loader.reading.generations import generation_of
-from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.connect import ConnectOptions
+from spark_loader.reading.generations import check_connect, generation_of
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.storage.files import LakeFileSystem
 from spark_loader.storage.filesystems import filesystem_for
@@ -63,7 +63,7 @@ def cluster_view(
         read_committed=read_committed,
         security=current_security(),
     )
-    connect.check()
+    check_connect(connect)
     view = ACCESS.view(connect)
     try:
         yield view

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from spark_loader.brokers import commit_in_zookeeper, committed_in_zookeeper, repeat
 from spark_loader.errors import LoadError
-from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
 from spark_loader.reading.reader import Fetched, PendingFetch
 from zkbroker.errors import ClientError, CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition

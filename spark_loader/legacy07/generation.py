@@ -8,8 +8,8 @@ from typing import Any
 
 from spark_loader.legacy07.cluster import BrokerView07, Fetcher07
 from spark_loader.legacy07.reader import RangeReader07
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.generations import LoaderGeneration
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import Fetcher, RangeReader
 from spark_loader.reading.resolve import SourceCluster
 from zkbroker.errors import ConfigError

@@ -26,9 +26,9 @@ from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Gap, MapperOffsets
 from spark_loader.lake.table_files import schema_to_text
 from spark_loader.reading.access import Access
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.generations import find_generation
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import NOT_LOADED
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.sink.partition import MapperSink, SinkOptions

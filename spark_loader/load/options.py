@@ -7,13 +7,9 @@ from dataclasses import dataclass, field
 from spark_loader.columns.spec import ValueColumns
 from spark_loader.columns.types import TIMES
 from spark_loader.lake.formats import FORMATS as TABLE_FORMATS
+from spark_loader.reading.connect import FETCH_BYTES, ConnectOptions
 from spark_loader.reading.generations import find_generation
-from spark_loader.reading.options import (
-    FETCH_BYTES,
-    ISOLATION_LEVELS,
-    ConnectOptions,
-    parse_isolation,
-)
+from spark_loader.reading.options import ISOLATION_LEVELS, parse_isolation
 from spark_loader.reading.positions import EARLIEST_BOUND, Bound, TopicPartition
 from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.event_time import EventTime

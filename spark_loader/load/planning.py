@@ -13,8 +13,7 @@ from spark_loader.errors import DataLoss, LoadError
 from spark_loader.lake.ledger import Entry, Gap, Plan, now_text
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.cuts import at_cuts, split_at_cuts
-from spark_loader.reading.options import TopicSelection
-from spark_loader.reading.positions import AtOffsets, AtTimes, Bound, TopicPartition
+from spark_loader.reading.positions import AtOffsets, AtTimes, Bound, TopicPartition, TopicSelection
 from spark_loader.reading.resolve import SourceCluster, estimate_bytes, find_partitions, resolve
 from spark_loader.reading.splits import OffsetRange, cap_records, split_for_loading
 

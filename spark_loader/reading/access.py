@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.reader import Fetcher
 from spark_loader.reading.resolve import SourceCluster
 

@@ -7,11 +7,13 @@ its package.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from spark_loader.reading.connect import ConnectOptions
 from zkbroker.config.generation import GENERATION
 from zkbroker.config.import_path import import_object
+from zkbroker.config.security import PLAINTEXT
+from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from spark_loader.reading.options import ConnectOptions
     from spark_loader.reading.reader import Fetcher, RangeReader
     from spark_loader.reading.resolve import SourceCluster
 
@@ -40,10 +42,10 @@ class LoaderGeneration(Protocol):
             ConfigError: a cluster cannot be found so, or cannot be read so.
         """
 
-    def view(self, connect: "ConnectOptions") -> "SourceCluster":
+    def view(self, connect: ConnectOptions) -> "SourceCluster":
         """Return what the driver asks the cluster by."""
 
-    def fetcher(self, connect: "ConnectOptions") -> "Fetcher":
+    def fetcher(self, connect: ConnectOptions) -> "Fetcher":
         """Return what a task fetches by."""
 
     def reader(
@@ -65,6 +67,24 @@ def find_generation(name: str) -> LoaderGeneration:
     """Return the plug-in of a generation by the name that `parse_generation` returns."""
     found: LoaderGeneration = import_object(GENERATION, PLUGINS[name])
     return found
+
+
+def check_connect(connect: ConnectOptions) -> None:
+    """Refuse what a generation has not; in the driver, since tasks get addresses only.
+
+    Raises:
+        ConfigError: what contradicts it.
+    """
+    find_generation(connect.generation).check(
+        zookeeper=connect.zookeeper or "",
+        bootstrap=connect.bootstrap,
+        read_committed=connect.read_committed,
+    )
+    if connect.generation and connect.security.protocol != PLAINTEXT:
+        raise ConfigError(
+            f"security.protocol={connect.security.protocol} is not for Kafka {connect.generation}, "
+            "which knows neither TLS nor logins: leave it out"
+        )
 
 
 def generation_of(partitions: Iterable[int]) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from spark_loader.reading.generations import find_generation
+from spark_loader.reading.connect import FETCH_BYTES, ConnectOptions
+from spark_loader.reading.generations import check_connect
 from spark_loader.reading.option_names import check_names
 from spark_loader.reading.positions import (
     EARLIEST,
@@ -23,16 +24,13 @@ from spark_loader.reading.positions import (
     AtTime,
     AtTimes,
     Bound,
-    TopicPartition,
+    TopicSelection,
     parse_assignment,
     parse_partition_numbers,
 )
 from zkbroker.config.durations import parse_duration_ms
 from zkbroker.config.generation import parse_generation
 from zkbroker.config.security import (
-    NO_SECURITY,
-    PLAINTEXT,
-    ClientSecurity,
     take_security,
 )
 from zkbroker.config.shared_options import READ_COMMITTED, READ_UNCOMMITTED
@@ -41,7 +39,6 @@ from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
-FETCH_BYTES = 4 * 1024 * 1024
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 """As of consumers; the first is the default."""
 
@@ -54,77 +51,6 @@ _REFUSED = {
     "kafka.value.deserializer": "values are read as bytes; convert them with DataFrame operations",
     "kafka.interceptor.classes": "interceptors could change or drop records unseen",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectOptions:
-    """How to reach the cluster; small enough to travel with every task.
-
-    Attributes:
-        generation: of Kafka that the cluster is of (`kafka.generation`); empty for 0.8 and later.
-        zookeeper: connect string with optional chroot, or None.
-        bootstrap: `host:port` of some brokers, or empty when `zookeeper` is given; in a task what
-            `SourceCluster.bootstrap` returned.
-        client_id: shown in the brokers' logs.
-        fetch_bytes: most bytes asked of a partition at once (`kafka.max.partition.fetch.bytes`).
-        max_wait_ms: how long a broker may hold a fetch (`kafka.fetch.max.wait.ms`).
-        request_timeout_ms: how long to wait for an answer.
-        check_crcs: whether CRCs are verified.
-        retries: how often a failed request is repeated at least.
-        retry_interval_ms: pause before the first repeat; it doubles up to a second.
-        retry_for_ms: repeats go on until this has passed (`kafka.default.api.timeout.ms`), so that
-            a broker's restart or a move of the leader is waited out.
-        read_committed: records of open and aborted transactions are left out (`isolation.level`).
-        security: how brokers are connected to (`kafka.security.protocol`, `kafka.ssl.…`,
-            `kafka.sasl.…`). Files that it names have to be on every worker.
-    """
-
-    generation: str = ""
-    zookeeper: str | None = None
-    bootstrap: tuple[str, ...] = ()
-    client_id: str = "zkbroker-spark"
-    fetch_bytes: int = FETCH_BYTES
-    max_wait_ms: int = 500
-    request_timeout_ms: int = 30_000
-    check_crcs: bool = True
-    retries: int = 3
-    retry_interval_ms: int = 10
-    retry_for_ms: int = 60_000
-    read_committed: bool = False
-    security: ClientSecurity = NO_SECURITY
-
-    def __post_init__(self) -> None:
-        if not self.zookeeper and not self.bootstrap:
-            raise ConfigError(
-                "no cluster is named: give kafka.bootstrap.servers=HOST:PORT,… or "
-                "zookeeper.connect=HOST:PORT[/chroot]"
-            )
-
-    def check(self) -> None:
-        """Refuse what the generation has not; in the driver, since tasks get addresses only.
-
-        Raises:
-            ConfigError: what contradicts it.
-        """
-        find_generation(self.generation).check(
-            zookeeper=self.zookeeper or "",
-            bootstrap=self.bootstrap,
-            read_committed=self.read_committed,
-        )
-        if self.generation and self.security.protocol != PLAINTEXT:
-            raise ConfigError(
-                f"security.protocol={self.security.protocol} is not for Kafka {self.generation}, "
-                "which knows neither TLS nor logins: leave it out"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSelection:
-    """Which partitions are read: exactly one of the three is set."""
-
-    assign: tuple[TopicPartition, ...] = ()
-    subscribe: tuple[str, ...] = ()
-    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +146,7 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
         read_committed=parse_isolation(_isolation(given)),
         security=security,
     )
-    connect.check()
+    check_connect(connect)
     return connect
 
 

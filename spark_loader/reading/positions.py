@@ -53,6 +53,15 @@ EARLIEST_BOUND = AtOffset(EARLIEST)
 LATEST_BOUND = AtOffset(LATEST)
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSelection:
+    """Which partitions are read: exactly one of the three is set."""
+
+    assign: tuple[TopicPartition, ...] = ()
+    subscribe: tuple[str, ...] = ()
+    pattern: str = ""
+
+
 def parse_partition_numbers(text: str, option: str) -> dict[TopicPartition, int]:
     """Parse `{"topic": {"0": 23}}`.
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from spark_loader.reading.options import TopicSelection
 from spark_loader.reading.positions import (
     EARLIEST,
     LATEST,
@@ -17,6 +16,7 @@ from spark_loader.reading.positions import (
     AtTime,
     Bound,
     TopicPartition,
+    TopicSelection,
     require_every,
 )
 from zkbroker.errors import ClientError, UnknownTopicOrPartition

@@ -9,8 +9,9 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.access import Access
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.generations import find_generation
-from spark_loader.reading.options import ConnectOptions, SourceOptions
+from spark_loader.reading.options import SourceOptions
 from spark_loader.reading.reader import NOT_LOADED
 from spark_loader.reading.resolve import SourceCluster, estimate_bytes
 from spark_loader.reading.splits import OffsetRange

@@ -15,8 +15,8 @@ from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.optimize import vacuum
 from spark_loader.lake.verify import verify
 from spark_loader.network import NetworkAccess
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.cuts import split_at_cuts
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.splits import OffsetRange, divide
 from spark_loader.storage.files import LocalFileSystem

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.positions import TopicPartition, flat_numbers, partition_numbers
 from spark_loader.reading.reader import Fetched
 from tests.support.transactional import TransactionalLog

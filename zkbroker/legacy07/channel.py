@@ -17,11 +17,12 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from zkbroker.client import BrokerUnavailable, Cluster
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ErrorCode, NetworkError, ZkbrokerError, protocol_error
+from zkbroker.legacy07.producer_options import ProducerOptions07
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.broker_channel import BrokerChannel, Exchange
@@ -37,9 +38,6 @@ from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 from zkbroker.runtime import Runtime
 from zkbroker.types import Partition07
-
-if TYPE_CHECKING:
-    from zkbroker.legacy07.producer_config import ProducerConfig07
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +63,7 @@ class Channel07(BrokerChannel):
         config: ProducerConfig,
         on_done: Callable[[Exchange], None],
         *,
-        settings: "ProducerConfig07",
+        settings: ProducerOptions07,
     ) -> None:
         self._runtime = runtime
         self._settings = settings

@@ -119,4 +119,4 @@ class ConsumerConfig07:
         )
 
     def generation(self, session: ZkSession, runtime: Runtime) -> Generation:
-        return Generation07(self, session, runtime)
+        return Generation07(self.connector(), self.fetcher_backoff_ms, session, runtime)

@@ -6,8 +6,8 @@ Positions are committed into ZooKeeper, under the names and in the numbers of 0.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
+from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetching.decode import Decode
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.streams.generation import Positions
@@ -25,15 +25,13 @@ from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
 
-if TYPE_CHECKING:
-    from zkbroker.legacy07.consumer_config import ConsumerConfig07
-
 
 class Generation07:
     """Fits `consumer.streams.generation.Generation`.
 
     Args:
         config: the consumer's settings.
+        idle_ms: how long a fetcher waits after an answer without data.
         session: the member's session.
         runtime: the connector's.
     """
@@ -42,13 +40,15 @@ class Generation07:
     step = 0
     strategy: Assignor = staticmethod(range_assign_07)
 
-    def __init__(self, config: "ConsumerConfig07", session: ZkSession, runtime: Runtime) -> None:
-        self._settings = config
-        self._config = config.connector()
+    def __init__(
+        self, config: ConsumerConfig, idle_ms: int, session: ZkSession, runtime: Runtime
+    ) -> None:
+        self._config = config
+        self._idle_ms = idle_ms
         self._session = session
         self._runtime = runtime
         self._cluster = Cluster07(
-            session=session, socket_timeout_ms=self._config.socket_timeout_ms, runtime=runtime
+            session=session, socket_timeout_ms=config.socket_timeout_ms, runtime=runtime
         )
 
     @staticmethod
@@ -61,7 +61,7 @@ class Generation07:
         self._cluster.start()
 
     def fetchers(self) -> Fetchers:
-        make = partial(BrokerFetcher07, idle_ms=self._settings.fetcher_backoff_ms)
+        make = partial(BrokerFetcher07, idle_ms=self._idle_ms)
         return Fetchers(self._cluster, self._config.fetching(), self._runtime, make)
 
     def store(self, consumer_id: str) -> GroupStore:

@@ -51,6 +51,18 @@ class Log(LogParts):
             self.segment_list.configure(config)
             self.writer.configure(config)
 
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first open transaction begins, None when none is open."""
+        return self.producers.first_unstable_offset(self.log_start_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return the end of what readers of committed messages see, below a high watermark."""
+        tracking = self.tracking
+        if not tracking.state.open and not tracking.ended.pending:
+            return high_watermark
+        return tracking.last_stable_offset(high_watermark, self.log_start_offset)
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the last epoch that is not newer than one, and where it ends (-1, -1: unknown)."""
         with self.lock:

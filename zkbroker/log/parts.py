@@ -84,18 +84,6 @@ class LogParts:
         return self.tracking.state
 
     @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the first open transaction begins, None when none is open."""
-        return self.producers.first_unstable_offset(self.log_start_offset)
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the end of what readers of committed messages see, below a high watermark."""
-        tracking = self.tracking
-        if not tracking.state.open and not tracking.ended.pending:
-            return high_watermark
-        return tracking.last_stable_offset(high_watermark, self.log_start_offset)
-
-    @property
     def recovery_point(self) -> int:
         """Offset below which log and indexes are on stable storage."""
         return self.durability.recovery_point

@@ -252,7 +252,8 @@ class LogWriter:
                 except OSError as error:
                     raise log.directory.fail(error) from error
                 # The disk may have failed for another log meanwhile.
-                log.require_online()
+                if log.gone or log.directory.offline:
+                    log.require_online()
             log.led_under = epoch
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_loader.brokers import BrokerClient, BrokerView, RangeFetcher
-from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
 from tests.support.logs_cluster import LeaderLog, LogsCluster
 from tests.support.message_sets import message_set

@@ -2,7 +2,9 @@ import pickle
 
 import pytest
 
-from spark_loader.reading.options import ConnectOptions, SourceOptions, parse_connect
+from spark_loader.reading.connect import ConnectOptions
+from spark_loader.reading.generations import check_connect
+from spark_loader.reading.options import SourceOptions, parse_connect
 from spark_loader.reading.positions import (
     EARLIEST_BOUND,
     LATEST_BOUND,
@@ -140,7 +142,7 @@ def test_isolation_levels_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match="differ"):
         parse(**{"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"})
     with pytest.raises(ConfigError, match="no transactions"):
-        ConnectOptions(generation="0.7", zookeeper="z", read_committed=True).check()
+        check_connect(ConnectOptions(generation="0.7", zookeeper="z", read_committed=True))
 
 
 def test_how_brokers_are_connected_to_is_kafkas_own():

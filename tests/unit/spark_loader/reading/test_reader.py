@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from spark_loader.errors import DamagedLog, DataLoss, LoadError
 from spark_loader.lake.ledger import Gap
+from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.damage import DamagedEntry
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import ABORTED, ABSENT, Fetched, RangeReader
 from spark_loader.reading.runs import joined, minus, runs
 from spark_loader.reading.splits import OffsetRange

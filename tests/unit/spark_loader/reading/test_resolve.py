@@ -2,7 +2,6 @@
 
 import pytest
 
-from spark_loader.reading.options import TopicSelection
 from spark_loader.reading.positions import (
     EARLIEST,
     EARLIEST_BOUND,
@@ -12,6 +11,7 @@ from spark_loader.reading.positions import (
     AtTime,
     AtTimes,
     TopicPartition,
+    TopicSelection,
 )
 from spark_loader.reading.resolve import NoOffsetForTime, estimate_bytes, find_partitions, resolve
 from tests.support.directory_cluster import DirectoryCluster
