@@ -232,21 +232,22 @@ class Dispatcher:
     def sent(self, session: Session) -> None:
         """Note that the answer to the connection's request has gone out."""
         state = session.context
-        if isinstance(state, ConnectionState) and state.metrics is not None:
-            now = time.monotonic()
-            received, started, handled = session.received_at, state.started_at, state.handled_at
-            parked, times_s = session.parked_s, state.metrics.gathered_s
-            times_s.append(
-                (
-                    max(0.0, started - received),
-                    handled - started - parked,
-                    parked,
-                    now - handled,
-                    now - received,
-                )
+        if not isinstance(state, ConnectionState) or (metrics := state.metrics) is None:
+            return
+        now = time.monotonic()
+        received, started, handled = session.received_at, state.started_at, state.handled_at
+        parked, times_s = session.parked_s, metrics.gathered_s
+        times_s.append(
+            (
+                started - received if started > received else 0.0,
+                handled - started - parked,
+                parked,
+                now - handled,
+                now - received,
             )
-            if len(times_s) >= GATHERED:
-                state.metrics.observe_gathered()
+        )
+        if len(times_s) >= GATHERED:
+            metrics.observe_gathered()
 
     def _not_served(self, session: Session, header: RequestHeader) -> CloseConnection:
         """Count a request that is not served; the first of a client and API is a warning.

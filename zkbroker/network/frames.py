@@ -10,6 +10,7 @@ byte and returns 0 at the end of the stream. Blocking sockets and gevent's hub b
 """
 
 import mmap
+import struct
 from collections.abc import Callable
 
 from zkbroker.errors import ZkbrokerError
@@ -20,6 +21,8 @@ _GROWTH = 4
 _READ_BYTES = 1024 * 1024
 _MAPPED_BYTES = 4 * 1024 * 1024
 _TLS_ALERT = b"\x15\x03"
+_NOTHING = memoryview(b"")
+_length = struct.Struct(">i").unpack_from
 
 
 class FrameError(ZkbrokerError):
@@ -74,7 +77,7 @@ class FrameReader:
         self.max_frame_bytes = max_frame_bytes
         """The longest frame that is taken; it may change between frames."""
         self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
-        self._rest = memoryview(b"")
+        self._rest = _NOTHING
         self._trusted = _FIRST_BUFFER_BYTES
         self.charge: Callable[[int], object] | None = None
         """Called with each part of a frame above the first buffer once it has come; may wait."""
@@ -91,20 +94,22 @@ class FrameReader:
         have = self._rest
         shared = False
         while len(have) < 4:
-            count = self._receive_into(self._scratch)
+            scratch = self._scratch
+            count = self._receive_into(scratch)
             if count == 0:
                 if len(have):
                     raise FrameError(f"peer closed after {len(have)} of 4 length bytes")
                 return None
-            self.in_frame = True
-            if len(have):
-                have = memoryview(bytes(have) + bytes(self._scratch[:count]))
-            elif count < 4:
-                have = memoryview(bytes(self._scratch[:count]))
+            if count >= 4 and not len(have):
+                if _length(scratch)[0] + 4 == count <= self.max_frame_bytes:
+                    # All that came is one frame, as most clients send them.
+                    return memoryview(bytearray(scratch[4:count]))
+                have, shared = scratch[:count], True
             else:
-                have, shared = self._scratch[:count], True
-            self._rest = have if not shared else self._rest[:0]
-        size = int.from_bytes(have[:4], "big", signed=True)
+                have = memoryview(bytes(have) + bytes(scratch[:count]))
+                self._rest = have
+            self.in_frame = True
+        size = _length(have)[0]
         if not 0 <= size <= self.max_frame_bytes:
             raise FrameError(
                 f"frame length {size} is not within 0 to {self.max_frame_bytes}", bytes(have[:4])
@@ -112,13 +117,14 @@ class FrameReader:
         end = 4 + size
         if len(have) >= end:
             frame = bytearray(have[4:end])
-            rest = have[end:]
-            self._rest = memoryview(bytes(rest)) if shared and len(rest) else rest
-            if not len(rest):
-                self._rest = memoryview(b"")
+            if len(have) > end:
+                rest = have[end:]
+                self._rest = memoryview(bytes(rest)) if shared else rest
+            else:
+                self._rest = _NOTHING
                 self.in_frame = False
             return memoryview(frame)
-        self._rest = memoryview(b"")
+        self._rest = _NOTHING
         try:
             received = self._receive_rest(have[4:], size)
         except FrameError as error:

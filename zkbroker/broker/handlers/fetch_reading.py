@@ -62,10 +62,10 @@ class Reading:
 
     def grown(self, reader: ReadEnd) -> bool:
         """Whether a partition has more for the reader by now, or a leadership is over."""
-        return any(
-            leadership.over or leadership.end_for(reader) != end
-            for leadership, end in zip(self.leaderships, self.ends, strict=True)
-        )
+        for leadership, end in zip(self.leaderships, self.ends, strict=True):
+            if leadership.over or leadership.end_for(reader) != end:
+                return True
+        return False
 
     def close(self) -> None:
         """Close the slices of a reading that is not answered."""

@@ -14,8 +14,8 @@ import re
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import StorageError, ZkbrokerError
@@ -193,8 +193,7 @@ class Session:
         self._reader.max_frame_bytes = max_frame_bytes
         self.log_in_until = math.inf
 
-    @contextmanager
-    def parked(self, wake: Callable[[], object]) -> Iterator[None]:
+    def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
         """Wait inside for data to come, without counting as a request that is worked on.
 
         Inside another `parked` it changes nothing.
@@ -202,18 +201,7 @@ class Session:
         Args:
             wake: called from another greenlet when the peer goes; `peer_gone` is true then.
         """
-        if self._wake is not None:
-            yield
-            return
-        self._owner.slots.release()
-        since = time.monotonic()
-        self._wake = wake
-        try:
-            yield
-        finally:
-            self._wake = None
-            self.parked_s += time.monotonic() - since
-            self._owner.slots.acquire()
+        return nullcontext() if self._wake is not None else _Parked(self, wake)
 
     def watch_peer(self, poller: select.poll) -> int:
         """Have a poller tell whether the peer has closed its side; returns the descriptor."""
@@ -378,6 +366,28 @@ class Session:
         if self._account is not None:
             self._account.close()
             self._account = None
+
+
+class _Parked:
+    """What `Session.parked` enters; every wait does, and a generator costs more than a class."""
+
+    __slots__ = ("_session", "_since", "_wake")
+
+    def __init__(self, session: Session, wake: Callable[[], object]) -> None:
+        self._session = session
+        self._wake = wake
+
+    def __enter__(self) -> None:
+        session = self._session
+        session._owner.slots.release()
+        session._wake = self._wake
+        self._since = time.monotonic()
+
+    def __exit__(self, *raised: object) -> None:
+        session = self._session
+        session._wake = None
+        session.parked_s += time.monotonic() - self._since
+        session._owner.slots.acquire()
 
 
 def _kind(reason: str) -> str:

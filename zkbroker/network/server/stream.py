@@ -67,15 +67,17 @@ class HubStream:
         if self._drained:
             # The last call took all there was: a client that waits for its answer has sent no more,
             # and asking in vain costs more than waiting.
-            self._wait(self._read_watcher)
+            now = self._wait(self._read_watcher)
+        else:
+            now = time.monotonic()
         while True:
             try:
                 count = self._socket.recv_into(view)
             except BlockingIOError:
-                self._wait(self._read_watcher)
+                now = self._wait(self._read_watcher)
                 continue
             self._drained = count < len(view)
-            self.active_at = time.monotonic()
+            self.active_at = now
             return count
 
     def send(self, parts: Sequence[Part]) -> None:
@@ -133,22 +135,25 @@ class HubStream:
         self._write_watcher.close()
         self._socket.close()
 
-    def _wait(self, watcher: object) -> None:
+    def _wait(self, watcher: object) -> float:
+        """Wait for a watcher; return when it was due, on the monotonic clock."""
         self._hub.wait(watcher)
-        self.run_until = time.monotonic() + _RUN_S
+        now = time.monotonic()
+        self.run_until = now + _RUN_S
+        return now
 
     def _send_all(self, data: bytes | bytearray | memoryview, flags: int) -> None:
-        sent = 0
-        size = len(data)
+        left = data
         while True:
             try:
-                sent += self._socket.send(memoryview(data)[sent:] if sent else data, flags)
+                sent = self._socket.send(left, flags)
             except BlockingIOError:
                 self._wait(self._write_watcher)
                 continue
             self.active_at = time.monotonic()
-            if sent == size:
+            if sent == len(left):
                 return
+            left = memoryview(left)[sent:]
             self.pace()
 
     def _send_file(self, part: FileSlice) -> None:
