@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +18,14 @@ from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.metrics import BrokerMetrics, TopicMetrics
 from zkbroker.broker.plain_ways import plain_ways
+from zkbroker.broker.quotas import ClientQuotas, QuotaKind, QuotaTable, Throttling
 from zkbroker.errors import NotLeaderForPartition
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import TopicPartition
+from zkbroker.network.server.muting import Mute
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import ApiKey
+from zkbroker.registry.user_configs import ConfigEntity, UserConfigs
 from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.runtime import Task
@@ -60,6 +63,7 @@ class WorldSession:
         self.ip = "10.0.0.1"
         self.listener = "PLAINTEXT"
         self.parked_s = self.received_at = 0.0
+        self.mute = Mute(lambda: None)  # type: ignore[arg-type, return-value]
         self.peer_gone = False
 
     @contextmanager
@@ -87,6 +91,7 @@ class PlainWorld:
         short: whether requests take the short ways.
         replicas: of each partition; the broker is 1.
         permissions: what clients may do.
+        quotas: of every client.
         log: settings of the logs.
     """
 
@@ -97,6 +102,7 @@ class PlainWorld:
         short: bool,
         replicas: tuple[int, ...] = (1,),
         permissions: Permissions | None = None,
+        quotas: Mapping[QuotaKind, str] | None = None,
         **log: Any,
     ) -> None:
         self.clock = Clock()
@@ -140,7 +146,14 @@ class PlainWorld:
         self.dispatcher = Dispatcher(served, self.metrics, self.clients)
         if short:
             self.dispatcher.plain_ways = plain_ways(handlers, permissions)
+        if quotas is not None:
+            limits = ClientQuotas(self.clock)  # type: ignore[arg-type]
+            user = ConfigEntity(user=ANONYMOUS.name)
+            limits.take(QuotaTable(UserConfigs({user: quotas})))
+            self.dispatcher.throttling = Throttling(limits)
         self.session = WorldSession()
+        self.muted_s: list[float] = []
+        """For how long each throttled request muted its connection."""
 
     def _partition(self, topic: str, number: int, *, copying: bool = False) -> Partition:
         found = self.partitions.get(TopicPartition(topic, number))
@@ -163,6 +176,9 @@ class PlainWorld:
             else:
                 found.append(bytes(part))
         self.dispatcher.sent(session)
+        if session.mute.seconds:
+            self.muted_s.append(session.mute.seconds)
+            session.mute.seconds = 0.0
         return b"".join(found)
 
     def state(self) -> Any:
@@ -194,7 +210,7 @@ class PlainWorld:
             for key, counts in self.metrics.requests.items()
         }
         clients = self.clients.snapshot()["clients"]
-        return logs, topics, requests, clients, self.metrics.replication_bytes_out
+        return logs, topics, requests, clients, self.metrics.replication_bytes_out, self.muted_s
 
     def open_slices(self) -> int:
         """How many reads hold files."""

@@ -19,7 +19,7 @@ from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.metrics import GATHERED, BrokerMetrics, RequestMetrics
 from zkbroker.broker.pacing import RUN_S, paced
-from zkbroker.broker.quotas import ClientLimits, Throttling
+from zkbroker.broker.quotas import ClientLimits, Throttling, throttled_produce
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
 from zkbroker.fileslice import FileSlice
@@ -113,20 +113,31 @@ class Dispatcher:
             CloseConnection: it cannot be answered.
         """
         started = time.monotonic()
-        plain = None if self.throttling is not None else read_plain(frame, self._plain_items)
+        plain = read_plain(frame, self._plain_items)
         way = None if plain is None else self.plain_ways.get(plain[0])
         if plain is None or way is None:
             return self._handle_any(session, frame, started)
         _, version, correlation_id, client_id = plain[:4]
+        state = session.context
+        if not isinstance(state, ConnectionState) or state.client_id != client_id:
+            state = self._new_state(session, client_id)
+        meter = None
+        if self.throttling is not None:
+            name = session.principal.name
+            state.limits = self.throttling.limits(state.limits, name, client_id)
+            meter = self.throttling.plain_meter(
+                state.limits, session, state.counts, plain, len(frame)
+            )
+            if meter is not None:
+                if meter.throttle_ms:
+                    return self._handle_any(session, frame, started)
+                plain = meter.bounded(plain)
         context = RequestContext(
             *(session, plain[0], version, correlation_id, client_id, session.principal),
             started + RUN_S,
         )
         if way.allowed is not None and not way.allowed(plain, context):
             return self._handle_any(session, frame, started)
-        state = session.context
-        if not isinstance(state, ConnectionState) or state.client_id != client_id:
-            state = self._new_state(session, client_id)
         kind = plain[0] << 16 | version
         if kind in state.kinds:
             state.kinds[kind] += 1
@@ -136,13 +147,20 @@ class Dispatcher:
         session.parked_s = 0.0
         answers = way.handle(plain, context)
         parts = None
+        throttle_ms = 0
+        if meter is not None and not meter.exempt:
+            throttle_ms = meter.used((time.monotonic() - started - session.parked_s) * 1000)
         if answers is not None:
             parts = way.encode(version, correlation_id, answers)
+            if throttle_ms:
+                parts = throttled_produce(version, parts, throttle_ms)
             for _, rows in answers:
                 for row in rows:
                     if row[1]:
                         code = int(row[1])
                         metrics.errors[code] = metrics.errors.get(code, 0) + 1
+            if meter is not None:
+                meter.answered(parts)
         metrics.served += 1
         state.metrics = metrics
         state.started_at = started

@@ -13,7 +13,7 @@ fails while it is decided is refused. A broker without an authorizer has no guar
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -77,17 +77,37 @@ class Permissions:
             resource: to what.
             audited: whether a refusal is one: not where there are other ways to be allowed.
         """
-        principal, host = client.principal, client.peer
+        allowed = self.decides(client, operation, resource)
+        if allowed or audited:
+            self._note(client, operation, resource, allowed=allowed)
+        return allowed
+
+    def allowed_all(self, client: Asks, wanted: Sequence[tuple[Operation, Resource]]) -> bool:
+        """Whether a client may do all of some operations; nothing is noted where it may not."""
+        if not all(self.decides(client, *each) for each in wanted):
+            return False
+        for operation, resource in wanted:
+            self._note(client, operation, resource, allowed=True)
+        return True
+
+    def decides(self, client: Asks, operation: Operation, resource: Resource) -> bool:
+        """Whether a client may do an operation; nothing is noted."""
         try:
-            allowed = self._authorizer.allows(principal, operation, resource, host) is True
+            return (
+                self._authorizer.allows(client.principal, operation, resource, client.peer) is True
+            )
         except Exception as error:  # noqa: BLE001 - the authorizer may be the user's own
             self._failed(error)
-            allowed = False
-        if allowed or audited:
-            self._audit.note(
-                principal, operation, resource, host, allowed=allowed, client=client.client_id
-            )
-        return allowed
+            return False
+
+    def _note(
+        self, client: Asks, operation: Operation, resource: Resource, *, allowed: bool
+    ) -> None:
+        self._audit.note(
+            *(client.principal, operation, resource, client.peer),
+            allowed=allowed,
+            client=client.client_id,
+        )
 
     def allowed_on_some(self, client: Asks, operation: Operation, kind: ResourceType) -> bool:
         """Whether a client may do an operation on any name; not, if the authorizer cannot say."""

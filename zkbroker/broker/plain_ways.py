@@ -13,9 +13,10 @@ What the short way leaves out, and why nothing is missed:
 
     the codec           a plain request has one layout for each version; the answer has another
     a message's object  handlers work on the rows that the general way makes of a message, too
-    the guard           asks the same permissions first (`allowed`); what it would not allow,
-                        or ask more of, takes the general way, which asks, refuses and notes
-    quotas              none is set: with one the dispatcher reads no request as plain
+    the guard           asks the same permissions first (`allowed`); what is not allowed as a whole
+                        takes the general way, which asks, refuses and notes
+    quotas              count what the general way counts (`plain_meter`); a fetch that is above its
+                        quota takes that way
     entry by entry      `place_plain` judges a whole set, and takes it only if nothing of it changes
                         but offsets; `zkbroker.replica.plain_append` says what a partition needs
     locks               nothing waits between the look at a free lock and the write
@@ -39,7 +40,7 @@ from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.transport import Part
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.plain import fetch_answer, produce_answer
+from zkbroker.protocol.plain import ProduceRow, fetch_answer, produce_answer
 from zkbroker.records.layout import (
     ATTRIBUTES_V2_LOW_AT,
     BATCH_HEADER_BYTES,
@@ -47,7 +48,10 @@ from zkbroker.records.layout import (
     PRODUCER_AT,
     TRANSACTIONAL_BIT,
 )
-from zkbroker.security import Operation, Resource, ResourceType
+from zkbroker.security import CLUSTER, Operation, Resource, ResourceType
+
+_BY_ID = (Operation.IDEMPOTENT_WRITE, CLUSTER)
+_BY_FOLLOWER = (Operation.CLUSTER_ACTION, CLUSTER)
 
 
 def plain_ways(
@@ -64,26 +68,29 @@ def plain_ways(
     assert isinstance(fetch, FetchHandler)
 
     def may_produce(request: Any, context: RequestContext) -> bool:
-        topics = request[-1]
-        # A request that is allowed in part takes the general way, before anything was noted of it.
-        return (
-            len(topics) == 1
-            and not any(_needs_more(records) for _, records in topics[0][1])
-            and _allowed(Operation.WRITE, topics[0][0], context)
-        )
+        assert permissions is not None
+        transactional_id, topics = request[4], request[-1]
+        wanted: list[tuple[Operation, Resource]] = []
+        in_transaction, by_id = _of_producers(topics)
+        if in_transaction and transactional_id is not None:
+            resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
+            wanted.append((Operation.WRITE, resource))
+        # An id needs a right on the cluster, or else to write to any topic.
+        if by_id and (
+            permissions.decides(context, *_BY_ID)
+            or not permissions.allowed_on_some(context, Operation.WRITE, ResourceType.TOPIC)
+        ):
+            wanted.append(_BY_ID)
+        wanted += [(Operation.WRITE, Resource(ResourceType.TOPIC, each)) for each, _ in topics]
+        return permissions.allowed_all(context, wanted)
 
     def may_fetch(request: Any, context: RequestContext) -> bool:
-        # A follower needs another right.
-        return (
-            request[4] < 0
-            and len(request[-1]) == 1
-            and _allowed(Operation.READ, request[-1][0][0], context)
-        )
-
-    def _allowed(operation: Operation, topic: str, context: RequestContext) -> bool:
         assert permissions is not None
-        resource = Resource(ResourceType.TOPIC, topic)
-        return permissions.allowed(context, operation, resource, audited=False)
+        wanted = [_BY_FOLLOWER]
+        if request[4] < 0:
+            topics = request[-1]
+            wanted = [(Operation.READ, Resource(ResourceType.TOPIC, each)) for each, _ in topics]
+        return permissions.allowed_all(context, wanted)
 
     guarded = permissions is not None
     return {
@@ -112,12 +119,14 @@ def _fetch_answer(version: int, correlation_id: int, answers: Answers) -> Sequen
     return parts
 
 
-def _needs_more(records: memoryview) -> bool:
-    """Whether a set needs more than a right to write: an id of a producer, or of transactions."""
-    return (
-        len(records) >= BATCH_HEADER_BYTES
-        and records[MAGIC_AT] == 2
-        and (
-            records[PRODUCER_AT] != 0xFF or bool(records[ATTRIBUTES_V2_LOW_AT] & TRANSACTIONAL_BIT)
-        )
-    )
+def _of_producers(topics: Sequence[tuple[str, Sequence[ProduceRow]]]) -> tuple[bool, bool]:
+    """Whether a set is part of a transaction, and whether one bears the id of a producer."""
+    in_transaction = by_id = False
+    for _, rows in topics:
+        for _, records in rows:
+            assert isinstance(records, memoryview)
+            if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_AT] == 2:
+                in_transaction |= bool(records[ATTRIBUTES_V2_LOW_AT] & TRANSACTIONAL_BIT)
+                # Of a producer without an id all bits are set.
+                by_id |= records[PRODUCER_AT] != 0xFF
+    return in_transaction, by_id

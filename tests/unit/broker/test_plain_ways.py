@@ -10,7 +10,7 @@ import pytest
 from tests.support.plain_world import PlainWorld
 from tests.support.random_requests import random_request
 from zkbroker.broker.guard import Permissions
-from zkbroker.broker.quotas import ClientQuotas, Throttling
+from zkbroker.broker.quotas import QuotaKind
 from zkbroker.protocol import ApiKey, RequestHeader, encode_request
 from zkbroker.protocol.messages import FetchRequest, ProduceRequest
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
@@ -155,17 +155,21 @@ def test_both_ways_do_the_same(pair: Pair, settings: dict[str, Any]) -> None:
 
 
 class Rights:
-    """Allows everything but what begins with a name that is given."""
+    """Allows everything but what begins with a name that is given, and some operations."""
 
-    def __init__(self, denied: str) -> None:
+    def __init__(self, denied: str, never: tuple[Operation, ...] = ()) -> None:
         self.denied = denied
+        self.never = never
 
     def allows(self, principal: Any, operation: Operation, resource: Resource, host: str) -> bool:
-        return not resource.name.startswith(self.denied)
+        return operation not in self.never and not resource.name.startswith(self.denied)
+
+    def allows_some(self, principal: Any, operation: Operation, kind: Any, host: str) -> bool:
+        return operation not in self.never
 
 
-def permissions(denied: str) -> Permissions:
-    return Permissions(Rights(denied), AuditLog(lambda: 0))
+def permissions(denied: str, *never: Operation) -> Permissions:
+    return Permissions(Rights(denied, never), AuditLog(lambda: 0))
 
 
 def general_ones(world: PlainWorld, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -202,9 +206,51 @@ def test_most_requests_take_the_short_way(pair: Pair, monkeypatch: pytest.Monkey
     assert general == [followers]
 
 
-@pytest.mark.parametrize("denied", ["t", "nothing", "kafka-cluster"])
-def test_both_ways_ask_what_is_allowed(pair: Pair, denied: str) -> None:
-    compare(pair, 2, SOME // 4, permissions=permissions(denied))
+@pytest.mark.parametrize(
+    ("denied", "never"),
+    [
+        ("t", ()),
+        ("nothing", ()),
+        ("kafka-cluster", ()),
+        ("nothing", (Operation.IDEMPOTENT_WRITE,)),
+        ("nothing", (Operation.IDEMPOTENT_WRITE, Operation.WRITE)),
+    ],
+)
+def test_both_ways_ask_what_is_allowed_and_note_the_same(
+    pair: Pair,
+    denied: str,
+    never: tuple[Operation, ...],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "zkbroker.audit")
+    # Each world has an audit log, which is asked one after the other.
+    noted = compare_noted(pair, caplog, permissions=permissions(denied, *never))
+    assert noted[0] == noted[1]
+
+
+def compare_noted(
+    pair: Pair, caplog: pytest.LogCaptureFixture, **settings: Any
+) -> tuple[list[str], list[str]]:
+    """Compare both ways; return what was noted as allowed on each."""
+    noted: tuple[list[str], list[str]] = ([], [])
+
+    def made(**given: Any) -> tuple[PlainWorld, PlainWorld]:
+        worlds = pair(**given)
+        for world, lines in zip(worlds, noted, strict=True):
+            world.send = noting(world.send, lines)  # type: ignore[method-assign]
+        return worlds
+
+    def noting(send: Callable[[bytes], Any], lines: list[str]) -> Callable[[bytes], Any]:
+        def sent(frame: bytes) -> Any:
+            caplog.clear()
+            answer = send(frame)
+            lines.extend(each for each in caplog.messages if each.startswith("allowed"))
+            return answer
+
+        return sent
+
+    compare(made, 2, SOME // 4, **settings)
+    return noted
 
 
 def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
@@ -220,19 +266,32 @@ def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
     assert [each for each in caplog.messages if each.startswith("denied")] == [
         "denied principal=User:ANONYMOUS operation=Read resource=Topic:u host=10.0.0.1 client_id=c"
     ]
+    assert short.send(fetch(6, replica_id=2))
     idempotent = batch(producer_id=1, producer_epoch=0, base_sequence=0)
     assert short.send(produce(idempotent))
-    assert len(general) == 2
+    assert len(general) == 1
 
 
-def test_with_a_quota_every_request_takes_the_general_way(
+QUOTAS = {QuotaKind.PRODUCE: "20000", QuotaKind.FETCH: "60000"}
+
+
+@pytest.mark.parametrize("kinds", [(QuotaKind.PRODUCE,), (QuotaKind.FETCH,), tuple(QUOTAS)])
+def test_both_ways_throttle_the_same(pair: Pair, kinds: tuple[QuotaKind, ...]) -> None:
+    compare(pair, 3, SOME // 2, quotas={each: QUOTAS[each] for each in kinds})
+
+
+def test_with_a_quota_a_fetch_above_it_takes_the_general_way(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short, _ = pair()
+    short, _ = pair(quotas={QuotaKind.PRODUCE: "100", QuotaKind.FETCH: "100"})
     general = general_ones(short, monkeypatch)
-    short.dispatcher.throttling = Throttling(ClientQuotas(lambda: 0))
-    assert short.send(produce(batch()))
+    assert short.send(produce(batch(count=20)))
+    assert short.muted_s
+    assert short.send(fetch())
+    assert general == []
+    assert short.send(fetch())
     assert len(general) == 1
+    assert len(short.muted_s) == 2
 
 
 @pytest.mark.soak

@@ -8,6 +8,14 @@ Invariant: nothing here knows sockets or ZooKeeper. While no quota is set, the d
 
 from zkbroker.broker.quotas.client_quotas import ClientLimits, ClientQuotas, QuotaWindows
 from zkbroker.broker.quotas.table import QuotaKind, QuotaTable
-from zkbroker.broker.quotas.throttling import Throttling
+from zkbroker.broker.quotas.throttling import Throttling, throttled_produce
 
-__all__ = ["ClientLimits", "ClientQuotas", "QuotaKind", "QuotaTable", "QuotaWindows", "Throttling"]
+__all__ = [
+    "ClientLimits",
+    "ClientQuotas",
+    "QuotaKind",
+    "QuotaTable",
+    "QuotaWindows",
+    "Throttling",
+    "throttled_produce",
+]

@@ -5,6 +5,9 @@
                   +--> handler --> `handled`: counted; the answer says for how long it throttles
                                        --> encoded --> `answered`: bytes of a fetch are counted
 
+The short way (`zkbroker.broker.plain_ways`) takes the same steps by `plain_meter`, but for the
+first one: a fetch above its quota takes the general way.
+
 The answer leaves at once, whatever its version is; then the connection is muted: its next request
 is not read before the time is over, and is answered in its turn (KIP-219).
 
@@ -15,14 +18,15 @@ acks=0 has no quota of request time.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from zkbroker.broker.quotas.client_quotas import ClientLimits, ClientQuotas
 from zkbroker.broker.quotas.table import QuotaKind
 from zkbroker.network.server.muting import Mute
 from zkbroker.network.transport import Part
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.messages import FetchRequest, FetchResponse
+from zkbroker.protocol.messages import FetchResponse
+from zkbroker.protocol.plain import PlainFetch, PlainProduce
 
 EXEMPT = frozenset(
     {
@@ -73,12 +77,13 @@ class Meter:
         limits: ClientLimits,
         session: Muted,
         counts: Counted,
-        request: Any,
         size: int,
         *,
+        fetch: bool,
+        write: bool,
+        timed: bool,
         exempt: bool = False,
     ) -> None:
-        key = request.api_key
         self.exempt = exempt
         """Whether brokers send such requests to each other: it is not counted then."""
         self._quotas = quotas
@@ -86,34 +91,52 @@ class Meter:
         self._session = session
         self._counts = counts
         self._size = size
-        self._fetch = key is ApiKey.FETCH and not exempt
-        self._write = key is ApiKey.PRODUCE
-        self._timed = not (self._write and request.acks == 0)
+        self._fetch = fetch and not exempt
+        self._write = write
+        self._timed = timed
+
+    @property
+    def throttle_ms(self) -> int:
+        """For how long a fetch is above its quota now; 0 for one that is to be served."""
+        if not self._fetch:
+            return 0
+        quotas, limits = self._quotas, self._limits
+        return max(
+            quotas.throttle_ms(limits, QuotaKind.FETCH),
+            quotas.throttle_ms(limits, QuotaKind.REQUEST),
+        )
 
     def refuse(self, request: Any, api_version: int) -> FetchResponse | None:
         """Return the empty answer to a fetch above its quota; bound any other fetch."""
         if not self._fetch:
             return None
-        quotas, limits = self._quotas, self._limits
-        throttle_ms = max(
-            quotas.throttle_ms(limits, QuotaKind.FETCH),
-            quotas.throttle_ms(limits, QuotaKind.REQUEST),
-        )
+        throttle_ms = self.throttle_ms
         if throttle_ms:
             self._mute(throttle_ms)
             # Its answer is neither timed nor counted.
             self._timed = self._fetch = False
             return FetchResponse(throttle_time_ms=throttle_ms)
-        if api_version >= _LIMITED_SINCE:
-            self._bound(request)
+        request.min_bytes, request.max_bytes = self._bounds(
+            api_version, request.min_bytes, request.max_bytes
+        )
         return None
 
-    def _bound(self, request: FetchRequest) -> None:
-        allowance = self._quotas.allowance(self._limits, QuotaKind.FETCH)
-        if allowance is not None:
-            request.max_bytes = min(request.max_bytes, max(1, int(allowance)))
-            # A fetch that waits for more than it may have would wait in vain.
-            request.min_bytes = min(request.min_bytes, request.max_bytes)
+    def bounded(self, request: PlainProduce | PlainFetch) -> PlainProduce | PlainFetch:
+        """Return a plain request, bounded if it is a fetch."""
+        if not self._fetch:
+            return request
+        fetch = cast("PlainFetch", request)
+        bounds = self._bounds(fetch[1], fetch[6], fetch[7])
+        return (*fetch[:6], *bounds, *fetch[8:])
+
+    def _bounds(self, api_version: int, min_bytes: int, max_bytes: int) -> tuple[int, int]:
+        if api_version >= _LIMITED_SINCE:
+            allowance = self._quotas.allowance(self._limits, QuotaKind.FETCH)
+            if allowance is not None:
+                max_bytes = min(max_bytes, max(1, int(allowance)))
+                # A fetch that waits for more than it may have would wait in vain.
+                min_bytes = min(min_bytes, max_bytes)
+        return min_bytes, max_bytes
 
     def handled(self, response: Any, used_ms: float) -> None:
         """Count a request that was handled, and have its answer name the throttle time.
@@ -122,16 +145,26 @@ class Meter:
             response: to the request; None without one.
             used_ms: how long it was worked on, in milliseconds.
         """
+        throttle_ms = self.used(used_ms)
+        if throttle_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = throttle_ms
+
+    def used(self, used_ms: float) -> int:
+        """Count a request that was handled; return the throttle time that its answer names, ms.
+
+        Args:
+            used_ms: how long it was worked on, in milliseconds.
+        """
         quotas, limits, throttle_ms = self._quotas, self._limits, 0
         if self._timed:
             throttle_ms = quotas.record(limits, QuotaKind.REQUEST, used_ms)
         if self._write:
             throttle_ms = max(throttle_ms, quotas.record(limits, QuotaKind.PRODUCE, self._size))
         # A fetch that was served is full: the next one is throttled.
-        if throttle_ms and not self._fetch:
-            if hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = throttle_ms
-            self._mute(throttle_ms)
+        if not throttle_ms or self._fetch:
+            return 0
+        self._mute(throttle_ms)
+        return throttle_ms
 
     def answered(self, parts: Sequence[Part]) -> None:
         """Count the bytes of an answer to a fetch."""
@@ -182,5 +215,46 @@ class Throttling:
         key = request.api_key
         if not limits.found:
             return None
-        exempt = key in EXEMPT or (key in _OF_REPLICAS and request.replica_id >= 0)
-        return Meter(self._quotas, limits, session, counts, request, size, exempt=exempt)
+        write = key is ApiKey.PRODUCE
+        return Meter(
+            *(self._quotas, limits, session, counts, size),
+            fetch=key is ApiKey.FETCH,
+            write=write,
+            timed=not (write and request.acks == 0),
+            exempt=key in EXEMPT or (key in _OF_REPLICAS and request.replica_id >= 0),
+        )
+
+    def plain_meter(
+        self,
+        limits: ClientLimits,
+        session: Muted,
+        counts: Counted,
+        request: PlainProduce | PlainFetch,
+        size: int,
+    ) -> Meter | None:
+        """Return what meters a plain request; see `meter`."""
+        if not limits.found:
+            return None
+        write = request[0] == ApiKey.PRODUCE
+        return Meter(
+            *(self._quotas, limits, session, counts, size),
+            fetch=not write,
+            write=write,
+            timed=not (write and request[5] == 0),
+            exempt=not write and request[4] >= 0,  # type: ignore[operator]
+        )
+
+
+def throttled_produce(version: int, parts: Sequence[Part], throttle_ms: int) -> Sequence[Part]:
+    """Have the encoded answer to a plain produce name the throttle time.
+
+    Args:
+        version: of the request; the field ends the answer of every version but the first.
+        parts: a single one, which names none yet.
+        throttle_ms: to be named.
+    """
+    if version < 1:
+        return parts
+    (answer,) = parts
+    assert isinstance(answer, bytes)
+    return [answer[:-4] + throttle_ms.to_bytes(4, "big")]
