@@ -295,6 +295,7 @@ def test_with_a_quota_a_fetch_above_it_takes_the_general_way(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(10))
 def test_both_ways_do_the_same_for_long(pair: Pair, seed: int) -> None:
     compare(pair, 100 + seed, MANY // 10, segment_bytes=1 << 20)
