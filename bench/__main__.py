@@ -39,11 +39,9 @@ WITHIN_S = 1800
 def listing() -> None:
     """Print every benchmark with its first line."""
     for path in sorted(HERE.glob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        if path.name.startswith("_") or "__main__" not in text:
-            continue
-        doc = ast.get_docstring(ast.parse(text)) or ""
-        print(f"python -m bench.{path.stem:<14} {doc.partition(chr(10))[0]}")
+        doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if f"python -m bench.{path.stem} [" in doc:
+            print(f"python -m bench.{path.stem:<14} {doc.partition(chr(10))[0]}")
 
 
 def run_all(names: Sequence[str], results: Path, more: Sequence[str], *, small: bool) -> int:

@@ -5,7 +5,7 @@ Requests are the broker's own, and their key says what to do:
     Produce  receive, CRC-32C of all of it, write to a file, short answer
     Fetch    answer a header and 1 MiB of a file by os.sendfile
 
-    python -m bench.bare_loop FILE     prints its port
+Its argument is a file to write to; it prints its port.
 """
 
 import itertools

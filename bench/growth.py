@@ -1,6 +1,6 @@
 """How costs grow: partitions, connections, sizes of messages and logs, members of a group.
 
-    python -m bench.growth [--rounds 5] [--only partitions] [--small] [--results DIR]
+    python -m bench.growth [--rounds 3] [--only partitions] [--small] [--results DIR]
 
 A good design costs the same with one partition as with thousands, and for each byte the same in
 messages of any size. The cost is CPU time of the broker's process for each request (all of its
@@ -189,7 +189,7 @@ def by_members(zookeeper: str, rounds: int, sizes: Sequence[int]) -> list[Growth
 
 
 def main() -> None:
-    parser = options(__doc__)
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--small", action="store_true", help="only see that it works")
     parser.add_argument("--only", default="", help=", ".join(SIZES))
     asked = parser.parse_args()
