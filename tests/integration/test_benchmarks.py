@@ -36,5 +36,25 @@ def test_the_smallest_run_of_a_benchmark_makes_its_section(name: str, tmp_path: 
     assert all((tmp_path / image).is_file() for image in images(text))
 
 
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("acks_all --requests 5", "of 5 requests"),
+        ("lake --rows 2000 --loads 2 --files 4", "rows"),
+        ("legacy07 --rounds 1 --seconds 0.1", "0.7 view"),
+        ("quotas --rounds 1 --requests 100", "its own"),
+        ("records --rounds 1 --records 100", "records/s"),
+        ("requests --rounds 1 --seconds 0.1 --only 16", "fetch 16 KiB, magic 0"),
+    ],
+)
+def test_what_a_page_names_besides_measures_something(command: str, said: str) -> None:
+    run = [sys.executable, "-m", *f"bench.{command}".split()]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert said in done.stdout
+
+
 def images(text: str) -> list[str]:
     return [part.partition(")")[0] for part in text.split("](")[1:]]
