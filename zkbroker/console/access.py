@@ -11,6 +11,7 @@ from zkbroker.admin.cluster_tree import find_no_brokers
 from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
 from zkbroker.config.secret import Secret
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
+from zkbroker.console.other_generation import ConsoleGeneration, OtherCluster
 from zkbroker.errors import ConfigError, RegistryError, ZkbrokerError
 from zkbroker.runtime import Runtime
 from zkbroker.zookeeper import ZkSession
@@ -35,6 +36,7 @@ class ClusterSettings:
         admin_user: the login of admin pages; None for none.
         admin_password: of that user.
         lakes: directories that loads of this cluster write.
+        generation: the plug-in of another generation of Kafka; None for 0.8 and later.
     """
 
     id: str
@@ -47,8 +49,14 @@ class ClusterSettings:
     admin_user: str | None = None
     admin_password: Secret | None = None
     lakes: tuple[str, ...] = ()
+    generation: ConsoleGeneration | None = None
 
     def __post_init__(self) -> None:
+        if self.generation is not None and (self.bootstrap is not None or self.zookeeper is None):
+            raise ConfigError(
+                f"cluster {self.name} is of Kafka {self.generation.name}, which is found by its "
+                "ZooKeeper alone: give zookeeper.connect, and no bootstrap.servers"
+            )
         if self.bootstrap is None and self.zookeeper is None:
             raise ConfigError(
                 f"cluster {self.name} has no address: give zookeeper.connect or bootstrap.servers"
@@ -68,6 +76,12 @@ class ClusterAccess:
         self.runtime = runtime
         self._session: ZkSession | None = None
         self._cluster: Cluster | None = None
+        self._other: OtherCluster | None = None
+
+    @property
+    def other(self) -> OtherCluster | None:
+        """The cluster as the plug-in of another generation sees it; None for 0.8 and later."""
+        return self._other
 
     @property
     def session(self) -> ZkSession | None:
@@ -99,19 +113,7 @@ class ClusterAccess:
         settings = self.settings
         if settings.zookeeper is not None and self._session is None:
             self._session = self._open_session(settings.zookeeper)
-        source: StaticSource | ZooKeeperSource
-        if settings.bootstrap is not None:
-            source = StaticSource(settings.bootstrap)
-        else:
-            source = ZooKeeperSource(session=self._session)
-        cluster = Cluster(
-            source,
-            runtime=self.runtime,
-            client_id=CLIENT_ID,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
-            connect_timeout_ms=_CONNECT_TIMEOUT_MS,
-            security=settings.security,
-        )
+        cluster = self._make_cluster()
         try:
             cluster.start()
         except ZkbrokerError:
@@ -119,6 +121,25 @@ class ClusterAccess:
             raise
         self._cluster = cluster
         return cluster
+
+    def _make_cluster(self) -> Cluster:
+        settings = self.settings
+        if settings.generation is not None and self._session is not None:
+            self._other = settings.generation.observe(self._session, self.runtime)
+            return self._other.cluster
+        source: StaticSource | ZooKeeperSource
+        if settings.bootstrap is not None:
+            source = StaticSource(settings.bootstrap)
+        else:
+            source = ZooKeeperSource(session=self._session)
+        return Cluster(
+            source,
+            runtime=self.runtime,
+            client_id=CLIENT_ID,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=_CONNECT_TIMEOUT_MS,
+            security=settings.security,
+        )
 
     def _open_session(self, zookeeper: str) -> ZkSession:
         session = ZkSession(

@@ -55,21 +55,28 @@ class ActionsApi:
         blueprint.add_url_rule("/reassignments", "reassignments", self.reassignments)
 
     def create(self, cluster: str) -> Response:
-        collector, given = self._api.collector(cluster), body()
+        collector, given = self._changeable(cluster), body()
         return _answered("create", collector, given, actions.create(collector, given))
 
     def reset(self, cluster: str, kind: str, group: str) -> Response:
-        collector, given = self._api.collector(cluster), body()
+        collector, given = self._changeable(cluster), body()
         plan = reset(collector, kind_of(kind), group, given)
         return _answered("reset", collector, given, plan)
 
     def reassignments(self, cluster: str) -> Response:
-        access = self._api.collector(cluster).access
-        return json_answer({"moving": actions.moving(access.session)})
+        collector = self._api.collector(cluster)
+        if collector.seen.generation is not None:
+            return json_answer({"moving": []})
+        return json_answer({"moving": actions.moving(collector.access.session)})
+
+    def _changeable(self, cluster: str) -> Collector:
+        collector = self._api.collector(cluster)
+        self._api.require_newer(collector, "topics and groups that this page can change")
+        return collector
 
     def _of_topic(self, name: str, plan: Planned) -> Callable[[str, str], Response]:
         def view(cluster: str, topic: str) -> Response:
-            collector, given = self._api.collector(cluster), body()
+            collector, given = self._changeable(cluster), body()
             return _answered(name, collector, given, plan(collector, topic, given))
 
         return view

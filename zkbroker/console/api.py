@@ -18,7 +18,7 @@ from zkbroker.console.events import Streams
 from zkbroker.console.mirrors import Mirrors, source_finder
 from zkbroker.console.observed import Kind
 from zkbroker.console.published import dumps
-from zkbroker.console.requests import bad, missing, number_of, text_of
+from zkbroker.console.requests import Refused, bad, missing, number_of, text_of
 from zkbroker.console.settings_view import setting_rows
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError
 
@@ -111,6 +111,7 @@ class Api:
             raise missing(f"there is no topic {topic[:249]}")
         settings, failure = None, None
         try:
+            self.require_newer(collector, "settings of topics")
             settings = setting_rows(described(collector.access.cluster, TopicEntity(topic)))
         except UnsupportedVersion:
             own = None if seen.settings is None else seen.settings.get(topic, {})
@@ -119,7 +120,7 @@ class Api:
                  "sensitive": False}
                 for name, value in own.items()
             ]  # fmt: skip
-        except ZkbrokerError as error:
+        except (ZkbrokerError, Refused) as error:
             failure = str(error)
         return json_answer(
             {
@@ -151,6 +152,13 @@ class Api:
         return self._streams.answer(
             collector, frozenset(what.split(",")), names_of("names"), request.environ
         )
+
+    def require_newer(self, collector: Collector, what: str) -> None:
+        """Refuse what another generation of Kafka has not."""
+        if collector.seen.generation is not None:
+            raise Refused(
+                501, "other_generation", f"Kafka {collector.seen.generation} has no {what}"
+            )
 
     def collector(self, cluster: str) -> Collector:
         """Return the collector of a cluster; raises a refusal where there is none."""

@@ -178,7 +178,11 @@ class _Page:
 
     def _session_of(self, visitor: Visitor) -> Response:
         clusters = [
-            {"id": name, "name": each.access.settings.name}
+            {
+                "id": name,
+                "name": each.access.settings.name,
+                "generation": each.seen.generation,
+            }
             for name, each in self._collectors.items()
         ]
         return answer(

@@ -13,15 +13,13 @@ from collections.abc import Callable, Mapping
 from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterAccess
 from zkbroker.console.clients import Clients
-from zkbroker.console.directories import Directories
-from zkbroker.console.groups import Groups
 from zkbroker.console.history import History
 from zkbroker.console.loads import Loads
 from zkbroker.console.observed import GroupKey, Observed, SeenGroup
-from zkbroker.console.offsets import Offsets
+from zkbroker.console.other_generation import OtherSight
 from zkbroker.console.pages import AdminPages
 from zkbroker.console.published import Published
-from zkbroker.console.topology import Topology
+from zkbroker.console.sight import BrokerSight, Sight
 from zkbroker.errors import ZkbrokerError
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.owner_loop import OwnerLoop
@@ -32,7 +30,6 @@ logger = logging.getLogger(__name__)
 MAX_SERIES = 1000
 _FIRST_LOOKS_S = 0.2
 _RETRY_S = 2.0
-_DIRECTORIES_EVERY_S = 10.0
 
 
 class Collector:
@@ -56,16 +53,15 @@ class Collector:
     ) -> None:
         self.access = access
         self.runtime = runtime
-        self.seen = Observed()
+        generation = access.settings.generation
+        self.seen = Observed(generation=None if generation is None else generation.name)
         self.history = History(samples, MAX_SERIES)
         self.pages = AdminPages(access.settings, self.seen, runtime, interval_s, own_pages)
         self.clients = Clients(self.pages, self.seen, runtime)
         self.loads = Loads(access.settings.lakes, self.seen, runtime)
         self._interval_s = interval_s
-        self._topology = Topology(self.seen, runtime, interval_s)
-        self._offsets = Offsets(self.seen)
-        self._directories = Directories(self.seen, runtime, max(interval_s, _DIRECTORIES_EVERY_S))
-        self._groups = Groups(self.seen, runtime, interval_s)
+        self._other = None if access.settings.generation is None else OtherSight(self.seen, runtime)
+        self._sight: Sight = self._other or BrokerSight(self.seen, runtime, interval_s)
         self._published = Published(0, self.seen, access, runtime.now_ms())
         self._next = runtime.event()
         self._seen_topics = False
@@ -106,8 +102,7 @@ class Collector:
 
     def hurry(self) -> None:
         """Look now, at everything, since something was changed."""
-        self._topology.hurry()
-        self._groups.hurry()
+        self._sight.hurry()
         self._loop.set()
 
     def describe_group(self, key: GroupKey) -> SeenGroup | None:
@@ -116,7 +111,7 @@ class Collector:
         Raises:
             ZkbrokerError: it cannot be asked for.
         """
-        return self._groups.look_at(self.access.cluster, self.access.session, key)
+        return self._sight.look_at(self.access.cluster, self.access.session, key)
 
     def wait(self, after: int, timeout_s: float) -> Published:
         """Return what was published after a number, or what there is when the time is over."""
@@ -127,23 +122,23 @@ class Collector:
     def _look(self) -> float | None:
         cluster = self.access.open()
         if self._unwatch is None:
-            self._unwatch = cluster.watch(self._topology.hurry)
+            self._unwatch = cluster.watch(self._sight.hurry)
+        if self._other is not None:
+            self._other.other = self.access.other
         session = self._answering()
         now_ms = self.runtime.now_ms()
         if self.access.session is None:
             cluster.refresh()
-        self._topology.look(cluster, session, now_ms)
+        self._sight.look(cluster, session, now_ms)
         self.seen.troubles.pop("cluster", None)
         if not self._seen_topics:
             # The first page need not wait for offsets, sizes and groups.
             self._seen_topics = True
             self._publish()
-        self._offsets.look(cluster, self.runtime.now_ms())
-        self._directories.look(cluster, self.runtime.now_ms())
-        self._groups.look(cluster, session, self.runtime.now_ms())
+        self._sight.look_on(cluster, session, self.runtime.now_ms())
         self.pages.look(self.runtime.now_ms())
         self._publish()
-        return self._interval_s if self._offsets.all_seen else _FIRST_LOOKS_S
+        return self._interval_s if self._sight.all_seen else _FIRST_LOOKS_S
 
     def _answering(self) -> ZkSession | None:
         """Return the session, while ZooKeeper answers: what brokers know is seen without it too."""

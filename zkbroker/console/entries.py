@@ -23,7 +23,12 @@ MAX_EXPANDED_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A record as it is stored. Args: size is that of key, value and headers, in bytes."""
+    """A record as it is stored.
+
+    Args:
+        inside: which one of a compressed set it is, where those have one offset together.
+        next_offset: where to go on, where that is not the offset after this one.
+    """
 
     partition: int
     offset: int
@@ -36,6 +41,13 @@ class Stored:
     magic: int
     compression: str
     error: str | None = None
+    inside: int = 0
+    next_offset: int | None = None
+
+    @property
+    def after(self) -> int:
+        """Where to go on after it; of all but the last in a set of another generation, the set."""
+        return self.offset + 1 if self.next_offset is None else self.next_offset
 
     @property
     def size(self) -> int:

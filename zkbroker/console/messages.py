@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zkbroker.client import Cluster
-from zkbroker.client.list_offsets import one_offset
 from zkbroker.console.decoding import SHOWN_BYTES, shown
 from zkbroker.console.entries import Stored
-from zkbroker.console.partition_reader import PartitionReader
+from zkbroker.console.partition_reader import OpenReader, Reader
 from zkbroker.console.requests import Refused, bad, missing
 from zkbroker.console.starts import Begin, Start
 from zkbroker.runtime import Runtime
@@ -28,6 +26,7 @@ _CHUNK_BYTES = 1024 * 1024
 _LEAST_CHUNK_BYTES = 32 * 1024
 _ALL_CHUNKS_BYTES = 8 * 1024 * 1024
 _LEAST_SHOWN = 256
+_MOST_ROWS = 1000
 _TIME_TYPES = {-1: "none", 0: "create", 1: "append"}
 
 
@@ -59,7 +58,11 @@ class Search:
 
 
 def browse(
-    cluster: Cluster, topic: str, partitions: Sequence[int], search: Search, runtime: Runtime
+    open_reader: OpenReader,
+    topic: str,
+    partitions: Sequence[int],
+    search: Search,
+    runtime: Runtime,
 ) -> dict[str, Any]:
     """Return messages as the API shows them.
 
@@ -72,9 +75,9 @@ def browse(
             "choose one of them"
         )
     chunk = max(_LEAST_CHUNK_BYTES, min(_CHUNK_BYTES, _ALL_CHUNKS_BYTES // len(partitions)))
-    readers = [PartitionReader(cluster, topic, each, chunk) for each in partitions]
+    readers = [open_reader(each, chunk) for each in partitions]
     for reader in readers:
-        _begin(reader, topic, search, len(readers))
+        _begin(reader, search, len(readers))
     deadline_ms = runtime.clock_ms() + round(SCAN_S * 1000)
 
     def over() -> bool:
@@ -91,7 +94,7 @@ def browse(
         rows.append(row)
     return {
         "messages": rows,
-        "next": {str(reader.partition): places[reader.partition] for reader in readers},
+        "next": {str(int(reader.partition)): places[reader.partition] for reader in readers},
         "scanned": sum(reader.records_read for reader in readers),
         "ended": all(places[reader.partition] >= reader.end for reader in readers),
     }
@@ -113,6 +116,7 @@ def message_row(record: Stored, most: int = SHOWN_BYTES) -> dict[str, Any]:
     return {
         "partition": record.partition,
         "offset": record.offset,
+        "inside": record.inside,
         "time_ms": record.time_ms if record.time_ms >= 0 else None,
         "time_type": _TIME_TYPES.get(record.time_type, "none"),
         "key": key,
@@ -127,14 +131,24 @@ def message_row(record: Stored, most: int = SHOWN_BYTES) -> dict[str, Any]:
     }
 
 
-def whole_part(cluster: Cluster, topic: str, partition: int, offset: int, part: str) -> bytes:
+def whole_part(
+    open_reader: OpenReader, topic: str, partition: int, place: tuple[int, int], part: str
+) -> bytes:
     """Return the whole key or value of one message.
+
+    Args:
+        open_reader: of the topic.
+        topic: its name.
+        partition: its number.
+        place: the offset, and which message of a set that is one offset.
+        part: `key` or `value`.
 
     Raises:
         Refused: there is no such message, or it is null.
         ZkbrokerError: the leader does not answer.
     """
-    reader = PartitionReader(cluster, topic, partition, _CHUNK_BYTES)
+    offset = place[0]
+    reader = open_reader(partition, _CHUNK_BYTES)
     if not reader.start <= offset < reader.end:
         raise missing(
             f"{topic}-{partition} has offsets {reader.start} to {reader.end - 1} now, not {offset}"
@@ -143,7 +157,7 @@ def whole_part(cluster: Cluster, topic: str, partition: int, offset: int, part: 
     for record in reader.chunk():
         if record.offset > offset:
             break
-        if record.offset == offset:
+        if (record.offset, record.inside) == place:
             if record.state == "corrupt":
                 raise Refused(409, "corrupt", f"the message cannot be read: {record.error}")
             data = record.key if part == "key" else record.value
@@ -153,7 +167,7 @@ def whole_part(cluster: Cluster, topic: str, partition: int, offset: int, part: 
     raise missing(f"there is no message with offset {offset}: it was compacted, or is a marker")
 
 
-def _begin(reader: PartitionReader, topic: str, search: Search, readers: int) -> None:
+def _begin(reader: Reader, search: Search, readers: int) -> None:
     start = search.start
     if reader.partition in search.at:
         reader.seek(search.at[reader.partition])
@@ -165,12 +179,12 @@ def _begin(reader: PartitionReader, topic: str, search: Search, readers: int) ->
         # That many over all of them.
         reader.seek(reader.end - -(-start.value // readers))
     elif start.begin is Begin.TIME:
-        offset = one_offset(reader.connection, topic, reader.partition, start.value)
+        offset = reader.offset_at(start.value)
         reader.seek(reader.end if offset is None else offset)
 
 
 def _merged(
-    readers: Sequence[PartitionReader],
+    readers: Sequence[Reader],
     search: Search,
     over: Callable[[], bool],
     runtime: Runtime,
@@ -180,7 +194,7 @@ def _merged(
     places: dict[int, int] = {}
     waiting: list[tuple[int, int, int, Stored]] = []
 
-    def advance(reader: PartitionReader) -> None:
+    def advance(reader: Reader) -> None:
         record = next(streams[reader.partition], None)
         if record is None:
             places[reader.partition] = reader.position
@@ -192,17 +206,20 @@ def _merged(
     for reader in readers:
         advance(reader)
     found: list[Stored] = []
-    while waiting and len(found) < search.limit:
+    # A set that has one offset is shown whole: one goes on behind it, not within.
+    within = False
+    while waiting and (len(found) < search.limit or (within and len(found) < _MOST_ROWS)):
         *_, record = heapq.heappop(waiting)
         found.append(record)
-        places[record.partition] = record.offset + 1
-        if len(found) < search.limit:
+        places[record.partition] = record.after
+        within = record.after == record.offset
+        if within or len(found) < search.limit:
             advance(by_number[record.partition])
     return found, places
 
 
 def _fitting(
-    reader: PartitionReader, search: Search, over: Callable[[], bool], runtime: Runtime
+    reader: Reader, search: Search, over: Callable[[], bool], runtime: Runtime
 ) -> Iterator[Stored]:
     while not reader.at_end and not over():
         for count, record in enumerate(reader.chunk(), 1):

@@ -75,7 +75,7 @@ class Mirrors:
 
     def _row(self, name: str, mirror: _Mirror) -> dict[str, Any]:
         source = self._sources(name)
-        partitions = []
+        partitions: list[dict[str, Any]] = []
         for (topic, number), offset in sorted(mirror.offsets.items()):
             look = None if source is None else source.looks.get((topic, number))
             end = None if look is None else look.end

@@ -121,6 +121,7 @@ class Observed:
         sizes: bytes of the largest replica of each partition.
         growth: topic → bytes a second, by its sizes.
         troubles: what could not be asked: a name of the question → why.
+        generation: another one of Kafka than 0.8 and later: offsets are positions in bytes there.
     """
 
     cluster_id: str | None = None
@@ -140,6 +141,7 @@ class Observed:
     groups: dict[GroupKey, SeenGroup] = field(default_factory=dict)
     facts: dict[int, BrokerFacts] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
+    generation: str | None = None
 
     def led(self) -> list[PartitionKey]:
         """Return the partitions that a broker serves now."""

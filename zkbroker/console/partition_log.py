@@ -8,14 +8,14 @@ import contextlib
 import mmap
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zkbroker.client.list_offsets import LATEST_TIME, one_offset
+from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.console.entries import codec_name
-from zkbroker.console.partition_reader import PartitionReader
+from zkbroker.console.partition_reader import Reader
 from zkbroker.errors import CorruptMessage, ZkbrokerError
 from zkbroker.log.names import offset_of_file
 from zkbroker.records import iter_entries
@@ -99,6 +99,24 @@ def _segment(offset: int, path: Path, walk: _Walk) -> dict[str, Any]:
     }
 
 
+def files_of(files: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return a log as the API shows it of which no more is known than where its files begin."""
+    segments: list[dict[str, Any]] = [
+        {
+            "base_offset": begin,
+            "bytes": end - begin,
+            "formats": [],
+            "compression": [],
+            "first_time_ms": None,
+            "last_time_ms": None,
+            "records": None,
+            "active": number == len(files),
+        }
+        for number, (begin, end) in enumerate(files, 1)
+    ]
+    return {"segments": segments, "offsets_by_time": [], "directory": None, "source": "wire"}
+
+
 @contextlib.contextmanager
 def _mapped(descriptor: int, size: int) -> Iterator[memoryview]:
     if not size:
@@ -127,7 +145,7 @@ def is_local(host: str) -> bool:
     return False
 
 
-def offsets_by_time(reader: PartitionReader, topic: str) -> list[dict[str, int]]:
+def offsets_by_time(reader: Reader) -> list[dict[str, int]]:
     """Return offsets at times from the first message to the last one.
 
     Raises:
@@ -140,15 +158,15 @@ def offsets_by_time(reader: PartitionReader, topic: str) -> list[dict[str, int]]
     step = max(1, (last - first) // _TIMES)
     found = [{"time_ms": first, "offset": reader.start}]
     for time_ms in range(first + step, last, step):
-        offset = one_offset(reader.connection, topic, reader.partition, time_ms)
+        offset = reader.offset_at(time_ms)
         if offset is not None:
             found.append({"time_ms": time_ms, "offset": offset})
-    end = one_offset(reader.connection, topic, reader.partition, LATEST_TIME)
+    end = reader.offset_at(LATEST_TIME)
     found.append({"time_ms": last, "offset": reader.end if end is None else end})
     return found
 
 
-def _time_at(reader: PartitionReader, offset: int) -> int | None:
+def _time_at(reader: Reader, offset: int) -> int | None:
     """Return the time of the first message from an offset on; None where it has none."""
     reader.seek(offset)
     try:

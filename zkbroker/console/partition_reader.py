@@ -4,13 +4,13 @@ Invariant: the position only grows, past what cannot be read too; a chunk is wha
 one entry that is larger, up to `MAX_ENTRY_BYTES`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Protocol, cast
 
 from zkbroker.client import Cluster
 from zkbroker.client.fetch import TRANSACTIONS_SINCE, Wanted, doubled, fetch_one
-from zkbroker.client.list_offsets import valid_range
+from zkbroker.client.list_offsets import one_offset, valid_range
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.console.access import REQUEST_TIMEOUT_MS
 from zkbroker.console.entries import Stored, stored_records
@@ -25,6 +25,27 @@ LANE = "console-messages"
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 _SETTINGS = FetchSettings(max_wait_ms=0, min_bytes=1, timeout_ms=REQUEST_TIMEOUT_MS)
 _COMMITTED = replace(_SETTINGS, read_committed=True)
+
+
+class Reader(Protocol):
+    """Reads a partition onwards, from its start until one seeks; see `PartitionReader`."""
+
+    partition: int
+    start: int
+    end: int
+    position: int
+    bytes_read: int
+    records_read: int
+
+    @property
+    def at_end(self) -> bool: ...
+    def seek(self, offset: int) -> None: ...
+    def offset_at(self, time_ms: int) -> int | None: ...
+    def chunk(self) -> Iterator[Stored]: ...
+
+
+OpenReader = Callable[[int, int], Reader]
+"""Opens a partition of a topic by its number, with the bytes that are asked for at a time."""
 
 
 class PartitionReader:
@@ -54,10 +75,9 @@ class PartitionReader:
         self.bytes_read = 0
         self.records_read = 0
 
-    @property
-    def connection(self) -> BrokerConnection:
-        """To the leader."""
-        return self._connection
+    def offset_at(self, time_ms: int) -> int | None:
+        """Return the first offset at or after a time, or of one of the special times."""
+        return one_offset(self._connection, self._topic, self.partition, time_ms)
 
     def seek(self, offset: int) -> None:
         """Go on at an offset, kept within the log."""

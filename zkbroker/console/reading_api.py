@@ -13,25 +13,26 @@ from flask import Blueprint, Response, request
 
 from zkbroker.admin.described_configs import described
 from zkbroker.admin.entity_configs import BrokerEntity
-from zkbroker.client import Cluster
 from zkbroker.console.api import Api, json_answer
 from zkbroker.console.collector import Collector
 from zkbroker.console.events import Streams
 from zkbroker.console.messages import Search, browse, whole_part
-from zkbroker.console.partition_log import is_local, offsets_by_time, segments_of
-from zkbroker.console.partition_reader import PartitionReader
+from zkbroker.console.other_generation import OtherReader
+from zkbroker.console.partition_log import files_of, is_local, offsets_by_time, segments_of
+from zkbroker.console.partition_reader import OpenReader, PartitionReader
 from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, whole
 from zkbroker.console.settings_view import setting_rows
 from zkbroker.console.starts import Begin, parse_start
 from zkbroker.console.tail import Tail
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError
 from zkbroker.runtime import QueueFull, Runtime
+from zkbroker.types import parse_partition
 
 READERS = 3
 _WAIT_S = 10.0
 _MAX_LIMIT = 500
 _MAX_OFFSET = 2**63 - 1
-_MAX_PARTITION = 2**31 - 1
+_MAX_PARTITION = 2**47
 _MAX_AT = 10_000
 _LOG_CHUNK_BYTES = 64 * 1024
 _SLICE = 256 * 1024
@@ -70,7 +71,13 @@ class ReadingApi:
         collector = self._api.collector(cluster)
         topic = text_of("topic")
         partitions = _partitions(collector, topic)
-        start = parse_start(text_of("from") or "-50")
+        other = collector.seen.generation
+        start = parse_start(text_of("from") or ("earliest" if other else "-50"))
+        if start.begin is Begin.BACK and other:
+            raise bad(
+                f"positions of Kafka {other} are bytes, and where a message begins is not known "
+                "before it is read: give earliest, latest, a position, or a time"
+            )
         if start.begin is Begin.ON:
             raise bad("from=+N is for offsets of groups: give an offset, -N, or a time")
         search = Search(
@@ -80,9 +87,9 @@ class ReadingApi:
             key=_searched("key"),
             contains=_searched("contains"),
         )
-        known = _known(collector, topic)
+        readers = _readers(collector, topic)
         with self._permit():
-            return json_answer(browse(known, topic, partitions, search, self._runtime))
+            return json_answer(browse(readers, topic, partitions, search, self._runtime))
 
     def value(self, cluster: str) -> Response:
         collector = self._api.collector(cluster)
@@ -94,9 +101,10 @@ class ReadingApi:
         part = text_of("part") or "value"
         if part not in ("key", "value"):
             raise bad("part has to be key or value")
-        known = _known(collector, topic)
+        place = (offset, number_of("inside", 0, 0, _MAX_AT))
+        readers = _readers(collector, topic)
         with self._permit():
-            data = whole_part(known, topic, partitions[0], offset, part)
+            data = whole_part(readers, topic, partitions[0], place, part)
         response = Response(_sliced(data), mimetype="application/octet-stream")
         name = f"{topic}-{partitions[0]}-{offset}-{part}.bin"
         response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -109,9 +117,10 @@ class ReadingApi:
         collector = self._api.collector(cluster)
         topic = text_of("topic")
         partitions = _partitions(collector, topic)
-        tail = Tail(
-            _known(collector, topic), topic, partitions, self._runtime, lambda: collector.closed
-        )
+        self._api.require_newer(collector, "live tail here")
+        known = collector.access.cluster
+        known.partitions(topic)
+        tail = Tail(known, topic, partitions, self._runtime, lambda: collector.closed)
         return self._streams.stream(tail.events, request.environ)
 
     def log(self, cluster: str, topic: str, partition: str) -> Response:
@@ -120,14 +129,15 @@ class ReadingApi:
         key = (topic, number)
         if key not in collector.seen.looks:
             raise missing(f"there is no partition {topic[:249]}-{number}")
+        if collector.access.other is not None:
+            return json_answer(files_of(collector.access.other.files(topic, number)))
         where = _directory(collector, topic, number)
         segments = None
         if where is not None:
             host, directory = where
             segments = self._runtime.offload(_local_segments, host, directory, topic, number)
         with self._permit():
-            reader = PartitionReader(_known(collector, topic), topic, number, _LOG_CHUNK_BYTES)
-            times = offsets_by_time(reader, topic)
+            times = offsets_by_time(_readers(collector, topic)(number, _LOG_CHUNK_BYTES))
         return json_answer(
             {
                 "segments": segments,
@@ -150,6 +160,7 @@ class ReadingApi:
 
     def settings(self, cluster: str) -> Response:
         collector = self._api.collector(cluster)
+        self._api.require_newer(collector, "settings that brokers tell")
         found: dict[str, Any] = {}
         known = collector.access.cluster
         for broker in sorted(known.brokers()):
@@ -177,15 +188,17 @@ class ReadingApi:
             self._permits.get(timeout_s=0)
 
 
-def _known(collector: Collector, topic: str) -> Cluster:
-    """Return the brokers, with the leaders of a topic.
+def _readers(collector: Collector, topic: str) -> OpenReader:
+    """Return what opens partitions of a topic, whose leaders are known then.
 
     Raises:
         ZkbrokerError: they cannot be asked.
     """
-    cluster = collector.access.cluster
+    cluster, other = collector.access.cluster, collector.access.other
+    if other is not None:
+        return lambda partition, _: OtherReader(other, topic, partition)
     cluster.partitions(topic)
-    return cluster
+    return lambda partition, chunk: PartitionReader(cluster, topic, partition, chunk)
 
 
 def _partitions(collector: Collector, topic: str) -> list[int]:
@@ -196,10 +209,18 @@ def _partitions(collector: Collector, topic: str) -> list[int]:
     numbers = [each.partition for each in described_topic.partitions]
     if not request.args.get("partition"):
         return numbers
-    number = number_of("partition", 0, 0, _MAX_PARTITION)
+    number = _partition_number(text_of("partition"))
     if number not in numbers:
         raise missing(f"{topic} has no partition {number}")
     return [number]
+
+
+def _partition_number(text: str) -> int:
+    """Return the number of a partition, also of one that is named otherwise."""
+    try:
+        return parse_partition(text)
+    except ValueError:
+        return whole("partition", text, 0, _MAX_PARTITION)
 
 
 def _places(text: str, partitions: list[int]) -> Mapping[int, int]:

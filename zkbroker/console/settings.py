@@ -7,6 +7,7 @@
     console.admin.user=console                     their login
     console.admin.password=${file:/etc/zkbroker/secrets.properties:console}
     console.lakes=/lake/events,/lake/clicks        directories that loads write
+    kafka.generation=0.7                           for a cluster of this generation
 
 Invariant: a setting that is not known is refused by name.
 """
@@ -15,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from zkbroker.config.generation import find_generation, without_generation
 from zkbroker.config.schema import nearest
 from zkbroker.config.secret import Secret
 from zkbroker.config.security import take_security
@@ -76,7 +78,7 @@ def cluster_settings(
     Raises:
         ConfigError: one is not known or not allowed.
     """
-    security, rest = take_security(properties, warn=warn)
+    security, rest = take_security(without_generation(properties), warn=warn)
     for key in rest:
         if key not in _KEYS and key not in _QUIET:
             raise ConfigError(
@@ -94,6 +96,7 @@ def cluster_settings(
         admin_user=rest.get(ADMIN_USER) or None,
         admin_password=None if password is None else Secret(password),
         lakes=tuple(_listed(rest.get(LAKES))),
+        generation=find_generation(properties),
     )
 
 

@@ -47,15 +47,16 @@ def topic_row(seen: Observed, topic: TopicDescription) -> Row:
     looks = [seen.looks.get(key) or Look() for key in keys]
     states = [partition_state(each) for each in topic.partitions]
     settings = None if seen.settings is None else seen.settings.get(name)
+    counted = seen.generation is None  # otherwise offsets are bytes
     return {
         "name": name,
         "partitions": len(keys),
         "replication": max((len(each.replicas) for each in topic.partitions), default=0),
         "under_replicated": states.count("under"),
         "offline": states.count("offline"),
-        "messages": _sum(_held(look) for look in looks),
+        "messages": _sum(_held(look) for look in looks) if counted else None,
         "bytes": _sum(seen.sizes.get(key) for key in keys),
-        "messages_in_s": _rounded(_known_sum(look.rate for look in looks)),
+        "messages_in_s": _rounded(_known_sum(look.rate for look in looks)) if counted else None,
         "bytes_s": _rounded(seen.growth.get(name)),
         "internal": name in seen.internal,
         "settings_changed": None if settings is None else len(settings),
@@ -79,7 +80,7 @@ def partition_rows(seen: Observed, topic: TopicDescription) -> list[Row]:
                 "isr": list(each.isr),
                 "start": look.start,
                 "end": look.end,
-                "messages_in_s": _rounded(look.rate),
+                "messages_in_s": _rounded(look.rate) if seen.generation is None else None,
                 "bytes": seen.sizes.get(key),
                 "state": partition_state(each),
             }
@@ -197,7 +198,11 @@ def overview(
         "below_min_isr": counts.get("under_min_isr_partitions", 0) if seen.min_isr else None,
         "messages_in_s": _rounded(messages_in),
         "bytes_in_s": _rounded(_bytes_in(seen)),
-        "bytes_on_disk": _sum(_disk(seen, broker) for broker in seen.alive),
+        "bytes_on_disk": (
+            _sum(_disk(seen, broker) for broker in seen.alive)
+            if seen.generation is None
+            else sum(seen.sizes.values())
+        ),
         "problems": [*_shown_troubles(seen), *map(_shown_problem, problems)],
     }
 
@@ -246,7 +251,7 @@ def _brokers(seen: Observed) -> list[Row]:
         known = seen.brokers.get(broker)
         facts = seen.facts.get(broker, BrokerFacts())
         alive = broker in seen.alive
-        messages_in = rates[broker] if alive else None
+        messages_in = rates[broker] if alive and seen.generation is None else None
         rows.append(
             {
                 "id": broker,
@@ -311,6 +316,8 @@ def _bytes_in(seen: Observed) -> float | None:
 
 
 def _problems(seen: Observed) -> list[Problem]:
+    if seen.generation is not None:
+        return []  # what goes with a broker is among the troubles
     return [
         *offline_directories(seen.directories),
         *find_problems(list(seen.topics.values()), seen.alive, seen.controller, seen.min_isr),

@@ -1,4 +1,4 @@
-"""The plug-in of Kafka 0.7: what `kafka.generation=0.7` stands for in mirrors and commands.
+"""The plug-in of Kafka 0.7: what `kafka.generation=0.7` stands for in mirrors, commands, pages.
 
 Invariant: what differs from newer clusters is decided here and below, never by who asks.
 """
@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from zkbroker.errors import ConfigError
 from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.legacy07.mirror import SourceCluster07, Target07
+from zkbroker.legacy07.observing import Observer07
 from zkbroker.legacy07.producer_config import ProducerConfig07
 from zkbroker.legacy07.reading import Messages, read_partitions
 from zkbroker.mirror.config import MirrorConfig
@@ -17,6 +18,7 @@ from zkbroker.mirror.source_cluster import SourceCluster
 from zkbroker.mirror.source_config import SourceConfig
 from zkbroker.mirror.target import Target
 from zkbroker.runtime import Runtime
+from zkbroker.zookeeper import ZkSession
 
 
 class Kafka07:
@@ -127,6 +129,12 @@ class Kafka07:
     ) -> AbstractContextManager[Messages]:
         """Read partitions of a topic without a group; see `reading.read_partitions`."""
         return read_partitions(topic, partitions, zookeeper, start, exit_at_end=exit_at_end)
+
+    # -- for the console
+
+    def observe(self, session: ZkSession, runtime: Runtime) -> Observer07:
+        """Look at a cluster. Args: session: a started one under its registry."""
+        return Observer07(session, runtime)
 
 
 def _with_ids(bootstrap: str) -> str:

@@ -83,4 +83,10 @@ export async function logout() {
   await readSession();
 }
 
-export const isOperator = () => session.get()?.role === "operator";
+// Another generation of Kafka than 0.8 and later, such as "0.7": its offsets are positions in bytes.
+export const otherGeneration = () => currentCluster()?.generation ?? null;
+
+// A partition's name: of 0.7 its broker and its number there.
+export const partitionName = (id) => (otherGeneration() ? `${Math.floor(id / 65536)}-${id % 65536}` : String(id));
+
+export const isOperator = () => session.get()?.role === "operator" && !otherGeneration();

@@ -1,6 +1,6 @@
 // What stands around each view: navigation, whether the page is live, the reader, dark or light.
 
-import { currentCluster, logout, session } from "./api.js";
+import { currentCluster, logout, otherGeneration, session } from "./api.js";
 import { Dialogs, announced, show } from "./dialog.js";
 import { clock, localTime, zone } from "./format.js";
 import { html, useEffect } from "./lib.js";
@@ -28,13 +28,16 @@ const KEYS = [
   ["Esc", "close a dialog"],
 ];
 
+// What another generation of Kafka has not is left out.
+const NEWER_ONLY = ["clients", "mirrors", "loads", "settings"];
+
 function Navigation({ section }) {
   const now = useStore(overview);
   const errors = now?.problems.filter((each) => each.severity === "error").length ?? 0;
   const warnings = (now?.problems.length ?? 0) - errors;
   return html`<nav class="sections" aria-label="Views">
     <ul>
-      ${SECTIONS.map(
+      ${SECTIONS.filter(([path]) => !otherGeneration() || !NEWER_ONLY.includes(path)).map(
         ([path, label]) => html`<li key=${path}>
           <a href=${address([path])} aria-current=${section === path ? "page" : undefined}>
             ${label}

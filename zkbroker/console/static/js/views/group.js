@@ -1,22 +1,24 @@
 // One group: lag over time, its members and what each owns, its offsets.
 
 import { resetOffsets } from "../actions/groups.js";
-import { clusterPath, isOperator } from "../api.js";
+import { clusterPath, isOperator, otherGeneration, partitionName } from "../api.js";
 import { Chart } from "../chart.js";
-import { digits, number } from "../format.js";
+import { bytes, digits, number } from "../format.js";
 import { html } from "../lib.js";
 import { Loaded, Page, Panel, Text, Tile, Tiles, TopicLink } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Table } from "../table.js";
-import { GroupState } from "./groups.js";
+import { GroupState, lagText } from "./groups.js";
 
 const MOST_OWNED = 6;
 
+const label = ({ topic, partition }) => `${topic}-${partitionName(partition)}`;
+
 function Owned({ owns }) {
   if (!owns.length) return html`<span class="muted">nothing</span>`;
-  const shown = owns.slice(0, MOST_OWNED).map((each) => `${each.topic}-${each.partition}`).join(", ");
+  const shown = owns.slice(0, MOST_OWNED).map(label).join(", ");
   const rest = owns.length - MOST_OWNED;
-  return html`<span class="name" title=${owns.slice(0, 200).map((each) => `${each.topic}-${each.partition}`).join(", ")}>${shown}${rest > 0 && ` and ${rest} more`}</span>`;
+  return html`<span class="name" title=${owns.slice(0, 200).map(label).join(", ")}>${shown}${rest > 0 && ` and ${rest} more`}</span>`;
 }
 
 const MEMBER_COLUMNS = [
@@ -29,10 +31,10 @@ const MEMBER_COLUMNS = [
 
 const OFFSET_COLUMNS = [
   { key: "topic", label: "Topic", cell: (row) => html`<${TopicLink} name=${row.topic} />` },
-  { key: "partition", label: "Partition", number: true },
+  { key: "partition", label: "Partition", number: true, cell: (row) => partitionName(row.partition) },
   { key: "offset", label: "Committed", number: true, cell: (row) => digits(row.offset) },
   { key: "end", label: "End", number: true, cell: (row) => digits(row.end) },
-  { key: "lag", label: "Lag", number: true, cell: (row) => number(row.lag) },
+  { key: "lag", label: "Lag", number: true, cell: (row) => lagText(row.lag) },
   { key: "owner", label: "Owner", cell: (row) => (row.owner ? html`<span class="name"><${Text} text=${row.owner} oneLine=${true} /></span>` : "–") },
   { key: "metadata", label: "Metadata", cell: (row) => (row.metadata ? html`<${Text} text=${row.metadata} oneLine=${true} />` : "–") },
 ];
@@ -49,12 +51,12 @@ function Body({ group, kind, name }) {
   return html`<div class="stack">
     <${Tiles}>
       <${Tile} label="State"><${GroupState} state=${group.state} /><//>
-      <${Tile} label="Lag" note="messages">${number(group.lag)}<//>
+      <${Tile} label="Lag" note=${otherGeneration() ? null : "messages"}>${lagText(group.lag)}<//>
       <${Tile} label="Members">${number(group.members.length)}<//>
       <${Tile} label="Kept by" note=${group.coordinator === null || group.coordinator === undefined ? null : `broker ${group.coordinator}`}>${kind === "zookeeper" ? "ZooKeeper" : "coordinator"}<//>
     <//>
     <${Panel} id="lag" title="Lag over time">
-      <div class="charts"><${Chart} title="Lag" lines=${[{ name: `group.${kind}.${name}.lag`, label: "messages" }]} format=${number} /></div>
+      <div class="charts"><${Chart} title="Lag" lines=${[{ name: `group.${kind}.${name}.lag`, label: otherGeneration() ? "bytes" : "messages" }]} format=${otherGeneration() ? bytes : number} /></div>
     <//>
     <${Panel} id="members" title="Members">
       <${Table} caption=${`Members of ${name}`} columns=${MEMBER_COLUMNS} rows=${group.members} rowKey=${(row) => row.id} firstSort="id" empty="The group has no member now." />

@@ -1,7 +1,7 @@
 // Consumer groups of both kinds: those that a coordinator keeps, and those in ZooKeeper.
 
-import { clusterPath } from "../api.js";
-import { number } from "../format.js";
+import { clusterPath, otherGeneration } from "../api.js";
+import { bytes, number } from "../format.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { listen } from "../live.js";
 import { GroupLink, Loaded, Page, State, TopicLink } from "../parts.js";
@@ -17,6 +17,9 @@ const STATES = { stable: "ok", active: "ok", empty: "idle", dead: "idle", inacti
 
 export const GroupState = ({ state }) => html`<${State} kind=${STATES[state?.toLowerCase()] ?? "info"}>${state ?? "unknown"}<//>`;
 
+// Of another generation the lag is in bytes.
+export const lagText = (lag) => (otherGeneration() ? bytes : number)(lag);
+
 const TopicList = ({ names }) =>
   html`<span>${names.slice(0, MOST_TOPICS).map((name, at) => html`${at > 0 && ", "}<${TopicLink} name=${name} />`)}${names.length > MOST_TOPICS && ` and ${names.length - MOST_TOPICS} more`}</span>`;
 
@@ -27,7 +30,7 @@ const COLUMNS = [
   { key: "kind", label: "Kept by", cell: (row) => (row.kind === "zookeeper" ? "ZooKeeper" : "coordinator") },
   { key: "state", label: "State", cell: (row) => html`<${GroupState} state=${row.state} />` },
   { key: "members", label: "Members", number: true, cell: (row) => number(row.members) },
-  { key: "lag", label: "Lag", number: true, cell: (row) => number(row.lag), hint: "Messages after its committed offsets" },
+  { key: "lag", label: "Lag", number: true, cell: (row) => lagText(row.lag), hint: "What comes after its committed offsets" },
   { key: "topics", label: "Topics", unsorted: true, cell: (row) => html`<${TopicList} names=${row.topics} />` },
   { key: "coordinator", label: "Coordinator", number: true, unsorted: true, cell: (row) => row.coordinator ?? "–" },
 ];

@@ -1,6 +1,6 @@
 // Messages as rows; one opens to its whole key, value and headers.
 
-import { apiUrl, clusterPath } from "../api.js";
+import { apiUrl, clusterPath, partitionName } from "../api.js";
 import { bytes, count, digits, number } from "../format.js";
 import { html, useState } from "../lib.js";
 import { State, Text, Time } from "../parts.js";
@@ -26,7 +26,7 @@ function Preview({ value, length = PREVIEW }) {
 }
 
 const TIMES = { create: "the producer", append: "the broker" };
-const identity = (message) => `${message.partition}:${message.offset}`;
+const identity = (message) => `${message.partition}:${message.offset}:${message.inside}`;
 const COLUMNS = 7;
 
 export function MessageTable({ topic, messages, caption }) {
@@ -65,10 +65,10 @@ function Message({ topic, message, open, toggle }) {
     <tr>
       <th scope="row" class="number">
         <button type="button" class="toggle" aria-expanded=${open} onClick=${toggle}>
-          <span class="arrow" aria-hidden="true">${open ? "▾" : "▸"}</span>${digits(message.offset)}
+          <span class="arrow" aria-hidden="true">${open ? "▾" : "▸"}</span>${digits(message.offset)}${message.inside > 0 && html`<span class="muted" title="In a compressed set at this position">+${message.inside}</span>`}
         </button>
       </th>
-      <td class="number partition">${message.partition}</td>
+      <td class="number partition">${partitionName(message.partition)}</td>
       <td><${Time} ms=${message.time_ms} milliseconds=${true} /></td>
       <td class=${message.state === "committed" ? "plain-state" : ""}>${message.state === "committed" ? html`<span class="muted">committed</span>` : html`<${State} kind=${kind}>${words}<//>`}</td>
       <td class="preview-cell key-cell"><${Preview} value=${message.key} length=${40} /></td>
@@ -93,8 +93,8 @@ const Detail = ({ topic, message }) =>
     ${message.headers.length > 0 && html`<${Headers} headers=${message.headers} left=${message.headers_left_out ?? 0} />`}
   </div>`;
 
-const download = (topic, { partition, offset }, part) =>
-  apiUrl(clusterPath("messages", "value"), { topic, partition: String(partition), offset: String(offset), part });
+const download = (topic, { partition, offset, inside }, part) =>
+  apiUrl(clusterPath("messages", "value"), { topic, partition: String(partition), offset: String(offset), inside: String(inside || ""), part });
 
 // 10 MB are shown by their first 64 KiB, and downloaded whole.
 function Value({ label, value, href }) {

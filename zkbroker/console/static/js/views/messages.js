@@ -1,6 +1,6 @@
 // Messages of a topic: from an offset or a time, by key or content, or as they come.
 
-import { apiUrl, clusterPath, get } from "../api.js";
+import { apiUrl, clusterPath, get, otherGeneration } from "../api.js";
 import { count, number } from "../format.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Empty, Failure, Field, Page, Panel, State } from "../parts.js";
@@ -24,7 +24,7 @@ function wayOf(from) {
   if (from === "earliest") return { way: "earliest", at: "" };
   if (/^\d+$/.test(from)) return { way: "offset", at: from };
   if (from.startsWith("@")) return { way: "time", at: localInput(from.slice(1)) };
-  return { way: "newest", at: "" };
+  return { way: otherGeneration() ? "earliest" : "newest", at: "" };
 }
 
 // A time as <input type=datetime-local> has it: in the reader's zone, without one.
@@ -34,11 +34,15 @@ function localInput(iso) {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 }
 
+// Where a message of another generation begins is known from the start of its log on.
+const waysOf = () => (otherGeneration() ? WAYS.filter(([way]) => way !== "newest") : WAYS);
+const firstFrom = (limit) => (otherGeneration() ? "earliest" : `-${limit}`);
+
 function fromOf({ way, at, limit }) {
   if (way === "earliest") return "earliest";
   if (way === "offset" && at !== "") return String(Number(at));
   if (way === "time" && at) return `@${new Date(at).toISOString()}`;
-  return `-${limit}`;
+  return firstFrom(limit);
 }
 
 export function Messages() {
@@ -67,15 +71,15 @@ function Form({ asked, limit, tailing }) {
   const kind = { offset: "number", time: "datetime-local" }[form.way];
   return html`<form class="bar search-form" role="search" aria-label="Messages" onSubmit=${submit}>
     <${Field} label="Topic"><${TopicInput} value=${form.topic} onInput=${set("topic")} /><//>
-    <${Field} label="Partition"><input type="number" min="0" placeholder="all" class="short" value=${form.partition} onInput=${set("partition")} /><//>
-    <${Field} label="Read"><select value=${form.way} onInput=${set("way")}>${WAYS.map(([way, label]) => html`<option key=${way} value=${way}>${label}</option>`)}</select><//>
+    <${Field} label="Partition"><input type=${otherGeneration() ? "text" : "number"} min="0" placeholder="all" class="short" value=${form.partition} onInput=${set("partition")} /><//>
+    <${Field} label="Read"><select value=${form.way} onInput=${set("way")}>${waysOf().map(([way, label]) => html`<option key=${way} value=${way}>${label}</option>`)}</select><//>
     ${kind && html`<${Field} label=${form.way === "offset" ? "Offset" : "Time, in your zone"}><input type=${kind} min="0" step=${form.way === "offset" ? "1" : "any"} value=${form.at} onInput=${set("at")} required /><//>`}
-    <${Field} label="Key is"><input value=${form.key} onInput=${set("key")} autocomplete="off" spellcheck=${false} /><//>
+    ${!otherGeneration() && html`<${Field} label="Key is"><input value=${form.key} onInput=${set("key")} autocomplete="off" spellcheck=${false} /><//>`}
     <${Field} label="Contains"><input value=${form.contains} onInput=${set("contains")} autocomplete="off" spellcheck=${false} /><//>
     <${Field} label="At most"><select value=${form.limit} onInput=${set("limit")}>${LIMITS.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
     <div class="actions">
       <button type="submit" class="primary">Read</button>
-      <button type="button" aria-pressed=${tailing} disabled=${!form.topic.trim()} onClick=${() => leave({ tail: tailing ? "" : "1" })}>${tailing ? "Stop the tail" : "Live tail"}</button>
+      ${!otherGeneration() && html`<button type="button" aria-pressed=${tailing} disabled=${!form.topic.trim()} onClick=${() => leave({ tail: tailing ? "" : "1" })}>${tailing ? "Stop the tail" : "Live tail"}</button>`}
     </div>
   </form>`;
 }
@@ -101,7 +105,7 @@ function TopicInput({ value, onInput }) {
 }
 
 function Found({ asked, limit }) {
-  const query = { ...asked, limit, from: asked.from || `-${limit}` };
+  const query = { ...asked, limit, from: asked.from || firstFrom(limit) };
   const first = useResource(clusterPath("messages"), query);
   const [more, setMore] = useState({ page: null, busy: false, error: null });
   const found = more.page ?? first.data;

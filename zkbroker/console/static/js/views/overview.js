@@ -1,6 +1,6 @@
 // The cluster at a glance: what is wrong first, then throughput, then its brokers.
 
-import { clusterPath } from "../api.js";
+import { clusterPath, otherGeneration } from "../api.js";
 import { Chart, MOST_LINES } from "../chart.js";
 import { bytes, bytesRate, digits, number, percent, rate } from "../format.js";
 import { html } from "../lib.js";
@@ -30,6 +30,7 @@ const inside = (path) => ROOT.pathname + path.replace(/^[/\\]+/, "");
 
 // Whether some row says something of a column that not all brokers can fill.
 const known = (key, rows) => rows.some((row) => row[key] !== null && row[key] !== undefined);
+const NEWER_ONLY = ["replicas", "under_replicated", "disk_bytes", "messages_in_s", "since_ms"];
 const OPTIONAL = ["cpu", "resident_bytes", "connections", "version", "rack", "bytes_in_s", "bytes_out_s"];
 
 const COLUMNS = [
@@ -114,46 +115,49 @@ function Body({ data }) {
   // Brokers without an admin port do not say what they send and receive.
   const measured = data.brokers.some((each) => each.bytes_in_s !== null);
   const more = data.brokers.length > MOST_LINES ? `first ${MOST_LINES} brokers` : null;
+  const other = otherGeneration();
   return html`<div class="stack">
     <${Tiles}>
       <${Tile} label="Brokers up" kind=${up < data.brokers.length ? "bad" : ""} note=${`of ${data.brokers.length}`}>${up}<//>
-      <${Tile} label="Controller" kind=${data.controller === null ? "bad" : ""} note=${data.controller === null ? "no broker leads the cluster" : "broker"}>${digits(data.controller)}<//>
+      ${!other && html`<${Tile} label="Controller" kind=${data.controller === null ? "bad" : ""} note=${data.controller === null ? "no broker leads the cluster" : "broker"}>${digits(data.controller)}<//>`}
       <${Tile} label="ZooKeeper" note=${zookeeper.servers.join(", ") + (zookeeper.chroot && zookeeper.chroot !== "/" ? zookeeper.chroot : "")}>
         <${State} kind=${SESSION[zookeeper.session] ?? "info"}>${zookeeper.session}<//>
       <//>
       <${Tile} label="Topics" note=${`${number(data.partitions)} partitions`}>${number(data.topics)}<//>
-      <${Tile} label="Under-replicated" kind=${data.under_replicated ? "warn" : ""} note="partitions">${number(data.under_replicated)}<//>
+      ${!other && html`<${Tile} label="Under-replicated" kind=${data.under_replicated ? "warn" : ""} note="partitions">${number(data.under_replicated)}<//>
       <${Tile} label="Offline" kind=${data.offline ? "bad" : ""} note="partitions">${number(data.offline)}<//>
       <${Tile} label="Below min ISR" kind=${data.below_min_isr ? "warn" : ""} note="partitions">${number(data.below_min_isr)}<//>
-      <${Tile} label="Messages in" note=${bytesRate(data.bytes_in_s)}>${rate(data.messages_in_s)}<//>
-      <${Tile} label="On disk" note="all replicas">${bytes(data.bytes_on_disk)}<//>
+      <${Tile} label="Messages in" note=${bytesRate(data.bytes_in_s)}>${rate(data.messages_in_s)}<//>`}
+      ${other && html`<${Tile} label="Bytes in">${bytesRate(data.bytes_in_s)}<//>`}
+      <${Tile} label="On disk" note=${other ? null : "all replicas"}>${bytes(data.bytes_on_disk)}<//>
     <//>
+    ${other && html`<p class="notice">A cluster of Kafka ${other}: it has no controller, no replicas and no settings of topics, its messages have no keys and no times, and offsets are positions in bytes. Nothing can be changed here.</p>`}
     <${Panel} id="problems" title="Problems"><${Problems} problems=${data.problems} /><//>
     <${Panel} id="throughput" title="Throughput">
       <div class="charts">
-        <${Chart} title="Messages in" lines=${[{ name: "cluster.messages_in_s", label: "cluster" }]} format=${rate} />
+        ${!other && html`<${Chart} title="Messages in" lines=${[{ name: "cluster.messages_in_s", label: "cluster" }]} format=${rate} />`}
         ${measured
           ? [
               html`<${Chart} key="in" title="Bytes in" lines=${per("bytes_in_s")} format=${bytesRate} note=${more} />`,
               html`<${Chart} key="out" title="Bytes out" lines=${per("bytes_out_s")} format=${bytesRate} note=${more} />`,
             ]
-          : html`<${Chart} key="all" title="Bytes in" lines=${[{ name: "cluster.bytes_in_s", label: "cluster" }]} format=${bytesRate} note="of brokers: unknown without admin.port" />`}
-        <${Chart} title="Partitions in trouble" lines=${[
+          : html`<${Chart} key="all" title="Bytes in" lines=${[{ name: "cluster.bytes_in_s", label: "cluster" }]} format=${bytesRate} note=${other ? null : "of brokers: unknown without admin.port"} />`}
+        ${!other && html`<${Chart} title="Partitions in trouble" lines=${[
           { name: "cluster.under_replicated", label: "under-replicated" },
           { name: "cluster.offline", label: "offline" },
-        ]} format=${number} />
+        ]} format=${number} />`}
       </div>
     <//>
     <${Panel} id="brokers" title="Brokers">
-      <${Table} caption="Brokers" columns=${COLUMNS.filter(({ key }) => !OPTIONAL.includes(key) || known(key, data.brokers))} rows=${data.brokers} rowKey=${(row) => row.id} firstSort="id" rowState=${(row) => (row.alive ? "" : "down")} empty="No broker is registered in ZooKeeper." />
+      <${Table} caption="Brokers" columns=${COLUMNS.filter(({ key }) => (!OPTIONAL.includes(key) || known(key, data.brokers)) && !(other && NEWER_ONLY.includes(key)))} rows=${data.brokers} rowKey=${(row) => row.id} firstSort="id" rowState=${(row) => (row.alive ? "" : "down")} empty="No broker is registered in ZooKeeper." />
     <//>
-    <div class="columns">
+    ${!other && html`<div class="columns">
       <${Panel} id="directories" title="Log directories">
         <${Table} caption="Log directories" columns=${DIRECTORY_COLUMNS} rows=${directories(data.brokers)} rowKey=${(row) => `${row.broker} ${row.path}`} empty="No broker says where its logs are." />
       <//>
       <${Panel} id="listeners" title="Listeners" aside=${html`<span class="muted">cluster id <span class="name">${data.cluster_id ?? "–"}</span></span>`}>
         <${Table} caption="Listeners" columns=${LISTENER_COLUMNS} rows=${listeners(data.brokers)} rowKey=${(row) => `${row.broker} ${row.name}`} empty="No listener is known." />
       <//>
-    </div>
+    </div>`}
   </div>`;
 }

@@ -1,6 +1,6 @@
 // The log of a partition: its segments, formats, and the offsets of times.
 
-import { clusterPath } from "../api.js";
+import { clusterPath, otherGeneration, partitionName } from "../api.js";
 import { bytes, digits, number } from "../format.js";
 import { html } from "../lib.js";
 import { Empty, Loaded, Page, Panel, State, Tile, Tiles, Time } from "../parts.js";
@@ -36,7 +36,7 @@ export function Partition({ topic, partition }) {
     <button type="button" onClick=${found.reload}>Read again</button>
     <a class="button" href=${address(["messages"], { topic, partition })}>Browse messages</a>
   </div>`;
-  return html`<${Page} title=${`${topic}, partition ${partition}`} crumbs=${crumbs} aside=${aside}>
+  return html`<${Page} title=${`${topic}, partition ${partitionName(Number(partition))}`} crumbs=${crumbs} aside=${aside}>
     <${Loaded} of=${found}>${(log) => html`<${Body} log=${log} topic=${topic} partition=${partition} />`}<//>
   <//>`;
 }
@@ -48,12 +48,12 @@ function Body({ log, topic, partition }) {
     <${Tiles}>
       <${Tile} label="Segments">${number(segments?.length)}<//>
       <${Tile} label="Size" note="of this replica">${bytes(segments && total((each) => each.bytes))}<//>
-      <${Tile} label="Messages">${number(segments && total((each) => each.records))}<//>
+      ${!otherGeneration() && html`<${Tile} label="Messages">${number(segments && total((each) => each.records))}<//>`}
       <${Tile} label="Read from" note=${log.directory ?? "the leader"}>${log.source === "files" ? "files" : "the wire"}<//>
     <//>
     <${Panel} id="segments" title="Segments">
       ${segments
-        ? html`<${Table} caption="Segments" columns=${segmentColumns} rows=${segments} rowKey=${(row) => row.base_offset} firstSort="base_offset" empty="The log has no segment." />`
+        ? html`<${Table} caption="Segments" columns=${otherGeneration() ? segmentColumns.filter(({ key }) => ["base_offset", "active", "bytes"].includes(key)) : segmentColumns} rows=${segments} rowKey=${(row) => row.base_offset} firstSort="base_offset" empty="The log has no segment." />`
         : html`<${Empty}>The console does not run beside the files of this partition, so its segments are unknown. Start one on a broker's machine to see them.<//>`}
     <//>
     <${Panel} id="times" title="Offsets by time">

@@ -1,9 +1,10 @@
 // One topic: its partitions, growth, groups and settings.
 
 import { alterTopic, deleteTopic, electLeaders, reassignTopic } from "../actions/topics.js";
-import { clusterPath, isOperator } from "../api.js";
+import { clusterPath, isOperator, otherGeneration, partitionName } from "../api.js";
 import { Chart } from "../chart.js";
 import { bytes, bytesRate, digits, number, rate } from "../format.js";
+import { lagText } from "./groups.js";
 import { html } from "../lib.js";
 import { overview } from "../live.js";
 import { Empty, GroupLink, Loaded, Page, Panel, State, Tile, Tiles, Trouble } from "../parts.js";
@@ -18,7 +19,7 @@ const STATES = { ok: ["ok", "in sync"], under: ["warning", "under-replicated"], 
 const messages = (row) => (row.end === null || row.start === null ? null : row.end - row.start);
 
 const partitionColumns = (topic) => [
-  { key: "id", label: "Partition", cell: (row) => html`<a href=${address(["topics", topic, "partitions", String(row.id)])}>${row.id}</a>` },
+  { key: "id", label: "Partition", cell: (row) => html`<a href=${address(["topics", topic, "partitions", String(row.id)])}>${partitionName(row.id)}</a>` },
   {
     key: "state",
     label: "State",
@@ -35,8 +36,10 @@ const partitionColumns = (topic) => [
   { key: "messages", label: "Messages", number: true, cell: (row) => number(messages(row)), value: messages },
   { key: "bytes", label: "Size", number: true, cell: (row) => bytes(row.bytes) },
   { key: "leader_epoch", label: "Epoch", number: true, cell: (row) => digits(row.leader_epoch), hint: "How often the leader has changed" },
-  { key: "look", label: "Content", unsorted: true, cell: (row) => html`<a href=${address(["messages"], { topic, partition: String(row.id) })}>Browse<span class="spoken"> partition ${row.id}</span></a>` },
+  { key: "look", label: "Content", unsorted: true, cell: (row) => html`<a href=${address(["messages"], { topic, partition: String(row.id) })}>Browse<span class="spoken"> partition ${partitionName(row.id)}</span></a>` },
 ];
+
+const NEWER_ONLY = ["state", "replicas", "isr", "messages", "leader_epoch"];
 
 // Replicas out of sync are struck through, and said so.
 const Replicas = ({ row }) =>
@@ -48,7 +51,7 @@ const Replicas = ({ row }) =>
 const GROUP_COLUMNS = [
   { key: "name", label: "Group", cell: (row) => html`<${GroupLink} kind=${row.kind} name=${row.name} />` },
   { key: "kind", label: "Kept by" },
-  { key: "lag", label: "Lag", number: true, cell: (row) => number(row.lag) },
+  { key: "lag", label: "Lag", number: true, cell: (row) => lagText(row.lag) },
 ];
 
 export function Topic({ name }) {
@@ -72,32 +75,34 @@ function Actions({ topic, reload }) {
 }
 
 function Body({ topic }) {
+  const other = otherGeneration();
+  const columns = partitionColumns(topic.name).filter(({ key }) => !other || !NEWER_ONLY.includes(key));
   const series = (measure) => [{ name: `topic.${topic.name}.${measure}`, label: topic.name }];
   return html`<div class="stack">
     <${Tiles}>
-      <${Tile} label="Partitions" note=${`${number(topic.replication)} replicas each`}>${number(topic.partitions.length)}<//>
-      <${Tile} label="Under-replicated" kind=${topic.under_replicated ? "warn" : ""} note="partitions">${number(topic.under_replicated)}<//>
+      <${Tile} label="Partitions" note=${other ? null : `${number(topic.replication)} replicas each`}>${number(topic.partitions.length)}<//>
+      ${!other && html`<${Tile} label="Under-replicated" kind=${topic.under_replicated ? "warn" : ""} note="partitions">${number(topic.under_replicated)}<//>
       <${Tile} label="Offline" kind=${topic.offline ? "bad" : ""} note="partitions">${number(topic.offline)}<//>
       <${Tile} label="Messages" note="end minus start">${number(topic.messages)}<//>
-      <${Tile} label="Messages in">${rate(topic.messages_in_s)}<//>
+      <${Tile} label="Messages in">${rate(topic.messages_in_s)}<//>`}
       <${Tile} label="Size" note=${`${bytesRate(topic.bytes_s)} growth`}>${bytes(topic.bytes)}<//>
     <//>
     <${Moving} topic=${topic.name} />
     <${Panel} id="traffic" title="Throughput and growth">
       <div class="charts">
-        <${Chart} title="Messages in" lines=${series("messages_in_s")} format=${rate} />
+        ${!other && html`<${Chart} title="Messages in" lines=${series("messages_in_s")} format=${rate} />`}
         <${Chart} title="Size" lines=${series("bytes")} format=${bytes} />
       </div>
     <//>
     <${Panel} id="partitions" title="Partitions">
-      <${Table} caption=${`Partitions of ${topic.name}: ${number(topic.partitions.length)}`} columns=${partitionColumns(topic.name)} rows=${topic.partitions} rowKey=${(row) => row.id} firstSort="id"
+      <${Table} caption=${`Partitions of ${topic.name}: ${number(topic.partitions.length)}`} columns=${columns} rows=${topic.partitions} rowKey=${(row) => row.id} firstSort="id"
         rowState=${(row) => (row.state === "offline" ? "down" : "")} />
     <//>
     <${Panel} id="groups" title="Groups that read it">
       <${Table} caption="Groups that read it" columns=${GROUP_COLUMNS} rows=${topic.groups} rowKey=${(row) => `${row.kind} ${row.name}`} empty="No group has committed offsets of this topic." />
     <//>
     <${Panel} id="settings" title="Settings">
-      ${topic.settings ? html`<${SettingsTable} caption=${`Settings of ${topic.name}`} settings=${topic.settings} />` : html`<${Empty}>The settings could not be read.<//>`}
+      ${topic.settings ? html`<${SettingsTable} caption=${`Settings of ${topic.name}`} settings=${topic.settings} />` : html`<${Empty}>${topic.settings_error ?? "The settings could not be read."}<//>`}
     <//>
   </div>`;
 }

@@ -1,7 +1,7 @@
 // All topics: searched, sorted and cut into pages by the server, since there may be thousands.
 
 import { createTopic } from "../actions/topics.js";
-import { clusterPath, isOperator } from "../api.js";
+import { clusterPath, isOperator, otherGeneration } from "../api.js";
 import { bytes, bytesRate, number, rate } from "../format.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { listen, overview } from "../live.js";
@@ -25,6 +25,8 @@ const COLUMNS = [
   { key: "bytes", label: "Size", number: true, cell: (row) => bytes(row.bytes), hint: "All replicas" },
   { key: "settings_changed", label: "Own settings", number: true, unsorted: true, cell: (row) => row.settings_changed || "–" },
 ];
+
+const OF_OTHERS = ["name", "partitions", "bytes_s", "bytes"];
 
 export function Topics() {
   const { query } = useStore(route);
@@ -59,7 +61,7 @@ export function Topics() {
     <${Loaded} of=${list}>${(data) => {
       const rows = data.topics.map((row) => ({ ...row, ...changed.get(row.name) }));
       return html`<div>
-        <${Table} caption=${`Topics${search ? ` with “${search}” in the name` : ""}: ${number(data.total)}`} columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.name}
+        <${Table} caption=${`Topics${search ? ` with “${search}” in the name` : ""}: ${number(data.total)}`} columns=${otherGeneration() ? COLUMNS.filter(({ key }) => OF_OTHERS.includes(key)) : COLUMNS} rows=${rows} rowKey=${(row) => row.name}
           sort=${sort} onSort=${(next) => move({ sort: next, offset: 0 })} rowState=${(row) => (row.offline ? "down" : "")}
           empty=${search ? `No topic has “${search}” in its name.` : "There is no topic yet."} />
         <${Pager} what="topics" total=${data.total} offset=${offset} limit=${LIMIT} onOffset=${(next) => move({ offset: next })} />

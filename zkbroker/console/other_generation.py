@@ -1,0 +1,277 @@
+"""Clusters of another generation of Kafka, as a plug-in sees them: positions are bytes.
+
+    what there is       brokers, partitions, sizes and growth, groups in ZooKeeper, messages
+    what there is not   a controller, replicas, settings of topics, counts and times of messages
+
+Invariant: one look asks for at most `POSITIONS_AT_ONCE` ends and describes `GROUPS_AT_ONCE` groups.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from zkbroker.admin.topics import PartitionDescription, TopicDescription
+from zkbroker.client import Cluster
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.console.entries import Stored
+from zkbroker.console.observed import (
+    GroupKey,
+    GroupOffset,
+    Kind,
+    Observed,
+    SeenBroker,
+    SeenGroup,
+    SeenMember,
+)
+from zkbroker.console.sampling import Look, choose, choose_starts
+from zkbroker.errors import ZkbrokerError
+from zkbroker.registry.groups import list_groups
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import ZkSession
+
+POSITIONS_AT_ONCE = 250
+GROUPS_AT_ONCE = 25
+INSIDE = 500
+"""Messages of one compressed set that are shown."""
+
+
+class OtherEntry(Protocol):
+    """A message; see the plug-in."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def inside(self) -> int: ...
+    @property
+    def next_position(self) -> int: ...
+    @property
+    def payload(self) -> bytes | None: ...
+    @property
+    def magic(self) -> int: ...
+    @property
+    def codec(self) -> str: ...
+    @property
+    def error(self) -> str | None: ...
+
+
+class OtherGroup(Protocol):
+    """A group; see the plug-in."""
+
+    @property
+    def members(self) -> Mapping[str, tuple[str, ...]]: ...
+    @property
+    def owners(self) -> Mapping[PartitionKey, str]: ...
+    @property
+    def positions(self) -> Mapping[PartitionKey, int]: ...
+
+
+class OtherCluster(Protocol):
+    """What a plug-in sees of a cluster; errors are `ZkbrokerError`."""
+
+    cluster: Cluster
+
+    def brokers(self) -> Mapping[int, tuple[str, int]]: ...
+    def topics(self) -> Mapping[str, Sequence[int]]: ...
+    def broker_of(self, partition: int) -> int: ...
+    def offset(self, topic: str, partition: int, time_ms: int) -> int | None: ...
+    def range(self, topic: str, partition: int) -> tuple[int, int]: ...
+    def files(self, topic: str, partition: int) -> Sequence[tuple[int, int]]: ...
+    def read(
+        self, topic: str, partition: int, position: int
+    ) -> tuple[Sequence[OtherEntry], int]: ...
+    def group(self, name: str) -> OtherGroup: ...
+
+
+class ConsoleGeneration(Protocol):
+    """The plug-in."""
+
+    name: str
+
+    def observe(self, session: ZkSession, runtime: Runtime) -> OtherCluster: ...
+
+
+class OtherSight:
+    """Looks at such a cluster; fits `sight.Sight`.
+
+    Args:
+        seen: is filled.
+        runtime: lets other tasks run.
+
+    `other` is what the plug-in sees; None while the cluster was not reached.
+    """
+
+    def __init__(self, seen: Observed, runtime: Runtime) -> None:
+        self._seen = seen
+        self._runtime = runtime
+        self.other: OtherCluster | None = None
+
+    @property
+    def all_seen(self) -> bool:
+        """Whether every partition was looked at."""
+        return all(self._seen.looks[key].seen_ms for key in self._seen.led())
+
+    def hurry(self) -> None:
+        """Nothing to do: every look reads all that ZooKeeper has."""
+
+    def look(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
+        """Read brokers and partitions."""
+        seen, other = self._seen, self.other
+        if other is None or session is None:
+            return
+        found = other.brokers()
+        for broker, (host, port) in found.items():
+            seen.brokers[broker] = SeenBroker(broker, host, port, None)
+        seen.alive = frozenset(found)
+        away = sorted(seen.brokers.keys() - seen.alive)
+        if away:
+            named = ", ".join(map(str, away))
+            seen.troubles["brokers"] = f"what brokers {named} hold is away: they are not registered"
+        else:
+            seen.troubles.pop("brokers", None)
+        topics: dict[str, TopicDescription] = {}
+        looks: dict[PartitionKey, Look] = {}
+        for name, numbers in other.topics().items():
+            described = []
+            for number in numbers:
+                broker = other.broker_of(number)
+                described.append(
+                    PartitionDescription(
+                        number, broker, (broker,), (broker,), available=broker in seen.alive
+                    )
+                )
+                looks[name, number] = seen.looks.get((name, number)) or Look()
+            topics[name] = TopicDescription(name, {}, tuple(described))
+        seen.topics, seen.looks = topics, looks
+
+    def look_on(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
+        """Ask for positions, and describe some groups."""
+        if self.other is None or session is None:
+            return
+        self._positions(self.other, now_ms)
+        seen = self._seen
+        known = {(Kind.ZOOKEEPER, name): None for name in list_groups(session)}
+        seen.groups = {key: seen.groups.get(key) or SeenGroup(*key) for key in known}
+        for group in heapq.nsmallest(
+            GROUPS_AT_ONCE, seen.groups.values(), key=lambda group: group.described_ms
+        ):
+            group.described_ms, group.error = now_ms, None
+            try:
+                _describe(self.other, group)
+            except ZkbrokerError as error:
+                group.error = str(error)
+
+    def look_at(
+        self, cluster: Cluster, session: ZkSession | None, key: GroupKey
+    ) -> SeenGroup | None:
+        """Describe one group now; None where it is not known."""
+        group = self._seen.groups.get(key)
+        if group is not None and self.other is not None:
+            _describe(self.other, group)
+        return group
+
+    def _positions(self, other: OtherCluster, now_ms: int) -> None:
+        seen = self._seen
+        led = seen.led()
+        failed: dict[str, None] = {}
+        starts = choose_starts(seen.looks, led, now_ms, POSITIONS_AT_ONCE)
+        ends = choose(seen.looks, led, now_ms, POSITIONS_AT_ONCE)
+        for keys, time_ms in ((starts, EARLIEST_TIME), (ends, LATEST_TIME)):
+            for key in keys:
+                position = None
+                try:
+                    position = other.offset(*key, time_ms)
+                except ZkbrokerError as error:
+                    failed[str(error)] = None
+                look = seen.looks[key]
+                if time_ms == EARLIEST_TIME:
+                    look.saw_start(position, now_ms)
+                else:
+                    look.saw_end(position, now_ms)
+                self._runtime.sleep(0)
+        if failed:
+            seen.troubles["offsets"] = f"positions cannot be read: {'; '.join(list(failed)[:3])}"
+        else:
+            seen.troubles.pop("offsets", None)
+        growth: defaultdict[str, float] = defaultdict(float)
+        for key, look in seen.looks.items():
+            if look.start is not None and look.end is not None:
+                seen.sizes[key] = max(0, look.end - look.start)
+            growth[key[0]] += look.rate or 0
+        seen.sizes = {key: size for key, size in seen.sizes.items() if key in seen.looks}
+        seen.growth = dict(growth)
+
+
+def _describe(other: OtherCluster, group: SeenGroup) -> None:
+    found = other.group(group.name)
+    owners = {key: thread.rpartition("-")[0] for key, thread in found.owners.items()}
+    group.state = "Stable" if found.members else "Empty"
+    group.members = tuple(
+        SeenMember(
+            name, None, None, tuple(sorted(key for key, each in owners.items() if each == name))
+        )
+        for name in sorted(found.members)
+    )
+    group.owners = owners
+    group.offsets = {key: GroupOffset(position) for key, position in found.positions.items()}
+    group.topics = tuple(sorted({topic for each in found.members.values() for topic in each}))
+
+
+class OtherReader:
+    """Reads one partition onwards; fits `partition_reader.Reader`.
+
+    Args:
+        other: what the plug-in sees.
+        topic: its name.
+        partition: its number.
+    """
+
+    def __init__(self, other: OtherCluster, topic: str, partition: int) -> None:
+        self._other = other
+        self._topic = topic
+        self.partition = partition
+        self.start, self.end = other.range(topic, partition)
+        self.position = self.start
+        self.bytes_read = 0
+        self.records_read = 0
+
+    def seek(self, offset: int) -> None:
+        """Go on at a position, kept within the log."""
+        self.position = max(self.start, min(offset, self.end))
+
+    def offset_at(self, time_ms: int) -> int | None:
+        """Return where the file begins that holds a time; times are those of files."""
+        return self._other.offset(self._topic, self.partition, time_ms)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the end that there was at first is reached."""
+        return self.position >= self.end
+
+    def chunk(self) -> Iterator[Stored]:
+        """Yield the messages of one fetch, and go on behind it."""
+        begun = self.position
+        found, after = self._other.read(self._topic, self.partition, begun)
+        self.bytes_read += after - begun
+        for number, each in enumerate(found):
+            if each.inside > INSIDE:
+                continue
+            error = each.error
+            last = number + 1 == len(found) or found[number + 1].position != each.position
+            following = each.next_position
+            if each.inside == INSIDE and not last:
+                error = (
+                    f"this compressed set holds more than {INSIDE} messages: the rest is left out"
+                )
+                following = next(
+                    (one.position for one in found[number:] if one.position != each.position), after
+                )
+            self.records_read += 1
+            yield Stored(
+                self.partition, each.position, -1, -1, None, each.payload, (),
+                "committed" if error is None else "corrupt", each.magic, each.codec, error,
+                each.inside, following,
+            )  # fmt: skip
+        # A broker that has nothing more than it had before: its log was cut.
+        self.position = after if after > begun else self.end

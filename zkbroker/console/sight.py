@@ -1,0 +1,62 @@
+"""All that is read of a cluster of 0.8 and later, each part at its own pace."""
+
+from typing import Protocol
+
+from zkbroker.client import Cluster
+from zkbroker.console.directories import Directories
+from zkbroker.console.groups import Groups
+from zkbroker.console.observed import GroupKey, Observed, SeenGroup
+from zkbroker.console.offsets import Offsets
+from zkbroker.console.topology import Topology
+from zkbroker.runtime import Runtime
+from zkbroker.zookeeper import ZkSession
+
+_DIRECTORIES_EVERY_S = 10.0
+
+
+class Sight(Protocol):
+    """What a collector looks with."""
+
+    @property
+    def all_seen(self) -> bool:
+        """Whether the offsets of every partition with a leader are known."""
+
+    def hurry(self) -> None:
+        """Read everything at the next look."""
+
+    def look(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
+        """Read brokers and topics."""
+
+    def look_on(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
+        """Read offsets, directories and groups."""
+
+    def look_at(
+        self, cluster: Cluster, session: ZkSession | None, key: GroupKey
+    ) -> SeenGroup | None:
+        """Describe one group now; None where it is not known."""
+
+
+class BrokerSight:
+    """Looks by brokers and ZooKeeper. Args: as of `Collector`; seen is filled."""
+
+    def __init__(self, seen: Observed, runtime: Runtime, interval_s: float) -> None:
+        self._runtime = runtime
+        self._topology = Topology(seen, runtime, interval_s)
+        self._offsets = Offsets(seen)
+        self._directories = Directories(seen, runtime, max(interval_s, _DIRECTORIES_EVERY_S))
+        self._groups = Groups(seen, runtime, interval_s)
+        self.look = self._topology.look
+        self.look_at = self._groups.look_at
+
+    @property
+    def all_seen(self) -> bool:
+        return self._offsets.all_seen
+
+    def hurry(self) -> None:
+        self._topology.hurry()
+        self._groups.hurry()
+
+    def look_on(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
+        self._offsets.look(cluster, now_ms)
+        self._directories.look(cluster, self._runtime.now_ms())
+        self._groups.look(cluster, session, self._runtime.now_ms())
