@@ -205,7 +205,7 @@ def test_the_tail_shows_what_arrives_and_counts_what_it_skips(cluster, console):
             sender.flush()
         for name, message in events:
             if name == "skipped":
-                assert message["n"] > 100
+                assert message["n"] > 0
                 break
 
 

@@ -185,6 +185,8 @@ def overview(
             "chroot": slash + chroot,
         }
     messages_in = _known_sum(row["messages_in_s"] for row in topic_rows)
+    if looked and not topic_rows:
+        messages_in = 0.0
     return {
         "time_ms": time_ms,
         "cluster_id": seen.cluster_id,
@@ -195,7 +197,9 @@ def overview(
         "partitions": sum(row["partitions"] for row in topic_rows),
         "under_replicated": sum(row["under_replicated"] for row in topic_rows),
         "offline": sum(row["offline"] for row in topic_rows),
-        "below_min_isr": counts.get("under_min_isr_partitions", 0) if seen.min_isr else None,
+        "below_min_isr": (
+            counts.get("under_min_isr_partitions", 0) if seen.min_isr or not topic_rows else None
+        ),
         "messages_in_s": _rounded(messages_in),
         "bytes_in_s": _rounded(_bytes_in(seen)),
         "bytes_on_disk": (

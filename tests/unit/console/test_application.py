@@ -70,7 +70,7 @@ def log_in(client, user="ann", password="right"):
 
 def test_without_users_the_session_is_there_at_once():
     found = console().get("/api/session").get_json()
-    assert found["clusters"] == [{"id": "c", "name": "the cluster"}]
+    assert found["clusters"] == [{"id": "c", "name": "the cluster", "generation": None}]
     assert (found["user"], found["role"], found["login"]) == (None, "viewer", False)
 
 

@@ -8,7 +8,7 @@ import { html } from "../lib.js";
 import { Loaded, Page, Panel, Text, Tile, Tiles, TopicLink } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Table } from "../table.js";
-import { GroupState, lagText } from "./groups.js";
+import { GroupState, keptBy, lagText } from "./groups.js";
 
 const MOST_OWNED = 6;
 
@@ -53,7 +53,7 @@ function Body({ group, kind, name }) {
       <${Tile} label="State"><${GroupState} state=${group.state} /><//>
       <${Tile} label="Lag" note=${otherGeneration() ? null : "messages"}>${lagText(group.lag)}<//>
       <${Tile} label="Members">${number(group.members.length)}<//>
-      <${Tile} label="Kept by" note=${group.coordinator === null || group.coordinator === undefined ? null : `broker ${group.coordinator}`}>${kind === "zookeeper" ? "ZooKeeper" : "coordinator"}<//>
+      <${Tile} label="Kept by" note=${group.coordinator === null || group.coordinator === undefined ? null : `broker ${group.coordinator}`}>${keptBy({ kind })}<//>
     <//>
     <${Panel} id="lag" title="Lag over time">
       <div class="charts"><${Chart} title="Lag" lines=${[{ name: `group.${kind}.${name}.lag`, label: otherGeneration() ? "bytes" : "messages" }]} format=${otherGeneration() ? bytes : number} /></div>

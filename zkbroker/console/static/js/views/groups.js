@@ -17,6 +17,8 @@ const STATES = { stable: "ok", active: "ok", empty: "idle", dead: "idle", inacti
 
 export const GroupState = ({ state }) => html`<${State} kind=${STATES[state?.toLowerCase()] ?? "info"}>${state ?? "unknown"}<//>`;
 
+export const keptBy = ({ kind }) => (kind === "zookeeper" ? "ZooKeeper" : "coordinator");
+
 // Of another generation the lag is in bytes.
 export const lagText = (lag) => (otherGeneration() ? bytes : number)(lag);
 
@@ -27,7 +29,7 @@ const key = (row) => `${row.kind} ${row.name}`;
 
 const COLUMNS = [
   { key: "name", label: "Group", cell: (row) => html`<${GroupLink} kind=${row.kind} name=${row.name} />` },
-  { key: "kind", label: "Kept by", cell: (row) => (row.kind === "zookeeper" ? "ZooKeeper" : "coordinator") },
+  { key: "kind", label: "Kept by", cell: keptBy },
   { key: "state", label: "State", cell: (row) => html`<${GroupState} state=${row.state} />` },
   { key: "members", label: "Members", number: true, cell: (row) => number(row.members) },
   { key: "lag", label: "Lag", number: true, cell: (row) => lagText(row.lag), hint: "What comes after its committed offsets" },

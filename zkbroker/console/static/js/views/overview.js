@@ -131,7 +131,7 @@ function Body({ data }) {
       ${other && html`<${Tile} label="Bytes in">${bytesRate(data.bytes_in_s)}<//>`}
       <${Tile} label="On disk" note=${other ? null : "all replicas"}>${bytes(data.bytes_on_disk)}<//>
     <//>
-    ${other && html`<p class="notice">A cluster of Kafka ${other}: it has no controller, no replicas and no settings of topics, its messages have no keys and no times, and offsets are positions in bytes. Nothing can be changed here.</p>`}
+    ${other && html`<p class="notice info">A cluster of Kafka ${other}: it has no controller, no replicas and no settings of topics, its messages have no keys and no times, and offsets are positions in bytes. Nothing can be changed here.</p>`}
     <${Panel} id="problems" title="Problems"><${Problems} problems=${data.problems} /><//>
     <${Panel} id="throughput" title="Throughput">
       <div class="charts">

@@ -4,7 +4,7 @@ import { alterTopic, deleteTopic, electLeaders, reassignTopic } from "../actions
 import { clusterPath, isOperator, otherGeneration, partitionName } from "../api.js";
 import { Chart } from "../chart.js";
 import { bytes, bytesRate, digits, number, rate } from "../format.js";
-import { lagText } from "./groups.js";
+import { keptBy, lagText } from "./groups.js";
 import { html } from "../lib.js";
 import { overview } from "../live.js";
 import { Empty, GroupLink, Loaded, Page, Panel, State, Tile, Tiles, Trouble } from "../parts.js";
@@ -50,7 +50,7 @@ const Replicas = ({ row }) =>
 
 const GROUP_COLUMNS = [
   { key: "name", label: "Group", cell: (row) => html`<${GroupLink} kind=${row.kind} name=${row.name} />` },
-  { key: "kind", label: "Kept by" },
+  { key: "kind", label: "Kept by", cell: keptBy },
   { key: "lag", label: "Lag", number: true, cell: (row) => lagText(row.lag) },
 ];
 
