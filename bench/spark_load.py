@@ -6,9 +6,12 @@ Rows have 100-byte values, published in snappy batches of magic 2. `floor` is wh
 write as many rows of the same bytes that it makes up itself, in the five columns of a lake; `range`
 is the same in the seven columns of the source, `format("zkbroker")`. `json` and `regex` load values
 of the same size as five typed columns each. All are rows per second of one interleaved run; ratios
-are taken within a round.
+are taken within a round. So are CPU seconds per million rows, of this process and all below it,
+brokers too: on a busy machine they are steadier.
 """
 
+import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -128,6 +131,20 @@ def by_kafka_python(spark: Any, bootstrap: str, topic: str, rows: int, target: P
     spark.createDataFrame(found, schema).write.parquet(str(target))
 
 
+def tree_cpu_seconds(root: int) -> float:
+    """Return the processor time so far of a process and all below it, ended ones included."""
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError):
+            stats[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
+    inside = {root}
+    while more := {pid for pid, s in stats.items() if int(s[1]) in inside} - inside:
+        inside |= more
+    ticks = sum(int(each) for pid in inside for each in stats[pid][11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -136,15 +153,18 @@ def main() -> None:
     only = {name.strip() for name in given.only.split(",") if name}
     place = Path(tempfile.mkdtemp(prefix="zkbroker-bench-"))
     rates: dict[str, list[float]] = {}
+    costs: dict[str, list[float]] = {}
 
     def measure(name: str, rows: int, action: Callable[[Path], None]) -> None:
         if only and name not in only:
             return
         target = place / "out"
         shutil.rmtree(target, ignore_errors=True)
-        began = time.perf_counter()
+        spent, began = tree_cpu_seconds(os.getpid()), time.perf_counter()
         action(target)
         rates.setdefault(name, []).append(rows / (time.perf_counter() - began))
+        spent = tree_cpu_seconds(os.getpid()) - spent
+        costs.setdefault(name, []).append(spent / rows * 1_000_000)
 
     try:
         with LocalCluster(1) as cluster:
@@ -216,9 +236,10 @@ def main() -> None:
     decoder = "C" if kernels.NATIVE else "pure Python"
     print(f"{given.rows:,} rows of 100 bytes, {PARTITIONS} partitions, {decoder} decoder")
     found = [
-        Comparison(f"{name} to Parquet", "rows/s", REFERENCES[base], own, rates[base])
+        Comparison(f"{name} to Parquet", unit, REFERENCES[base], own, figures[base], more)
+        for unit, figures, more in (("rows/s", rates, True), ("CPU-s/million", costs, False))
         for base in REFERENCES
-        for name, own in rates.items()
+        for name, own in figures.items()
         if base in rates and base in (("range",) if name == "source" else ("floor", "kafka-python"))
         if name in ("loader", "source") or (name in typed and base == "floor")
     ]

@@ -51,6 +51,8 @@ class AvroValues:
         header: of each value; one of `HEADERS`.
     """
 
+    piece_rows = 8192
+
     def __init__(self, schema: str, header: str = "none") -> None:
         fastavro = _fastavro()
         self._schema = fastavro.parse_schema(json.loads(schema))

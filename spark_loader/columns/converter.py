@@ -13,7 +13,6 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_PIECE_ROWS = 8192
 _PIECE_BYTES = 64 * 1024 * 1024
 _REASON_CHARACTERS = 300
 
@@ -21,7 +20,13 @@ Converted = tuple[list[pa.Array], Mapping[int, str]]
 
 
 class Converter(Protocol):
-    """Converts values of one kind."""
+    """Converts values of one kind.
+
+    Attributes:
+        piece_rows: how many values are best converted at once.
+    """
+
+    piece_rows: int
 
     def convert(self, values: pa.Array) -> Converted:
         """Return one array for each column, and why rows are bad, by index.
@@ -55,8 +60,9 @@ class TypedRows:
             present = pc.indices_nonzero(pc.is_valid(values))
             values = values.take(present)
         pieces: list[list[pa.Array]] = []
-        for start in range(0, len(values), _PIECE_ROWS):
-            self._convert(values.slice(start, _PIECE_ROWS), start, pieces, reasons)
+        size = self._converter.piece_rows
+        for start in range(0, len(values), size):
+            self._convert(values.slice(start, size), start, pieces, reasons)
         arrays = [
             pa.concat_arrays([piece[index] for piece in pieces])
             if pieces

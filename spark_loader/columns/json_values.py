@@ -29,6 +29,9 @@ class JsonValues:
         ConfigError: a field is both a value and an object.
     """
 
+    # A text that the processor's cache holds.
+    piece_rows = 8192
+
     def __init__(self, columns: Sequence[Column], zone: str) -> None:
         self._columns = columns
         self._zone = zone

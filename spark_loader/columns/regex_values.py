@@ -32,6 +32,9 @@ class RegexValues:
         zone: for times without one.
     """
 
+    # Times of one second repeat among many lines, and each text is parsed once.
+    piece_rows = 65_536
+
     def __init__(self, pattern: str, columns: Sequence[Column], zone: str) -> None:
         self._pattern = pattern
         self._columns = columns

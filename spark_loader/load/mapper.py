@@ -33,6 +33,7 @@ from spark_loader.reading.reader import NOT_LOADED
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.sink.partition import MapperSink, SinkOptions
 from spark_loader.storage.files import LakeFileSystem
+from spark_loader.worker import settle
 from zkbroker.errors import UnknownTopicOrPartition
 
 logger = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ def run_mapper(task: MapperTask) -> MapperOutcome:
         OSError, ProtocolError, …: what another attempt may cure; nothing counts and what was
             written is removed.
     """
+    settle()
     troubles: list[Trouble] = []
     while True:
         try:

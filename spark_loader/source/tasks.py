@@ -15,6 +15,7 @@ from spark_loader.reading.options import SourceOptions
 from spark_loader.reading.reader import NOT_LOADED
 from spark_loader.reading.resolve import SourceCluster, estimate_bytes
 from spark_loader.reading.splits import OffsetRange
+from spark_loader.worker import settle
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ def read_range(
     partition: RangePartition, options: SourceOptions, access: Access
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of one task's range."""
+    settle()
     fetcher = access.fetcher(partition.connect)
     try:
         reader = find_generation(partition.connect.generation).reader(
