@@ -31,7 +31,11 @@ from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.storage.table_log import LOG, TableLog
 from zkbroker.types import Partition07
 
-_CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
+_CONFIGURATION = {
+    "delta.enableExpiredLogCleanup": "false",
+    # Whoever opens a table reads the commits since the last checkpoint, in buckets one by one.
+    "delta.checkpointInterval": "20",
+}
 _RUNS = "zkbroker"
 # Commits on the way, so that a crash does not undo hours of work.
 _COMMIT_EVERY_S = 60
@@ -72,10 +76,7 @@ class DeltaTable:
         self._opened: Any = None
 
     def exists(self) -> bool:
-        found = bool(self._fs.names(join(self._output, LOG)))
-        if not found:
-            self._opened = None
-        return found
+        return self._opened is not None or bool(self._fs.names(join(self._output, LOG)))
 
     def newest(self) -> DeltaSnapshot | None:
         if not self.exists():

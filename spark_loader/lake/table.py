@@ -54,6 +54,8 @@ class LakeTable:
         self._planned = planned
         self.output = output
         self._opened: TableFormat | None = None
+        # By version: entries are looked for many times in one load.
+        self._latest: tuple[int, Entry | None] | None = None
 
     @property
     def format(self) -> TableFormat:
@@ -82,8 +84,14 @@ class LakeTable:
 
     def latest(self) -> Entry | None:
         """Return the entry that holds the current positions."""
-        if not self.exists():
+        newest = self.newest()
+        if newest is None:
             return None
+        if self._latest is None or self._latest[0] != newest.version:
+            self._latest = newest.version, self._last_entry()
+        return self._latest[1]
+
+    def _last_entry(self) -> Entry | None:
         for limit in _LOOK_BACK:
             for commit in self.format.last_commits(limit) if limit else self._commits():
                 if _number(commit):

@@ -67,4 +67,11 @@ def by_iceberg(output: Path) -> Seen:
     return seen(table.scan(selected_fields=COLUMNS).to_arrow())
 
 
+def by_polars_of_iceberg(output: Path) -> Seen:
+    version = (output / "metadata" / "version-hint.text").read_text()
+    metadata = output / "metadata" / f"v{version}.metadata.json"
+    return seen(pl.scan_iceberg(str(metadata)).select(COLUMNS).collect().to_arrow())
+
+
 READERS = (by_pyarrow, by_polars, by_duckdb)
+ICEBERG_READERS = (by_iceberg, by_polars_of_iceberg)

@@ -1,8 +1,8 @@
 """What happens to a lake in its life, in a process that may be killed at any step of it.
 
-    python -m tests.support.lake_story STATE OUTPUT ZOOKEEPER TOPIC
+    python -m tests.support.lake_story STATE OUTPUT ZOOKEEPER TOPIC TABLE
 
-Two loads, an optimize, a vacuum; whatever was done before is not done twice.
+Two loads, an optimize, of Delta a vacuum; whatever was done before is not done twice.
 """
 
 import os
@@ -17,7 +17,9 @@ from tests.support.inline_spark import InlineSpark
 from tests.support.killing import KillingFileSystem
 
 
-def story(filesystem: LakeFileSystem, output: str, zookeeper: str, topic: str) -> None:
+def story(
+    filesystem: LakeFileSystem, output: str, zookeeper: str, topic: str, table: str = "delta"
+) -> None:
     options = LoadOptions(
         zookeeper=zookeeper,
         topics=(topic,),
@@ -26,17 +28,20 @@ def story(filesystem: LakeFileSystem, output: str, zookeeper: str, topic: str) -
         event_time=EventTime.access_log(),
         max_records=300,
         group_bytes=0,
+        table=table,
     )
     for _ in range(2):
         Loader(options, filesystem=filesystem).run(InlineSpark())
     optimize(Checkpoints(filesystem, output), filesystem)
-    vacuum(Checkpoints(filesystem, output), filesystem, retention_hours=0, allow_short=True)
+    if table == "delta":
+        vacuum(Checkpoints(filesystem, output), filesystem, retention_hours=0, allow_short=True)
 
 
-def main(state: str, output: str, zookeeper: str, topic: str) -> None:
+def main(state: str, output: str, zookeeper: str, topic: str, table: str) -> None:
     pids = Path(state) / "pids.json"
     pids.write_text(pids.read_text().replace('"driver": 0', f'"driver": {os.getpid()}'))
-    story(KillingFileSystem(state, LocalFileSystem(sync=False)), output, zookeeper, topic)
+    filesystem = KillingFileSystem(state, LocalFileSystem(sync=False))
+    story(filesystem, output, zookeeper, topic, table)
 
 
 if __name__ == "__main__":
