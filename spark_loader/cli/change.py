@@ -56,7 +56,8 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
         if each.topic == topic and (not partitions or each.partition in partitions)
     ]
     if not sources:
-        raise LoadError(f"nothing of {topic} was loaded here")
+        chosen = " ".join(f"{topic}-{each}" for each in partitions) or topic
+        raise LoadError(f"nothing of {chosen} was loaded here: correct topic or partition")
     if not partitions:
         # Those that are not so far have nothing to take back.
         sources = [each for each in sources if known[each] >= to] or sources

@@ -58,12 +58,15 @@ def column_options(command: Any) -> Any:
 def value_columns(given: dict[str, Any]) -> ValueColumns | None:
     """Make the columns of values from the options of the command line; None for none."""
     kinds = ("columns_json", "columns_regex", "columns_access_log", "columns_avro")
-    chosen = [name for name in kinds if given.get(name)]
+    chosen = [name for name in kinds if given.get(name) not in (None, False)]
     if len(chosen) > 1:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
         raise ConfigError(f"{names} are given: columns come from one of them")
     if given.get("columns_types") and chosen != ["columns_regex"]:
         raise ConfigError("--columns-types are those of --columns-regex, which is not given")
+    header = given.get("avro_header", "none")
+    if header != "none" and chosen != ["columns_avro"]:
+        raise ConfigError("--avro-header is that of --columns-avro, which is not given")
     zone = given.get("time_zone", "UTC")
     match chosen:
         case ["columns_json"]:
@@ -75,5 +78,5 @@ def value_columns(given: dict[str, Any]) -> ValueColumns | None:
             return ValueColumns.access_log(zone=zone)
         case ["columns_avro"]:
             path: Path = given["columns_avro"]
-            return ValueColumns.avro(path.read_text(), given.get("avro_header", "none"))
+            return ValueColumns.avro(path.read_text(), header)
     return None

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from spark_loader.cli.opened import json_option, opened, opened_lake
-from spark_loader.cli.options import Bytes, output_option, spark_options
+from spark_loader.cli.options import output_option, spark_options
+from spark_loader.cli.types import Bytes
 from spark_loader.lake.convert import convert as convert_manifests
 from spark_loader.lake.locks import alone
 from spark_loader.lake.operate import require_loaded

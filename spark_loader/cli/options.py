@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from spark_loader.cli.columns import column_options, value_columns
+from spark_loader.cli.types import Bytes, Seconds
 from spark_loader.lake.formats import FORMATS as TABLE_FORMATS
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.options import ISOLATION_LEVELS
@@ -28,29 +29,10 @@ from spark_loader.sink.rows import FORMATS
 from zkbroker.cli.connection import NO_CLUSTER
 from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.cli.security import current_security
-from zkbroker.config.durations import parse_duration_ms
 from zkbroker.errors import ConfigError
 
 DEBUG = "spark_loader.debug"
 """Where a context notes that whole traces are asked for."""
-
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-
-class Bytes(click.ParamType[int]):
-    """A number of bytes, with k, m, g or t for powers of 1024."""
-
-    name = "bytes"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        if isinstance(value, int):
-            return value
-        text = str(value).strip().lower().removesuffix("b").removesuffix("i")
-        unit = text[-1:] if text[-1:].isalpha() else ""
-        number = text.removesuffix(unit)
-        if unit not in _UNITS or not number.isdecimal():
-            self.fail(f"{value!r} is not a size: give 1000000, 512k, 128m or 1g", param, ctx)
-        return int(number) * _UNITS[unit]
 
 
 def output_option(command: Any) -> Any:
@@ -129,7 +111,7 @@ def cluster_options(command: Any) -> Any:
             ),
             click.option(
                 "--group-bytes",
-                type=Bytes(),
+                type=Bytes(least=0),
                 help="Let smaller ones share a mapper, and its files; 0 for none.  [default: 4m]",
             ),
         )
@@ -198,7 +180,11 @@ def run_options(command: Any) -> Any:
     for option in reversed(
         (
             click.option(
-                "--max-time", metavar="DURATION", help="Stop after about this: 90s, 15m, 2h."
+                "--max-time",
+                "max_seconds",
+                type=Seconds(),
+                metavar="DURATION",
+                help="Stop after about this: 90s, 15m, 2h.",
             ),
             click.option(
                 "--table",
@@ -209,7 +195,7 @@ def run_options(command: Any) -> Any:
             click.option("--keep-damaged", is_flag=True, help="Quarantine damaged log entries."),
             click.option(
                 "--max-quarantined",
-                type=int,
+                type=click.IntRange(-1),
                 default=1000,
                 show_default=True,
                 help="Most records that a mapper may quarantine; -1 for any number.",
@@ -272,7 +258,11 @@ def spark_settings(given: dict[str, Any]) -> dict[str, str]:
         found = re.match(r"\s*([^#\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*?)\s*$", line)
         if found:
             settings[found[1]] = found[2]
-    return {**settings, **_pairs("--conf", given.get("conf", ()))}
+    settings |= _pairs("--conf", given.get("conf", ()))
+    for name in settings:
+        if not name.startswith("spark."):
+            raise ConfigError(f"{name} is no property of Spark: those begin with spark.")
+    return settings
 
 
 def storage_settings(given: dict[str, Any]) -> dict[str, str]:
@@ -300,14 +290,8 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
             policies[name] = policy
         else:
             default_policy = policy
-    max_time = given.get("max_time")
-    optional: dict[str, Any] = {
-        "max_records": given.get("max_records"),
-        "max_bytes": given.get("max_bytes"),
-        "max_seconds": parse_duration_ms(max_time) / 1000 if max_time else None,
-        "split_bytes": given.get("split_bytes"),
-        "group_bytes": given.get("group_bytes"),
-    }
+    names = ("max_records", "max_bytes", "max_seconds", "split_bytes", "group_bytes")
+    optional = {name: given.get(name) for name in names}
     limit = given.get("max_quarantined", 1000)
     if not (given["zookeeper"] or given["bootstrap"]):
         raise ConfigError(NO_CLUSTER)
@@ -339,22 +323,27 @@ def event_time(given: dict[str, Any]) -> EventTime:
     """Make the event time from the options of the command line."""
     regex, field = given.get("event_time_regex"), given.get("event_time_json")
     column, log = given.get("event_time_column"), given.get("access_log", False)
-    if sum((bool(regex), bool(field), bool(column), log)) > 1:
+    if sum((regex is not None, field is not None, column is not None, log)) > 1:
         raise ConfigError(
             "give one of --event-time-regex, --event-time-json, --event-time-column and "
             "--access-log"
         )
     layout, zone = given.get("event_time_format", ""), given.get("time_zone", "UTC")
-    if given.get("columns_access_log") and not (regex or field or column):
+    if layout and regex is None and field is None:
+        raise ConfigError(
+            "--event-time-format is that of --event-time-regex or --event-time-json: give one of "
+            "them, or leave it out"
+        )
+    if given.get("columns_access_log") and regex is None and field is None and column is None:
         # The same text is not looked for twice.
         column = "time"
-    if column:
+    if column is not None:
         return EventTime.column(column, zone=zone)
     if log:
         return EventTime.access_log(zone=zone)
-    if regex:
+    if regex is not None:
         return EventTime.regex(regex, layout, zone=zone)
-    if field:
+    if field is not None:
         return EventTime.json(field, layout, zone=zone)
     return EventTime(zone=zone)
 

@@ -19,6 +19,9 @@ from zkbroker.config.generation import parse_generation
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ConfigError
 
+# A number; in Kafka 0.7 BROKER-NUMBER.
+_PARTITION = re.compile(r"\d+(-\d+)?")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
@@ -110,21 +113,43 @@ class LoadOptions:
                 re.compile(getattr(self, name))
             except re.error as error:
                 raise ConfigError(f"{name}={getattr(self, name)!r}: {error}") from None
-        for choice, allowed in (
-            (self.on_out_of_range, POLICIES),
-            (self.format, tuple(FORMATS)),
-            (self.table, ("", *TABLE_FORMATS)),
-            (self.fallback, FALLBACKS),
-            (self.compression, ("snappy", "zstd", "gzip", "none")),
-            *((policy, POLICIES) for policy in self.policies.values()),
+        for name, choice, allowed in (
+            ("on_out_of_range", self.on_out_of_range, POLICIES),
+            ("format", self.format, tuple(FORMATS)),
+            ("table", self.table, ("", *TABLE_FORMATS)),
+            ("fallback", self.fallback, FALLBACKS),
+            ("compression", self.compression, ("snappy", "zstd", "gzip", "none")),
+            *(
+                (f"on_out_of_range of {name}", each, POLICIES)
+                for name, each in self.policies.items()
+            ),
         ):
             if choice not in allowed:
-                raise ConfigError(f"{choice!r} is not allowed: give one of {', '.join(allowed)}")
+                raise ConfigError(
+                    f"{name}: {choice!r} is not allowed: give one of {', '.join(allowed)}"
+                )
+        for place in self.policies:
+            self._check_place(place)
+        if "/" in self.group:
+            raise ConfigError(f"group {self.group!r} becomes a name in ZooKeeper: leave '/' out")
         self._check_columns()
         for name in ("max_records", "max_bytes", "max_seconds", "split_bytes", "target_bytes"):
             number = getattr(self, name)
             if number is not None and number <= 0:
                 raise ConfigError(f"{name}={number} is not allowed: give a number above 0")
+
+    def _check_place(self, place: str) -> None:
+        """Check that a policy of its own is one of something that is loaded."""
+        topic, _, partition = place.partition(":")
+        if partition and not _PARTITION.fullmatch(partition):
+            raise ConfigError(
+                f"on_out_of_range of {place}: {partition!r} is no partition; give TOPIC=POLICY or "
+                "TOPIC:PARTITION=POLICY, such as visits:3=earliest"
+            )
+        if not (topic in self.topics if self.topics else self.wants(topic)):
+            raise ConfigError(
+                f"on_out_of_range of {place}: topic {topic} is not among those to load"
+            )
 
     def _check_columns(self) -> None:
         if self.columns is not None and self.format == "raw":

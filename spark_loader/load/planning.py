@@ -152,7 +152,8 @@ def wanted_topics(options: LoadOptions, view: SourceCluster) -> tuple[str, ...]:
     topics = options.topics or tuple(topic for topic in view.topics() if options.wants(topic))
     if not topics:
         raise LoadError(
-            f"no topic matches whitelist={options.whitelist!r} blacklist={options.blacklist!r}"
+            f"no topic matches whitelist={options.whitelist!r} blacklist={options.blacklist!r}: "
+            "correct the regex, which has to match whole names, or make the topic"
         )
     return topics
 

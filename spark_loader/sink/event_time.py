@@ -96,6 +96,12 @@ class EventTime:
                 raise ConfigError(f"event time regex {self.pattern!r}: {error}") from None
             if not self.pattern:
                 raise ConfigError("event time by regex needs a pattern")
+        try:
+            datetime.strptime("", self.format)  # noqa: DTZ007
+        except ValueError as error:
+            # That the text is another one is what every sound format says.
+            if "does not match" not in str(error):
+                raise ConfigError(f"event time format {self.format!r}: {error}") from None
         zone_of(self.zone)
 
 

@@ -184,8 +184,8 @@ def test_readers_of_iceberg_agree_after_deaths(cluster, topic, tmp_path):
         place = tmp_path / str(number)
         a_death(number, steps, cluster, topic, place, "iceberg")
         output = place / "lake"
-        assert verify(LOCAL, str(output)).problems == []
         if is_begun(output, "iceberg"):
+            assert verify(LOCAL, str(output)).problems == []
             # The hint that readers go by may be one commit late, and is mended by the next load.
             for reader in ICEBERG_READERS:
                 assert reader(output).places in (whole(topic, HALF), whole(topic, ROWS))

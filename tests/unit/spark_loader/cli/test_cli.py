@@ -57,9 +57,18 @@ def test_spark_is_started_only_for_something_new(sessions, cluster, output, comm
 def test_a_plan_takes_every_option_of_a_load(cluster, output, command, tmp_path):
     options = {name for each in cli.commands["load"].params for name in each.opts}
     assert options <= {name for each in cli.commands["plan"].params for name in each.opts}
-    given = ("--access-log", "--headers", "--max-time", "1m", "--conf", "a=b", "--format", "raw")
+    given = (
+        "--access-log",
+        "--headers",
+        "--max-time",
+        "1m",
+        "--conf",
+        "spark.a=b",
+        "--format",
+        "raw",
+    )
     shown = command(
-        "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", *given, "--json"
+        "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", *given, "--format", "raw", "--json"
     )
     [mapper] = json.loads(shown)["mappers"]
     assert len(mapper) == 2

@@ -30,6 +30,10 @@ def test_columns_come_from_one_place():
         names(columns_json="a:int", columns_access_log=True)
     with pytest.raises(ConfigError, match="--columns-types are those of --columns-regex"):
         names(columns_json="a:int", columns_types="a:int")
+    with pytest.raises(ConfigError, match="--avro-header is that of --columns-avro"):
+        names(columns_json="a:int", avro_header="confluent")
+    with pytest.raises(ConfigError, match="names no column"):
+        names(columns_json="")
 
 
 def test_the_event_time_of_an_access_log_is_that_of_its_column():

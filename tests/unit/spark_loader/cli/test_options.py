@@ -5,7 +5,6 @@ import pytest
 from click.testing import CliRunner
 
 from spark_loader.cli.options import (
-    Bytes,
     event_time,
     output_option,
     spark_settings,
@@ -20,19 +19,6 @@ from spark_loader.reading.positions import (
     TopicPartition,
 )
 from zkbroker.errors import ConfigError
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("1000", 1000), ("1k", 1024), ("2MiB", 2 << 20), ("3gb", 3 << 30)]
-)
-def test_sizes_have_units(text, size):
-    assert Bytes().convert(text, None, None) == size
-
-
-@pytest.mark.parametrize("text", ["", "k", "1x", "-1", "1.5m"])
-def test_what_is_no_size_is_refused(text):
-    with pytest.raises(click.BadParameter, match="is not a size"):
-        Bytes().convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +54,8 @@ def test_settings_of_spark_come_from_file_and_command_line(tmp_path):
     assert found == {"spark.a": "1", "spark.b": "9", "spark.c": "3", "spark.d": "x=y"}
     with pytest.raises(ConfigError, match="is not KEY=VALUE"):
         spark_settings({"conf": ["spark.b"]})
+    with pytest.raises(ConfigError, match=r"a\.b is no property of Spark"):
+        spark_settings({"conf": ["a.b=c"]})
 
 
 def test_storage_options_are_pairs():
@@ -94,3 +82,17 @@ def test_the_directory_is_named_once():
 def test_one_kind_of_event_time():
     with pytest.raises(ConfigError, match="give one of"):
         event_time({"event_time_json": "at", "access_log": True})
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"event_time_regex": ""}, "needs a pattern"),
+        ({"event_time_json": ""}, "needs a field"),
+        ({"event_time_format": "%d"}, "give one of them, or leave it out"),
+        ({"event_time_json": "at", "event_time_format": "%Q"}, "'Q' is a bad directive"),
+    ],
+)
+def test_an_event_time_that_cannot_be_found_is_refused(given, reason):
+    with pytest.raises(ConfigError, match=reason):
+        event_time(given)
