@@ -57,18 +57,9 @@ def test_spark_is_started_only_for_something_new(sessions, cluster, output, comm
 def test_a_plan_takes_every_option_of_a_load(cluster, output, command, tmp_path):
     options = {name for each in cli.commands["load"].params for name in each.opts}
     assert options <= {name for each in cli.commands["plan"].params for name in each.opts}
-    given = (
-        "--access-log",
-        "--headers",
-        "--max-time",
-        "1m",
-        "--conf",
-        "spark.a=b",
-        "--format",
-        "raw",
-    )
+    given = "--access-log --headers --max-time 1m --conf spark.a=b --format raw --json"
     shown = command(
-        "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", *given, "--format", "raw", "--json"
+        "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", *given.split()
     )
     [mapper] = json.loads(shown)["mappers"]
     assert len(mapper) == 2
