@@ -92,9 +92,10 @@ class Loader:
         """
         started = time.monotonic()
         with SparkWhenNeeded(self._start_spark, spark) as when_needed:
-            filesystem = self._filesystem or self._output_filesystem(when_needed)
+            # Brokers that cannot be reached are known at once, a Hadoop URI needs Spark first.
             view = self._access.view(self.options.connect())
             try:
+                filesystem = self._filesystem or self._output_filesystem(when_needed)
                 result = self._locked(when_needed, filesystem, view)
             finally:
                 view.close()
