@@ -1,74 +1,19 @@
 """The inner loops of this room: in C where the extension was built, else in Python.
 
-`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` says which it is.
+`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` says which it is. `portable`
+lists the functions: the extension has a twin of each.
 """
 
 import os
 
-try:
-    if os.environ.get("ZKBROKER_PURE_PYTHON", "0") not in ("", "0"):
-        raise ImportError("plain Python is asked for")
-    from zkbroker.records._speedups import (
-        assign_messages,
-        decode_columns,
-        decode_lists,
-        decode_records,
-        decode_rows,
-        encode_messages,
-        encode_records,
-        end_of_entries,
-        end_of_plain,
-        entry_head,
-        filter_entries,
-        map_keys,
-        place_batch,
-        place_plain,
-        plain_messages,
-        plain_records,
-        scan_records,
-    )
+from zkbroker.records.portable import *  # noqa: F403 - as `__all__` there names them
+from zkbroker.records.portable import __all__ as __all__
 
-    NATIVE = True
-except ImportError:
-    from zkbroker.records.portable import (
-        assign_messages,
-        decode_columns,
-        decode_lists,
-        decode_records,
-        decode_rows,
-        encode_messages,
-        encode_records,
-        end_of_entries,
-        end_of_plain,
-        entry_head,
-        filter_entries,
-        map_keys,
-        place_batch,
-        place_plain,
-        plain_messages,
-        plain_records,
-        scan_records,
-    )
+NATIVE = False
+if os.environ.get("ZKBROKER_PURE_PYTHON", "0") in ("", "0"):
+    try:
+        from zkbroker.records._speedups import *  # noqa: F403 - likewise
 
-    NATIVE = False
-
-__all__ = [
-    "NATIVE",
-    "assign_messages",
-    "decode_columns",
-    "decode_lists",
-    "decode_records",
-    "decode_rows",
-    "encode_messages",
-    "encode_records",
-    "end_of_entries",
-    "end_of_plain",
-    "entry_head",
-    "filter_entries",
-    "map_keys",
-    "place_batch",
-    "place_plain",
-    "plain_messages",
-    "plain_records",
-    "scan_records",
-]
+        NATIVE = True
+    except ImportError:
+        pass
