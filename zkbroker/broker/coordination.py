@@ -1,5 +1,7 @@
 """The group coordinator of a broker: its settings, and the partitions that it coordinates."""
 
+from functools import partial
+
 from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.handlers.groups import GroupHandlers
 from zkbroker.broker.handlers.offsets import OffsetsHandlers
@@ -41,22 +43,11 @@ class Coordination:
                 ),
             ),
             runtime=services.runtime,
-            partition_count=self.partition_count,
-            led_here=self.led_here,
+            partition_count=partial(
+                services.partition_count, OFFSETS_TOPIC, config.offsets_topic_partitions
+            ),
+            led_here=partial(services.led_here, OFFSETS_TOPIC),
         )
-
-    def partition_count(self) -> int:
-        """How many partitions the offsets topic has, or will have when it is created."""
-        assignment = self._services.view.assignment(OFFSETS_TOPIC)
-        return len(assignment) if assignment else self._services.config.offsets_topic_partitions
-
-    def led_here(self, number: int) -> bool:
-        """Whether this broker leads a partition of the offsets topic, or is said to."""
-        services = self._services
-        partition = services.replicas.get(OFFSETS_TOPIC, number)
-        if partition is not None and partition.leading is not None:
-            return True
-        return services.view.leader(OFFSETS_TOPIC, number)[0] == services.broker_id
 
     def handlers(self, verify: Verify) -> dict[ApiKey, Handler]:
         """The handlers of the APIs that groups use.

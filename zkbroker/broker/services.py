@@ -102,3 +102,15 @@ class BrokerServices:
             ZkbrokerError: see `partition` and `Partition.leadership`.
         """
         return self.partition(topic, number, copying=copying).leadership(epoch)
+
+    def partition_count(self, topic: str, planned: int) -> int:
+        """How many partitions an internal topic has, or will have when it is created."""
+        assignment = self.view.assignment(topic)
+        return len(assignment) if assignment else planned
+
+    def led_here(self, topic: str, number: int) -> bool:
+        """Whether this broker leads a partition, or is said to."""
+        partition = self.replicas.get(topic, number)
+        if partition is not None and partition.leading is not None:
+            return True
+        return self.view.leader(topic, number)[0] == self.broker_id

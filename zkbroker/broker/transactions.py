@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from zkbroker.broker.connections import BrokerConnections
 from zkbroker.broker.dispatcher import Handler
@@ -62,8 +63,10 @@ class TransactionCoordination:
                 wait_s=config.offsets_commit_timeout_ms / 1000,
             ),
             runtime=services.runtime,
-            partition_count=self._partition_count,
-            led_here=self._led_here,
+            partition_count=partial(
+                services.partition_count, TRANSACTION_TOPIC, config.transaction_topic_partitions
+            ),
+            led_here=partial(services.led_here, TRANSACTION_TOPIC),
             new_producer_id=self._producer_ids.next_id,
             markers=MarkerSender(self._leader_of, self._send_markers, runtime=services.runtime),
         )
@@ -79,7 +82,14 @@ class TransactionCoordination:
     def handlers(self) -> dict[ApiKey, Handler]:
         """The handlers of the APIs that transactions use, but for the offsets' own."""
         handlers = TransactionHandlers(
-            self._services, self.coordinator, self._producer_ids, self._offsets_partitions
+            self._services,
+            self.coordinator,
+            self._producer_ids,
+            partial(
+                self._services.partition_count,
+                OFFSETS_TOPIC,
+                self._services.config.offsets_topic_partitions,
+            ),
         )
         return {
             ApiKey.INIT_PRODUCER_ID: handlers.init_producer_id,
@@ -107,23 +117,6 @@ class TransactionCoordination:
 
     def _leave(self, key: TopicPartition) -> None:
         self.coordinator.release(key.partition)
-
-    def _partition_count(self) -> int:
-        assignment = self._services.view.assignment(TRANSACTION_TOPIC)
-        if assignment:
-            return len(assignment)
-        return self._services.config.transaction_topic_partitions
-
-    def _offsets_partitions(self) -> int:
-        assignment = self._services.view.assignment(OFFSETS_TOPIC)
-        return len(assignment) if assignment else self._services.config.offsets_topic_partitions
-
-    def _led_here(self, number: int) -> bool:
-        services = self._services
-        partition = services.replicas.get(TRANSACTION_TOPIC, number)
-        if partition is not None and partition.leading is not None:
-            return True
-        return services.view.leader(TRANSACTION_TOPIC, number)[0] == services.broker_id
 
     # -- markers
 

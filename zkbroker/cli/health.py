@@ -7,12 +7,11 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.output import json_option, name_partitions, print_json, say
-from zkbroker.cli.topic_ways import open_topics
+from zkbroker.cli.topic_ways import TopicWay, open_topics
 from zkbroker.errors import ConfigError, ZkbrokerError
 
 if TYPE_CHECKING:
     from zkbroker.admin.health import Problem
-    from zkbroker.cli.topic_ways import TopicWay
 
 
 @click.command(
@@ -81,7 +80,7 @@ def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None
         sys.exit(1)
 
 
-def _look(way: "TopicWay") -> "tuple[list[Problem], str, list[str]]":
+def _look(way: TopicWay) -> "tuple[list[Problem], str, list[str]]":
     """Return what is wrong, what was looked at, and the topics whose min ISR is not known."""
     from zkbroker.admin.cluster_settings import MIN_ISR
     from zkbroker.admin.health import find_problems

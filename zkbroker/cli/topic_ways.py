@@ -6,7 +6,7 @@ is a usage error that names the other.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,56 +22,12 @@ if TYPE_CHECKING:
 Assignment = Mapping[int, Sequence[int]]
 
 
-class TopicWay(Protocol):
-    """Topics of one cluster."""
-
-    def names(self) -> dict[str, bool]:
-        """Return topic → whether it is marked for deletion."""
-
-    def assignment(self, topic: str) -> Assignment | None:
-        """Return partition → broker ids; None where there is no such topic."""
-
-    def create(
-        self,
-        topic: str,
-        partitions: int,
-        replication_factor: int,
-        assignment: Assignment | None,
-        config: Mapping[str, str],
-        *,
-        rack_aware: bool,
-    ) -> None:
-        """Create a topic."""
-
-    def describe(self, names: Sequence[str]) -> "list[TopicDescription]":
-        """Describe topics; all without names."""
-
-    def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
-        """Change settings of a topic; others are kept."""
-
-    def grow(
-        self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool
-    ) -> None:
-        """Give a topic more partitions."""
-
-    def delete(self, topic: str) -> None:
-        """Delete a topic."""
-
-    def brokers(self) -> list[int]:
-        """Return the ids of those that are registered."""
-
-    def controller(self) -> int | None:
-        """Return the id of the controller; None while there is none."""
-
-    def defaults(self, names: Sequence[str]) -> dict[str, int]:
-        """Return settings of the brokers that are whole numbers."""
-
-    def min_isr(self, topics: Collection[str]) -> dict[str, int]:
-        """Return `min.insync.replicas` of topics, without those that no broker describes."""
-
-
 class ByZooKeeper:
-    """Topics by ZooKeeper. Args: session: a started one."""
+    """Topics by ZooKeeper. Args: session: a started one.
+
+    `names` says which topics are marked for deletion; `defaults` returns settings of the brokers
+    that are whole numbers, `min_isr` leaves topics out that no broker describes.
+    """
 
     def __init__(self, session: "ZkSession") -> None:
         self._session = session
@@ -154,7 +110,7 @@ class ByZooKeeper:
 
 
 class ByBrokers:
-    """Topics by the brokers. Args: cluster: a started one."""
+    """The same by the brokers. Args: cluster: a started one."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -238,6 +194,9 @@ class ByBrokers:
         return effective_settings(self._cluster, topics, MIN_ISR)
 
 
+TopicWay = ByZooKeeper | ByBrokers
+
+
 def _refuse_without_racks(rack_aware: bool) -> None:
     if not rack_aware:
         raise click.UsageError(
@@ -249,7 +208,7 @@ def _refuse_without_racks(rack_aware: bool) -> None:
 @contextmanager
 def open_topics(
     bootstrap: str | None, zookeeper: str | None, *, needs_brokers: bool = False
-) -> "Iterator[TopicWay]":
+) -> Iterator[TopicWay]:
     """Open the way that the options name; brokers count when both are given.
 
     Args:

@@ -7,12 +7,11 @@ import click
 from zkbroker.cli.connection import cluster_options
 from zkbroker.cli.output import json_option, print_json, say
 from zkbroker.cli.settings import parse_settings
-from zkbroker.cli.topic_ways import open_topics
+from zkbroker.cli.topic_ways import TopicWay, open_topics
 from zkbroker.errors import ClientError
 
 if TYPE_CHECKING:
     from zkbroker.admin.topics import PartitionDescription, TopicDescription
-    from zkbroker.cli.topic_ways import TopicWay
 
 _CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repeatable."
 
@@ -114,7 +113,7 @@ def create_command(
 
 
 def _counts(
-    way: "TopicWay", partitions: int | None, replication_factor: int | None
+    way: TopicWay, partitions: int | None, replication_factor: int | None
 ) -> tuple[int, int]:
     """Return how many partitions and replicas a new topic gets.
 
@@ -142,7 +141,7 @@ def _counts(
     )
 
 
-def _warn(way: "TopicWay", topic: str) -> None:
+def _warn(way: TopicWay, topic: str) -> None:
     """Say what keeps a topic from being served or written to as it is now."""
     from zkbroker.admin.cluster_settings import MIN_ISR
 
@@ -166,7 +165,7 @@ def _warn(way: "TopicWay", topic: str) -> None:
         )
 
 
-def _min_isr(way: "TopicWay", topic: str) -> int | None:
+def _min_isr(way: TopicWay, topic: str) -> int | None:
     """Return `min.insync.replicas` of a topic; None where no broker describes its own."""
     from zkbroker.admin.cluster_settings import MIN_ISR
 
@@ -252,7 +251,7 @@ def _under(partition: "PartitionDescription", least: int) -> bool:
     return (0 if partition.leader is None else len(partition.isr)) < least
 
 
-def _least_in_sync(way: "TopicWay", described: "list[TopicDescription]") -> dict[str, int]:
+def _least_in_sync(way: TopicWay, described: "list[TopicDescription]") -> dict[str, int]:
     from zkbroker.admin.cluster_settings import MIN_ISR
 
     own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}

@@ -11,7 +11,6 @@ from zkbroker.protocol.framing import (
     decode_response,
     encode_request,
     encode_response,
-    frame_size,
 )
 from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES
@@ -31,7 +30,6 @@ __all__ = [
     "encode_request",
     "decode_response",
     "encode_response",
-    "frame_size",
     "MalformedFrame",
     "TooManyItems",
     "UnsupportedRequest",

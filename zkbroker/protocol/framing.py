@@ -43,22 +43,6 @@ _API_VERSIONS_RESPONSE = MESSAGES[ApiKey.API_VERSIONS][1]
 _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
 
 
-def frame_size(prefix: bytes | bytearray | memoryview, max_bytes: int) -> int:
-    """Read the size that precedes a frame.
-
-    Args:
-        prefix: the first 4 bytes.
-        max_bytes: the largest frame that is taken (socket.request.max.bytes).
-
-    Raises:
-        MalformedFrame: the size is negative or larger than `max_bytes`.
-    """
-    size: int = _SIZE.unpack_from(prefix)[0]
-    if not 0 <= size <= max_bytes:
-        raise MalformedFrame(f"frame of {size} bytes, at most {max_bytes} are taken")
-    return size
-
-
 def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
     """Decode the header of a request, whatever API and version it is for.
 

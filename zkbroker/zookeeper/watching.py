@@ -96,10 +96,6 @@ class WatchLoop(Generic[View]):
         self._on_change(self._view)
         self._loop.start()
 
-    def poke(self) -> None:
-        """Have it read again soon."""
-        self._loop.set()
-
     def close(self, timeout_s: float | None = 10.0) -> None:
         """Stop watching; waits for a callback that runs."""
         self._loop.close(timeout_s)

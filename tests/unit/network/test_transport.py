@@ -5,6 +5,7 @@ import gevent
 import gevent.socket
 import pytest
 
+from tests.support.memory_transport import MemoryTransport, memory_pair
 from zkbroker.errors import NetworkError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.client.channel import Channel
@@ -13,11 +14,9 @@ from zkbroker.network.server.limits import Limits
 from zkbroker.network.server.server import Listener, Server, Session
 from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import (
-    MemoryTransport,
     ServerTransport,
     SocketTransport,
     Transport,
-    memory_pair,
 )
 from zkbroker.runtime import get_runtime
 

@@ -13,7 +13,6 @@ from zkbroker.protocol import (
     decode_response,
     encode_request,
     encode_response,
-    frame_size,
 )
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
@@ -95,16 +94,6 @@ def test_a_client_id_that_does_not_fit_is_malformed():
 def test_a_response_without_a_correlation_id_is_malformed():
     with pytest.raises(MalformedFrame):
         decode_response(ApiKey.API_VERSIONS, 0, b"\0\0\0")
-
-
-@pytest.mark.parametrize("prefix", ["ffffffff", "80000000", "00000065", "7fffffff"])
-def test_a_frame_size_outside_the_bound_is_malformed(prefix):
-    with pytest.raises(MalformedFrame):
-        frame_size(bytes.fromhex(prefix), 100)
-
-
-def test_a_frame_size_within_the_bound_is_read():
-    assert frame_size(bytearray.fromhex("00000064"), 100) == 100
 
 
 def test_a_file_slice_is_a_part_of_its_own_and_counted_in_the_size():

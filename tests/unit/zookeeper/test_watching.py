@@ -42,7 +42,7 @@ def test_a_view_is_kept_up_to_date_whatever_went_wrong_once(monkeypatch, caplog)
     loop = WatchLoop(PlayedSession(), read, told, name="played")
     loop.start()
     wanted = 1
-    loop.poke()
+    loop._loop.set()
     assert arrived.wait(20)
     loop.close()
     assert seen == [0, 1]
