@@ -50,11 +50,7 @@ class Acls(Protocol):
 
 
 class ZooKeeperAcls:
-    """Through ZooKeeper.
-
-    Args:
-        session: of the cluster.
-    """
+    """Through ZooKeeper."""
 
     def __init__(self, session: ZkSession) -> None:
         self._session = session
@@ -87,11 +83,7 @@ class ZooKeeperAcls:
 
 
 class BrokerAcls:
-    """Through any broker, which asks its authorizer: Describe or Alter on the cluster.
-
-    Args:
-        cluster: of the brokers.
-    """
+    """Through any broker, which asks its authorizer: Describe or Alter on the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

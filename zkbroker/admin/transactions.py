@@ -20,14 +20,7 @@ from zkbroker.log.producers.loading import find_open_transactions
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A transaction that was open, or still is.
-
-    Args:
-        partition: where.
-        producer_id: whose.
-        first_offset: of its first message.
-        last_offset: of its last one.
-    """
+    """A transaction that was open, or still is."""
 
     partition: TopicPartition
     producer_id: int

@@ -87,11 +87,7 @@ def make_authorizer(config: BrokerConfig) -> Authorizer | None:
 
 
 def own_principal(security: ClientSecurity) -> Principal | None:
-    """Return what a broker is to the others; None if it depends on them.
-
-    Args:
-        security: how it connects to them.
-    """
+    """Return what a broker is to the others; None if it depends on them."""
     if security.protocol == PLAINTEXT:
         return ANONYMOUS
     login = security.sasl
@@ -102,14 +98,7 @@ def own_principal(security: ClientSecurity) -> Principal | None:
 
 
 class Authorization:
-    """The authorizer of a broker at work.
-
-    Args:
-        config: of the broker.
-        authorizer: of `make_authorizer`.
-        session: a started session.
-        runtime: of the broker.
-    """
+    """The authorizer of a broker at work."""
 
     def __init__(
         self,

@@ -61,11 +61,7 @@ class ClientCounts:
 
 
 class ClientVersions:
-    """Counts of every client id seen since the broker started.
-
-    Args:
-        runtime: its clock.
-    """
+    """Counts of every client id seen since the broker started."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._since_ms = runtime.now_ms()

@@ -18,11 +18,7 @@ from zkbroker.replica.stored_log import StoredLog
 
 
 class Coordination:
-    """Ties a `GroupCoordinator` to the partitions of `__consumer_offsets` that are led here.
-
-    Args:
-        services: of the broker.
-    """
+    """Ties a `GroupCoordinator` to the partitions of `__consumer_offsets` that are led here."""
 
     def __init__(self, services: BrokerServices) -> None:
         config = services.config

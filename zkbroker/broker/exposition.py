@@ -28,12 +28,7 @@ from zkbroker.protocol.transaction_topic import TransactionState
 
 
 class BrokerCollector(Collector):
-    """Turns the counts of a broker into metric families.
-
-    Args:
-        services: the running broker.
-        transaction_figures: counts of its transaction coordinator.
-    """
+    """Turns the counts of a broker into metric families."""
 
     def __init__(
         self, services: BrokerServices, transaction_figures: Callable[[], TransactionFigures]

@@ -48,12 +48,7 @@ class Asks(Protocol):
 
 
 class Permissions:
-    """Asks the authorizer, and has the audit log note what it said.
-
-    Args:
-        authorizer: decides.
-        audit: notes.
-    """
+    """Asks the authorizer, and has the audit log note what it said."""
 
     def __init__(self, authorizer: Authorizer, audit: AuditLog) -> None:
         self._authorizer = authorizer
@@ -132,14 +127,7 @@ class Permissions:
 
 
 class GuardedHandler:
-    """A handler that is asked for what is allowed alone.
-
-    Args:
-        api: of the requests.
-        handler: answers them.
-        permissions: what is allowed.
-        topics: which topics there are.
-    """
+    """A handler that is asked for what is allowed alone."""
 
     def __init__(
         self, api: ApiKey, handler: Handler, permissions: Permissions, topics: Topics

@@ -46,12 +46,7 @@ def limits(config: BrokerConfig) -> Limits:
 
 
 def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
-    """Return how many connections are accepted in a second.
-
-    Args:
-        config: settings of the broker.
-        users: settings of addresses among others.
-    """
+    """Return how many connections are accepted in a second."""
     names = [endpoint.name for endpoint in config.endpoints]
     addresses: dict[str, float] = {}
     others: float = UNLIMITED
@@ -82,10 +77,6 @@ def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
 
 def listen(config: BrokerConfig, tls: ListenersTls) -> Server:
     """Bind every listener; connections are accepted once the server is started.
-
-    Args:
-        config: of the broker.
-        tls: the listeners that speak TLS.
 
     Raises:
         StorageError: a port cannot be had.

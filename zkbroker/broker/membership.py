@@ -42,16 +42,7 @@ ELECTION_PAUSE_S = 0.2
 
 
 class ClusterMembership:
-    """Registers the broker, follows the election of controllers, and leaves in order.
-
-    Args:
-        config: the broker's settings.
-        session: a started session.
-        states: in the cluster's form.
-        view: the cluster.
-        own: what to register.
-        dialing: makes connections to other brokers.
-    """
+    """Registers the broker, follows the election of controllers, and leaves in order."""
 
     def __init__(
         self,

@@ -25,12 +25,7 @@ _LEVELS_SINCE = 3
 
 
 class PeerLevels:
-    """Compares `inter.broker.protocol.version` with what other brokers registered.
-
-    Args:
-        broker_id: this broker.
-        level: its `inter.broker.protocol.version`.
-    """
+    """Compares `inter.broker.protocol.version` with what other brokers registered."""
 
     def __init__(self, broker_id: int, level: str) -> None:
         self._broker_id = broker_id

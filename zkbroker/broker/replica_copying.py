@@ -17,15 +17,7 @@ from zkbroker.runtime import Runtime
 
 
 class ReplicaCopying:
-    """The fetchers of a broker, and the throttles of both directions.
-
-    Args:
-        config: of the broker.
-        dialing: makes connections to leaders.
-        broker_id: its id.
-        view: says where leaders are reached.
-        runtime: for the fetchers' tasks.
-    """
+    """The fetchers of a broker, and the throttles of both directions."""
 
     def __init__(
         self,

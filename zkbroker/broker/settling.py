@@ -26,14 +26,7 @@ class Writer(Protocol):
 
 
 class Settling:
-    """The end of a start.
-
-    Args:
-        broker_id: this broker.
-        view: what clients are shown.
-        replicas: the partitions of this broker.
-        writer: of their registrations.
-    """
+    """The end of a start."""
 
     def __init__(
         self, broker_id: int, view: ClusterView, replicas: ReplicaManager, writer: Writer

@@ -38,13 +38,7 @@ def read_settings(session: ZkSession, topics: Set[str]) -> dict[str, Mapping[str
 
 
 class TopicSettings:
-    """Keeps the logs' settings as the view has them.
-
-    Args:
-        session: a started session.
-        logs: the log manager.
-        view: the cluster.
-    """
+    """Keeps the logs' settings as the view has them."""
 
     def __init__(self, session: ZkSession, logs: LogManager, view: ClusterView) -> None:
         self._session = session

@@ -56,11 +56,7 @@ def _ids(ids: Iterable[int]) -> str:
 
 
 class MissingLeaders:
-    """Watches views for partitions without a leader; one task uses it.
-
-    Args:
-        runtime: its clock.
-    """
+    """Watches views for partitions without a leader; one task uses it."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock_ms = runtime.clock_ms

@@ -10,11 +10,7 @@ from zkbroker.runtime import Runtime
 
 
 class Watchers:
-    """The watchers of one cluster.
-
-    Args:
-        runtime: of the cluster.
-    """
+    """The watchers of one cluster."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._lock = runtime.lock()

@@ -20,12 +20,7 @@ _ROOT = Path(zkbroker.__file__).resolve().parent.parent
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module in a child process.
-
-    Args:
-        module: its dotted name.
-        arguments: what it is given.
-    """
+    """Return the command that runs a module in a child process."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 

@@ -198,9 +198,6 @@ class BrokerConfig(
 def refuse_unknown(properties: Iterable[str]) -> None:
     """Check that a broker knows settings by name: those of programs, which no warning reaches.
 
-    Args:
-        properties: the names.
-
     Raises:
         ConfigError: some are unknown; each is named with the nearest known one.
     """

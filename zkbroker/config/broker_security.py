@@ -115,9 +115,6 @@ class ListenerSecurity:
     def client(self, properties: Mapping[str, str]) -> ClientSecurity:
         """Return how another broker connects to this listener.
 
-        Args:
-            properties: all of the broker.
-
         Raises:
             ConfigError: a login is needed, and none is set.
         """

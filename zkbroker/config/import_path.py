@@ -20,10 +20,6 @@ def is_import_path(name: str) -> bool:
 def import_object(key: str, name: str) -> Any:
     """Return what an import path names.
 
-    Args:
-        key: the setting, for the error.
-        name: the path.
-
     Raises:
         ConfigError: it cannot be imported.
     """

@@ -57,10 +57,6 @@ class _Token(NamedTuple):
 def parse_jaas_line(text: str, key: str) -> JaasLine:
     """Parse the value of a property such as `sasl.jaas.config`: exactly one login module.
 
-    Args:
-        text: the value.
-        key: the property, for messages.
-
     Raises:
         ConfigError: it is not one line of JAAS.
     """
@@ -73,10 +69,6 @@ def parse_jaas_line(text: str, key: str) -> JaasLine:
 
 def parse_jaas_file(text: str, name: str) -> dict[str, tuple[JaasLine, ...]]:
     """Parse the text of a JAAS file: section → its login modules, in order.
-
-    Args:
-        text: of the file.
-        name: of the file, for messages.
 
     Raises:
         ConfigError: it is not a JAAS file.

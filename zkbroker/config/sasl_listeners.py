@@ -57,13 +57,7 @@ _KERBEROS = (
 
 @dataclass(frozen=True, slots=True)
 class ListenerMechanism:
-    """One mechanism of one listener.
-
-    Args:
-        name: of the mechanism.
-        line: its JAAS line.
-        options: what holds for it.
-    """
+    """One mechanism of one listener."""
 
     name: str
     line: JaasLine
@@ -104,12 +98,6 @@ def listener_sasl(
     warn: Callable[[str], object] = logger.warning,
 ) -> ListenerSasl:
     """Read the logins of a listener whose protocol is SASL_PLAINTEXT or SASL_SSL.
-
-    Args:
-        listener: its name.
-        properties: all properties of the broker.
-        environment: variables of the process.
-        warn: receives each warning.
 
     Raises:
         ConfigError: nobody could log in, or as was not meant; it names the line to write.

@@ -12,11 +12,7 @@ HIDDEN = "[hidden]"
 
 
 class Secret:
-    """A secret text.
-
-    Args:
-        text: the secret.
-    """
+    """A secret text."""
 
     __slots__ = ("_text",)
 

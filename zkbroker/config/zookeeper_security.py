@@ -45,12 +45,7 @@ _KERBEROS = "Krb5LoginModule"
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperLogin:
-    """A user with a password.
-
-    Args:
-        user: its name.
-        password: its password.
-    """
+    """A user with a password."""
 
     user: str
     password: Secret

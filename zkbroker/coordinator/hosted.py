@@ -19,11 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class HostedPartition:
-    """One partition; each coordinator adds what it keeps of it.
-
-    Args:
-        number: of the partition.
-    """
+    """One partition; each coordinator adds what it keeps of it."""
 
     def __init__(self, number: int) -> None:
         self.number = number

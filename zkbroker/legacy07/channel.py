@@ -49,11 +49,7 @@ _WRAPPER_HEAD_BYTES = 10
 
 
 class Channel07(BrokerChannel):
-    """Sends exchanges to one 0.7 broker; arguments as of `BrokerChannel`.
-
-    Args:
-        settings: those of 0.7.
-    """
+    """Sends exchanges to one 0.7 broker; arguments as of `BrokerChannel`."""
 
     def __init__(
         self,

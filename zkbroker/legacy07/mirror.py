@@ -83,10 +83,6 @@ class SourceCluster07(SourceCluster):
 class Target07(Target):
     """A target of Kafka 0.7.
 
-    Args:
-        config: of the mirror.
-        runtime: of the mirror.
-
     Raises:
         RegistryError: ZooKeeper does not answer.
     """

@@ -28,12 +28,7 @@ _SINGLE_MESSAGES = ("callback.handler", "event.handler", "interceptor.classes", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorConfig(MirrorOptions):
-    """Settings of a mirror.
-
-    Args:
-        sources: the clusters to mirror.
-        target: properties of the producer.
-    """
+    """Settings of a mirror."""
 
     sources: Sequence[SourceConfig] = field(default=())
     target: Mapping[str, str] = field(default_factory=dict)

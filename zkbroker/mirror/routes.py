@@ -35,13 +35,7 @@ class Route:
 
 
 class Routes:
-    """Routes of one source.
-
-    Args:
-        config: of the mirror.
-        source: where from.
-        target: where to.
-    """
+    """Routes of one source."""
 
     def __init__(self, config: MirrorConfig, source: SourceCluster, target: Target) -> None:
         self._config = config
@@ -81,12 +75,7 @@ class Routes:
         return Route(name, ours, identity=same)
 
     def chooser(self, route: Route, partition: int) -> Callable[[bytes | None, bytes | None], int]:
-        """Return what chooses a partition by key and value.
-
-        Args:
-            route: where the topic goes.
-            partition: the number in the source.
-        """
+        """Return what chooses a partition by key and value."""
         partitions, topic = route.partitions, route.topic
         count = len(partitions)
         rule = self._partitioner

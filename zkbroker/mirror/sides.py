@@ -76,12 +76,7 @@ def _positions(worker: Worker) -> Mapping[PartitionKey, int]:
 
 
 class CatchUp:
-    """Whether what the sources held at a moment has arrived.
-
-    Args:
-        sides: the sources.
-        config: of the mirror.
-    """
+    """Whether what the sources held at a moment has arrived."""
 
     def __init__(self, sides: Sequence[SourceSide], config: MirrorConfig) -> None:
         self._sides = sides

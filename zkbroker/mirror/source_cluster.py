@@ -26,10 +26,6 @@ _OFFSETS_TIMEOUT_S = 30.0
 class SourceCluster:
     """A source of Kafka 0.8 or later, started.
 
-    Args:
-        config: of the source.
-        runtime: of the mirror.
-
     Raises:
         ZkbrokerError: it cannot be reached.
     """

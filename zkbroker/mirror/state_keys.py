@@ -11,12 +11,7 @@ from zkbroker.types import PartitionKey
 
 
 def parse_key(key: bytes | None, source: str) -> PartitionKey | None:
-    """Return the partition that a key names; None for a key of another source or program.
-
-    Args:
-        key: of a message.
-        source: whose keys count.
-    """
+    """Return the partition that a key names; None for a key of another source or program."""
     try:
         name = read_json(key or b"")
         if name["source"] != source:

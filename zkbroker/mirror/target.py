@@ -121,10 +121,6 @@ class Target(ABC):
 class NewerTarget(Target):
     """A target of Kafka 0.8 or later.
 
-    Args:
-        config: of the mirror.
-        runtime: of the mirror.
-
     Raises:
         ConfigError: the settings ask for what its brokers do not have.
         ZkbrokerError: it cannot be reached.

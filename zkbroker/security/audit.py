@@ -53,16 +53,7 @@ class AuditLog:
         allowed: bool,
         client: str | None = None,
     ) -> None:
-        """Note one decision.
-
-        Args:
-            principal: that asked.
-            operation: what for.
-            resource: to what.
-            host: its address.
-            allowed: the decision.
-            client: its client id.
-        """
+        """Note one decision."""
         if allowed:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("allowed %s", _told(principal, operation, resource, host, client))

@@ -100,12 +100,7 @@ class ZkSession(Connection):
     def get_many(
         self, paths: Sequence[str], watches: Sequence[Settable] | None = None
     ) -> list[tuple[bytes, NodeStat] | None]:
-        """Read many nodes in one flight; None (and no watch) for one that does not exist.
-
-        Args:
-            paths: the nodes.
-            watches: one for each node.
-        """
+        """Read many nodes in one flight; None (and no watch) for one that does not exist."""
         answers = self._ask_many(
             paths, watches, lambda path, watch: self._live().get_async(path, watch)
         )

@@ -178,11 +178,7 @@ class Meter:
 
 
 class Throttling:
-    """Makes a meter for each request of a client with quotas.
-
-    Args:
-        quotas: of all clients.
-    """
+    """Makes a meter for each request of a client with quotas."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self._quotas = quotas
@@ -203,15 +199,7 @@ class Throttling:
     def meter(
         self, limits: ClientLimits, session: Muted, counts: Counted, request: Any, size: int
     ) -> Meter | None:
-        """Return what meters a request; None for one that no quota concerns.
-
-        Args:
-            limits: of its connection.
-            session: its connection.
-            counts: of its client.
-            request: decoded.
-            size: bytes of its frame.
-        """
+        """Return what meters a request; None for one that no quota concerns."""
         key = request.api_key
         if not limits.found:
             return None

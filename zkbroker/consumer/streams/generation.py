@@ -77,13 +77,7 @@ class ConsumerGeneration(Protocol):
 
 
 class Newer:
-    """Kafka 0.8 and later.
-
-    Args:
-        config: the consumer's settings.
-        session: the member's session.
-        runtime: the connector's.
-    """
+    """Kafka 0.8 and later."""
 
     decode: Decode = staticmethod(decode_chunk)
     step = 1

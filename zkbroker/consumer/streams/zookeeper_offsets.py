@@ -22,13 +22,7 @@ _NO_OFFSET = -1
 
 
 class ZooKeeperOffsets:
-    """The offsets of one group, as one member sees them.
-
-    Args:
-        session: the member's session.
-        group: the group id.
-        consumer_id: the member's id.
-    """
+    """The offsets of one group, as one member sees them."""
 
     def __init__(self, session: ZkSession, group: str, consumer_id: str) -> None:
         self._session = session

@@ -16,13 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """Removes offsets that are not needed any more.
-
-    Args:
-        settings: of the coordinator.
-        partitions: those that are hosted here.
-        runtime: its clock.
-    """
+    """Removes offsets that are not needed any more."""
 
     def __init__(
         self,

@@ -49,9 +49,6 @@ _SOL_TLS, _TLS_TX, _CRYPTO_INFO_BYTES = 282, 1, 128
 class ListenersTls:
     """The listeners of a broker that speak TLS.
 
-    Args:
-        security: of the broker.
-
     Raises:
         ConfigError: the keys of a listener cannot be used.
     """

@@ -68,9 +68,6 @@ Request07 = Produce07 | Fetch07 | MultiFetch07 | MultiProduce07 | Offsets07
 def decode_request(frame: memoryview) -> Request07:
     """Read a request.
 
-    Args:
-        frame: its bytes without their length.
-
     Raises:
         ProtocolError: it is no request of 0.7, or ends before its body does.
     """

@@ -87,9 +87,6 @@ def _file_stamp(path: str) -> tuple[int, int, int]:
 class ClientContexts(Reloaded):
     """The context of a client's connections.
 
-    Args:
-        tls: the settings.
-
     Raises:
         ConfigError: the files cannot be used.
     """
