@@ -20,6 +20,7 @@ class PlayedConnection:
     """One of a `PlayedCluster`; `broker` is None where any broker may answer."""
 
     address = "b:1"
+    request_timeout_s = 30.0
 
     def __init__(self, cluster: "PlayedCluster", broker: int | None) -> None:
         self._cluster = cluster

@@ -303,17 +303,22 @@ def _ask_controller(cluster: Cluster, request: Any) -> Any:
         controller = ask(connection, []).controller_id
         if controller in cluster.brokers():
             connection = cluster.connection(controller)
-        if request.api_key not in connection.versions:
-            raise UnsupportedVersion(
-                f"the broker at {connection.address} does not take {request.api_key.name}: give "
-                "-z HOST:PORT[/CHROOT] instead of -b"
-            )
+        require_api(connection, request.api_key)
         wait_s = TIMEOUT_MS / 1000 + connection.request_timeout_s
         answer = connection.request(request, timeout_s=wait_s)
         if answer.topics[0].error_code != ErrorCode.NOT_CONTROLLER:
             return answer
         cluster.refresh()
     raise ClientError("no broker that answers is the controller: try again in some seconds")
+
+
+def require_api(connection: BrokerConnection, api: ApiKey) -> None:
+    """Raise `UnsupportedVersion` where a broker does not take an API; it names the other way."""
+    if api not in connection.versions:
+        raise UnsupportedVersion(
+            f"the broker at {connection.address} does not take {api.name}: give the cluster's "
+            "ZooKeeper instead (-z HOST:PORT[/CHROOT], or zookeeper.connect)"
+        )
 
 
 def _check(found: Any, what: str) -> None:

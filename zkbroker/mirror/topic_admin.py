@@ -9,27 +9,19 @@ or a broker that goes, is waited out for a bounded time.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 from zkbroker.admin import topics as zk_topics
+from zkbroker.admin import wire_topics
+from zkbroker.admin.topics import TopicDescription
 from zkbroker.client import Cluster
 from zkbroker.client.asking_again import ask_again
-from zkbroker.client.metadata_source import ask
 from zkbroker.config.zookeeper_security import ZooKeeperSecurity
-from zkbroker.errors import ErrorCode, UnsupportedVersion, protocol_error
-from zkbroker.protocol import ApiKey
-from zkbroker.protocol.messages import (
-    AlterConfigsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DescribeConfigsRequest,
-)
-from zkbroker.protocol.messages.configs import (
-    AlterConfigsResource,
-    ConfigSource,
-    DescribeConfigsResource,
-)
-from zkbroker.protocol.messages.topics import NewPartitions, NewTopic, TopicConfig
+from zkbroker.errors import ErrorCode, ProtocolError, protocol_error
+from zkbroker.protocol.messages import AlterConfigsRequest
+from zkbroker.protocol.messages.configs import AlterConfigsResource
+from zkbroker.protocol.messages.topics import TopicConfig
 from zkbroker.registry import topics as registry_topics
 from zkbroker.zookeeper import ZkSession
 
@@ -43,8 +35,6 @@ NOT_FOLLOWED = frozenset(
     }
 )
 """Settings that speak of a cluster's own brokers."""
-
-_READ_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +87,7 @@ class ZooKeeperTopics:
         self._cluster = cluster
 
     def shape(self, topic: str) -> TopicShape:
-        (found,) = zk_topics.describe(self._session, [topic])
-        replicas = max((len(each.replicas) for each in found.partitions), default=1)
-        return TopicShape(len(found.partitions), replicas, dict(found.config))
+        return _shape(zk_topics.describe(self._session, [topic]))
 
     def create(self, topic: str, shape: TopicShape) -> None:
         if registry_topics.assignment(self._session, topic) is not None:
@@ -134,86 +122,53 @@ class WireTopics:
         self._cluster = cluster
 
     def shape(self, topic: str) -> TopicShape:
+        # Before brokers are asked by a name, for which they may make a topic.
         self._cluster.partitions(topic)
-        answer = ask(self._cluster.any_connection(), [topic])
-        found = next(each for each in answer.topics if each.topic == topic)
-        replicas = max((len(each.replicas) for each in found.partitions), default=1)
-        return TopicShape(len(found.partitions), replicas, self._settings(topic))
-
-    def _settings(self, topic: str) -> dict[str, str]:
-        connection = self._cluster.any_connection()
-        if ApiKey.DESCRIBE_CONFIGS not in connection.versions:
-            return {}
-        request = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_name=topic)])
-        (found,) = connection.request(request).resources
-        _check(found, f"settings of topic {topic}")
-        with_sources = any(each.source != ConfigSource.UNKNOWN for each in found.entries)
-        return {
-            each.name: each.value
-            for each in found.entries
-            if each.value is not None
-            and (each.source == ConfigSource.TOPIC if with_sources else not each.is_default)
-        }
+        return _shape(wire_topics.describe(self._cluster, [topic]))
 
     def create(self, topic: str, shape: TopicShape) -> None:
-        new = NewTopic(
-            topic=topic,
-            num_partitions=shape.partitions,
-            replication_factor=shape.replicas,
-            configs=_configs(shape.settings),
-        )
-
         def create() -> None:
-            (found,) = self._ask(CreateTopicsRequest(topics=[new])).topics
-            # Also where the answer to the first request was lost.
-            if found.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                _check(found, f"topic {topic} cannot be created")
+            try:
+                wire_topics.create_topic(
+                    self._cluster,
+                    topic,
+                    partitions=shape.partitions,
+                    replication_factor=shape.replicas,
+                    config=shape.settings,
+                )
+            except ProtocolError as error:
+                # Also where the answer to the first request was lost.
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
 
         ask_again(self._cluster, [], create)
 
     def grow(self, topic: str, partitions: int) -> None:
-        request = CreatePartitionsRequest(topics=[NewPartitions(topic=topic, count=partitions)])
-
-        def grow() -> None:
-            (found,) = self._ask(request).topics
-            _check(found, f"topic {topic} cannot grow to {partitions} partitions")
-
+        grow = partial(wire_topics.add_partitions, self._cluster, topic, partitions)
         ask_again(self._cluster, [], grow)
 
     def set_settings(self, topic: str, settings: Mapping[str, str]) -> None:
-        changed = AlterConfigsResource(resource_name=topic, configs=_configs(settings))
+        configs = [TopicConfig(name, value) for name, value in sorted(settings.items())]
+        request = AlterConfigsRequest([AlterConfigsResource(resource_name=topic, configs=configs)])
 
         def change() -> None:
-            (found,) = self._ask(AlterConfigsRequest(resources=[changed])).resources
-            _check(found, f"settings of topic {topic} cannot be changed")
+            connection = self._cluster.any_connection()
+            wire_topics.require_api(connection, request.api_key)
+            (found,) = connection.request(request).resources
+            if found.error_code:
+                why = found.error_message or f"settings of topic {topic} cannot be changed"
+                raise protocol_error(found.error_code, why)
 
         ask_again(self._cluster, [], change)
-
-    def _ask(self, request: Any) -> Any:
-        connection = self._cluster.any_connection()
-        if request.api_key in (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS):
-            controller = ask(connection, []).controller_id
-            if controller in self._cluster.brokers():
-                connection = self._cluster.connection(controller)
-        if request.api_key not in connection.versions:
-            raise UnsupportedVersion(
-                f"the broker at {connection.address} does not take {request.api_key.name}: name "
-                "the cluster's zookeeper.connect, or make the topic by hand"
-            )
-        return connection.request(request, timeout_s=_READ_TIMEOUT_S)
 
     def close(self) -> None:
         """The cluster is not ours."""
 
 
-def _configs(settings: Mapping[str, str]) -> list[TopicConfig]:
-    return [TopicConfig(name, value) for name, value in sorted(settings.items())]
-
-
-def _check(found: Any, what: str) -> None:
-    if found.error_code:
-        said = getattr(found, "error_message", None)
-        raise protocol_error(found.error_code, f"{what}: {said}" if said else what)
+def _shape(described: list[TopicDescription]) -> TopicShape:
+    (found,) = described
+    replicas = max((len(each.replicas) for each in found.partitions), default=1)
+    return TopicShape(len(found.partitions), replicas, dict(found.config))
 
 
 def followed(settings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

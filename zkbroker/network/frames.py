@@ -147,14 +147,8 @@ class FrameReader:
         while True:
             room = len(frame)
             with memoryview(frame) as view:
-                while filled < room:
-                    with view[filled : filled + _READ_BYTES] as target:
-                        count = self._receive_into(target)
-                    if count == 0:
-                        raise FrameError(f"peer closed after {filled} of {size} frame bytes")
-                    filled += count
-                    if charge is not None:
-                        charge(count)
+                self._fill(view, filled, size, charge)
+            filled = room
             if room == size:
                 break
             frame.extend(bytes(min(size, room * _GROWTH) - room))
@@ -169,12 +163,18 @@ class FrameReader:
         filled = len(start)
         frame[:filled] = bytes(start)
         with memoryview(frame) as view:
-            while filled < size:
-                with view[filled : filled + _READ_BYTES] as target:
-                    count = self._receive_into(target)
-                if count == 0:
-                    raise FrameError(f"peer closed after {filled} of {size} frame bytes")
-                filled += count
-                if charge is not None:
-                    charge(count)
+            self._fill(view, filled, size, charge)
         return frame
+
+    def _fill(
+        self, view: memoryview, filled: int, size: int, charge: Callable[[int], object] | None
+    ) -> None:
+        """Receive what a buffer has room for; `size` is that of the frame, for the error."""
+        while filled < len(view):
+            with view[filled : filled + _READ_BYTES] as target:
+                count = self._receive_into(target)
+            if count == 0:
+                raise FrameError(f"peer closed after {filled} of {size} frame bytes")
+            filled += count
+            if charge is not None:
+                charge(count)

@@ -55,7 +55,7 @@ def changes(cluster):
 def described(*entries):
     return {
         ApiKey.DESCRIBE_CONFIGS: DescribeConfigsResponse(
-            resources=[DescribedConfigs(entries=list(entries))]
+            resources=[DescribedConfigs(resource_name="t", entries=list(entries))]
         )
     }
 
@@ -117,7 +117,7 @@ def test_a_topic_that_another_made_first_is_no_error(code, refused):
     if not refused:
         topics.create("t", TopicShape(1, 1, {}))
         return
-    with pytest.raises(ProtocolError, match="topic t cannot be created") as caught:
+    with pytest.raises(ProtocolError, match="topic t was not created") as caught:
         topics.create("t", TopicShape(1, 1, {}))
     assert caught.value.code == code
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.login_session import Gate, LoginConnection, StoredUsers, mechanisms
+from tests.support.memory_transport import memory_pair
 from zkbroker.broker.authentication import LOGGED_IN
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.config.secret import Secret
 from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.client.authentication import authenticate
 from zkbroker.network.frames import FrameReader
-from zkbroker.network.transport import memory_pair
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol import messages as protocol_messages
 from zkbroker.runtime import get_runtime
