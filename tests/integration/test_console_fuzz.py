@@ -175,6 +175,7 @@ def check(status, kind, data, said):
     assert b"Traceback" not in data, said
     assert SECRET not in data, said
     assert status != 500, (said, data[:500])
+    assert not 300 <= status < 400, (said, status)
     if status >= 400:
         assert kind == "application/json", (said, status, data[:200])
         found = json.loads(data)

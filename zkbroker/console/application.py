@@ -101,6 +101,7 @@ def make_application(
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["PROPAGATE_EXCEPTIONS"] = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.url_map.merge_slashes = False  # an address with two slashes is wrong, not another one
     _Page(app, collectors, logins, settings)
     routes = Blueprint("api", __name__, url_prefix="/api/clusters/<cluster>")
     streams = Streams()

@@ -95,14 +95,14 @@ function Announcement() {
 }
 
 const CHOICES = [
-  ["auto", "Colours: automatic"],
-  ["light", "Colours: light"],
-  ["dark", "Colours: dark"],
+  ["auto", "◐ Auto"],
+  ["light", "◐ Light"],
+  ["dark", "◐ Dark"],
 ];
 
 function Themes() {
   const { choice } = useStore(theme);
-  return html`<select class="theme" aria-label="Colours" value=${choice} onInput=${(event) => choose(event.target.value)}>
+  return html`<select class="theme" aria-label="Colours" title="Colours: auto is as your system has them" value=${choice} onInput=${(event) => choose(event.target.value)}>
     ${CHOICES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
   </select>`;
 }
