@@ -79,8 +79,9 @@ class Permissions:
 
     def allowed_all(self, client: Asks, wanted: Sequence[tuple[Operation, Resource]]) -> bool:
         """Whether a client may do all of some operations; nothing is noted where it may not."""
-        if not all(self.decides(client, *each) for each in wanted):
-            return False
+        for operation, resource in wanted:
+            if not self.decides(client, operation, resource):
+                return False
         for operation, resource in wanted:
             self._note(client, operation, resource, allowed=True)
         return True
