@@ -22,8 +22,6 @@ from zkbroker.private_files import PRIVATE_UMASK
 
 logger = logging.getLogger(__name__)
 
-_GC_THRESHOLD = 10_000
-
 
 def run(
     config: BrokerConfig,
@@ -55,16 +53,15 @@ def run(
         starting.kill()
         return
     starting.get()
-    # What is loaded now stays: the collector need not look at it again and again.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD)
     if failures:
         raise failures[0]
     try:
         if on_ready is not None:
             host, port = node.address
             on_ready(node.broker_id, host, port, node.listeners)
+        # What is loaded now stays: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         failed = gevent.spawn(node.failed.wait)
         gevent.wait([stopped, failed], count=1)
         failure = node.services.logs.failure()

@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import click
 
 from zkbroker.cli.logs import configure_logging, log_options
 from zkbroker.cli.output import say
-from zkbroker.cli.server_processes import noted, spawn
 from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ConfigError
 
@@ -68,7 +66,12 @@ def command(
     if stop_with_stdin:
         threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
     console = _console() if config.admin_console else None
-    with noted() if as_server else nullcontext():
+    if not as_server:
+        run_broker(config, on_ready=_announce, console=console)
+        return
+    from zkbroker.cli.server_processes import noted
+
+    with noted():
         run_broker(config, on_ready=_announce, console=console)
 
 
@@ -88,6 +91,8 @@ def _console() -> "Mount":
 
 
 def _start_in_background(file: Path, settings: tuple[str, ...]) -> None:
+    from zkbroker.cli.server_processes import spawn
+
     given = [part for each in settings for part in ("--set", each)]
     pid, output = spawn(["broker", str(file), "--as-server", *given])
     say(f"broker started pid={pid} output={output}")

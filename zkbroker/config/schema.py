@@ -18,8 +18,9 @@ spellings of one option the first in declaration order that is present wins (as 
 """
 
 import difflib
+import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -237,12 +238,14 @@ class _Declared(Protocol):
 C = TypeVar("C", bound=_Declared)
 
 
-def options(config: type[_Declared]) -> Iterator[tuple[Field[Any], Option]]:
-    """Yield each field of a configuration class that properties can set, with its option."""
-    for declared in fields(config):
-        found = declared.metadata.get(_METADATA)
-        if found is not None:
-            yield declared, found
+@functools.cache
+def options(config: type[_Declared]) -> tuple[tuple[Field[Any], Option], ...]:
+    """Return each field of a configuration class that properties can set, with its option."""
+    return tuple(
+        (declared, declared.metadata[_METADATA])
+        for declared in fields(config)
+        if _METADATA in declared.metadata
+    )
 
 
 def validate(config: _Declared) -> None:

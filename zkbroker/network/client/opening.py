@@ -9,7 +9,6 @@ import time
 
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import AuthenticationFailed, NetworkError
-from zkbroker.network.client.authentication import authenticate
 from zkbroker.network.client.tls import TlsTransport
 from zkbroker.network.transport import ClientTransport, SocketTransport
 from zkbroker.runtime import Runtime
@@ -69,6 +68,9 @@ def open_transport(
             transport = encrypted
             _shake_hands(encrypted, host, port, name, timeout_s)
         if security.sasl is not None:
+            # What fetches tokens takes long to import, and few connections have a login.
+            from zkbroker.network.client.authentication import authenticate
+
             connection.settimeout(timeout_s)
             authenticate(transport, security.sasl, f"{host}:{port}", runtime.offload)
         connection.settimeout(None)

@@ -12,7 +12,6 @@ from zkbroker.config.import_path import import_function
 from zkbroker.config.sasl_listeners import HANDLER, JWKS_URL, ListenerMechanism, ListenerSasl
 from zkbroker.errors import ConfigError
 from zkbroker.security.sasl import OAUTHBEARER, PLAIN
-from zkbroker.security.sasl.jwks import KeySet, SignedValidator
 from zkbroker.security.sasl.mechanism import ServerMechanism
 from zkbroker.security.sasl.oauthbearer import OAuthBearerServer, TokenValidator
 from zkbroker.security.sasl.plain import CheckPassword, PlainServer, PlainUsers
@@ -100,6 +99,8 @@ def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
             JWKS_URL,
             url,
         )
+    from zkbroker.security.sasl.jwks import KeySet, SignedValidator
+
     rules = ClaimRules(
         user_claim=options.user_claim,
         scope_claim=options.scope_claim,
