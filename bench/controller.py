@@ -35,11 +35,16 @@ TOPIC = "many"
 
 @dataclass
 class Encoded:
-    """Takes the place of the channels. Args: led_s: when the last leader's decision was sent."""
+    """Takes the place of the channels.
+
+    Attributes:
+        led_s: when the last leader's decision was sent.
+        orphans: what the dead broker led and no other has been asked to lead.
+    """
 
     led_s: float = 0.0
     sent_bytes: int = 0
-    leaders: set[tuple[str, int]] = field(default_factory=set)
+    orphans: set[tuple[str, int]] = field(default_factory=set)
 
     def open(self, broker: BrokerInfo) -> None: ...
 
@@ -49,13 +54,13 @@ class Encoded:
         parts = encode_request(RequestHeader(request.api_key, version, 1, "controller"), request)
         self.sent_bytes += sum(len(bytes(each)) for each in parts)
         if request.api_key == ApiKey.LEADER_AND_ISR:
-            new = {
+            led = {
                 (topic, state.partition)
                 for topic, state in request.partitions()
-                if state.leader == broker and state.leader_epoch
+                if state.leader == broker
             }
-            if new - self.leaders:
-                self.leaders |= new
+            if led & self.orphans:
+                self.orphans -= led
                 self.led_s = time.perf_counter()
 
 
@@ -104,8 +109,11 @@ class Tree:
             led = {key: each for key, each in stored.items() if each.leader == broker}
             PartitionStates(own, StateForm.EPHEMERAL).register_leader(led)
 
-    def kill(self) -> None:
-        self.alive.popitem()[1].close()
+    def kill(self) -> set[tuple[str, int]]:
+        """End one broker's session; returns what it led."""
+        broker, session = self.alive.popitem()
+        session.close()
+        return {key for key, each in self.led.items() if each.leader == broker}
 
     def term(self, channels: Encoded) -> ControllerTerm:
         return ControllerTerm(
@@ -134,15 +142,14 @@ def one_round(address: str, brokers: int, partitions: int) -> dict[str, Cost]:
     costs: dict[str, Cost] = {}
     with ExitStack() as stack:
         tree = Tree(stack, address, brokers, partitions)
-        tree.kill()
-        channels = Encoded()
+        channels = Encoded(orphans=tree.kill())
         costs["takes over"] = measure(tree.term(channels).begin, channels)
     with ExitStack() as stack:
         tree = Tree(stack, f"{address}-stays", brokers, partitions)
         channels = Encoded()
         term = tree.term(channels)
         term.begin()
-        tree.kill()
+        channels.orphans = tree.kill()
         costs["stays, and another broker dies"] = measure(lambda: term.work({BROKERS}), channels)
     return costs
 

@@ -24,6 +24,8 @@ settings.register_profile(
     "shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("shared-machine")
+# Each broker and command that a test starts would compile the sources again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # For every Spark that a test starts, also in processes of its own.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark_conf"))
 
