@@ -18,7 +18,6 @@ spellings of one option the first in declaration order that is present wins (as 
 """
 
 import difflib
-import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -238,14 +237,19 @@ class _Declared(Protocol):
 C = TypeVar("C", bound=_Declared)
 
 
-@functools.cache
+_options: dict[type[Any], tuple[tuple[Field[Any], Option], ...]] = {}
+"""By class: each topic has a configuration, which is validated."""
+
+
 def options(config: type[_Declared]) -> tuple[tuple[Field[Any], Option], ...]:
     """Return each field of a configuration class that properties can set, with its option."""
-    return tuple(
-        (declared, declared.metadata[_METADATA])
-        for declared in fields(config)
-        if _METADATA in declared.metadata
-    )
+    if config not in _options:
+        _options[config] = tuple(
+            (declared, declared.metadata[_METADATA])
+            for declared in fields(config)
+            if _METADATA in declared.metadata
+        )
+    return _options[config]
 
 
 def validate(config: _Declared) -> None:
