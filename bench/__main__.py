@@ -13,25 +13,44 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
+
+
+class Section(NamedTuple):
+    """What a section of the page is made by.
+
+    Attributes:
+        module: of this package.
+        small: options of the smallest run, which shows that it works.
+        page: options of the run for the page, where they are not the defaults.
+    """
+
+    module: str
+    small: str
+    page: str = ""
+
+
 PAGE = {
-    "broker": "--seconds 0.1",
-    "replicas": "--seconds 0.3",
-    "producer": "--messages 2000 --singles 20",
-    "consumer": "--messages 2000",
-    "spark": "--rows 2000",
-    "start": "--partitions 5 --created 1",
-    "failover": "--partitions 6 --only another --many 6",
-    "cores": "--seconds 0.2",
-    "mirror": "--messages 2000",
-    "tls": "--megabytes 2",
-    "console": "--topics 5 --partitions 1 --viewers 1 --seconds 1",
-    "growth": "--small",
+    "broker": Section("broker", "--seconds 0.1"),
+    "replicas": Section("replicas", "--seconds 0.3"),
+    "producer": Section("producer", "--messages 2000 --singles 20"),
+    "consumer": Section("consumer", "--messages 2000"),
+    "spark": Section("spark_load", "--rows 2000 --only floor,range,loader,source"),
+    "start": Section("startup", "--partitions 5 --created 1"),
+    "failover": Section("failover", "--partitions 6 --only another --many 6"),
+    "cores": Section("cores", "--seconds 0.2"),
+    "mirror": Section("mirror", "--messages 2000"),
+    "tls": Section("tls", "--megabytes 2"),
+    "console": Section(
+        "console",
+        "--topics 5 --partitions 1 --viewers 1 --seconds 1",
+        "--topics 200 --partitions 5",
+    ),
+    "growth": Section("growth", "--small"),
 }
-"""Sections of the page in their order → options of the smallest run, which shows that it works."""
-MODULES = {"spark": "spark_load", "start": "startup"}
-"""Of those that bear another name."""
+"""Sections of the page, in their order."""
 WITHIN_S = 1800
 """A benchmark that takes longer has failed."""
 
@@ -50,10 +69,11 @@ def run_all(names: Sequence[str], results: Path, more: Sequence[str], *, small: 
     for name in names:
         began = time.monotonic()
         print(f"== {name}", flush=True)
-        command = [sys.executable, "-m", f"bench.{MODULES.get(name, name)}", "--results", results]
-        given = [*more, *(["--rounds", "1", *PAGE[name].split()] if small else [])]
+        module, least, page = PAGE[name]
+        given = f"--rounds 1 {least}" if small else page
+        command = [sys.executable, "-m", f"bench.{module}", *given.split(), *more]
         try:
-            subprocess.run([*command, *given], check=True, timeout=WITHIN_S)
+            subprocess.run([*command, "--results", str(results)], check=True, timeout=WITHIN_S)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             print(error, file=sys.stderr)
             failed.append(name)

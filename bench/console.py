@@ -203,7 +203,8 @@ def main() -> None:
         time.sleep(min(10, given.seconds))
         rounds = [one_round(cluster, given, number) for number in range(given.rounds)]
     without, *others = ([each[at] for each in rounds] for at in range(3))
-    works = ("a broker with a console", f"a broker with a console and {given.viewers} viewers")
+    held = f"{given.topics * given.partitions:,} partitions"
+    works = (f"{held}, a console", f"{held}, a console and {given.viewers} viewers")
     found = [
         Comparison(work, "% of a core", "no console", shares, without, more_is_better=False)
         for work, shares in zip(works, others, strict=True)

@@ -158,6 +158,7 @@ def read_confluent_poll(target: dict[str, Any]) -> tuple[float, float]:
 PURE = "stream, threads, no C"
 # A thousand at a time is the fastest way that this client offers.
 BASE = "confluent-kafka consume(1000)"
+OTHERS = (BASE, "confluent-kafka poll()", "kafka-python")
 READERS = {
     "stream, threads": read_zkbroker,
     "GroupConsumer.poll, threads": read_group_poll,
@@ -205,7 +206,7 @@ def run(messages: int, size: int, rounds: int, wanted: set[str]) -> Found:
                 results[name].append(tuple(json.loads(done.stdout)))
                 print(f"  {name}: {messages / results[name][-1][0]:,.0f}/s", flush=True)
     print(f"{messages:,} messages of {size} bytes, medians of {rounds} rounds")
-    return Found("consumer", of_clients(messages, results, BASE))
+    return Found("consumer", of_clients(messages, results, OTHERS))
 
 
 def main() -> None:

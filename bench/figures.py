@@ -137,28 +137,27 @@ class Found:
 
 
 def of_clients(
-    messages: int, runs: Mapping[str, Sequence[tuple[float, float]]], base: str
+    messages: int, runs: Mapping[str, Sequence[tuple[float, float]]], others: Sequence[str]
 ) -> list[Comparison]:
-    """Compare clients that moved the same messages with one of them.
+    """Compare our clients with others that moved the same messages.
 
     Args:
         messages: that each run moved.
         runs: seconds and CPU-seconds of each round by the client's name.
-        base: the client that is the reference.
+        others: clients that are references; all that ran besides are ours.
 
     Returns:
-        messages/s and CPU µs a message of every other client.
+        messages/s and CPU µs a message of each of ours beside each of the others that ran.
     """
     found = []
-    for name, taken in runs.items():
-        if name == base or base not in runs:
-            continue
-        rates, costs = (
-            [[messages / seconds for seconds, _ in side] for side in (taken, runs[base])],
-            [[cpu_s / messages * 1e6 for _, cpu_s in side] for side in (taken, runs[base])],
-        )
-        found.append(Comparison(name, "messages/s", base, *rates))
-        found.append(Comparison(name, "CPU µs a message", base, *costs, more_is_better=False))
+    for base in [name for name in others if name in runs]:
+        for name in [name for name in runs if name not in others]:
+            rates, costs = (
+                [[messages / seconds for seconds, _ in runs[side]] for side in (name, base)],
+                [[cpu_s / messages * 1e6 for _, cpu_s in runs[side]] for side in (name, base)],
+            )
+            found.append(Comparison(name, "messages/s", base, *rates))
+            found.append(Comparison(name, "CPU µs a message", base, *costs, more_is_better=False))
     return found
 
 

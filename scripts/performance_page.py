@@ -36,7 +36,10 @@ SECTIONS = {
     "cores": ("Cores", "The same load for two brokers and for one; clients need cores, too."),
     "mirror": ("Mirror", "One partition from one broker of ours to another."),
     "tls": ("TLS", "librdkafka writes and reads messages of 10 kB at a broker of ours."),
-    "console": ("Console", "What the busiest of three brokers at rest takes of a core."),
+    "console": (
+        "Console",
+        "What the busiest of three brokers at rest takes of a core for a console.",
+    ),
     "growth": ("Growth", "What a request costs as things grow: level where the design is right."),
 }
 """Name of a file of results → heading, and what was done."""
@@ -75,7 +78,8 @@ def plot_comparisons(docs: Path, name: str, comparisons: Sequence[Comparison]) -
     axes.set_yticks(range(len(comparisons)))
     axes.set_yticklabels([f"{each.work}, {each.unit}" for each in reversed(comparisons)])
     axes.set_xlabel(f"times better than {comparisons[0].reference} (median and range of rounds)")
-    axes.set_xlim(min(0.9, axes.get_xlim()[0]), max(1.1, axes.get_xlim()[1]))
+    axes.set_xlim(min(0.45, axes.get_xlim()[0]), max(2.2, axes.get_xlim()[1]))
+    axes.set_ylim(-0.6, len(comparisons) - 0.4)
     return save(figure, docs, name)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import HERE, MODULES, PAGE
+from bench.__main__ import HERE, PAGE
 from bench.figures import Comparison, Found, Growth
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "performance_page.py"
@@ -44,6 +44,6 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
 
 def test_each_section_has_a_benchmark_and_the_reverse() -> None:
     text = SCRIPT.read_text()
-    for name in PAGE:
+    for name, section in PAGE.items():
         assert f'    "{name}": (' in text
-        assert (HERE / f"{MODULES.get(name, name)}.py").is_file()
+        assert (HERE / f"{section.module}.py").is_file()
