@@ -118,8 +118,9 @@ class Tutorial:
         command = _COMMAND.match(text)
         if command:
             at, text = at + command.start(2), command[2]
-            if name in self._brokers and self._brokers[name].command == command[1]:
-                return  # the cluster runs already
+            if name == "cluster":
+                assert command[1] == terminals[name].command
+                return  # it runs already
             terminals[name] = Terminal(self._here(command[1]), self._directory, command[1])
         shown = self._there(terminals[name].read(len(text.splitlines())))
         if not _same(shown, text):
