@@ -1,8 +1,9 @@
 """The cluster as driver and workers see it: zkbroker's own client behind two small interfaces.
 
-Invariant: a request that may succeed when repeated is repeated, after asking again who leads the
-partition, until `retry_for_ms` has passed; so a broker's restart and a move of the leader cost
-time, not the load. Drivers find brokers by ZooKeeper or by addresses; workers get addresses only.
+Invariant: a request that may succeed when repeated is repeated, after a new look-up of the
+partition's leader, until `retry_for_ms` has passed; so a broker's restart and a move of the leader
+cost time, not the load. Drivers find brokers by ZooKeeper or by addresses; workers get addresses
+only.
 """
 
 import contextlib
@@ -126,7 +127,7 @@ def repeat(
     Args:
         connect: how long and how often.
         attempt: what is to be done.
-        refresh: called before each repetition; what it raises is not told.
+        refresh: called before each repetition; its errors are ignored.
     """
     deadline = time.monotonic() + connect.retry_for_ms / 1000
     pause_s = connect.retry_interval_ms / 1000
@@ -316,7 +317,7 @@ class BrokerView:
         return None
 
     def record_bytes(self, source: TopicPartition, offset: int) -> float:
-        # A guess must not fail: damage is for the reader to name, who knows what to do about it.
+        # A guess must not fail: the reader reports damage, and handles it.
         with contextlib.suppress(CorruptMessage, OffsetOutOfRange):
             fetched = _PendingFetch(self._client, source, offset, _SAMPLE_BYTES).result()
             after = offset_after(fetched.records)

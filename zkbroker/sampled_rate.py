@@ -1,4 +1,4 @@
-"""The rate of what was done of late, and how long to wait for the rate that is allowed.
+"""A rate over the last windows, and how long to wait for the allowed rate.
 
     samples   | (empty) | 0        | 1        | …        | 10 (filling)
               oldest start <------- window -------> now

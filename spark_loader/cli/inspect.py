@@ -155,7 +155,7 @@ def plan(as_json: bool, **given: Any) -> None:
         click.echo(json.dumps(content))
         return
     if adopted is not None:
-        click.echo(f"would begin anew: {adopted.note}")
+        click.echo(f"would begin again: {adopted.note}")
     table = Table(
         "mapper", "topic", "partition", "from", "until", "offsets", "about bytes",
         title=f"run {made.run}" if made is not None else None,

@@ -1,4 +1,4 @@
-"""Values → typed columns, batch by batch; what cannot be converted is told by row.
+"""Values → typed columns, batch by batch; values that cannot be converted are reported by row.
 
     values ─▶ pieces of some thousand rows ─▶ arrays, at once
                           └─▶ a piece with a bad value: its halves, down to the row that is bad

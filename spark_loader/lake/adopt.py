@@ -262,7 +262,7 @@ def _contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
     """Return partition, runs of offsets, number of rows and extent of a file beside the table.
 
     Raises:
-        ValueError: they cannot be told.
+        ValueError: they are unknown.
     """
     if is_quarantine(path):
         [partition] = quarantined_partitions(local)
@@ -283,12 +283,12 @@ def _raw_contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, in
         raise ValueError("its name is not one that the loader gives")
     partition, start, until = name
     if isinstance(partition, Partition07):
-        raise ValueError("which bytes of a log of Kafka 0.7 its lines are from cannot be told")
+        raise ValueError("it does not record from which bytes of a log of Kafka 0.7 its lines are")
     lines = count_lines(local)
     if lines != until - start:
         raise ValueError(
-            f"it has {lines} lines and its name {until - start} offsets, so which line is of "
-            "which offset cannot be told"
+            f"it has {lines} lines and its name {until - start} offsets, so the offsets "
+            "of its lines are unknown"
         )
     return partition, [(start, until)], lines, (start, until)
 

@@ -129,12 +129,12 @@ def check_same_topic(
     """Check that a position is one in the topic that there is now.
 
     Raises:
-        DataLoss: the topic was deleted and made anew since, so its offsets would repeat.
+        DataLoss: the topic was deleted and created again, so its offsets would repeat.
     """
     was, now_is = before.get(tp.topic), now.get(tp.topic)
     if position and was is not None and now_is is not None and was != now_is:
         raise DataLoss(
-            f"{tp}: the topic was made anew since offsets below {position} were loaded, so they "
+            f"{tp}: offsets below {position} were loaded before the topic was created again, and "
             "would repeat. Load it into another output directory; or, if it is the same log, say "
             f"so with `zkbroker-load set --topic {tp.topic} --partition {tp.partition} --to "
             f"{position}`"
@@ -205,7 +205,7 @@ def place(tp: TopicPartition, position: int, extent: Extent, policy: str) -> tup
     if position > extent.end:
         raise DataLoss(
             f"{tp}: the next offset to load is {position}, but the log ends at {extent.end}: it "
-            "was cut or the topic was made anew. Load it into another output directory, or move "
+            "was cut, or the topic created again. Load it into another output directory, or move "
             "the position with `zkbroker-load rewind`"
         )
     if position >= extent.start:

@@ -141,7 +141,7 @@ class RangeReader:
                 pending = self._next(wanted, position, fetch_bytes)
                 continue
             if len(fetched.records) == 0 and fetched.high_watermark <= position:
-                # The log ends before the range that was planned: it was cut or made anew.
+                # The log ends before the planned range: it was cut or created again.
                 past = OffsetOutOfRange(latest=max(fetched.high_watermark, 0), earliest=0)
                 yield self._lost(wanted, position, past)
                 return
@@ -193,7 +193,7 @@ class RangeReader:
             cause = f"deleted from the log, which begins at offset {earliest}"
         else:
             until = wanted.until
-            cause = f"beyond the log, which ends at offset {latest}: it was cut or made anew"
+            cause = f"beyond the log, which ends at offset {latest}: it was cut or created again"
         gap = Gap(wanted.topic, wanted.partition, position, until, cause)
         if self._policy == "fail":
             raise DataLoss(f"{gap}. {self._advice}")
@@ -256,7 +256,7 @@ class RangeReader:
             if isinstance(each, DamagedEntry):
                 pieces.append(self._kept(wanted, each))
                 if fetched.aborted:
-                    # It may have been a marker: what follows is asked for anew.
+                    # It may have been a marker: fetch again from here.
                     return pieces, each.until
             elif fetched.aborted and batches.has(each.entry, each.raw):
                 start = min(max(position, each.entry.base_offset), each.until)

@@ -168,7 +168,7 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if latest[tp] < begin[tp] and (log_end := self._log_end(tp)) < begin[tp]:
                     self._lost(
                         f"{tp} ends at {log_end}, before offset {begin[tp]} where the last "
-                        "batch ended: the log was cut or the topic made anew"
+                        "batch ended: the log was cut, or the topic created again"
                     )
                 end = begin[tp]
             ends[tp] = end

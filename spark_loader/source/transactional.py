@@ -37,7 +37,7 @@ from zkbroker.runtime import get_runtime
 logger = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""As long as brokers allow unless told otherwise: a task may wait for its rows."""
+"""The maximum of brokers by default: a task may wait for its rows."""
 
 _EPOCH_PROPERTY = "streaming.sql.batchId"
 _QUERY_PROPERTY = "sql.streaming.queryId"
@@ -176,7 +176,7 @@ class EpochNotes:
         )
         found = fetched_offsets(self._group, (), response).values()
         notes = [EpochNote.parse(each.metadata, self._group) for each in found if each is not None]
-        # A query that began anew counts its epochs anew, and is another one.
+        # A query with a new checkpoint is another one, and counts its epochs from 0.
         own = [each for each in notes if each.query == query]
         return max(own, key=lambda each: each.epoch, default=None)
 

@@ -33,7 +33,7 @@ class FileStatus:
 
 
 class OutputFile(Protocol):
-    """A file being written, under a name that nobody reads before `commit`."""
+    """A file being written, under a name that is not read before `commit`."""
 
     def write(self, data: bytes) -> int: ...
 

@@ -135,7 +135,8 @@ class HadoopFileSystem:
         if time.time() - modified / 1000 < _LOCK_STALE_S:
             held_by = self.read(path).decode()
             raise LockedError(f"{path} is held by {held_by}; a dead one's is free in 2 minutes")
-        # Of several who see it stale one moves it; a fresh one moved by mistake goes back.
+        # Of several clients that find it stale one moves it; a fresh lock moved by mistake is put
+        # back.
         aside = self._path(f"{path}.{uuid.uuid4().hex[:8]}.stale")
         if not fs.rename(target, aside):
             raise LockedError(f"{path} was taken by another a moment ago")

@@ -5,8 +5,8 @@
     rename     a copy, then a deletion; a copy that is there already is done again
     lock       an object that its holder renews under its ETag (If-Match); a stale one is taken over
 
-Invariant: an object appears whole or not at all. Nothing relies on a rename, and nothing on the
-clocks of two machines being the same: ages are told by the server's clock alone.
+Invariant: an object appears whole or not at all. Nothing relies on a rename, or on equal clocks of
+two machines: ages are measured by the server's clock alone.
 """
 
 import contextlib

@@ -100,7 +100,7 @@ def _resource(entity: Entity) -> tuple[ConfigResourceType, str]:
         name = "" if isinstance(entity.id, Default) else str(entity.id)
         return ConfigResourceType.BROKER, name
     raise ConfigError(
-        f"settings of {title(entity)} are not told by brokers of this level: they are kept in "
+        f"settings of {title(entity)} are not known to brokers of this level: they are kept in "
         "ZooKeeper, give -z HOST:PORT[/CHROOT]"
     )
 

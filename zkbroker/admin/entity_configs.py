@@ -1,7 +1,7 @@
 """Settings of topics, brokers, users, clients and addresses, as ZooKeeper has them.
 
 Invariant: what is written is checked first, as brokers check it, and says what to change; settings
-that are not named are kept. Credentials stand beside quotas and are never told: `shown` hides them.
+that are not named are kept. Credentials are stored with quotas, and `shown` hides them.
 """
 
 import re

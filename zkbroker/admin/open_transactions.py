@@ -1,4 +1,4 @@
-"""Transactions that are open in the partitions' logs, and which of them nobody will ever end.
+"""Transactions that are open in the partitions' logs, and those of them that will never end.
 
     last stable offset < high watermark      a transaction is open: its batches and the markers of
                                              those that ended lie between the two
@@ -11,7 +11,7 @@ may: so this works with genuine brokers from 0.11 on as well as with ours.
 
 Invariants: a transaction is hanging only if it was open in the log, then not its coordinator's, and
 after that still open in the log: one that ends meanwhile is none. What its coordinator knows is
-never ended behind its back, unless whoever asks insists.
+not ended without it, unless the caller forces that.
 """
 
 import time

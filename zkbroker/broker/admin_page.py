@@ -6,8 +6,8 @@
     GET /health          200 while it is alive, 503 where a restart is needed
     GET /ready           200 while clients may come, 503 with the reasons otherwise
 
-Invariant: where users are set, nothing is told without a login, not even which pages there are, but
-for one word: whether the broker is alive, and whether it is ready. Probes have no password.
+Invariant: with users, there is no answer without a login, not even about which pages exist, except
+one word for probes, which have no password: whether the broker is alive, and whether it is ready.
 """
 
 import json
@@ -65,7 +65,7 @@ class MetricsPage:
     Args:
         host: address to listen on.
         port: port to listen on, 0 for a free one.
-        access: decides who may see it; None lets everybody.
+        access: decides which users may see it; None for no login.
         contexts: of TLS, for each connection as its files are then; None for plain HTTP.
         mounting: whether an application will be mounted.
     """

@@ -42,7 +42,7 @@ def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
         access = AdminAccess(config.admin_users_file, get_runtime("gevent"), time.monotonic)
     elif not is_loopback(config.admin_host) and not _asks_for_certificates(config):
         logger.warning(
-            "admin page open to everybody who can connect address=%s: set admin.users.file",
+            "admin page has no login address=%s: set admin.users.file",
             config.admin_host,
         )
     contexts = None

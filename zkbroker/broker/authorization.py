@@ -1,4 +1,4 @@
-"""What clients of a broker may do: its authorizer, where its ACLs come from, and who asks it.
+"""What clients of a broker may do: authorizer, source of ACLs, and the guard of handlers.
 
     authorizer.class.name  ''                    no authorizer: handlers are not guarded
                            SimpleAclAuthorizer   super users and the ACLs in ZooKeeper

@@ -2,8 +2,8 @@
 
     limit = (descriptors - those for connections, read segments and the rest) / those of a partition
 
-Invariant: a partition beyond the limit is refused where that can be told to who asks, and not
-served where it came about otherwise; it never keeps the others from being served.
+Invariant: a request for a partition beyond the limit gets an error; a partition that appears in
+another way is not served. Neither affects the partitions that are served.
 """
 
 import resource

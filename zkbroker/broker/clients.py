@@ -1,7 +1,7 @@
-"""Which client speaks what: counts by client id, API and version.
+"""Request counts by client id, API and version.
 
-This is what the operator of a cluster with clients of many years asks first: who would be left
-behind by a change. Kept in memory, bounded, and written to a JSON file in the data directory:
+They show which clients an upgrade would exclude. They are kept in memory, bounded, and written to a
+JSON file in the data directory:
 
     {"version": 1, "since_ms": …, "clients": [{"client_id": "x", "addresses": ["10.0.0.1"],
       "throttled": 0, "throttled_ms": 0,

@@ -4,8 +4,8 @@
     more     in another thread, several readers at the same time
     much     (beyond `LIGHT_BYTES` or `LIGHT_RECORDS` in one entry) in another thread, one at a time
 
-Invariant: however many old readers ask, no more than one large entry stands decompressed in memory;
-whoever waits for that holds no request slot. What is made is counted against
+Invariant: at most one large entry is decompressed in memory at a time, however many old readers
+there are; a fetch that waits for its turn holds no request slot. Converted bytes count against
 `fetch.conversion.max.bytes` by its real size until it has gone out.
 """
 

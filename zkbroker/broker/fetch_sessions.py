@@ -110,7 +110,7 @@ class FetchSession:
     def answered(
         self, topics: list[FetchResponseTopic], *, incremental: bool
     ) -> list[FetchResponseTopic]:
-        """Return what of an answer is to be told; who got records comes last the next time."""
+        """Return the changed partitions of an answer; those with records come last next time."""
         told: list[FetchResponseTopic] = []
         served: list[Key] = []
         for topic in topics:

@@ -182,7 +182,7 @@ class ClusterMembership:
         return False
 
     def _alone(self, others: set[int]) -> bool:
-        """Whether nobody lives who could take over."""
+        """Whether no other live broker could take over."""
         return others.isdisjoint(self._view.brokers)
 
     def _answers(self) -> bool:

@@ -11,7 +11,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.network.server.pages import StartResponse
 
 USER = "zkbroker.user"
-"""In the environment of a request: the user that the page let in; missing where it asks nobody."""
+"""In the environment of a request: the user that logged in at the page; missing without logins."""
 
 
 class Mounted(Protocol):

@@ -8,7 +8,7 @@ Brokers do not negotiate: the level of the sender fixes the version of each requ
 brokers neither refuse such a cluster, which is there for a moment whenever the level of one broker
 after the other is raised, so that it is a warning.
 
-Invariant: each peer is told of once, until it goes or registers with another level.
+Invariant: each peer is logged once, until it leaves or registers with another level.
 """
 
 import logging
@@ -33,7 +33,7 @@ class PeerLevels:
         self._told: set[int] = set()
 
     def look(self, brokers: Mapping[int, BrokerInfo]) -> None:
-        """Warn of those who do not go together with this broker.
+        """Warn of brokers whose level does not fit that of this broker.
 
         Args:
             brokers: all that are registered, by id.

@@ -1,14 +1,14 @@
 """What other brokers know, while this one cannot reach ZooKeeper.
 
     session over by our own clock --> ask the brokers last seen, one a second, in turn
-      --> who leads under a higher epoch than we know of --> the view
+      --> leaders with a higher epoch than the known one --> the view
 
-A broker that is cut off from ZooKeeper alone is replaced as leader, and the controller tells it
-nothing any more. Clients that happen to ask it and nobody else for leaders would come back to it as
-long as it is cut off.
+A broker that loses only ZooKeeper is replaced as leader, and gets no more requests of the
+controller. Clients that ask only this broker for leaders would return to it as long as it is cut
+off.
 
-Invariant: a peer is believed only where it names a higher leader epoch than the one known here, so
-that one that is cut off too changes nothing; nobody is asked while the session may live.
+Invariant: a peer's answer counts only with a higher leader epoch than the known one, so that a peer
+that is cut off as well changes nothing. No peer is asked while the session may live.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """A broker as a process: started, stopped by a signal or by the failure of its last data directory.
 
-As genuine brokers do, one that can store nothing ends: whoever watches over it must hear of it, and
-new partitions must go to others.
+As in genuine brokers, a process that cannot store anything ends: its supervisor must notice, and
+new partitions must go to other brokers.
 """
 
 import gc

@@ -2,9 +2,9 @@
 
     an error for all of it       the response's own `error_code`, since the version that has it
     an error for each item       every topic, group, resource that was named, with the error
-    neither                      None: the client cannot be told, and the connection is closed
+    neither                      None: no place for an error, the connection is closed
 
-Invariant: what is told is told of everything that was asked for, in the order of the request.
+Invariant: an answer has an error for every item of the request, in the same order.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -3,8 +3,8 @@
     {"version": "0.2.0", "id": 1, "cpu_seconds": 12.5, "resident_bytes": 48000000,
      "connections": 12, "messages_in": 10, "bytes_in": 1000, "bytes_out": 2000}
 
-Invariant: its size and cost do not grow with topics and partitions, as those of `/metrics` do: who
-asks every few seconds asks for this. Counts only grow.
+Invariant: unlike those of `/metrics`, its size and cost do not grow with topics and partitions, so
+that it can be read every few seconds. Counts only grow.
 """
 
 import resource

@@ -209,8 +209,8 @@ class Topics:
     def settings(self, name: str) -> dict[str, str]:
         """Return the settings of a topic as ZooKeeper has them.
 
-        What this broker acts on follows them some milliseconds later; who has just changed a
-        setting, here or at another broker, expects to be told the new value.
+        The settings in force follow some milliseconds later, but a client that has just changed a
+        setting, here or at another broker, expects the new value.
 
         Raises:
             UnknownTopicOrPartition: it does not exist.

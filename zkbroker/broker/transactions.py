@@ -121,7 +121,7 @@ class TransactionCoordination:
     # -- markers
 
     def _leader_of(self, topic: str, number: int) -> int | None:
-        """Return who leads a partition, -1 for nobody, None where there is no such partition."""
+        """Return the leader of a partition, -1 without one, None for an unknown partition."""
         services = self._services
         if number not in (services.view.assignment(topic) or ()):
             try:

@@ -1,8 +1,8 @@
 """Whether messages of a transaction may be written here: its coordinator is asked, once for each.
 
 A batch that arrives after its transaction's marker, or for a partition that was never added, would
-open a transaction that nobody ever ends: readers of committed messages would stop before it, and
-the log could not be cleaned behind it. So a partition opens one only while the coordinator has this
+open a transaction that never ends: readers of committed messages would stop before it, and the log
+could not be cleaned after it. So a partition opens one only while the coordinator has this
 producer, epoch and partition in an ongoing transaction. That is asked once for each transaction and
 partition, of this broker's own coordinator or over the network of the one that leads the id's
 partition of `__transaction_state`; what is open already is not asked about again. A marker that is
@@ -12,8 +12,8 @@ written between the question and the append takes the permission back (`zkbroker
     48                          no such transaction, or it does not have the partition, or it ends
     19, which producers retry   the coordinator cannot be asked, or is loading; nothing was written
 
-Beside genuine brokers of 2.1 (`partition.state.znodes=persistent`) nobody is asked: they could not
-answer.
+Beside genuine brokers of 2.1 (`partition.state.znodes=persistent`) no broker is asked: they could
+not answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class TransactionVerifier:
         view: the cluster.
         send: sends a request to another broker and returns its answer.
         runtime: for the tasks that send.
-        enabled: False to ask nobody and to take everything.
+        enabled: False to accept everything without a question.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class TransactionVerifier:
         raise NotEnoughReplicas(text)
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop verifying; close the connections."""
         for courier in self._couriers.values():
             courier.close()
 

@@ -174,8 +174,8 @@ class ClusterView:
     def awaits_decision(self, topic: str) -> bool:
         """Whether the controller may be about to elect leaders for new partitions of a topic.
 
-        Who is told of a topic that another broker created expects to be told its leader too; the
-        controller tells that to every broker, but not to all in the same moment.
+        A client that sees a new topic expects its leader, too; the controller informs every broker,
+        but not all at the same moment.
         """
         seen_s = self._grown.get(topic)
         if seen_s is None or time.monotonic() - seen_s >= DECIDED_WITHIN_S:

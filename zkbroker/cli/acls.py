@@ -51,7 +51,7 @@ def _resources(command: F) -> F:
             "--resource-pattern-type",
             "pattern_type",
             type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
-            help="How names are meant. match: all that apply to the name; any: any pattern.",
+            help="Meaning of names. match: all patterns that apply to the name; any: any pattern.",
         ),
         click.option("--delegation-token", "tokens", multiple=True, help="A delegation token."),
         click.option(
@@ -96,7 +96,7 @@ def _clients(command: F) -> F:
             "denied",
             multiple=True,
             metavar="TYPE:NAME",
-            help="Denied to it, whatever else is allowed.",
+            help="Denied, even if another ACL allows it.",
         ),
         click.option(
             "--allow-principal",
@@ -117,7 +117,13 @@ def _clients(command: F) -> F:
     "  zkbroker acls list --topic orders --resource-pattern-type match -z 127.0.0.1:2181",
 )
 @_resources
-@click.option("--principal", "principals", multiple=True, metavar="TYPE:NAME", help="Only of it.")
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    metavar="TYPE:NAME",
+    help="Only ACLs of this principal.",
+)
 @cluster_options
 @json_option
 @click.option("--genuine-text", is_flag=True, hidden=True)

@@ -22,7 +22,7 @@ from zkbroker.cli.output import say
 )
 @zookeeper_option
 @click.option(
-    "--broker-id", type=click.IntRange(0), help="The broker's id, where no directory holds it."
+    "--broker-id", type=click.IntRange(0), help="The broker's id, if no directory stores it."
 )
 @click.option("--dry-run", is_flag=True, help="Only print what the directories hold.")
 def command(

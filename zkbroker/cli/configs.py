@@ -137,8 +137,8 @@ def _stored(
     if zookeeper is None:
         raise ConfigError(
             "settings of users, clients and addresses are kept in ZooKeeper: give -z "
-            "HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER; those of topics and brokers are also "
-            "told by brokers: give -b HOST:PORT"
+            "HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER; brokers also know "
+            "those of topics and brokers: give -b HOST:PORT"
         )
     with open_session(zookeeper) as session:
         for entity, settings in describe(session, selection):
@@ -182,7 +182,7 @@ def _show(rows: list[list[str]], *, as_json: bool) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Set what this property file says.",
 )
-@click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Drop a setting.")
+@click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Remove a setting.")
 @cluster_options
 @click.option("--genuine-text", is_flag=True, hidden=True)
 def alter_command(
@@ -194,7 +194,7 @@ def alter_command(
     genuine_text: bool,
     **chosen: Any,
 ) -> None:
-    """Set and drop settings; those that are not named are kept. Brokers follow at once."""
+    """Set and remove settings; others are kept. Changes take effect at once."""
     from zkbroker.config.properties import load_properties
 
     selection = _selection(chosen)

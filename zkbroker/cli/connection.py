@@ -44,7 +44,7 @@ def cluster_options(command: F) -> F:
         envvar="ZKBROKER_BOOTSTRAP",
         metavar="HOST:PORT[,HOST:PORT]",
         callback=_typed_before_environment,
-        help="Brokers to ask where the others are.",
+        help="Brokers to connect to first.",
     )(command)
 
 

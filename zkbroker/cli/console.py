@@ -60,14 +60,14 @@ if TYPE_CHECKING:
 @click.option(
     "--allow-changes",
     is_flag=True,
-    help="Without --users: whoever reaches the page may change things.",
+    help="Without --users: every visitor of the page may change things.",
 )
 @click.option(
     "--allowed-host",
     "hosts",
     metavar="NAME",
     multiple=True,
-    help="A further name under which the page may be asked for, as of a proxy. Repeatable.",
+    help="A further host name of the page, as of a proxy. Repeatable.",
 )
 @click.option(
     "--tls-key",
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.5, 3600),
     default=5.0,
     show_default=True,
-    help="Seconds between two looks at a cluster.",
+    help="Seconds between two readings of a cluster.",
 )
 @click.option(
     "-X",

@@ -51,7 +51,7 @@ def command(
     """Check whether this machine can run brokers, and say what to do if not.
 
     With -z or -b, also whether it reaches those of a cluster; both may be given. The clock is
-    compared with ZooKeeper's, with -z only. Exit status 1 when something needs doing.
+    compared with ZooKeeper's, with -z only. Exit status 1 when something has to be changed.
     """
     from zkbroker.admin.doctor import diagnose
 

@@ -35,7 +35,7 @@ def command(
     """Let the first replica of partitions lead them again.
 
     All partitions when none is named. The controller does it for those whose first replica is in
-    sync. By -z it is asked in ZooKeeper, and does it when it comes to that; by -b (brokers of 2.2
+    sync. With -z the request waits in ZooKeeper for the controller; with -b (brokers of 2.2
     or later) it answers for each partition, and the exit status is 1 where one failed.
     """
     from zkbroker.admin.reassignment import decode_partitions, elect_preferred

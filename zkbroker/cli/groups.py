@@ -160,8 +160,7 @@ def describe_command(
 def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
     """Find partitions without a live owner.
 
-    Looks at ZooKeeper groups, at all of them when none is named. A group without members is said
-    to have none.
+    Checks the named ZooKeeper groups, or all.
 
     Exit status 1 when a group has not settled.
     """

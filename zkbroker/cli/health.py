@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
     """Say what is wrong with a cluster; exit status 0 when nothing is, 1 otherwise.
 
-    Looked for: no controller, brokers that are missing, data directories that are offline,
-    partitions that no broker serves, that have replicas out of sync, or fewer in sync than
-    min.insync.replicas. A cluster that cannot be asked is not well either.
+    Problems are: no controller, missing brokers, offline data directories, partitions that no
+    broker serves, that have replicas out of sync, or fewer in sync than min.insync.replicas, and an
+    unreachable cluster.
     """
     from zkbroker.admin.health import Problem
 

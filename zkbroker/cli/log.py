@@ -77,13 +77,13 @@ def repair_command(paths: tuple[Path, ...]) -> None:
     "  zkbroker log clean /var/lib/zkbroker/users-0",
 )
 @_PATHS
-@click.option("--dry-run", is_flag=True, help="Only tell what would go.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option(
     "--delete-retention-ms",
     type=click.IntRange(min=0),
     default=86_400_000,
     show_default=True,
-    help="How long messages without a value stay after the first compaction.",
+    help="How long messages without a value are kept after their first compaction.",
 )
 @click.option(
     "--segment-bytes",
@@ -97,8 +97,9 @@ def clean_command(
 ) -> None:
     """Compact logs: keep the latest message of each key.
 
-    Of topics with cleanup.policy=delete too: name only what is to be compacted. Messages without a
-    key go. The active segment, and what is behind an open transaction, stay.
+    It also compacts topics with cleanup.policy=delete: name only logs to be compacted. Messages
+    without a key are removed. The active segment, and messages after the start of an open
+    transaction, are kept.
     """
     from zkbroker.admin.log_clean import clean_logs
     from zkbroker.config.log import LogConfig

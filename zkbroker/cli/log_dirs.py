@@ -33,7 +33,7 @@ def command(
     genuine_text: bool,
     as_json: bool,
 ) -> None:
-    """Show the data directories of brokers, and how much lies there.
+    """Show the data directories of brokers, and their sizes.
 
     A directory that failed is shown with its error.
     """

@@ -40,9 +40,9 @@ def command(
     """Show or set the levels of loggers while brokers run.
 
     LOGGER is a module of the brokers, such as zkbroker.replica, or root; LEVEL is debug, info,
-    warning, error, or default, which drops it. Levels are kept in the setting logger.levels, and
-    hold after a restart too. Where a broker has levels of its own, those of all brokers do not
-    count for it.
+    warning, error, or default, which removes the level. Levels are kept in the setting
+    logger.levels, and hold after a restart too. Where a broker has levels of its own, those of all
+    brokers do not count for it.
     """
     from zkbroker.admin.entity_configs import BrokerEntity
     from zkbroker.registry.user_configs import DEFAULT

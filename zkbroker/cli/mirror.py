@@ -288,10 +288,10 @@ def offsets_command(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print where a group of a source goes on in the target.
+    """Print at which offsets of the target a group of a source resumes.
 
-    It needs a mirror with --identity-partitions, which keeps what belongs together in a topic of
-    the target. A partition that nobody mirrored far enough is shown as `-`.
+    It needs a mirror with --identity-partitions, which stores the offset pairs in a topic of the
+    target. `-` is a partition that is not mirrored that far.
     """
     from zkbroker.mirror import read_syncs, translate
     from zkbroker.mirror.source_cluster import SourceCluster

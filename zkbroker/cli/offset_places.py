@@ -14,7 +14,7 @@ _NAMED_TIMES = {"latest": -1, "earliest": -2}
 
 
 def keepers_of(cluster: "Cluster", session: "ZkSession | None", group: str) -> tuple[str, ...]:
-    """Return who keeps the offsets of a group; of a new one, who shall."""
+    """Return the storages of a group's offsets; for a new group, the one to use."""
     from zkbroker.admin import coordinator_groups
     from zkbroker.registry.groups import list_groups
 

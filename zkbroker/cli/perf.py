@@ -34,7 +34,7 @@ def report_options(command: F) -> F:
             help="Milliseconds between the lines of --show-detailed-stats.",
         ),
         click.option("--show-detailed-stats", is_flag=True, help="A line for each interval."),
-        click.option("--hide-header", is_flag=True, help="Leave the names of the columns out."),
+        click.option("--hide-header", is_flag=True, help="Print no column names."),
     )
     for option in reversed(options):
         command = option(command)

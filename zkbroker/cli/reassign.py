@@ -76,8 +76,7 @@ def plan_command(
 ) -> None:
     """Print a plan with the fewest moves.
 
-    It evens the brokers out, leaves those to be removed empty and keeps the racks. Nothing is
-    changed.
+    It balances the brokers, empties those to be removed and respects racks. It changes nothing.
     """
     from zkbroker.admin.reassignment import current_assignment, encode_target
     from zkbroker.admin.reassignment_plan import moved_replicas, plan_reassignment
@@ -113,7 +112,7 @@ def plan_command(
 @click.option(
     "--rollback",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the replicas as they are now are kept, for cancel; FILE.rollback without it.",
+    help="File for the present replicas, which cancel needs; FILE.rollback without it.",
 )
 @click.option("--no-rollback", is_flag=True, hidden=True)
 def execute_command(
@@ -162,10 +161,10 @@ def verify_command(file: Path, zookeeper: str | None, status_zero: bool) -> None
 @_FILE
 @zookeeper_option
 def cancel_command(file: Path, zookeeper: str | None) -> None:
-    """Turn a running reassignment back.
+    """Cancel a running reassignment.
 
-    FILE is the rollback file that execute wrote. What is done already stays: to undo that, execute
-    the rollback file.
+    FILE is the rollback file that execute wrote. Finished moves stay: execute the rollback file to
+    undo them.
     """
     from zkbroker.admin.reassignment import cancel, decode_target
 

@@ -47,7 +47,7 @@ def delete_command(
 ) -> None:
     """Delete all records of partitions below an offset.
 
-    OFFSET is where the log starts afterwards, or end: nothing that consumers may read stays then.
+    OFFSET is where the log starts afterwards; `end` deletes all that consumers may read.
     What is deleted cannot be brought back. Exit status 1 when one of them failed.
     """
     from zkbroker.admin.broker_queries import delete_records

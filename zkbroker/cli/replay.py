@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Publish what a topic holds at this moment to another topic.
 
-    Keys, headers and timestamps are kept; partitions are chosen anew by key.
+    Keys, headers and timestamps are kept; partitions are chosen by key.
     """
     from rich.console import Console
     from rich.progress import Progress

@@ -62,9 +62,9 @@ class Snapshot:
     type=click.FloatRange(0.1),
     default=2.0,
     show_default=True,
-    help="Seconds between pictures.",
+    help="Seconds between two updates.",
 )
-@click.option("--once", is_flag=True, help="Print one picture and stop.")
+@click.option("--once", is_flag=True, help="Print once and stop.")
 def command(bootstrap: str | None, zookeeper: str | None, interval: float, once: bool) -> None:
     """Show brokers, topics, rates, groups and lag, until Ctrl-C.
 

@@ -38,7 +38,7 @@ def command() -> None:
 def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
     """List the names of all topics.
 
-    By -z, those that are being deleted are marked; in JSON they are names like the others.
+    With -z, topics that are being deleted are marked, except in JSON.
     """
     with open_topics(bootstrap, zookeeper) as way:
         names = way.names()
@@ -84,7 +84,7 @@ def create_command(
 ) -> None:
     """Create a topic.
 
-    What is not given is taken from the settings of the brokers.
+    The settings of the brokers are the defaults.
     """
     from zkbroker.admin.topics import parse_assignment
 
@@ -279,13 +279,13 @@ def _least_in_sync(way: TopicWay, described: "list[TopicDescription]") -> dict[s
 @click.option(
     "--replica-assignment",
     metavar="IDS",
-    help="Brokers of each partition, those there are included, as in 1,2,1.",
+    help="Brokers of each partition, also of the existing ones, as in 1,2,1.",
 )
 @click.option(
     "--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks; needs -z."
 )
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
-@click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Drop a setting.")
+@click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Remove a setting.")
 def alter_command(
     topic: str,
     bootstrap: str | None,

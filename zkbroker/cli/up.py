@@ -83,7 +83,7 @@ _WATCH_INTERVAL_S = 0.5
     type=click.IntRange(1, 100),
     help="Replicas that acks=all waits for at least; 2 of 3 or more without it.",
 )
-@click.option("--no-restart", is_flag=True, help="Do not start a broker again that died.")
+@click.option("--no-restart", is_flag=True, help="Do not restart a broker that died.")
 def command(
     brokers: str,
     first_id: int,
@@ -100,12 +100,11 @@ def command(
     """Start a ZooKeeper and brokers on this machine.
 
     When all serve, prints one line `zkbroker ready zookeeper=… brokers=…` to standard output.
-    A broker that dies is named on standard error and started again; the others go on meanwhile.
-    Ctrl-C stops everything cleanly.
+    A broker that dies is restarted, with a line on standard error. Ctrl-C stops everything cleanly.
 
-    A broker is one event loop, on one core: several of them use the cores of a machine. Several
-    that join a cluster (--zookeeper) name this host as their broker.rack, so that the replicas of a
-    partition are on different hosts, unless --set broker.rack says otherwise.
+    A broker is one event loop on one core: start several to use all cores. If several join a
+    cluster (--zookeeper), their broker.rack is this host, so that the replicas of a partition are
+    on different hosts; --set broker.rack overrides it.
     """
     from zkbroker.cluster import ClusterProcesses
     from zkbroker.cluster.placement import broker_count

@@ -27,7 +27,7 @@ _ACTIONS = ("secure", "unsecure")
     "--with-root",
     "with_root",
     is_flag=True,
-    help="Where the cluster has no chroot: change the node / as well, which all programs share.",
+    help="For a cluster without chroot: also change the node /, which all programs share.",
 )
 @click.option("--enable.path.check", "check", is_flag=True, hidden=True)
 @click.option("--dry-run", is_flag=True, help="Only count the nodes that would be changed.")
@@ -40,12 +40,13 @@ def command(
     check: bool,  # The tree is always looked for.
     dry_run: bool,
 ) -> None:
-    """Give the nodes of a cluster to the brokers' login, or back to everybody.
+    """Give the nodes of a cluster to the brokers' login, or back to all clients.
 
-    `secure` leaves reading to everybody and changes to this command's own login, which must be that
-    of the brokers; secrets under /config/users and /config/brokers can be read by it alone.
+    With `secure`, every client may read the nodes, and only this command's login, which must be
+    that of the brokers, may change them, and read the secrets under /config/users and
+    /config/brokers.
     Set zookeeper.set.acl=true for every broker first, and restart them one by one. `unsecure` is
-    the way back. What was broken off is simply begun again.
+    the way back. After an interruption run it again.
     """
     from zkbroker.admin.zookeeper_rights import secure, unsecure
 

@@ -5,8 +5,8 @@
           ▲                                                     │
           └─ wake the waiters and watchers ◀─── publish a view ─┘
 
-Where nothing but topics that are not known or not led yet is asked for, those alone are read: who
-sends to thousands of topics learns of them one after the other.
+If only unknown topics, or topics without leaders, are requested, only those are read: a producer to
+thousands of topics discovers them one after the other.
 
 Invariants: one task reads, and everybody else reads the view it published last, without a lock; a
 `refresh` returns only after a reading that began later than the call; a view is never older than

@@ -45,8 +45,8 @@ class Legacy07Config:
         "`host:port` on which clients of Kafka 0.7 are served; empty serves none. Port 0 takes a "
         "free one, 6667 was the default of 0.7.")
     advertised_listener: str = option("legacy07.advertised.listener", Str(), "",
-        "`host:port` that 0.7 clients are told; what is listened on when empty. IPv6 addresses "
-        "cannot be told to them.")
+        "`host:port` that 0.7 clients connect to, not an IPv6 address; when empty, that of the "
+        "listener.")
     log_dir: str = option(LOG_DIR, Str(), "",
         "Directory of the 0.7 logs: the `log.dir` of a 0.7 broker, or a new one. It cannot be one "
         "of `log.dirs`; when empty it lies beside the first of them, with `-07` at its end.")
@@ -100,11 +100,11 @@ class Legacy07Config:
     topic_retention_bytes: Mapping[str, int] = option("topic.log.retention.size", StrMap(), {},
         "Retention sizes of single topics.")
     cleanup_ms: int = option("log.cleanup.interval.mins", Ms(1), 10 * _MINUTE_MS,
-        "Time between two looks for files to delete.")
+        "Time between two searches for files to delete.")
     flush_messages: int = option("log.flush.interval", Int32(1), 500,
         "Messages after which a log is flushed; readers see what is flushed.")
     flush_check_ms: int = option("log.default.flush.scheduler.interval.ms", Ms(1), 3000,
-        "Time between two looks for logs to flush.")
+        "Time between two searches for logs to flush.")
     flush_ms: int = option("log.default.flush.interval.ms", Ms(-1), -1,
         "Time after which a log is flushed; -1 is that of the scheduler.")
     topic_flush_ms: Mapping[str, int] = option("topic.flush.intervals.ms", StrMap(), {},

@@ -231,7 +231,7 @@ class ProducerConfig:
             if self.required_acks == 0:
                 raise ConfigError(
                     f"transactional.id={self.transactional_id} needs request.required.acks=all: "
-                    "with 0 the broker does not answer, and nobody knows what is to be committed"
+                    "with 0 the broker does not answer, and what was stored is unknown"
                 )
             # A frozen instance; there is no other value that they could have.
             object.__setattr__(self, "idempotence", True)

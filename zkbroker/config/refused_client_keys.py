@@ -1,7 +1,7 @@
 """Client settings on which secrecy rests, and that clients of Kafka 0.7 cannot obey.
 
-Invariant: such a setting is obeyed or refused; it is never passed over, so that nobody takes plain
-text for encryption.
+Invariant: such a setting is obeyed or refused; it is never ignored, so that plain text is
+not taken for encryption.
 """
 
 from collections.abc import Mapping

@@ -100,7 +100,8 @@ def listener_sasl(
     """Read the logins of a listener whose protocol is SASL_PLAINTEXT or SASL_SSL.
 
     Raises:
-        ConfigError: nobody could log in, or as was not meant; it names the line to write.
+        ConfigError: no client could log in, or the login is not what was meant; names the line to
+        write.
     """
     login = login_options(listener, properties)
     names = _enabled(listener, login, properties, warn)
@@ -178,7 +179,7 @@ def _enabled(
         shown = f"{key}={','.join(given)}" + ("" if key in properties else " (the default)")
         why = _KERBEROS if GSSAPI in given else "it names no mechanism"
         raise ConfigError(
-            f"nobody could log in on the listener {listener}: {shown}: {why}; set "
+            f"no client could log in on the listener {listener}: {shown}: {why}; set "
             f"{ENABLED}=SCRAM-SHA-512"
         )
     return names
@@ -229,7 +230,7 @@ def _mechanism(
     found = ListenerMechanism(name, line, _nearest(MechanismOptions, properties, prefixes))
     if name == PLAIN and not found.users and not found.options.handler:
         raise ConfigError(
-            f"{key} names no user, so that nobody could log in by PLAIN: write {example}"
+            f"{key} names no user, so no client could log in by PLAIN: write {example}"
         )
     if name == OAUTHBEARER and not (
         found.options.handler or found.options.jwks_url or accepts_unsecured(line)

@@ -91,7 +91,7 @@ class ZooKeeperSecurityOptions:
     # fmt: off
     zookeeper_auth_digest: Secret = option("zookeeper.auth.digest", SecretText(), NO_SECRET,
         "Login at ZooKeeper as `user:password`, by its scheme `digest`. ZooKeeper knows no list of "
-        "such users: whoever has this login has the rights on the nodes that it made.")
+        "such users: this login has the rights on the nodes that it made.")
     zookeeper_sasl_jaas: Secret = option("zookeeper.sasl.jaas.config", SecretText(), NO_SECRET,
         f"Login at ZooKeeper by SASL (DIGEST-MD5): `{JAAS_EXAMPLE}`")
     zookeeper_sasl_client: bool = option("zookeeper.sasl.client", Bool(), True,
@@ -147,7 +147,7 @@ class ZooKeeperSecurityOptions:
         )
         if security.set_acl and not security.logins:
             raise ConfigError(
-                "zookeeper.set.acl=true needs a login at ZooKeeper, or nobody could change the "
+                "zookeeper.set.acl=true needs a login at ZooKeeper, or no client could change the "
                 "nodes: set zookeeper.sasl.jaas.config (or a JAAS file with a section "
                 f"{self.zookeeper_sasl_context} in {JAAS_FILE}) or zookeeper.auth.digest, or leave "
                 "zookeeper.set.acl out"

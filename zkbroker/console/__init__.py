@@ -1,7 +1,7 @@
-"""The console: a web page over clusters, for people who look at them and steer them.
+"""The console: a web page that shows and operates clusters.
 
     access      how a cluster is reached
-    collector   one for each cluster: looks at it, whoever looks on, and publishes what it saw
+    collector   one for each cluster: reads its state, with or without viewers, and publishes it
     views       what was published, as JSON
     application what is answered over HTTP; logins, roles, streams
     messages    messages of a partition, found and decoded

@@ -3,8 +3,8 @@
     {"dry_run": true, …}        -> {"plan": […], "warnings": […], "confirm": "the topic's name"}
     {"confirm": "…", …}         -> {"done": […]}
 
-Invariant: nothing runs without the word; who did what is one line of the log. Only operators come
-here (`application`).
+Invariant: no action runs without its confirmation; each is one line of the log, with the user. Only
+operators get here (`application`).
 """
 
 import logging

@@ -4,9 +4,9 @@
     /static/...   the files of the page
     /...          the page, whatever view the address names
 
-Invariant: every answer has the headers that keep a page to itself; nobody without a login gets more
-than the page's own files; what changes something needs the token of its session. An error is JSON
-with a sentence, and no answer holds a traceback.
+Invariant: every answer has the headers that keep a page to itself; without a login there are only
+the page's own files; changes need the token of the session. An error is JSON with a sentence, and
+no answer has a traceback.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Clients by API and version, as the brokers' admin pages count them.
 
 Invariant: brokers that could not be asked are named; a page that is not of the expected form counts
-as one of them. The pages are read again after `KEPT_MS` at the earliest, whoever asks.
+as one of them. The pages are read again after `KEPT_MS` at the earliest.
 """
 
 from collections import defaultdict

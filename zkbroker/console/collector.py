@@ -3,8 +3,8 @@
     look     brokers and topics, offsets, directories, groups, admin pages, each at its own pace
     publish  the views, made once for all viewers; the series get one sample
 
-Invariant: one task looks, whoever looks on; a look that fails leaves what was seen before, with the
-reason. Viewers read what was published last, and wait for the next without asking for it.
+Invariant: one task reads the cluster, with or without viewers; a failed reading keeps the state
+before it, with the reason. Viewers read the last publication, and wait for the next one.
 """
 
 import logging
@@ -166,6 +166,6 @@ class Collector:
         now_ms = self.runtime.now_ms()
         self._published = Published(self._published.number + 1, self.seen, self.access, now_ms)
         self.history.record(now_ms, self._published.series)
-        # Those who wait for this one have the event; the next ones get another.
+        # Waiters for this publication have the event; later ones get another.
         woken, self._next = self._next, self.runtime.event()
         woken.set()

@@ -1,8 +1,8 @@
 """Streams of server-sent events: what changed since the event before.
 
-Invariant: a stream ends with its reader, and there are at most `STREAMS` of them; a reader that is
-behind gets what changed up to now, never a queue. A publication is made into text once for all who
-read along.
+Invariant: a stream ends with its reader, and there are at most `STREAMS` of them; a slow
+reader gets the changes since its last event, never a queue. A publication is encoded once for all
+readers.
 """
 
 from collections.abc import Callable, Iterator, Sequence

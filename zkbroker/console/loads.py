@@ -1,8 +1,7 @@
 """Loads into lakes, as the loader's own books have them, beside the ends of the logs.
 
 The loader is asked by `PLUGIN`, an import path: this room knows no lake. Invariant: a lake is read
-again after `KEPT_MS` at the earliest, whoever asks, and off the event loop; one that cannot be read
-says why.
+again after `KEPT_MS` at the earliest, off the event loop; an unreadable one has the reason.
 """
 
 import logging

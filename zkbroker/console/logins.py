@@ -1,6 +1,6 @@
-"""Who looks on, and what they may do.
+"""Viewers, and what they may do.
 
-    no users      everybody who can connect looks on; they change things where that was allowed
+    no users      every client that can connect is a viewer; --allow-changes lets it change things
     users         a login with a password of the users file; operators are named
     a page before it has asked for a login (a broker's admin port): its user counts
 
@@ -23,7 +23,7 @@ from zkbroker.security.password_hashes import PasswordHash
 LASTS_S = 12 * 3600.0
 SESSIONS = 1000
 ANYONE = "*"
-"""Among operators: whoever looks on."""
+"""Among operators: every viewer."""
 
 
 class Role(Enum):
@@ -35,7 +35,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Somebody who looks on. Args: csrf is what requests that change something have to show."""
+    """A viewer. Args: csrf is the token that requests for changes must contain."""
 
     user: str | None
     role: Role
@@ -74,7 +74,7 @@ class Logins:
         return self._access is not None
 
     def visitor(self, token: str | None, user: str | None = None) -> Visitor | None:
-        """Return who sends a request; None where a login is needed first.
+        """Return the viewer that sends a request; None where a login is needed first.
 
         Args:
             token: of the cookie.

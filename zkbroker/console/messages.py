@@ -2,8 +2,8 @@
 
     several partitions   their records are merged by time; within one they keep their order
 
-Invariant: a request reads at most `SCAN_BYTES` and takes about `SCAN_S`, whatever it looks for, and
-its answer shows at most `ANSWER_BYTES` of values; `next` goes on where it stopped.
+Invariant: a request reads at most `SCAN_BYTES`, takes about `SCAN_S`, and returns at most
+`ANSWER_BYTES` of values; `next` continues where it stopped.
 """
 
 import heapq

@@ -1,7 +1,7 @@
 """The console on the admin page of a broker: of this one cluster, under `/console/`.
 
-Invariant: the page before it asks for logins; who looks on is the page's user. It shows the cluster
-as clients see it, over connections of its own.
+Invariant: the admin page asks for logins, and its user is the viewer. The console reads the cluster
+as clients do, over connections of its own.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Offsets of a group, set anew by an operator: planned, confirmed, and committed for idle groups.
+"""New offsets for a group, by an operator: planned, confirmed, and committed for idle groups.
 
 Invariant: no offset outside a log is committed; a group with members is refused, since they would
 commit over it.

@@ -1,6 +1,6 @@
-"""One publication of a collector: the views of one moment, each made when it is first wanted.
+"""One publication of a collector: the views of one moment, made on request.
 
-Invariant: a view is made once, whoever wants it; what has been made does not change.
+Invariant: a view is made once for all requests, and never changes.
 """
 
 import json

@@ -43,7 +43,7 @@ class ConsoleSettings:
         interval_s: seconds between two looks at a cluster.
         samples: how many are kept of each series.
         users_file: lines `user:hash`; empty without a login.
-        operators: users that may change things; `*` for whoever looks on.
+        operators: users that may change things; `*` for all viewers.
         hosts: names under which it may be asked for; empty for any.
     """
 

@@ -1,6 +1,6 @@
 """Brokers, topics and the controller, as Metadata and the registry say them.
 
-    every look    who is registered and which is the controller: ZooKeeper, or a Metadata request
+    every time    registered brokers and the controller: from ZooKeeper, or by a Metadata request
                   without topics
     now and then  all topics, by one Metadata request; at once where brokers changed
 

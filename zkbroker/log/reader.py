@@ -30,7 +30,7 @@ class LogReader:
         self._log = log
         self._open_files = log.directory.open_files
         self._found: dict[int, tuple[Segment, int, tuple[int, int]]] = {}
-        """Offsets that were looked for of late, each with its segment, how often the log had been
+        """Offsets of recent look-ups, each with its segment, how often the log had been
         truncated, and the entry found."""
 
     def read(self, offset: int, max_bytes: int, end: int, min_one_entry: bool) -> ReadResult:

@@ -223,8 +223,7 @@ class MirrorConfig(MirrorOptions):
 def _check_acks(config: ProducerConfig) -> None:
     if config.required_acks == 0:
         raise ConfigError(
-            "request.required.acks=0 is not for mirrors: nobody would know what arrived; give 1 or "
-            "-1"
+            "request.required.acks=0 is not for mirrors: losses would go unnoticed; give 1 or -1"
         )
 
 

@@ -4,8 +4,8 @@
     key    {"source": ID, "topic": T, "partition": P}
     value  {"offset": next offset in the source}
 
-Invariant: a position is read when nothing that was written before can change it any more: who asks
-has shut out the writer before, and waits until the topic holds no open transaction of that time.
+Invariant: a position is read when no earlier writer can change it any more: the reader has fenced
+that writer, and waits until the topic has no open transaction of its time.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The producer side: one producer for all streams, and the topics it sends to.
 
-Invariant: whoever asks for a topic gets partitions that the target has now, or an error; nothing is
-sent to a partition that is not there.
+Invariant: a look-up of a topic returns partitions that exist in the target, or an error; nothing is
+sent to a partition that does not exist.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Exactly once: messages and the place in the source are one transaction of the target.
 
-    a partition comes ──▶ its transactional id is taken: who had it before is shut out, and what
-                          that one left open is aborted
+    a partition comes ──▶ its transactional id is taken: its former owner is fenced, and the
+                          open transaction is aborted
                       ──▶ its position is read from the target; messages before it are passed over
     chunks            ──▶ begin, messages …
     commit            ──▶ … the position, commit; then it is committed in the source, too

@@ -3,7 +3,7 @@
     server  `HubStream` (plain, `sendfile` for slices of files)      a TLS class stands beside it
     client  `SocketTransport` (plain, any runtime), `TlsTransport`   and wraps the socket
 
-Invariant: whoever speaks the protocol (`Session`, `Channel`) knows this interface and no socket.
+Invariant: the protocol's code (`Session`, `Channel`) knows this interface and no socket.
 Only a plain transport may send a slice of a file without reading it.
 """
 
@@ -46,7 +46,7 @@ class ServerTransport(Transport, Protocol):
     """When `pace` is to be called, on the monotonic clock; before that it does nothing."""
 
     def begin(self) -> Principal:
-        """Do what comes before the first request; return who the peer has shown itself to be."""
+        """Prepare the connection, for instance by a handshake; return the peer's principal."""
 
     def fileno(self) -> int:
         """A descriptor that can be polled for the peer's going."""

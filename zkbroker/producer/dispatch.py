@@ -26,7 +26,7 @@ from zkbroker.runtime import Runtime
 
 _MOVED_GRACE_S = 0.5
 _UNANSWERED_S = 2.0
-"""How long a broker may take to answer before it is asked who leads what it was sent."""
+"""How long a broker may take to answer before the leaders are looked up again."""
 
 
 class Dispatcher:

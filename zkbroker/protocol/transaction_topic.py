@@ -39,7 +39,7 @@ _STORED = frozenset(TransactionState) - {
     TransactionState.DEAD,
     TransactionState.PREPARE_EPOCH_FENCE,
 }
-"""A forgotten id is a tombstone, and fencing begins with PrepareAbort: nobody stores the rest."""
+"""A forgotten id is a tombstone, and fencing begins with PrepareAbort: others are not stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def raise_above(session: ZkSession, broker_id: int, producer_id: int) -> None:
 
     Args:
         session: a started session.
-        broker_id: written into the block, for whoever looks.
+        broker_id: written into the block, as information.
         producer_id: the highest that is known; -1 for none.
 
     Raises:
@@ -103,7 +103,7 @@ class ProducerIds:
 
     Args:
         session: a started session.
-        broker_id: written into the blocks, for whoever looks.
+        broker_id: written into the blocks, as information.
     """
 
     def __init__(self, session: ZkSession, broker_id: int) -> None:

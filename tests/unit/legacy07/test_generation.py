@@ -51,7 +51,7 @@ def test_a_target_of_0_7_loses_nothing_and_waits_for_its_brokers():
     ("settings", "why"),
     [
         ({"target.bootstrap.servers": "old:9092"}, "id:host:port"),
-        ({"target.zk.connect": "old:2181", "target.acks": "0"}, "nobody would know"),
+        ({"target.zk.connect": "old:2181", "target.acks": "0"}, "go unnoticed"),
         ({"target.zk.connect": "old:2181", "exactly.once": "true"}, "has no transactions"),
         ({"target.zk.connect": "old:2181", "identity.partitions": "true"}, "not for the target"),
         ({"target.broker.list": "old:9092"}, "id:host:port"),

@@ -65,7 +65,7 @@ def test_the_producer_loses_nothing_unless_told_to():
     [
         ("source.west.kafka.generation", "0.7", "bootstrap.servers: a cluster of Kafka 0.7"),
         ("source.east.kafka.generation", "0.6", "kafka.generation='0.6' is not allowed"),
-        ("target.acks", "0", "nobody would know"),
+        ("target.acks", "0", "go unnoticed"),
         ("target.interceptor.classes", "a:B", "whole batches"),
         ("blacklist", "x", "exactly one"),
         ("target.name", "east", "name of a source"),

@@ -125,7 +125,7 @@ class AclsHandlers:
         return DescribeAclsResponse(resources=list(resources.values()))
 
     def create(self, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-        """Create ACLs; each is told how it went."""
+        """Create ACLs; each has a result of its own."""
         answers = [CreatedAcl() for _ in request.creations]
         wanted: dict[Pattern, list[tuple[Acl, CreatedAcl]]] = {}
         for creation, answer in zip(request.creations, answers, strict=True):
@@ -149,7 +149,7 @@ class AclsHandlers:
         return CreateAclsResponse(results=answers)
 
     def delete(self, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-        """Delete the ACLs that filters choose; each filter is told which those were."""
+        """Delete the ACLs that match the filters; the answer lists them by filter."""
         answers: list[DeletedAcls] = []
         chosen: dict[Pattern, dict[Acl, list[DeletedAcl]]] = {}
         for asked in request.filters:

@@ -105,7 +105,7 @@ class ConfigsHandlers:
 
     def _layers(self) -> Layers:
         settings = self._services.dynamic.settings
-        # Without ZooKeeper what holds is told.
+        # Without ZooKeeper, the settings in force are the answer.
         with contextlib.suppress(RegistryError):
             stored = broker_settings(self._services.session, self._services.broker_id)
             settings = allowed_settings(stored)
@@ -216,7 +216,7 @@ def _entries_of_all(layers: Layers) -> list[ConfigEntry]:
 
 def _broker_entry(name: str, layers: Layers) -> ConfigEntry:
     key = SHOWN.get(name)
-    # The value of a key that nobody knows may be a password.
+    # The value of an unknown key may be a password.
     if key is not None:
         sensitive = key.sensitive
     else:

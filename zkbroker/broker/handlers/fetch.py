@@ -2,9 +2,9 @@
 
 Invariant: a file slice that was read is part of the answer or closed here. Bytes are converted
 only for a reader that is older than them: v0 and v1 read magic 0, v2 and v3 up to magic 1.
-Followers read to the log's end, and what they ask for tells the leader how far they are: once, when
-the fetch arrives, since whoever waits may be dead by the time it is woken. Consumers read to the
-high watermark or the last stable offset.
+Followers read to the log end. Their fetch offset is their progress, which the leader records when
+the fetch arrives, since a follower may die while its fetch waits. Consumers read to the high
+watermark or the last stable offset.
 """
 
 from zkbroker.broker.context import RequestContext

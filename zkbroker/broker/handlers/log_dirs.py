@@ -9,7 +9,7 @@ from zkbroker.replica.manager import ReplicaManager
 
 
 class DescribeLogDirsHandler:
-    """Handles DescribeLogDirs; a directory that failed is told with error 56.
+    """Handles DescribeLogDirs; a failed directory has error 56.
 
     Args:
         logs: the started log manager.

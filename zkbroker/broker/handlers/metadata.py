@@ -139,7 +139,7 @@ class MetadataHandler:
                 code = ErrorCode.LISTENER_NOT_FOUND
             leader = NO_LEADER
         if version == 0:
-            # Such clients are told of live replicas alone, and that some are missing.
+            # Version 0 lists only live replicas, with an error where some are missing.
             in_sync = [each for each in in_sync if each not in offline]
             if offline and not code:
                 code = ErrorCode.REPLICA_NOT_AVAILABLE
@@ -171,8 +171,8 @@ class MetadataHandler:
 def described_broker(broker: BrokerInfo, listener: str) -> MetadataBroker | None:
     """Describe a broker to a client that came through a listener.
 
-    Clients are told the endpoint of the same listener, so that they stay on their own side of the
-    network; a broker that has none by that name cannot be told: None.
+    The endpoint is that of the client's listener, so that clients stay on their own side of the
+    network; None for a broker without such a listener.
     """
     found = broker.listeners.get(listener)
     return None if found is None else MetadataBroker(broker.id, *found[1:], broker.rack)

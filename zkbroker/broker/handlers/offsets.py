@@ -80,7 +80,7 @@ class OffsetsHandlers:
     def offset_commit(
         self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse:
-        """Commit what can be committed; each partition is told how it went."""
+        """Commit what can be committed; each partition has a result of its own."""
         found: dict[Key, int] = {}
         good: dict[Key, OffsetCommitRequestPartition] = {}
         for topic in context.paced(request.topics):

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _MADE_WITHIN_S = 10.0
 _TOLD_WITHIN_S = 10.0
-"""How long views of a topic wait for partitions of it that the controller has not told of."""
+"""How long views of a topic wait for its partitions that the controller has not announced."""
 _GROW_ATTEMPTS = 5
 
 
@@ -68,13 +68,13 @@ class Claims07:
         self._broker_id = broker_id
         self._claimed: set[str] = set()
         self._anew: set[str] = set()
-        """Topics with a view that begins anew, since somebody said so."""
+        """Topics with a view that an operator has reset."""
         self._awaited: dict[str, tuple[set[int], float]] = {}
         """Topic -> partitions to come, and how long the others wait for them."""
 
     @property
     def awaiting(self) -> bool:
-        """Whether partitions are waited for, of which the controller told nothing yet."""
+        """Whether partitions are awaited that the controller has not announced."""
         return bool(self._awaited)
 
     def check(self) -> None:
@@ -104,7 +104,7 @@ class Claims07:
         elif log.size:
             what = "has no maps (*.map)"
         else:
-            # An empty file was put there: the view begins anew at the position in its name.
+            # An operator put an empty file there: the view begins at the position in its name.
             self._anew.add(topic)
             return
         raise StorageError(
@@ -155,7 +155,7 @@ class Claims07:
 
     def _make_topic(self, topic: str) -> None:
         services = self._services
-        # Before the topic: who sees the one is to see the other.
+        # Before the topic: a client that sees the topic must see the view.
         registry.declare(services.session, topic)
         if not services.view.exists(topic):
             count = self._config.partitions(topic)

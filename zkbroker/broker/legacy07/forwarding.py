@@ -1,6 +1,6 @@
 """Sends what 0.7 clients produced to a view at this broker to the partition's leader.
 
-Invariant: the caller is told the first offset only where all batches follow each other in the log.
+Invariant: the first offset is returned only if the batches are contiguous in the log.
 """
 
 from zkbroker.broker.connections import BrokerConnections

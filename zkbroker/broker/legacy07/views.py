@@ -4,8 +4,9 @@
     partition (any role) -- new high watermark --> its view, rendered or as it was sent
 
 A view is at the broker that was its partition's first replica when it was made, and is rendered
-from this broker's own replica, so that it goes on whoever leads. While the broker is down its views
-are away with its nodes, as 0.7 brokers are; what others lead meanwhile is shown when it is back.
+from this broker's own replica, so that it does not depend on the leader. While the broker is down,
+its views are not registered, like those of a 0.7 broker; afterwards they show what was written
+meanwhile.
 
 Invariant: one task follows the masters; a produce follows its own partition too, so that what is
 flushed at once is seen at once. Which views there are is for `Claims07` to say.
@@ -96,7 +97,7 @@ class Views07:
     # -- life cycle
 
     def check(self) -> None:
-        """Check that every view is there that was made here; before clients are told of them.
+        """Check that every view that was made here exists, before the views are registered.
 
         Raises:
             StorageError: one is not; the message says what to do.
@@ -131,7 +132,7 @@ class Views07:
         partition = self._services.replicas.get(topic, number)
         if partition is not None:
             return _master(partition)
-        # The controller has not told of it yet. Its log is there, and enough to make files anew.
+        # The controller has not announced it yet; its log is enough to make the files again.
         log = self._services.logs.get(TopicPartition(topic, number))
         return None if log is None else LogMaster(log, lambda: log.log_end_offset, lambda: -1)
 
@@ -168,7 +169,7 @@ class Views07:
 
         Raises:
             MessageSizeTooLarge: a message is larger than the topic takes; nothing was appended.
-            ZkbrokerError: it was not appended, or nobody knows.
+            ZkbrokerError: it was not appended, or the outcome is unknown.
         """
         services = self._services
         partition = services.partition(topic, view.partition)

@@ -1,4 +1,4 @@
-"""What clients with quotas did of late, at this broker.
+"""The recent rates of clients with quotas, at this broker.
 
 Invariant: all connections that share a quota share one rate. A rate is kept while its client is
 among the last `max_keys` that were active; one that is forgotten, or whose quota changes, begins

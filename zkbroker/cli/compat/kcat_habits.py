@@ -56,7 +56,7 @@ def properties_option(command: F) -> F:
         "--properties",
         "properties_file",
         type=click.Path(exists=True, dir_okay=False),
-        help="Read settings from a property file; -X counts before it.",
+        help="Read settings from a property file; -X overrides it.",
     )(command)
 
 

@@ -8,7 +8,7 @@ from zkbroker.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class AdminOptions:
-    """Where the page is, who may see it, and whether the console is there too."""
+    """Address and users of the HTTP page, and whether it has the console."""
 
     # fmt: off
     admin_port: int = option("admin.port", Int(-1, 65535), -1,
@@ -17,8 +17,8 @@ class AdminOptions:
     admin_host: str = option("admin.host", Str(empty=False), "127.0.0.1",
         "Address of the HTTP page.")
     admin_users_file: str = option("admin.users.file", Str(), "",
-        "File with those who may see the HTTP page, lines `user:hash` as `zkbroker hash-password` "
-        "makes them; everybody who can connect where it is not given.")
+        "File with the users of the HTTP page, lines `user:hash` of `zkbroker hash-password`; "
+        "without it there is no login.")
     admin_console: bool = option("admin.console", Bool(), False,
         "Whether the console of the cluster is on the HTTP page too, under /console/.")
     admin_console_operators: tuple[str, ...] = option("admin.console.operators", StrList(), (),

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 _IDLE_S = 1.0
 _UNANSWERED_S = 2.0
-"""How long an answer may be late before it is asked who leads by now."""
+"""How late an answer may be before the leader is looked up again."""
 
 
 class Fetchers:

@@ -1,7 +1,7 @@
 """Deadlines of many groups in one heap.
 
 Invariant: for each key the heap holds an entry no later than the last deadline added. A deadline
-that moves later leaves its old entry in place; whoever pops it looks again and adds the new one.
+that moves later leaves its old entry in place; when it is popped, the new one is added.
 """
 
 import heapq

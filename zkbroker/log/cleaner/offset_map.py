@@ -48,8 +48,8 @@ class OffsetMap:
     def __init__(self, memory_bytes: int, load_factor: float, *, offsets: int) -> None:
         wanted = max(int(offsets / load_factor) + 1, _LEAST_SLOTS)
         slots = max(min(memory_bytes // SLOT_BYTES, wanted), 2)
-        # Pages come as they are touched, by whoever touches them: the event loop, which makes a
-        # table of many megabytes, does not stand still for it.
+        # Pages are allocated when they are touched, in the cleaner's thread: the event loop, which
+        # makes a table of many megabytes, does not wait for them.
         self._memory = mmap.mmap(-1, slots * SLOT_BYTES)
         self._table = memoryview(self._memory)
         with contextlib.suppress(AttributeError, OSError):

@@ -1,8 +1,7 @@
 """One file of a 0.7 log: the bytes of the stream from its name's number on.
 
-Invariant: only the last file of a log is written. A file is open while it is written or somebody
-holds it, and once only, however many hold it; whoever holds it goes on reading after it was
-deleted.
+Invariant: only the last file of a log is written. A file is open once, while it is written or has
+holders; its holders can read it after it was deleted.
 """
 
 import os

@@ -37,7 +37,7 @@ class Channel:
         transport: a connected one of that runtime; the channel owns it.
         peer: `host:port`, for messages.
         max_frame_bytes: limit of an answer.
-        hint: said besides, where the broker closes it after it told its versions and no more.
+        hint: added to the error where the broker closes the connection after ApiVersions.
     """
 
     def __init__(

@@ -91,7 +91,8 @@ class ConnectionRates:
         addresses.move_to_end(address)
         now_ms = self._now_ms()
         if rate.left(allowed, now_ms) < 1:
-            # One that is refused is not counted: who comes again and again is let in at its rate.
+            # A refused connection is not counted, so that a client that retries is accepted at its
+            # rate.
             return max(1, rate.throttle_ms(allowed, now_ms)) / 1000
         rate.record(1, allowed, now_ms)
         return 0.0

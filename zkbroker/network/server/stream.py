@@ -114,7 +114,7 @@ class HubStream:
             self._send_all(small[0] if len(small) == 1 else b"".join(small), 0)
 
     def begin(self) -> Principal:
-        """There is nothing to do before the first request: nobody has shown who they are."""
+        """Do nothing before the first request: a plain connection has no principal."""
         return ANONYMOUS
 
     def pace(self) -> None:

@@ -135,7 +135,7 @@ class _Listener:
         )
 
     def principal(self, certificate: bytes | None) -> Principal:
-        """Return who shows a certificate.
+        """Return the principal of a certificate.
 
         Raises:
             CloseConnection: no rule gives it a name.
@@ -187,7 +187,7 @@ class TlsStream(HubStream):
         self._kernel = False
 
     def begin(self) -> Principal:
-        """Shake hands, and return who the client's certificate says it is.
+        """Shake hands, and return the principal of the client's certificate.
 
         Raises:
             CloseConnection: the handshake failed or took too long.

@@ -11,7 +11,7 @@ As stored in ZooKeeper, all four, in any order:
 
     salt=base64,stored_key=base64,server_key=base64,iterations=n
 
-Invariant: a stored credential tells no password, and lets nobody log in who has only read it.
+Invariant: a stored credential reveals no password, and is not enough for a login.
 Names and passwords are UTF-8; there is no SASLprep, as in Kafka.
 """
 
