@@ -189,11 +189,10 @@ def write_page(results: Path, docs: Path) -> Path:
 
 HEAD = """# Performance
 
-Ratios, each measured in one run in which both sides took turns; medians of the rounds, with the
-range beside them. Machines are shared and noisy: a single time means nothing, and the ratio on
-your machine is the one that counts. `make bench` measures it and writes `bench/results`, of which
-this page and its plots are made; `make bench-quick OTHER=DIRECTORY` compares two checkouts in three
-minutes.
+Each ratio is from one run in which both sides took turns: the median of the rounds, and their range.
+Machines are shared and noisy, so that only ratios can be compared; measure them on yours. `make bench`
+writes `bench/results`, this page and its plots; `make bench-quick OTHER=DIRECTORY` compares two
+checkouts in three minutes.
 """
 
 
