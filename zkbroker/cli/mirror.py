@@ -288,7 +288,7 @@ def offsets_command(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print at which offsets of the target a group of a source resumes.
+    """Print where a group of a source resumes in the target.
 
     It needs a mirror with --identity-partitions, which stores the offset pairs in a topic of the
     target. `-` is a partition that is not mirrored that far.
