@@ -40,7 +40,7 @@ SECTIONS = {
         "Console",
         "What the busiest of three brokers at rest takes of a core for a console.",
     ),
-    "growth": ("Growth", "What a request costs as things grow: level where the design is right."),
+    "growth": ("Growth", "The cost of a request as things grow: constant in a right design."),
 }
 """Name of a file of results → heading, and what was done."""
 OURS, OTHER = "#1f6feb", "#8b949e"
@@ -189,10 +189,10 @@ def write_page(results: Path, docs: Path) -> Path:
 
 HEAD = """# Performance
 
-Each ratio is from one run in which both sides took turns: the median of the rounds, and their range.
-Machines are shared and noisy, so that only ratios can be compared; measure them on yours. `make bench`
-writes `bench/results`, this page and its plots; `make bench-quick OTHER=DIRECTORY` compares two
-checkouts in three minutes.
+Each ratio is from one run in which both sides took turns: the median of the rounds, and their
+range. Machines are shared and noisy, so that only ratios can be compared; measure them on yours.
+`make bench` writes `bench/results`, this page and its plots; `make bench-quick OTHER=DIRECTORY`
+compares two checkouts in three minutes.
 """
 
 
