@@ -27,7 +27,8 @@ from scripts.terminal_pictures import picture, run_in_terminal
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.embedded import free_port
 
-IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 150_000
 HISTORY_S = 90
 ZKBROKER = [sys.executable, "-m", "zkbroker.cli"]
@@ -213,7 +214,7 @@ def commands(pictures: Pictures, cluster: LocalCluster) -> None:
         "doctor": ([*ZKBROKER, "doctor", "-z", zookeeper], "zkbroker doctor -z zk1:2181"),
     }
     for name, (command, words) in shown.items():
-        lines = run_in_terminal(command, columns=108)
+        lines = run_in_terminal(command, columns=108, paths={f"{ROOT}/": "", zookeeper: "zk1:2181"})
         with pictures.page(1200, 900) as page:
             pictures.keep(page, f"terminal-{name}", picture(page, words, lines))
 
@@ -233,7 +234,7 @@ def demo(pictures: Pictures) -> None:
     """Take a picture of the demo's end."""
     with tempfile.TemporaryDirectory() as data:
         command = [sys.executable, "-m", "examples.demo", "--data", f"{data}/demo-data"]
-        lines = run_in_terminal(command, columns=108)
+        lines = run_in_terminal(command, columns=108, paths={f"{data}/": ""})
     with pictures.page(1200, 1000) as page:
         pictures.keep(page, "terminal-demo", picture(page, "make demo", lines[-32:]))
 

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyte
@@ -34,6 +34,7 @@ def run_in_terminal(
     columns: int = 110,
     rows: int = 60,
     directory: str | None = None,
+    paths: Mapping[str, str] | None = None,
     during: Callable[[str], bool] = lambda text: False,
     timeout_s: float = 600,
 ) -> list[Any]:
@@ -44,6 +45,7 @@ def run_in_terminal(
         columns: of the terminal.
         rows: of the terminal.
         directory: that it runs in.
+        paths: of this machine, each with what a reader of the manual has in its place.
         during: given what the terminal shows; what is there when it is first true comes before
             what is there at the end.
         timeout_s: of the command.
@@ -69,6 +71,8 @@ def run_in_terminal(
                 break  # the other end is closed
             if not data:
                 break
+            for path, shown in (paths or {}).items():
+                data = data.replace(path.encode(), shown.encode())
             stream.feed(data)
             if kept is None and during("\n".join(screen.display)):
                 kept = _lines(screen)
