@@ -8,6 +8,7 @@ single time means nothing.
 
 import argparse
 import ast
+import signal
 import subprocess
 import sys
 import time
@@ -72,10 +73,14 @@ def run_all(names: Sequence[str], results: Path, more: Sequence[str], *, small: 
         module, least, page = PAGE[name]
         given = f"--rounds 1 {least}" if small else page
         command = [sys.executable, "-m", f"bench.{module}", *given.split(), *more]
+        process = subprocess.Popen([*command, "--results", str(results)])
         try:
-            subprocess.run([*command, "--results", str(results)], check=True, timeout=WITHIN_S)
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            print(error, file=sys.stderr)
+            code = process.wait(WITHIN_S)
+        except subprocess.TimeoutExpired:
+            print(f"{name} took longer than {WITHIN_S} s", file=sys.stderr)
+            process.send_signal(signal.SIGINT)  # it stops what it started
+            code = process.wait() or 1
+        if code:
             failed.append(name)
         print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
     if failed:
