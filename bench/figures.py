@@ -9,7 +9,9 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -196,12 +198,14 @@ def resident_mb(pid: int) -> float:
 
 
 def options(text: str | None, rounds: int = 5) -> argparse.ArgumentParser:
-    """Return the options that every benchmark of the page has.
+    """Return the options that every benchmark of the page has; have SIGTERM end it in order.
 
     Args:
         text: of its module.
         rounds: how many it runs if not asked for another number.
     """
+    # Brokers of Java outlive a process that does not stop them.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = argparse.ArgumentParser(
         description=text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
