@@ -11,11 +11,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.brokers import connect, running_broker
+from tests.support.clusters import MakeCluster
 from tests.support.workers import OneSparkWorker, longest_first
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
@@ -51,6 +53,17 @@ def chroot(zookeeper: EmbeddedZooKeeper, request: pytest.FixtureRequest) -> str:
     """The connect string of a tree that no other test uses."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:60].strip("-")
     return f"{zookeeper.connect_string}/{name}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def local_cluster(zookeeper: EmbeddedZooKeeper) -> MakeCluster:
+    """`LocalCluster` on the shared ZooKeeper, each in a tree of its own."""
+
+    def make(brokers: int = 1, **settings: Any) -> LocalCluster:
+        tree = f"{zookeeper.connect_string}/cluster-{uuid.uuid4().hex[:8]}"
+        return LocalCluster(brokers, zookeeper=tree, **settings)
+
+    return make
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ from tests.support.producing import TestProducer
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import CommitFailed, GroupConsumer, RebalanceListener
 from zkbroker.errors import ProtocolError
-from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(local_cluster):
     properties = {"group.min.session.timeout.ms": "500", "offsets.topic.num.partitions": "2"}
-    with LocalCluster(1, properties=properties) as running:
+    with local_cluster(1, properties=properties) as running:
         yield running
 
 

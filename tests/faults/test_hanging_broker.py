@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from zkbroker.admin import coordinator_groups
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.config.group_consumer import GroupConsumerConfig
@@ -19,14 +20,14 @@ BEYOND_S = 600
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
     settings = {
         "offsets.topic.num.partitions": "6",
         "replica.lag.time.max.ms": "1500",
         # The broker that hangs stays registered: nothing tells a client not to ask it.
         "zookeeper.session.timeout.ms": "60000",
     }
-    with LocalCluster(3, properties=settings) as running:
+    with local_cluster(3, properties=settings) as running:
         yield running
 
 

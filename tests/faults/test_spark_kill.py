@@ -12,10 +12,10 @@ import pytest
 from spark_loader import Loader, LoadError
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
+from tests.support.clusters import module_cluster
 from tests.support.killing import KillingFileSystem, arm, options
 from tests.support.loaded import loaded_offsets
 from tests.support.producing import access_log_topic
-from zkbroker.testing import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -24,10 +24,7 @@ ROWS = 600
 SEED = 20150517
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(1) as running:
-        yield running
+cluster = module_cluster(1)
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,15 @@ at the inter-broker level of that run. What it sends then is compared with what 
 sent; the genuine leader's answer is given to it, and it must take from it what there is to take.
 """
 
-import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.golden.test_replication_wire import plain
 from tests.support.fake_leader import StillRuntime
 from tests.support.logs import message_set, started
+from tests.support.recorded_frames import GOLDEN, case, plain, recorded
 from tests.support.replicas import decided
 from zkbroker.errors import NetworkError
 from zkbroker.log import LogManager, TopicPartition
@@ -35,22 +33,16 @@ from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
 
-DATA = Path(__file__).parent / "data" / "replication"
 LEVELS = {"kafka-0.8.2.2": "0.8.2", "kafka-2.3.0-ibp2.1": "2.1", "kafka-2.3.0": "2.3"}
 FOLLOWERS = {ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS}
 OUT_OF_RANGE = 1
 
 
-def frames() -> Iterator[Any]:
-    for run in LEVELS:
-        with gzip.open(DATA / f"{run}.jsonl.gz", "rt") as lines:
-            for number, line in enumerate(lines, 1):
-                entry = json.loads(line)
-                if entry["api_key"] in FOLLOWERS and entry["from"] in (0, 1, 2):
-                    yield pytest.param(run, entry, id=f"{run}:{number} {entry['name']}")
-
-
-FRAMES = list(frames())
+def frames(run: str) -> Iterator[tuple[str, Any]]:
+    """Yield what followers asked in a run, with its place."""
+    for place, entry in recorded(GOLDEN / "replication" / f"{run}.jsonl.gz"):
+        if entry["api_key"] in FOLLOWERS and entry["from"] in (0, 1, 2):
+            yield place, entry
 
 
 class Script:
@@ -136,11 +128,11 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogManager]:
         yield manager
 
 
-@pytest.fixture
-def make(logs: LogManager) -> Iterator[Any]:
-    yield lambda run, entry: Follower(logs, run, entry["from"], entry["to"])
+def follower_of(logs: LogManager, run: str, entry: Any) -> Follower:
+    """Our fetcher in the place of a recorded one, on empty logs."""
     for key in logs.logs():
         logs.delete(key)
+    return Follower(logs, run, entry["from"], entry["to"])
 
 
 def in_any_order(message: Any) -> Any:
@@ -158,11 +150,16 @@ def in_any_order(message: Any) -> Any:
     return message
 
 
-@pytest.mark.parametrize(("run", "entry"), FRAMES)
-def test_our_follower_asks_what_the_genuine_one_asked(run: str, entry: Any, make: Any) -> None:
+@pytest.mark.parametrize("run", LEVELS)
+def test_our_follower_asks_what_the_genuine_one_asked(run: str, logs: LogManager) -> None:
+    for place, entry in frames(run):
+        with case(place):
+            check_request(follower_of(logs, run, entry), entry)
+
+
+def check_request(follower: Follower, entry: Any) -> None:
     _, request = decode_request(bytes.fromhex(entry["request"]))
     asked: Any = request
-    follower = make(run, entry)
     version = entry["api_version"]
     if entry["api_key"] == ApiKey.FETCH:
         begin_fetch(follower, asked, version)
@@ -234,22 +231,19 @@ def begin_out_of_range(follower: Follower, asked: Any) -> None:
     follower.script.answers[ApiKey.LIST_OFFSETS] = [offset(30), offset(10)]
 
 
-ANSWERED = [
-    each
-    for each in FRAMES
-    if each.values[1]["api_key"] == ApiKey.FETCH and each.values[1]["response"] is not None
-]
+@pytest.mark.parametrize("run", LEVELS)
+def test_our_follower_takes_what_the_genuine_leader_answered(run: str, logs: LogManager) -> None:
+    for place, entry in frames(run):
+        if entry["api_key"] == ApiKey.FETCH and entry["response"] is not None:
+            with case(place):
+                check_answer(follower_of(logs, run, entry), entry)
 
 
-@pytest.mark.parametrize(("run", "entry"), ANSWERED)
-def test_our_follower_takes_what_the_genuine_leader_answered(
-    run: str, entry: Any, make: Any
-) -> None:
+def check_answer(follower: Follower, entry: Any) -> None:
     version = entry["api_version"]
     _, request = decode_request(bytes.fromhex(entry["request"]))
     answer: Any = decode_response(1, version, bytes.fromhex(entry["response"]))[1]
     asked: Any = request
-    follower = make(run, entry)
     begin_fetch(follower, asked, version)
     named = {(t.topic, p.partition) for t in asked.topics for p in t.partitions}
     # What the leader knows already, and answers: the log ends where the first batch begins.

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import Consumer, Whitelist
 from zkbroker.registry import topics
 from zkbroker.registry.producer_ids import claim_block
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 DATA = Path(__file__).parent / "data" / "znodes"
@@ -67,9 +67,9 @@ def ours(session: ZkSession) -> dict[str, set[Shape]]:
 
 
 @pytest.fixture(scope="module")
-def tree() -> Iterator[dict[str, set[Shape]]]:
+def tree(local_cluster: MakeCluster) -> Iterator[dict[str, set[Shape]]]:
     """A cluster in the state that the genuine ones were in: topics, settings, two consumers."""
-    with LocalCluster() as cluster, ZkSession(cluster.zookeeper) as session:
+    with local_cluster() as cluster, ZkSession(cluster.zookeeper) as session:
         cluster.create_topic("g08-multi", partitions=6)
         cluster.create_topic("g08-gzip")
         topics.set_topic_config(session, "g08-gzip", {"message.timestamp.type": "LogAppendTime"})

@@ -5,13 +5,9 @@ import json
 import confluent_kafka
 import pytest
 
-from zkbroker.testing import LocalCluster
+from tests.support.clusters import module_cluster
 
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(brokers=2) as started:
-        yield started
+cluster = module_cluster(brokers=2)
 
 
 @pytest.fixture(scope="module")

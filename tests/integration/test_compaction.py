@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.broker_requests import fetch, list_offset, produce
+from tests.support.clusters import MakeCluster
 from tests.support.process import wait_until
 from zkbroker.admin.topics import alter_config
 from zkbroker.errors import ErrorCode
@@ -27,7 +28,6 @@ from zkbroker.protocol.messages.topics import (
 )
 from zkbroker.records import encode_message_set, iter_entries, iter_records
 from zkbroker.runtime import get_runtime
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 PRODUCERS = 5
@@ -40,12 +40,12 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def compacting() -> Iterator[tuple[BrokerConnection, int]]:
+def compacting(local_cluster: MakeCluster) -> Iterator[tuple[BrokerConnection, int]]:
     """A broker that looks often for what to compact: a connection, and its admin port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
-    with LocalCluster(properties=properties) as cluster:
+    with local_cluster(properties=properties) as cluster:
         host, number = cluster.bootstrap_servers.split(":")
         with BrokerConnection(get_runtime("threads"), host, int(number)) as connection:
             yield connection, port
@@ -192,11 +192,13 @@ def test_the_cleaner_is_counted(
     assert 0 <= found[f"{name}max_buffer_utilization_percent"] <= 100
 
 
-def test_a_log_that_cannot_be_compacted_is_counted(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_compacted_is_counted(
+    local_cluster: MakeCluster, tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
-    with LocalCluster(directory=tmp_path, properties=properties) as cluster:
+    with local_cluster(directory=tmp_path, properties=properties) as cluster:
         host, number = cluster.bootstrap_servers.split(":")
         with BrokerConnection(get_runtime("threads"), host, int(number)) as connection:
             make(connection, "damaged", {**SETTINGS, "cleanup.policy": "delete"})

@@ -15,7 +15,6 @@ from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topics import create_topic
 from zkbroker.registry.user_configs import ConfigEntity, change_entity_config, entity_config
 from zkbroker.security.sasl.scram import HASHES, parse_credential
-from zkbroker.testing import LocalCluster
 
 GENUINE = Path(__file__).parents[1] / "golden" / "data" / "security" / "znodes-security-2.3.0.txt"
 SECTIONS = ("quota: ", "topic config: ", "broker config through ZooKeeper for")
@@ -202,8 +201,8 @@ def test_a_command_that_is_not_whole_is_a_usage_error(run, arguments, said):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(properties={"log.cleaner.threads": 1}) as running:
+def cluster(local_cluster):
+    with local_cluster(properties={"log.cleaner.threads": 1}) as running:
         running.create_topic("t")
         yield running
 

@@ -12,13 +12,12 @@ from zkbroker.consumer import GroupConsumer
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry.group_offsets import commit_offset, read_offset
 from zkbroker.security.password_hashes import PasswordHash
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.session import ZkSession
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(3, replication=2) as cluster:
+def cluster(local_cluster):
+    with local_cluster(3, replication=2) as cluster:
         cluster.create_topic("visits", partitions=3)
         yield cluster
 

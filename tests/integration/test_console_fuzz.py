@@ -20,7 +20,6 @@ from tests.support.consoles import running_console
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry.group_offsets import commit_offset
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.session import ZkSession
 
 MIB = 1024 * 1024
@@ -73,14 +72,14 @@ KINDS = ("coordinator", "zookeeper", "other", "")
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory):
+def console(local_cluster, tmp_path_factory):
     properties = {
         "message.max.bytes": str(16 * MIB),
         "offsets.topic.num.partitions": "2",
         "auto.create.topics.enable": "false",
         "ssl.keystore.password": SECRET.decode(),
     }
-    with LocalCluster(1, properties=properties) as cluster:
+    with local_cluster(1, properties=properties) as cluster:
         cluster.create_topic("t", partitions=2)
         cluster.create_topic("big")
         config = ProducerConfig.from_properties(

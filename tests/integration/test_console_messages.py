@@ -9,7 +9,6 @@ import pytest
 from tests.support.consoles import running_console
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -27,7 +26,7 @@ def admin_port():
 
 
 @pytest.fixture(scope="module")
-def cluster(admin_port):
+def cluster(local_cluster, admin_port):
     properties = {
         "admin.port": str(admin_port),
         "message.max.bytes": str(16 * MIB),
@@ -37,7 +36,7 @@ def cluster(admin_port):
         "sasl.jaas.config": "org.Plain required username='u' password='the-broker-secret';",
         "ssl.key.password": "the-key-secret",
     }
-    with LocalCluster(1, properties=properties) as cluster:
+    with local_cluster(1, properties=properties) as cluster:
         for name, partitions in (("plain", 3), ("large", 1), ("hostile", 1), ("tx", 1)):
             cluster.create_topic(name, partitions=partitions)
         cluster.create_topic("small-segments", config={"segment.bytes": "20000"})

@@ -10,13 +10,12 @@ import urllib.request
 import pytest
 
 from zkbroker.security.password_hashes import PasswordHash
-from zkbroker.testing import LocalCluster
 
 WAIT_S = 60
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
+def page(local_cluster, tmp_path_factory):
     users = tmp_path_factory.mktemp("page") / "users"
     users.write_text(f"ann:{PasswordHash.of('look')}\nbob:{PasswordHash.of('change')}\n")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -27,7 +26,7 @@ def page(tmp_path_factory):
         "admin.console": "true",
         "admin.console.operators": "bob",
     }
-    with LocalCluster(1, properties=properties) as cluster:
+    with local_cluster(1, properties=properties) as cluster:
         cluster.create_topic("events")
         yield f"http://127.0.0.1:{port}"
 

@@ -16,7 +16,6 @@ from zkbroker.security import CLUSTER, Operation, ResourceType
 from zkbroker.security.acls import Acl, Pattern, Permission
 from zkbroker.security.password_hashes import PasswordHash
 from zkbroker.security.sasl.scram import SHA_512, make_credential
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.session import ZkSession
 
 ADMIN = "hush-admin-4711"
@@ -37,7 +36,7 @@ def authority(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cluster(authority, admin_port, tmp_path_factory):
+def cluster(local_cluster, authority, admin_port, tmp_path_factory):
     directory = tmp_path_factory.mktemp("broker")
     users = directory / "users"
     users.write_text(f"console:{PasswordHash.of(ADMIN)}\n")
@@ -49,7 +48,7 @@ def cluster(authority, admin_port, tmp_path_factory):
         "admin.port": str(admin_port),
         "admin.users.file": str(users),
     }
-    with LocalCluster(1, properties=properties) as running:
+    with local_cluster(1, properties=properties) as running:
         with ZkSession(running.zookeeper) as session:
             ensure_acl_tree(session)
             made_credential = {SHA_512.mechanism: make_credential(SHA_512, PASSWORD)}

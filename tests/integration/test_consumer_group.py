@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clusters import module_cluster
 from tests.support.producing import TestProducer
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import (
@@ -30,10 +31,7 @@ from zkbroker.zookeeper import ZkSession
 TopicPartition = tuple[str, int]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(2) as running:
-        yield running
+cluster = module_cluster(2)
 
 
 @pytest.fixture(scope="module")

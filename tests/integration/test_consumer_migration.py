@@ -1,9 +1,10 @@
 """Offsets in brokers, in both storages, and the documented migration between them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
+from tests.support.clusters import module_cluster
 from tests.support.producing import TestProducer
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import Consumer, SimpleConsumer
@@ -11,11 +12,7 @@ from zkbroker.registry import group_offsets
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(2, properties={"offsets.topic.num.partitions": "4"}) as running:
-        yield running
+cluster = module_cluster(2, properties={"offsets.topic.num.partitions": "4"})
 
 
 class Offsets:

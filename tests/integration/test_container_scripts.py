@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from tests.support.markdown import ROOT
 from tests.support.security_ways import Credentials
 from zkbroker.config.properties import load_properties
@@ -20,7 +21,9 @@ MAP = "PLAINTEXT:PLAINTEXT,SSL:SSL,CERTIFIED:SSL"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(
+    local_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
     credentials = Credentials(tmp_path_factory.mktemp("tls"))
     properties = {
         "listeners": LISTENERS,
@@ -29,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         "ssl.truststore.location": credentials.trusted,
         "listener.name.certified.ssl.client.auth": "required",
     }
-    with LocalCluster(1, properties=properties) as running:
+    with local_cluster(1, properties=properties) as running:
         yield running
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.broker_requests import message_set, metadata, produce
 from tests.support.brokers import connect
+from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
 from zkbroker.cluster import Broker
 from zkbroker.errors import ErrorCode, NetworkError
@@ -34,8 +35,8 @@ BROKER = ConfigResourceType.BROKER
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(2, properties={"num.partitions": 1, "log.retention.hours": 24}) as running:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+    with local_cluster(2, properties={"num.partitions": 1, "log.retention.hours": 24}) as running:
         yield running
         for broker in running.brokers:
             assert "Traceback" not in broker.log_path.read_text()

@@ -5,21 +5,15 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from examples.exactly_once import Store
+from tests.support.clusters import module_cluster
 from tests.support.producing import TestProducer
 from zkbroker.consumer import MessageAndMetadata
 from zkbroker.testing import LocalCluster
 
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(1) as running:
-        yield running
+cluster = module_cluster(1)
 
 
 def counted(database: Path) -> int:

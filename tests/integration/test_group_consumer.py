@@ -29,13 +29,12 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.topics import NewPartitions
 from zkbroker.runtime import get_runtime
-from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(local_cluster):
     properties = {"group.min.session.timeout.ms": "500", "offsets.topic.num.partitions": "4"}
-    with LocalCluster(2, properties=properties) as running:
+    with local_cluster(2, properties=properties) as running:
         yield running
 
 

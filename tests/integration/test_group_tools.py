@@ -14,13 +14,12 @@ from zkbroker.errors import ClientError, ConfigError, ProtocolError
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry.group_offsets import commit_offset
 from zkbroker.registry.groups import StreamSubscription, claim, register_consumer
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster() as started:
+def cluster(local_cluster):
+    with local_cluster() as started:
         started.create_topic("visits", partitions=2)
         config = ProducerConfig.from_properties(
             {"metadata.broker.list": started.bootstrap_servers, "request.required.acks": "1"}

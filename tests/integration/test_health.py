@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from tests.support.process import eventually
 from zkbroker.cli.main import cli
 from zkbroker.security.password_hashes import PasswordHash
-from zkbroker.testing import LocalCluster
 
 
 def health(*where):
@@ -20,8 +19,8 @@ def health(*where):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(brokers=2) as started:
+def cluster(local_cluster):
+    with local_cluster(brokers=2) as started:
         started.create_topic("visits", partitions=2, replication=2)
         started.create_topic("strict", replication=2, config={"min.insync.replicas": "2"})
         yield started
@@ -59,13 +58,13 @@ def test_a_cluster_that_cannot_be_asked_is_not_well():
     assert "127.0.0.1:1" in problem["text"]
 
 
-def test_probes_of_the_admin_port(tmp_path):
+def test_probes_of_the_admin_port(local_cluster, tmp_path):
     users = tmp_path / "users"
     users.write_text(f"alice:{PasswordHash.of('pw', iterations=10)}\n")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     properties = {"admin.port": str(port), "admin.users.file": str(users)}
-    with LocalCluster(properties=properties):
+    with local_cluster(properties=properties):
         for path, word in (("/health", "alive\n"), ("/ready", "ready\n")):
             url = f"http://127.0.0.1:{port}{path}"
             with urllib.request.urlopen(url, timeout=30) as answer:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
@@ -45,9 +46,9 @@ AFTER = {COMMITTED: [*BEFORE[COMMITTED], b"o0", b"o1", b"plain"], UNCOMMITTED: B
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
     small = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
-    with LocalCluster(1, properties=small) as running:
+    with local_cluster(1, properties=small) as running:
         yield running
 
 

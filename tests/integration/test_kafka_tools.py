@@ -5,13 +5,9 @@ import sys
 
 import pytest
 
-from zkbroker.testing import LocalCluster
+from tests.support.clusters import module_cluster
 
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster() as started:
-        yield started
+cluster = module_cluster()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from click.testing import CliRunner
 
+from tests.support.clusters import MakeCluster
 from zkbroker.admin.cluster_settings import effective_min_isr
 from zkbroker.cli.main import cli
 from zkbroker.testing import LocalCluster
@@ -14,8 +15,8 @@ def under_min_isr(cluster: LocalCluster) -> str:
     return CliRunner(env=environment).invoke(cli, arguments, catch_exceptions=False).output
 
 
-def test_the_brokers_default_counts_for_topics_that_do_not_say() -> None:
-    with LocalCluster(properties={"min.insync.replicas": "2"}) as cluster:
+def test_the_brokers_default_counts_for_topics_that_do_not_say(local_cluster: MakeCluster) -> None:
+    with local_cluster(properties={"min.insync.replicas": "2"}) as cluster:
         cluster.create_topic("default")
         cluster.create_topic("own", config={"min.insync.replicas": "1"})
         shown = under_min_isr(cluster)

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from tests.support.mirroring import (
     COMMITTED,
     MirrorProcess,
@@ -52,8 +53,8 @@ def fresh(stem: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def east() -> Iterator[LocalCluster]:
-    with LocalCluster(1) as cluster:
+def east(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+    with local_cluster(1) as cluster:
         yield cluster
 
 

@@ -6,13 +6,9 @@ import sys
 
 import pytest
 
-from zkbroker.testing import LocalCluster
+from tests.support.clusters import module_cluster
 
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(properties={"auto.create.topics.enable": "false"}) as started:
-        yield started
+cluster = module_cluster(properties={"auto.create.topics.enable": "false"})
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ from click.testing import CliRunner
 
 from tests.support.process import eventually
 from zkbroker.cli.main import cli
-from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(brokers=2) as started:
+def cluster(local_cluster):
+    with local_cluster(brokers=2) as started:
         started.create_topic("visits", partitions=2, replication=2)
         yield started
 

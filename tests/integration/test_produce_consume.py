@@ -8,13 +8,12 @@ import pytest
 
 from zkbroker.registry import paths
 from zkbroker.registry.group_offsets import read_offset
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(brokers=2, properties={"num.partitions": "4"}) as started:
+def cluster(local_cluster):
+    with local_cluster(brokers=2, properties={"num.partitions": "4"}) as started:
         started.create_topic("t")
         yield started
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
 from zkbroker.admin.topics import add_partitions
 from zkbroker.client import Cluster, StaticSource
@@ -26,9 +27,9 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
     properties = {"auto.create.topics.enable": "false", "message.max.bytes": "100000"}
-    with LocalCluster(2, properties=properties) as running:
+    with local_cluster(2, properties=properties) as running:
         yield running
 
 
@@ -141,8 +142,10 @@ def test_behind_one_address_hosted_partitions_are_used_and_others_refused(cluste
 
 
 @RUNTIMES
-def test_a_broker_that_is_down_too_long_is_a_clear_error_and_is_used_again_after(runtime):
-    with LocalCluster(2, properties={"zookeeper.session.timeout.ms": "2000"}) as running:
+def test_a_broker_that_is_down_too_long_is_a_clear_error_and_is_used_again_after(
+    local_cluster, runtime
+):
+    with local_cluster(2, properties={"zookeeper.session.timeout.ms": "2000"}) as running:
         topic = running.create_topic(partitions=2)
         with producer(running, runtime, enable_idempotence="true") as sender:
             sender.send([KeyedMessage(topic, b"before", partition=p) for p in (0, 1)])

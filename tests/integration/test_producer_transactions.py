@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
@@ -33,14 +34,14 @@ RUNTIMES = pytest.mark.parametrize("runtime", ["threads", "gevent"])
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
     properties = {
         "transaction.state.log.num.partitions": "3",
         "offsets.topic.num.partitions": "3",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "transaction.max.timeout.ms": "100000",
     }
-    with LocalCluster(3, replication=3, properties=properties) as running:
+    with local_cluster(3, replication=3, properties=properties) as running:
         yield running
 
 

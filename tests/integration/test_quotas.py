@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.broker_requests import fetch_request, message_set, produce
 from tests.support.brokers import connect
+from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import FetchRequest, SimpleConsumer
@@ -31,8 +32,8 @@ DATA = message_set(2, [bytes(REQUEST_BYTES)])
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(1) as running:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+    with local_cluster(1) as running:
         with connect(running.brokers[0]) as connected:
             connected.request(CreateTopicsRequest([NewTopic(TOPIC, 1, 1)], timeout_ms=10_000))
             until(lambda: produce(connected, TOPIC, DATA).error_code == 0)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
+from tests.support.clusters import MakeCluster
 from tests.support.process import wait_until
 from tests.support.reading import read_all
 from tests.support.senders import OurSender
@@ -22,7 +23,6 @@ from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry import paths
 from zkbroker.registry.broker_configs import broker_config
 from zkbroker.registry.topics import topic_config
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 LIVE, BULK = "live", "bulk"
@@ -129,9 +129,11 @@ class Copied(threading.Thread):
 
 
 @pytest.fixture
-def world(tmp_path, request) -> Iterator[Reassigned]:
+def world(local_cluster: MakeCluster, tmp_path, request) -> Iterator[Reassigned]:
     with (
-        LocalCluster(3, replication=2, properties=QUOTA, directory=tmp_path / "cluster") as cluster,
+        local_cluster(
+            3, replication=2, properties=QUOTA, directory=tmp_path / "cluster"
+        ) as cluster,
         ZkSession(cluster.zookeeper) as session,
     ):
         for topic in (LIVE, BULK):
@@ -248,8 +250,8 @@ def test_requests_that_cannot_be_do_not_stay(world):
     assert world.assigned() == before
 
 
-def test_a_topic_is_deleted_while_its_partitions_move() -> None:
-    with LocalCluster(brokers=2) as cluster, ZkSession(cluster.zookeeper) as session:
+def test_a_topic_is_deleted_while_its_partitions_move(local_cluster: MakeCluster) -> None:
+    with local_cluster(brokers=2) as cluster, ZkSession(cluster.zookeeper) as session:
         cluster.create_topic("goes", partitions=10)
         plan = [
             {"topic": topic, "partition": number, "replicas": [3 - replicas[0]]}

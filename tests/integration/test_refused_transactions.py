@@ -5,17 +5,15 @@ import time
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from zkbroker.testing import LocalCluster
-
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(local_cluster):
     # Beside genuine brokers of 0.8.2, which could not take markers.
     settings = {
         "inter.broker.protocol.version": "0.8.2",
         "log.message.format.version": "0.8.2",
     }
-    with LocalCluster(properties=settings) as running:
+    with local_cluster(properties=settings) as running:
         yield running
 
 

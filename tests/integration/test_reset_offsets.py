@@ -3,12 +3,10 @@
 import confluent_kafka
 import pytest
 
-from zkbroker.testing import LocalCluster
-
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster() as started:
+def cluster(local_cluster):
+    with local_cluster() as started:
         started.create_topic("read", partitions=2)
         producer = confluent_kafka.Producer({"bootstrap.servers": started.bootstrap_servers})
         for number in range(20):

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 
+from tests.support.clusters import MakeCluster
 from tests.support.login_session import request_frame
 from tests.support.sasl_cluster import (
     BROKERS,
@@ -48,7 +49,7 @@ RUNTIME = get_runtime("threads")
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
     properties = {
         **broker_properties(),
         "offsets.topic.num.partitions": "2",
@@ -56,7 +57,7 @@ def cluster() -> Iterator[LocalCluster]:
         "default.replication.factor": "2",
         "min.insync.replicas": "2",
     }
-    with LocalCluster(brokers=2, properties=properties) as running:
+    with local_cluster(brokers=2, properties=properties) as running:
         users(running.zookeeper, "add", USER, password=PASSWORD)
         yield running
         for broker in running.brokers:

@@ -11,19 +11,16 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem, join
 from spark_loader.storage.s3 import S3FileSystem
+from tests.support.clusters import module_cluster
 from tests.support.s3_server import running_s3
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 # A busy machine takes a minute to start the first session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster() as running:
-        yield running
+cluster = module_cluster()
 
 
 def line(number: int) -> bytes:

@@ -7,9 +7,9 @@ from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LockedError
 from spark_loader.storage.hadoop import HadoopFileSystem
 from tests.support import hdfs
+from tests.support.clusters import module_cluster
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 pytestmark = [
     pytest.mark.spark,
@@ -24,10 +24,7 @@ def root(tmp_path_factory):
         yield uri
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster() as running:
-        yield running
+cluster = module_cluster()
 
 
 def publish(cluster, topic, numbers):

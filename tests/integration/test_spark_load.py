@@ -8,6 +8,7 @@ from spark_loader import DataLoss, EventTime, Loader, LoadOptions, Progress, rea
 from spark_loader.errors import DamagedLog
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
+from tests.support.clusters import module_cluster
 from tests.support.inline_spark import InlineSpark
 from tests.support.loaded import loaded_offsets
 from tests.support.process import wait_until
@@ -17,17 +18,13 @@ from zkbroker.consumer import EARLIEST_TIME, SimpleConsumer
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.records import iter_entries
 from zkbroker.registry.group_offsets import read_offset
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 # A busy machine takes a minute to start the first session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(2) as running:
-        yield running
+cluster = module_cluster(2)
 
 
 def line(number: int) -> bytes:
@@ -92,8 +89,10 @@ def test_a_topic_is_loaded_by_event_hour_and_a_rerun_loads_only_what_is_new(
             assert stored[0] == len(each)
 
 
-def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(spark, tmp_path):
-    with LocalCluster(properties={"log.retention.check.interval.ms": "200"}) as running:
+def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(
+    local_cluster, spark, tmp_path
+):
+    with local_cluster(properties={"log.retention.check.interval.ms": "200"}) as running:
         topic = running.create_topic(partitions=1, config={"segment.bytes": "2000"})
         where = {
             "zookeeper": running.zookeeper,
@@ -127,8 +126,8 @@ def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(sp
         assert Loader(**where).run(spark=spark).rows == 0
 
 
-def test_a_broker_that_restarts_holds_a_load_up_and_no_more(spark, tmp_path):
-    with LocalCluster(2) as running:
+def test_a_broker_that_restarts_holds_a_load_up_and_no_more(local_cluster, spark, tmp_path):
+    with local_cluster(2) as running:
         topic = running.create_topic(partitions=4)
         publish(running, topic, range(2000), codec="snappy")
         broker = running.broker(2)

@@ -7,6 +7,7 @@ import pytest
 
 from spark_loader import Loader, LoadOptions
 from tests.support.certificates import Authority
+from tests.support.clusters import MakeCluster
 from tests.support.sasl_cluster import (
     PASSWORD,
     SECURE,
@@ -31,9 +32,11 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(authority: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(
+    local_cluster: MakeCluster, authority: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
     keystore = AUTHORITY.issue("broker").pem(tmp_path_factory.mktemp("keys"))
-    with LocalCluster(1, properties=secured_properties(keystore, authority)) as running:
+    with local_cluster(1, properties=secured_properties(keystore, authority)) as running:
         with ZkSession(running.zookeeper) as session:
             made = {SHA_512.mechanism: make_credential(SHA_512, PASSWORD)}
             write_credentials(session, USER, made)

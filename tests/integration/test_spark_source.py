@@ -2,16 +2,13 @@
 
 import pytest
 
-from zkbroker.testing import LocalCluster
+from tests.support.clusters import module_cluster
 
 # A busy machine takes a minute to start the first session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(2) as running:
-        yield running
+cluster = module_cluster(2)
 
 
 def publish(spark, source, topic, count, first=0):

@@ -8,19 +8,16 @@ from spark_loader.lake.audit import audit
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
+from tests.support.clusters import module_cluster
 from tests.support.spark_queries import RESTARTS, run_query
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 # A busy machine takes a minute to start the first session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(1) as running:
-        yield running
+cluster = module_cluster(1)
 
 
 def producer(cluster, transactional_id):

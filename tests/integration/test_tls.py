@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import Authority
+from tests.support.clusters import MakeCluster
 from tests.support.process import eventually
 from tests.support.security_ways import Credentials, Way
 from zkbroker.client import Cluster, StaticSource
@@ -32,7 +33,7 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 
 
 @pytest.fixture(scope="module")
-def cluster(credentials: Credentials) -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster, credentials: Credentials) -> Iterator[LocalCluster]:
     properties = {
         "listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
         "security.inter.broker.protocol": "SSL",
@@ -40,7 +41,7 @@ def cluster(credentials: Credentials) -> Iterator[LocalCluster]:
         "ssl.truststore.location": credentials.trusted,
         "ssl.key.password": "of no use",
     }
-    with LocalCluster(2, replication=2, properties=properties) as running:
+    with local_cluster(2, replication=2, properties=properties) as running:
         yield running
 
 
@@ -131,7 +132,11 @@ def test_a_broker_comes_back_and_copies_by_tls(
     ],
 )
 def test_a_start_that_cannot_work_says_what_to_change(
-    credentials: Credentials, tmp_path: Path, wrong: dict[str, str], said: str
+    local_cluster: MakeCluster,
+    credentials: Credentials,
+    tmp_path: Path,
+    wrong: dict[str, str],
+    said: str,
 ) -> None:
     other = Authority().issue("CN=other")
     (tmp_path / "mismatch.pem").write_text(credentials.client.key_pem() + other.chain_pem())
@@ -146,6 +151,6 @@ def test_a_start_that_cannot_work_says_what_to_change(
         "ssl.client.auth": "requested",
         **{key: files.get(value, value) for key, value in wrong.items()},
     }
-    with pytest.raises(ZkbrokerError) as refused, LocalCluster(1, properties=properties):
+    with pytest.raises(ZkbrokerError) as refused, local_cluster(1, properties=properties):
         pass
     assert said in str(refused.value)

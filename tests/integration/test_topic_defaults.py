@@ -5,17 +5,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from tests.support.clusters import module_cluster
 from tests.support.zookeeper import until
 from zkbroker.cli.main import cli
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(3, replication=3, properties={"num.partitions": "2"}) as started:
-        yield started
+cluster = module_cluster(3, replication=3, properties={"num.partitions": "2"})
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from tests.support.clusters import module_cluster
 from zkbroker.cli.main import cli
 from zkbroker.errors import (
     ClientError,
@@ -13,13 +14,8 @@ from zkbroker.errors import (
     ProtocolError,
     UnknownTopicOrPartition,
 )
-from zkbroker.testing import LocalCluster
 
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(brokers=2) as started:
-        yield started
+cluster = module_cluster(brokers=2)
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.process import wait_until
-from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def page():
+def page(local_cluster):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = {
@@ -20,7 +19,7 @@ def page():
         "transaction.state.log.num.partitions": "3",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
     }
-    with LocalCluster(properties=settings) as cluster:
+    with local_cluster(properties=settings) as cluster:
         yield cluster, port
 
 

@@ -20,19 +20,18 @@ from zkbroker.protocol.messages.list_offsets import (
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import encode_message_set
 from zkbroker.runtime import get_runtime
-from zkbroker.testing import LocalCluster
 
 NEVER_KNOWN = 123_456_789
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(local_cluster):
     settings = {
         # As beside genuine brokers of 2.1: a late batch opens a transaction that nobody ends.
         "transaction.partition.verification.enable": "false",
         "transaction.state.log.num.partitions": "3",
     }
-    with LocalCluster(properties=settings) as running:
+    with local_cluster(properties=settings) as running:
         yield running
 
 

@@ -3,10 +3,10 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clusters import module_cluster
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.config.producer import ProducerConfig
@@ -14,11 +14,7 @@ from zkbroker.errors import LeaderNotAvailable
 from zkbroker.producer import KeyedMessage, KeyRequired, Producer, SendFailed
 from zkbroker.testing import LocalCluster
 
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(2, properties={"replica.lag.time.max.ms": "1500"}) as running:
-        yield running
+cluster = module_cluster(2, properties={"replica.lag.time.max.ms": "1500"})
 
 
 def producer(cluster: LocalCluster, **settings: str) -> Producer:

@@ -21,14 +21,13 @@ from zkbroker.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from zkbroker.testing import LocalCluster
 
 REQUESTS = 500
 """As many as `queued.max.requests` allows to be worked on."""
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(local_cluster):
     settings = {
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "2",
@@ -40,7 +39,7 @@ def cluster():
         "replica.lag.time.max.ms": "60000",
         "zookeeper.session.timeout.ms": "60000",
     }
-    with LocalCluster(2, properties=settings, replication=2) as running:
+    with local_cluster(2, properties=settings, replication=2) as running:
         running.create_topic("t")
         yield running
 

@@ -12,13 +12,12 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ZkbrokerError
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry.group_offsets import commit_offset
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster() as started:
+def cluster(local_cluster):
+    with local_cluster() as started:
         topic = started.create_topic("visits", partitions=2)
         config = ProducerConfig.from_properties(
             {

@@ -17,16 +17,17 @@ from confluent_kafka.admin import (
 from tests.interop.kafka_python import kafka
 from tests.support import java_clients
 from tests.support.authorized import SETTINGS
+from tests.support.clusters import MakeCluster
 from zkbroker.testing import LocalCluster
 
 VERSIONS = java_clients.versions()
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
     properties = {**SETTINGS, "super.users": "User:ANONYMOUS"}
     # One: what is changed through one broker is known to the others some milliseconds later.
-    with LocalCluster(properties=properties) as running:
+    with local_cluster(properties=properties) as running:
         yield running
         for broker in running.brokers:
             assert "Traceback" not in broker.log_path.read_text()

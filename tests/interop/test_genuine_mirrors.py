@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import java_clients
 from tests.support.cluster07 import cluster07, make_topic, registry_tree
+from tests.support.clusters import MakeCluster
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.mirroring import caught_up, connect, contents
 from tests.support.process import wait_until
@@ -31,8 +32,8 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[LocalCluster]:
-    with LocalCluster(1, properties={"num.partitions": str(PARTITIONS)}) as cluster:
+def ours(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+    with local_cluster(1, properties={"num.partitions": str(PARTITIONS)}) as cluster:
         yield cluster
 
 

@@ -8,14 +8,10 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.kafka_python import kafka
+from tests.support.clusters import module_cluster
 from tests.support.process import wait_until
-from zkbroker.testing import LocalCluster
 
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(2, properties={"offsets.topic.num.partitions": "4"}) as running:
-        yield running
+cluster = module_cluster(2, properties={"offsets.topic.num.partitions": "4"})
 
 
 @pytest.fixture

@@ -7,17 +7,14 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
+from tests.support.clusters import module_cluster
 from zkbroker.cli.main import cli
 from zkbroker.errors import ZkbrokerError
-from zkbroker.testing import LocalCluster
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(brokers=2) as started:
-        yield started
+cluster = module_cluster(brokers=2)
 
 
 @pytest.fixture(scope="module")

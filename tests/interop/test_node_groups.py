@@ -17,7 +17,6 @@ from tests.support.producing import TestProducer
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import ConsumerConnector
 from zkbroker.registry import group_offsets
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 pytestmark = pytest.mark.skipif(
@@ -70,8 +69,8 @@ class Streams:
         self._reader.join(10)
 
 
-def test_node_members_share_a_zookeeper_group_with_our_streams():
-    with LocalCluster(2) as cluster, contextlib.ExitStack() as ending:
+def test_node_members_share_a_zookeeper_group_with_our_streams(local_cluster):
+    with local_cluster(2) as cluster, contextlib.ExitStack() as ending:
         topic, group = cluster.create_topic(partitions=PARTITIONS), f"group-{uuid.uuid4().hex[:8]}"
         producer = TestProducer(cluster.bootstrap_servers)
         ending.callback(producer.close)

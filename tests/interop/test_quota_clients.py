@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.support import java_clients
+from tests.support.clusters import MakeCluster
 from zkbroker.registry.user_configs import ConfigEntity, change_entity_config
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
@@ -25,8 +26,8 @@ LEAST_S = (MESSAGES * SIZE - QUOTA) / QUOTA * 0.8
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(1) as running:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+    with local_cluster(1) as running:
         with ZkSession(running.zookeeper) as session:
             for client in ("confluent", "python", *java_clients.versions()):
                 quotas = {"producer_byte_rate": str(QUOTA), "consumer_byte_rate": str(QUOTA)}

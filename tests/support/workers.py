@@ -17,9 +17,14 @@ def longest_first(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
+# Files of the shared Spark session besides those named test_spark_*.
+_WITH_SPARK = {"test_console_loads.py", "test_hadoop.py", "test_lake_readers.py"}
+
+
 class OneSparkWorker(LoadFileScheduling):
     """`--dist loadfile`, and one worker for all files of the shared Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
-        return "spark" if PurePosixPath(file).name.startswith("test_spark_") else file
+        name = PurePosixPath(file).name
+        return "spark" if name.startswith("test_spark_") or name in _WITH_SPARK else file
