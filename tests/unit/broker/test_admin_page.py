@@ -14,6 +14,7 @@ import gevent.event
 import pytest
 
 from tests.support.certificates import Authority
+from tests.support.zookeeper import until
 from zkbroker.broker import BrokerNode
 from zkbroker.broker.admin_access import FAILURES, AdminAccess
 from zkbroker.broker.admin_page import MetricsPage
@@ -21,6 +22,7 @@ from zkbroker.broker.admin_port import is_loopback
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError, StorageError
+from zkbroker.network.server import pages
 from zkbroker.network.server.pages import _Handler
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
@@ -180,7 +182,10 @@ def test_a_page_is_made_for_one_reader_at_a_time_and_others_get_their_turn(page,
 
 
 def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
-    monkeypatch.setattr("zkbroker.network.server.pages._EXCHANGE_TIMEOUT_S", 0.3)
+    # The time of the slow ones is over when the test says so.
+    over, hang_up = gevent.event.Event(), pages._hang_up
+    monkeypatch.setattr(pages, "_EXCHANGE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(pages, "_hang_up", lambda peer: over.wait(60) and hang_up(peer))
     made, body = [], bytes(8_000_000)
     shown(page, monkeypatch)
     monkeypatch.setattr(
@@ -190,8 +195,12 @@ def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
     for each in slow[:-1]:
         each.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     slow[-1].sendall(b"GET /metr")
-    gevent.sleep(0.1)
-    assert len(made) <= 32
+    until(lambda: len(made) >= 32)
+    for _ in range(100):
+        gevent.sleep(0)
+    assert len(made) == 32
+    monkeypatch.setattr(pages, "_EXCHANGE_TIMEOUT_S", 60)
+    over.set()
     # The next one is served once the slow ones had their time.
     assert ask(page, b"HEAD /metrics HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 200 ")
     for each in slow:

@@ -1,14 +1,11 @@
 """What is sent, in every version; against what genuine controllers sent for the same decisions."""
 
-import gzip
-import json
-from pathlib import Path
 from threading import Event
 
 import pytest
 
-from tests.golden.test_replication_wire import plain
 from tests.support.controlled_cluster import Notes
+from tests.support.recorded_frames import GOLDEN, plain, recorded
 from zkbroker.controller.answers import BrokerAnswers
 from zkbroker.controller.context import ControllerContext, LiveBroker
 from zkbroker.controller.requests import RequestBatch, Term, broker_message
@@ -17,20 +14,17 @@ from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import LeaderAndIsr
 from zkbroker.runtime.threads import ThreadsRuntime
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "data" / "replication"
 RUNS = {"0.8.2": "0.8.2.2", "2.1": "2.3.0-ibp2.1", "2.3": "2.3.0"}
 T3 = {0: (0, 1, 2), 1: (1, 2, 0), 2: (2, 0, 1), 3: (0, 2, 1)}
 
 
 def genuine(level, api_key):
     """The first request of a genuine controller that made topic t3."""
-    with gzip.open(GOLDEN / f"kafka-{RUNS[level]}.jsonl.gz", "rt") as lines:
-        for line in lines:
-            entry = json.loads(line)
-            if entry["api_key"] == api_key and entry["name"].startswith("a4 "):
-                request = decode_request(bytes.fromhex(entry["request"]))[1]
-                if {topic for topic, _ in request.partitions()} == {"t3"}:
-                    return entry["to"], entry["api_version"], request
+    for _, entry in recorded(GOLDEN / "replication" / f"kafka-{RUNS[level]}.jsonl.gz"):
+        if entry["api_key"] == api_key and entry["name"].startswith("a4 "):
+            request = decode_request(bytes.fromhex(entry["request"]))[1]
+            if {topic for topic, _ in request.partitions()} == {"t3"}:
+                return entry["to"], entry["api_version"], request
     raise AssertionError
 
 
