@@ -98,8 +98,8 @@ def test_a_producer_gets_its_quota_and_its_neighbour_all_it_wants(
     ):
         until(lambda: _throttle_ms(greedy) > 0)
         rate = _rate_of(greedy, 3.0)
-        # A busy machine may not send that much; that the quota is reached is shown with a clock that
-        # stands still, in test_sampled_rate.
+        # A busy machine may send less; test_sampled_rate shows with a clock of its own that the
+        # quota is reached.
         assert 0 < rate < 1.1 * QUOTA
         _set(session, "greedy", "producer_byte_rate", REQUEST_BYTES)
         # Some twenty seconds of its quota.
