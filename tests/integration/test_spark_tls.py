@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from spark_loader import Loader, LoadOptions
-from tests.support.clusters import MakeCluster
 from tests.support.security_ways import PROPERTIES, Credentials, Way
 from zkbroker.config.security import ClientSecurity
 from zkbroker.testing import LocalCluster
@@ -21,14 +20,14 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 
 
 @pytest.fixture(scope="module")
-def cluster(local_cluster: MakeCluster, credentials: Credentials) -> Iterator[LocalCluster]:
+def cluster(credentials: Credentials) -> Iterator[LocalCluster]:
     properties = {
         "listeners": "CERTIFIED://127.0.0.1:0",
         "ssl.keystore.location": credentials.broker,
         "ssl.truststore.location": credentials.trusted,
         **PROPERTIES,
     }
-    with local_cluster(1, properties=properties) as running:
+    with LocalCluster(1, properties=properties) as running:
         yield running
 
 

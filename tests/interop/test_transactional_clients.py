@@ -17,7 +17,6 @@ import confluent_kafka
 import pytest
 
 from tests.support import java_clients
-from tests.support.clusters import MakeCluster
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
@@ -41,13 +40,13 @@ CLIENTS = ["ours", "confluent", "aiokafka", *(f"java {each}" for each in java_cl
 
 
 @pytest.fixture(scope="module")
-def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+def cluster() -> Iterator[LocalCluster]:
     properties = {
         "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
         "offsets.topic.num.partitions": "3",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     }
-    with local_cluster(3, replication=3, properties=properties) as running:
+    with LocalCluster(3, replication=3, properties=properties) as running:
         yield running
 
 
