@@ -55,7 +55,7 @@ def test_levels_of_loggers_change_while_brokers_run(cluster, tool):
     cluster.create_topic("rolling", replication=2, config={"segment.bytes": "1024"})
     ran = CliRunner().invoke(cli, produce, input=messages * 20)
     assert ran.exit_code == 0
-    eventually(lambda: " DEBUG zkbroker.log.writer log rolled" in log_of(cluster, 1))
+    eventually(lambda: " DEBUG zkbroker.log.parts log rolled" in log_of(cluster, 1))
     assert " DEBUG " not in log_of(cluster, 2)
     tool("log-levels", "zkbroker.log:default", "--broker", 1, "-b", brokers)
     tool("log-levels", "zkbroker.audit:default", "-b", brokers)
