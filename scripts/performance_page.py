@@ -104,14 +104,18 @@ def plot_growths(docs: Path, name: str, growths: Sequence[Growth]) -> str:
 def sentence(comparisons: Sequence[Comparison]) -> str:
     """Say what the plot shows, and name each figure that is not the better one."""
     worse = [each for each in comparisons if (each.ratio > 1) != each.more_is_better]
-    said = (
-        f"Right of the line is better: {len(comparisons) - len(worse)} of {len(comparisons)}"
-        f" figures are better than with {comparisons[0].reference}"
+    better = len(comparisons) - len(worse)
+    reference = comparisons[0].reference
+    named = ", ".join(f"{each.work} ({each.unit}, {each.ratio:.2f} times)" for each in worse)
+    said = "Right of the line is better: "
+    if not worse:
+        return f"{said}every figure is better than with {reference}."
+    if not better:
+        return f"{said}no figure is better than with {reference}: {named}."
+    return (
+        f"{said}{better} of {len(comparisons)} figures are better than with {reference};"
+        f" these are not: {named}."
     )
-    if worse:
-        said += "; these are not: "
-        said += ", ".join(f"{each.work} ({each.unit}, {each.ratio:.2f} times)" for each in worse)
-    return said + "."
 
 
 def growth_sentence(each: Growth) -> str:
