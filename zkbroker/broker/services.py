@@ -23,7 +23,24 @@ from zkbroker.runtime import Runtime
 from zkbroker.zookeeper import ZkSession
 
 DECIDED_S = 1.0
-"""How long a request waits for the controller's decision for a partition."""
+"""How long a request waits for the controller's decisions, for all of its partitions together."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long one request still waits for the controller's decisions.
+
+    A request may name thousands of partitions, and holds one of the few slots while it waits.
+    """
+
+    until_ms: float | None = None
+    """On the runtime's clock; None before the first wait."""
+
+    def left_s(self, now_ms: float) -> float:
+        """Return how long the next wait may last; the first one sets the end of all."""
+        if self.until_ms is None:
+            self.until_ms = now_ms + DECIDED_S * 1000
+        return max(0.0, self.until_ms - now_ms) / 1000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +74,9 @@ class BrokerServices:
     users: UserSettings = field(default_factory=UserSettings)
     draining: bool = False
 
-    def partition(self, topic: str, number: int, *, copying: bool = False) -> Partition:
+    def partition(
+        self, topic: str, number: int, patience: Patience | None = None, *, copying: bool = False
+    ) -> Partition:
         """Return a partition that has a replica here, in whatever role.
 
         One that is assigned here is waited for until the controller's decision comes: other brokers
@@ -66,6 +85,7 @@ class BrokerServices:
         Args:
             topic: of the partition.
             number: of the partition.
+            patience: of the request; None where it names one partition alone.
             copying: whether a follower asks. It goes on while the topic is being deleted: that
                 waits for reassignments, which end when the new replicas have caught up.
 
@@ -82,26 +102,34 @@ class BrokerServices:
         if replicas is None:
             raise UnknownTopicOrPartition(f"there is no partition {topic}-{number}")
         if self.broker_id in replicas:
-            found = self.replicas.wait_for((topic, number), DECIDED_S)
+            left_s = (patience or Patience()).left_s(self.runtime.clock_ms())
+            found = self.replicas.wait_for((topic, number), left_s)
         if found is None:
             raise NotLeaderForPartition(f"{topic}-{number} has no replica at this broker")
         return found
 
     def leadership(
-        self, topic: str, number: int, epoch: int = NO_EPOCH, *, copying: bool = False
+        self,
+        topic: str,
+        number: int,
+        patience: Patience | None = None,
+        *,
+        epoch: int = NO_EPOCH,
+        copying: bool = False,
     ) -> Leadership:
         """Return the leadership of this broker for a partition; see `partition`.
 
         Args:
             topic: of the partition.
             number: of the partition.
+            patience: of the request; None where it names one partition alone.
             epoch: the leader epoch that the client takes for the current one; -1 to skip.
             copying: whether a follower asks.
 
         Raises:
             ZkbrokerError: see `partition` and `Partition.leadership`.
         """
-        return self.partition(topic, number, copying=copying).leadership(epoch)
+        return self.partition(topic, number, patience, copying=copying).leadership(epoch)
 
     def partition_count(self, topic: str, planned: int) -> int:
         """How many partitions an internal topic has, or will have when it is created."""

@@ -12,7 +12,7 @@ from zkbroker.broker.conversion import ZSTD_SINCE, DownConversion
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions
 from zkbroker.broker.handlers.fetch_reading import Answers, Asked, Reading
-from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.server.server import CloseConnection
@@ -251,7 +251,8 @@ class FetchHandler:
         try:
             partition = services.replicas.partitions.get((topic, number))
             if partition is None or topic in services.view.topics.deleting:
-                partition = services.partition(topic, number, copying=follower >= 0)
+                asked.patience = asked.patience or Patience()
+                partition = services.partition(topic, number, asked.patience, copying=follower >= 0)
             counts = services.metrics.topics.get(topic) or services.metrics.topic(topic)
             counts.fetches += 1
             leadership = partition.leading

@@ -6,6 +6,7 @@ what has not grown, under leaderships that go on, needs no other look.
 
 from dataclasses import dataclass
 
+from zkbroker.broker.services import Patience
 from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.plain import FetchAnswerRow, FetchRow
 from zkbroker.replica.leadership import Leadership
@@ -26,6 +27,7 @@ class Asked:
         min_bytes: for which the request waits.
         max_bytes: of the records of the answer.
         topics: all partitions to read, those of its session included.
+        patience: with partitions that the controller has not decided yet; made for the first.
     """
 
     version: int
@@ -34,6 +36,7 @@ class Asked:
     min_bytes: int
     max_bytes: int
     topics: list[tuple[str, list[FetchRow]]]
+    patience: Patience | None = None
 
 
 @dataclass(slots=True)

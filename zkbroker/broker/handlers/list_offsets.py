@@ -3,7 +3,7 @@
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.handlers.fetch import reader_of
-from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 from zkbroker.protocol.messages.list_offsets import (
@@ -35,13 +35,14 @@ class ListOffsetsHandler:
             reader = ReadEnd.LOG_END
         else:
             reader = reader_of(request.isolation_level)
+        patience = Patience()
         topics: dict[str, dict[int, ListOffsetsResponsePartition]] = {}
         for topic in context.paced(request.topics):
             answers = topics.setdefault(topic.topic, {})
             for partition in context.paced(topic.partitions):
                 if partition.partition not in answers:
                     answers[partition.partition] = self._look_up(
-                        topic.topic, partition, context.api_version, reader
+                        topic.topic, partition, context.api_version, reader, patience
                     )
         return ListOffsetsResponse(
             topics=[
@@ -51,12 +52,19 @@ class ListOffsetsHandler:
         )
 
     def _look_up(
-        self, topic: str, asked: ListOffsetsRequestPartition, version: int, reader: ReadEnd
+        self,
+        topic: str,
+        asked: ListOffsetsRequestPartition,
+        version: int,
+        reader: ReadEnd,
+        patience: Patience,
     ) -> ListOffsetsResponsePartition:
         number = asked.partition
         timestamp = asked.timestamp
         try:
-            leadership = self._services.leadership(topic, number, asked.current_leader_epoch)
+            leadership = self._services.leadership(
+                topic, number, patience, epoch=asked.current_leader_epoch
+            )
             log, epoch = leadership.log, leadership.leader_epoch
             if version == 0:
                 count = max(0, asked.max_num_offsets)

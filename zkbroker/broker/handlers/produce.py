@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
-from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import (
     CorruptMessage,
     ErrorCode,
@@ -61,7 +61,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Asked:
-    """What the sets of one request share; the budget is made when the first one asks for it."""
+    """What the sets of one request share; the last two are made when one asks."""
 
     version: int
     acks: int
@@ -69,6 +69,7 @@ class _Asked:
     context: RequestContext
     waiting: list[_Waiting]
     budget: RequestBudget | None = None
+    patience: Patience | None = None
 
 
 class ProduceHandler:
@@ -163,7 +164,8 @@ class ProduceHandler:
             services = self._services
             found = services.replicas.partitions.get((topic, number))
             if found is None or topic in services.view.topics.deleting:
-                found = services.partition(topic, number)
+                asked.patience = asked.patience or Patience()
+                found = services.partition(topic, number, asked.patience)
             if not isinstance(data, memoryview) or (asked.version >= 3 and not len(data)):
                 raise CorruptMessage("no message in the record set")
             if not len(data):

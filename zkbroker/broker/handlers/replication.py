@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
-from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.controller import Controller
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.protocol import ApiKey
@@ -146,12 +146,13 @@ class ReplicationHandlers:
         self, request: OffsetForLeaderEpochRequest, context: RequestContext
     ) -> OffsetForLeaderEpochResponse:
         """Tell where leader epochs ended in the logs that are led here."""
+        patience = Patience()
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderEpochResponseTopic(
                     topic.topic,
                     [
-                        self._epoch_end(topic.topic, each)
+                        self._epoch_end(topic.topic, each, patience)
                         for each in context.paced(topic.partitions)
                     ],
                 )
@@ -160,11 +161,15 @@ class ReplicationHandlers:
         )
 
     def _epoch_end(
-        self, topic: str, asked: OffsetForLeaderEpochRequestPartition
+        self, topic: str, asked: OffsetForLeaderEpochRequestPartition, patience: Patience
     ) -> OffsetForLeaderEpochResponsePartition:
         try:
             leadership = self._services.leadership(
-                topic, asked.partition, asked.current_leader_epoch, copying=True
+                topic,
+                asked.partition,
+                patience,
+                epoch=asked.current_leader_epoch,
+                copying=True,
             )
             epoch, end = leadership.log.end_offset_for_epoch(asked.leader_epoch)
         except ZkbrokerError as error:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code, error_message
-from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import inter_broker_version
@@ -132,11 +132,12 @@ class TopicsHandlers:
     ) -> DeleteRecordsResponse:
         """Delete on the leader, and wait until the followers have followed."""
         waiting: list[tuple[DeleteRecordsResponsePartition, Leadership, int]] = []
+        patience = Patience()
         topics = [
             DeleteRecordsResponseTopic(
                 topic.topic,
                 [
-                    self._delete_records(topic.topic, partition, waiting)
+                    self._delete_records(topic.topic, partition, patience, waiting)
                     for partition in context.paced(topic.partitions)
                 ],
             )
@@ -196,11 +197,12 @@ class TopicsHandlers:
         self,
         topic: str,
         partition: DeleteRecordsRequestPartition,
+        patience: Patience,
         waiting: list[tuple[DeleteRecordsResponsePartition, Leadership, int]],
     ) -> DeleteRecordsResponsePartition:
         answer = DeleteRecordsResponsePartition(partition.partition, -1)
         try:
-            leadership = self._services.leadership(topic, partition.partition)
+            leadership = self._services.leadership(topic, partition.partition, patience)
             start = leadership.delete_records_before(partition.offset)
             waiting.append((answer, leadership, start))
         except ZkbrokerError as error:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.pacing import paced
-from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.coordinator.groups import GroupCoordinator
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.coordinator.transactions import TransactionCoordinator
@@ -193,9 +193,10 @@ class MarkerHandler:
         codes: list[dict[Key, ErrorCode]] = [{} for _ in request.markers]
         written: list[tuple[int, TxnMarker, Key, Unacknowledged]] = []
         last: dict[Key, Unacknowledged] = {}
+        patience = Patience()
         for at, marker, key in paced(list(_wanted(request.markers))):
             try:
-                leadership = self._services.leadership(*key)
+                leadership = self._services.leadership(*key, patience)
                 result = leadership.end_transaction(
                     marker.producer_id,
                     marker.producer_epoch,
