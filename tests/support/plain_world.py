@@ -155,7 +155,9 @@ class PlainWorld:
         self.muted_s: list[float] = []
         """For how long each throttled request muted its connection."""
 
-    def _partition(self, topic: str, number: int, *, copying: bool = False) -> Partition:
+    def _partition(
+        self, topic: str, number: int, _: object = None, *, copying: bool = False
+    ) -> Partition:
         found = self.partitions.get(TopicPartition(topic, number))
         if found is None:
             raise NotLeaderForPartition("elsewhere")

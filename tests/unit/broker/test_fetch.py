@@ -55,7 +55,7 @@ def fetch(log, version, partitions=(0,)):
     replica.become_leader(decided(1, 0, (1,), (1,)))
     services = SimpleNamespace(
         config=SimpleNamespace(fetch_session_slots=10, fetch_session_bytes=10**6),
-        partition=lambda topic, number, **_: replica,
+        partition=lambda topic, number, *_, **__: replica,
         replicas=SimpleNamespace(partitions={}),
         metrics=BrokerMetrics(),
         runtime=ThreadsRuntime(),
@@ -106,7 +106,7 @@ class World:
         self.replica.leadership().append(b"abcde")
         services = SimpleNamespace(
             config=SimpleNamespace(fetch_session_slots=10, fetch_session_bytes=10**6),
-            partition=lambda topic, number, **_: self.replica,
+            partition=lambda topic, number, *_, **__: self.replica,
             replicas=SimpleNamespace(partitions={}),
             metrics=BrokerMetrics(),
             runtime=get_runtime("gevent"),

@@ -38,7 +38,7 @@ def leading(count=1, *, replicas=(1,), isr=None, make=EntryLog, **log):
 
 
 def produce(partitions, *, timeout_ms=1500, acks=1, park=None):
-    def find(topic, number):
+    def find(topic, number, _=None):
         if (topic, number) not in partitions:
             raise NotLeaderForPartition("elsewhere")
         return partitions[topic, number]

@@ -37,7 +37,7 @@ class World:
         self.handler = FetchHandler(
             SimpleNamespace(  # type: ignore[arg-type]
                 config=SimpleNamespace(fetch_session_slots=0, fetch_session_bytes=10**6),
-                partition=lambda topic, number, **_: self.partition,
+                partition=lambda topic, number, *_, **__: self.partition,
                 replicas=SimpleNamespace(partitions={}, get=lambda topic, number: self.partition),
                 metrics=self.metrics,
                 runtime=get_runtime("threads"),

@@ -45,14 +45,14 @@ def led(tmp_path):
 
 
 def services(led):
-    def find(topic, number):
+    def find(topic, number, _=None):
         if (topic, number) not in led:
             raise NotLeaderForPartition("elsewhere")
         return led[topic, number]
 
     return SimpleNamespace(
         partition=find,
-        leadership=lambda topic, number: find(topic, number).leadership(),
+        leadership=lambda topic, number, _: find(topic, number).leadership(),
         runtime=PlainRuntime(),
         metrics=BrokerMetrics(),
         replicas=SimpleNamespace(partitions={}, get=lambda topic, number: led.get((topic, number))),
