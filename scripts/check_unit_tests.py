@@ -19,7 +19,6 @@ NOTHING_TO_DECIDE = {
     "spark_loader/reading/access.py": "a protocol",
     "spark_loader/words.py": "one line",
     "zkbroker/broker/handler_table.py": "a table",
-    "zkbroker/broker/services.py": "data",
     "zkbroker/client/source.py": "a protocol",
     "zkbroker/client/view.py": "data and protocols",
     "zkbroker/cluster/broker.py": "data",
