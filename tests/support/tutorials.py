@@ -163,6 +163,8 @@ class Terminal:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            # A suite that a shell runs in its background ignores it, and so would the program.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def read(self, lines: int) -> str:
