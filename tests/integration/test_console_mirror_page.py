@@ -59,7 +59,9 @@ def test_a_mirror_with_its_partitions_and_its_lag(tmp_path):
             send(east, 7)
             table.get_by_role("row", name="visits 0 20 24 4", exact=True).wait_for()
             assert rows.first.inner_text().split() == ["visits", "0", "20", "24", "4"]
-            page.get_by_role("region", name="Mirrors").get_by_role("cell", name="7").wait_for()
+            page.get_by_role("region", name="Mirrors").get_by_role(
+                "cell", name="7", exact=True
+            ).wait_for()
             with caught_up(mirrored):
                 table.get_by_role("row", name="visits 0 24 24 0", exact=True).wait_for()
             if chromium.axe_missing() is None:

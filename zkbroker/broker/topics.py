@@ -6,7 +6,7 @@ the assignment, this one among them, act when they see it there.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.view import ClusterView
@@ -14,6 +14,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ErrorCode, ProtocolError, UnknownTopicOrPartition
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
+from zkbroker.registry.brokers import BrokerInfo, list_brokers
 from zkbroker.registry.topic_rules import (
     Racks,
     check_assignment,
@@ -97,13 +98,16 @@ class Topics:
                     "Both cannot be used at the same time.",
                     code=ErrorCode.INVALID_REQUEST,
                 )
-            replicas = check_assignment(assignment, self._view.brokers)
+            named = {broker for replicas in assignment.values() for broker in replicas}
+            replicas = check_assignment(assignment, self._live(named=named))
         else:
             if partitions == -1:
                 partitions = self._config.topic_partitions.get(name, self._config.num_partitions)
             if replication_factor == -1:
                 replication_factor = self._config.default_replication_factor
-            replicas = plan_topic(self._racks(), partitions, replication_factor, racks=racks)
+            replicas = plan_topic(
+                self._racks(replication_factor), partitions, replication_factor, racks=racks
+            )
         self._check_capacity(replicas)
         if not validate_only:
             try:
@@ -186,7 +190,9 @@ class Topics:
         current = self._view.assignment(name)
         if current is None:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
-        replicas = plan_growth(name, current, total, self._racks(), assignment=assignments)
+        named = {broker for replicas in assignments or () for broker in replicas}
+        racks = self._racks(len(next(iter(current.values()), ())), named)
+        replicas = plan_growth(name, current, total, racks, assignment=assignments)
         self._check_capacity(replicas)
         if not validate_only:
             add_partitions(self._session, name, replicas)
@@ -239,7 +245,7 @@ class Topics:
             set_topic_config(self._session, name, settings)
 
     def _internal_replicas(self, name: str, wanted: int) -> int:
-        live = len(self._view.brokers)
+        live = len(self._live(wanted))
         if wanted > live:
             logger.warning(
                 "topic=%s gets replicas=%d: its replication factor is to be %d, brokers live=%d",
@@ -250,8 +256,22 @@ class Topics:
             )
         return min(wanted, live)
 
-    def _racks(self) -> dict[int, str | None]:
-        return {broker.id: broker.rack for broker in self._view.brokers.values()}
+    def _live(self, replicas: int = 1, named: Set[int] = frozenset()) -> Mapping[int, BrokerInfo]:
+        """Return the live brokers: those of the view, or of ZooKeeper where those do not suffice.
+
+        The view has a broker only once the controller has sent it, a moment after it registered.
+
+        Args:
+            replicas: how many brokers a partition needs.
+            named: brokers that an assignment names.
+        """
+        live = self._view.brokers
+        if len(live) < replicas or not named <= live.keys():
+            live = list_brokers(self._session)
+        return live
+
+    def _racks(self, replicas: int = 1, named: Set[int] = frozenset()) -> dict[int, str | None]:
+        return {broker.id: broker.rack for broker in self._live(replicas, named).values()}
 
     def _check_capacity(self, added: Mapping[int, Sequence[int]]) -> None:
         assignments = self._view.topics.assignments

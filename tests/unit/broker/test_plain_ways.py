@@ -272,6 +272,32 @@ def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
     assert len(general) == 1
 
 
+@pytest.mark.parametrize("never", [(), (Operation.IDEMPOTENT_WRITE,), (Operation.WRITE,)])
+@pytest.mark.parametrize("transactional_id", ["mine", "yours", None])
+def test_both_ways_ask_for_the_transaction_of_a_batch(
+    pair: Pair,
+    transactional_id: str | None,
+    never: tuple[Operation, ...],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "zkbroker.audit")
+    worlds = pair(permissions=permissions("yours", *never))
+    data = batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    rows = [ProduceRequestPartition(0, data)]
+    request = ProduceRequest(transactional_id, 1, 1, [ProduceRequestTopic("t", rows)])
+    answers, noted = [], []
+    for world in worlds:
+        caplog.clear()
+        answers.append(world.send(framed(request, 7)))
+        # Both share what is allowed, and with it the denials that were noted already.
+        noted.append([each for each in caplog.messages if each.startswith("allowed")])
+    assert answers[0] == answers[1]
+    assert noted[0] == noted[1]
+    assert worlds[0].state() == worlds[1].state()
+    appended = next(iter(worlds[0].partitions.values())).log.log_end_offset
+    assert bool(appended) == (transactional_id == "mine" and Operation.WRITE not in never)
+
+
 QUOTAS = {QuotaKind.PRODUCE: "20000", QuotaKind.FETCH: "60000"}
 
 
