@@ -63,6 +63,8 @@ def serving(chroot: str, directory: Path) -> Iterator[Line]:
             "port": "0",
             "log.dirs": str(directory),
             "zookeeper.connect": chroot,
+            # The tracer's time decides whether the next request is polled for or waited for.
+            "socket.busy.poll.us": "0",
         }
     )
     node = BrokerNode(config)

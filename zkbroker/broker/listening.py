@@ -34,6 +34,7 @@ def limits(config: BrokerConfig) -> Limits:
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_overrides=config.max_connections_overrides,
+        busy_poll_s=config.busy_poll_us / 1e6,
         max_idle_s=config.max_idle_ms / 1000,
         max_frame_s=config.max_frame_ms / 1000,
         max_queued_request_bytes=config.queued_max_request_bytes,

@@ -48,6 +48,11 @@ class RequestOptions:
     receive_buffer_bytes: int = option(
         "socket.receive.buffer.bytes socket.receive.buffer", Int32(-1), -1,
         "SO_RCVBUF of connections; -1 lets the system adapt it.")
+    busy_poll_us: int = option("socket.busy.poll.us", Int32(0, 1000), 50,
+        "Microseconds for which the broker looks for the next request of a plain connection whose "
+        "last requests came at once, before it waits for it: such clients are answered twice as "
+        "fast. It ends as soon as there is other work. 0 never looks: a broker that shares its "
+        "processors uses less of them.")
     max_connections: int = option("max.connections", Int32(1), _INT32_MAX,
         "Connections that may be open at the same time; others are refused.")
     max_connection_rate: int = option("max.connection.creation.rate", Int32(1), _INT32_MAX,

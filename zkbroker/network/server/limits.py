@@ -31,5 +31,7 @@ class Limits:
     """Memory of all answers that are converted for their reader, in bytes, the smallest aside."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
+    busy_poll_s: float = 0.0
+    """How long to look for a connection's next request before waiting for it; see `BusyPoll`."""
     creation: CreationLimits = field(default_factory=CreationLimits)
     """How many connections are accepted in a second."""

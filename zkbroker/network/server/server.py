@@ -20,6 +20,7 @@ import gevent.pool
 
 from zkbroker.network.frames import FrameReader
 from zkbroker.network.server.binding import Listener, bind
+from zkbroker.network.server.busy_poll import BusyPoll, HubEvents
 from zkbroker.network.server.connection_rates import ConnectionRates
 from zkbroker.network.server.figures import ServerFigures
 from zkbroker.network.server.limits import Limits
@@ -118,6 +119,8 @@ class Server:
         self._memory = RequestMemory(limits.max_queued_request_bytes)
         self._answer_bytes = 0
         self._hub = gevent.get_hub()
+        polls = limits.busy_poll_s > 0 and HubEvents.known(self._hub)
+        self._events = HubEvents(self._hub) if polls else None
         self._warned_at = float("-inf")
         self.addresses: dict[str, tuple[str, int]] = {}
         """Listener name → bound host and port; filled by `listen`."""
@@ -280,6 +283,8 @@ class Server:
             stream = self._transport(listener.name, connection)
         if stream is None:
             stream = HubStream(connection, self._hub)
+            if self._events is not None:
+                stream.busy_poll = BusyPoll(connection.fileno(), self._events, limits.busy_poll_s)
         gate = self._gates.get(listener.name)
         longest = limits.max_request_bytes if gate is None else gate.max_frame_bytes
         reader = FrameReader(stream.receive_into, longest, self._scratch)

@@ -17,6 +17,7 @@ from gevent.hub import Hub
 
 from zkbroker.errors import StorageError
 from zkbroker.fileslice import FileSlice
+from zkbroker.network.server.busy_poll import BusyPoll
 from zkbroker.network.transport import Part
 from zkbroker.runtime.greenlets import yield_turn
 from zkbroker.security import ANONYMOUS, Principal
@@ -43,6 +44,7 @@ class HubStream:
         "_socket",
         "_write_watcher",
         "active_at",
+        "busy_poll",
         "run_until",
     )
 
@@ -53,6 +55,8 @@ class HubStream:
         self._read_watcher = hub.loop.io(connection.fileno(), 1)
         self._write_watcher = hub.loop.io(connection.fileno(), 2)
         self._drained = False
+        self.busy_poll: BusyPoll | None = None
+        """Looks for the next request before the hub waits for it."""
         self.active_at = time.monotonic()
         """When the last byte went in or out."""
         self.run_until = self.active_at + _RUN_S
@@ -67,7 +71,12 @@ class HubStream:
         if self._drained:
             # The last call took all there was: a client that waits for its answer has sent no more,
             # and asking in vain costs more than waiting.
-            now = self._wait(self._read_watcher)
+            poll = self.busy_poll
+            now = self.active_at
+            if poll is None or now < poll.rests_until or not poll.ready(now):
+                now = self._wait(self._read_watcher)
+            else:
+                now = time.monotonic()
         else:
             now = time.monotonic()
         while True:

@@ -1,0 +1,150 @@
+"""Polling for the next request before the hub sleeps."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import gevent
+import pytest
+
+from zkbroker.network.server import busy_poll as module
+from zkbroker.network.server.busy_poll import BusyPoll, HubEvents
+from zkbroker.network.server.stream import HubStream
+
+LONG_S = 30.0
+"""Nothing that a test waits for takes as long: polling ended for another reason."""
+
+
+class Polled:
+    """A connection that is polled, and its peer."""
+
+    def __init__(self, limit_s: float = LONG_S) -> None:
+        self.ours, self.peer = socket.socketpair()
+        hub = gevent.get_hub()
+        self.stream = HubStream(self.ours, hub)
+        self.poll = BusyPoll(self.ours.fileno(), HubEvents(hub), limit_s)
+        self.stream.busy_poll = self.poll
+
+    def ready(self) -> bool:
+        return self.poll.ready(time.monotonic())
+
+    @property
+    def events(self) -> HubEvents:
+        return self.poll._events
+
+    def close(self) -> None:
+        self.stream.close()
+        self.peer.close()
+
+
+@pytest.fixture
+def polled() -> Iterator[Polled]:
+    made = Polled()
+    yield made
+    made.close()
+
+
+def send_later(peer: socket.socket) -> None:
+    threading.Timer(0.01, peer.send, (b"next",)).start()
+
+
+def test_a_request_that_comes_at_once_is_received_without_the_hub(
+    polled: Polled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = memoryview(bytearray(64))
+    polled.peer.send(b"first")
+    assert polled.stream.receive_into(buffer) == 5
+    monkeypatch.setattr(HubStream, "_wait", None)
+    for _ in range(3):
+        send_later(polled.peer)
+        assert polled.stream.receive_into(buffer) == 4
+        assert polled.stream.active_at <= time.monotonic()
+
+
+def test_a_peer_that_closes_ends_the_polling(polled: Polled) -> None:
+    threading.Timer(0.01, polled.peer.close).start()
+    assert polled.ready()
+    assert polled.stream.receive_into(memoryview(bytearray(64))) == 0
+
+
+def test_a_callback_that_is_due_goes_first(polled: Polled) -> None:
+    polled.peer.send(b"next")
+    gevent.spawn(lambda: None)
+    assert not polled.ready()
+    gevent.sleep(0)
+    # The hub has other work and will not sleep: for a moment nothing is polled.
+    assert polled.events.busy_until <= time.monotonic() + module._FIRST_REST_S
+    polled.events.busy_until = time.monotonic() + LONG_S
+    assert not polled.ready()
+    polled.events.busy_until = 0.0
+    assert polled.ready()
+
+
+def test_another_connection_ends_the_polling_and_goes_first(polled: Polled) -> None:
+    other = Polled()
+    try:
+        task = gevent.spawn(other.stream.receive_into, memoryview(bytearray(64)))
+        other.stream.busy_poll = None
+        gevent.sleep(0.001)
+        send_later(other.peer)
+        assert not polled.ready()
+        polled.peer.send(b"next")
+        assert not polled.ready()
+        assert task.get(timeout=LONG_S) == 4
+        polled.events.busy_until = 0.0
+        assert polled.ready()
+    finally:
+        other.close()
+
+
+def test_a_call_from_a_thread_ends_the_polling(polled: Polled) -> None:
+    called: list[int] = []
+    loop = gevent.get_hub().loop
+    threading.Timer(0.01, loop.run_callback_threadsafe, (called.append, 1)).start()
+    assert not polled.ready()
+    gevent.sleep(0.001)
+    assert called == [1]
+
+
+def test_a_connection_rests_the_longer_the_more_often_it_was_polled_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Polled(0.0)
+    try:
+        rests = []
+        for _ in range(12):
+            assert not made.ready()
+            rests.append(made.poll.rests_until - time.monotonic())
+        assert rests[0] <= module._FIRST_REST_S
+        assert rests[-2:] == pytest.approx([1.0, 1.0], abs=0.5)
+        # While it rests it is not polled.
+        waited: list[object] = []
+        wait = HubStream._wait
+        monkeypatch.setattr(
+            HubStream, "_wait", lambda stream, watcher: waited.append(1) or wait(stream, watcher)
+        )
+        monkeypatch.setattr(BusyPoll, "ready", None)
+        made.stream._drained = True
+        send_later(made.peer)
+        assert made.stream.receive_into(memoryview(bytearray(64))) == 4
+        assert waited
+        monkeypatch.undo()
+        made.peer.send(b"next")
+        assert made.ready()
+        made.ours.recv(64)
+        assert not made.ready()
+        assert made.poll.rests_until - time.monotonic() <= module._FIRST_REST_S
+    finally:
+        made.close()
+
+
+def test_only_loops_that_can_be_asked_are_polled() -> None:
+    class Loop:
+        backend = "select"
+
+    class Hub:
+        loop = Loop()
+
+    assert HubEvents.known(gevent.get_hub())
+    assert not HubEvents.known(Hub())  # type: ignore[arg-type]
