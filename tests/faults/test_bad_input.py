@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.broker_requests import fetch, message_set, produce, values
 from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
@@ -218,4 +219,4 @@ def test_mutated_frames_do_no_harm(strict: BrokerProcess, bystander: BrokerConne
 def test_ten_thousand_mutated_frames_do_no_harm(
     strict: BrokerProcess, bystander: BrokerConnection
 ) -> None:
-    fuzz(strict, 10_000)
+    fuzz(strict, soak.part_of(10_000))

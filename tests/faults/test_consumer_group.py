@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.group_member import ASSIGNED, DELIVERED, UNKNOWN, Entry, read_log
 from tests.support.producing import TestProducer
 from zkbroker.errors import RegistryError
@@ -299,7 +300,7 @@ def test_group_of_five_delivers_half_a_million_messages_over_twenty_rounds(tmp_p
         brokers=3,
         members=5,
         partitions=24,
-        messages=500_000,
-        seconds=150,
-        faults=["kill", "pause", "broker", "zookeeper"] * 5,
+        messages=soak.part_of(500_000),
+        seconds=soak.part_of(150),
+        faults=["kill", "pause", "broker", "zookeeper"] * soak.part_of(5),
     )

@@ -12,6 +12,7 @@ import uuid
 
 import pytest
 
+from tests.support import soak
 from tests.support.brokers import connect
 from tests.support.process import wait_until
 from zkbroker.cluster.process import BrokerProcess
@@ -180,7 +181,7 @@ def broker(zookeeper, tmp_path):
     "rounds", [3, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
 )
 def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rounds):
-    rng = random.Random(rounds)
+    rng = random.Random(rounds + soak.SEED)
     with connect(broker) as connection:
         connection.request(CreateTopicsRequest(topics=[NewTopic(TOPIC, PARTITIONS, 1)]))
         connection.request(FindCoordinatorRequest(GROUP))
@@ -191,7 +192,7 @@ def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rou
         assert wait_until(
             lambda: sorted(len(m.consumer.assignment()) for m in members) == [2, 2], PATIENCE_S
         )
-        for number in range(1, rounds + 1):
+        for number in range(1, soak.part_of(rounds) + 1):
             generations = [m.consumer.generation for m in members]
             produce(broker, each)
             time.sleep(rng.uniform(0, 0.15))  # anywhere in the work

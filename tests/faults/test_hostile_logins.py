@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.login_frames import good_frames, mutated
 from tests.support.sasl_cluster import LISTENER, PASSWORD, USER, broker_properties
 from zkbroker.config.sasl_login import SaslLogin
@@ -49,7 +50,8 @@ def send_mutated(to: tuple[str, int], chance: random.Random) -> int:
 )
 def test_a_broker_takes_no_notice_of_mutated_frames(count: int) -> None:
     properties = broker_properties() | {"connection.failed.authentication.delay.ms": "0"}
-    chance = random.Random(count)
+    count = soak.part_of(count)
+    chance = random.Random(count + soak.SEED)
     with LocalCluster(brokers=1, properties=properties) as cluster:
         topic = cluster.create_topic()
         (broker,) = cluster.brokers

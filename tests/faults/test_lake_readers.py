@@ -14,6 +14,7 @@ import pytest
 
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
+from tests.support import soak
 from tests.support.clusters import module_cluster
 from tests.support.inline_spark import CrashingFileSystem
 from tests.support.killing import arm
@@ -170,8 +171,7 @@ def test_all_readers_agree_after_deaths_at_seeded_steps(steps, cluster, topic, t
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_all_readers_agree_after_sixty_deaths(steps, cluster, topic, tmp_path, spark):
-    points = int(os.environ.get("ZKBROKER_KILL_POINTS", "60"))
-    for number in range(100, 100 + points):
+    for number in soak.seeds(100, 60):
         place = tmp_path / str(number)
         agreed_after_a_death(number, steps, cluster, topic, place)
         assert by_spark(spark, place / "lake") == READERS[0](place / "lake")
@@ -182,7 +182,7 @@ def test_all_readers_agree_after_sixty_deaths(steps, cluster, topic, tmp_path, s
 def test_readers_of_iceberg_agree_after_deaths(cluster, topic, tmp_path):
     pytest.importorskip("pyiceberg")
     steps = steps_of(cluster, topic, tmp_path / "whole", "iceberg")
-    for number in range(200, 200 + int(os.environ.get("ZKBROKER_KILL_POINTS", "40"))):
+    for number in soak.seeds(200, 40):
         place = tmp_path / str(number)
         a_death(number, steps, cluster, topic, place, "iceberg")
         output = place / "lake"

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.support import soak
 from tests.support.broker_requests import fetch, values
 from tests.support.brokers import connect, running_broker
 from tests.support.legacy07_server import Client07, Server07
@@ -146,8 +147,8 @@ def test_mutated_frames(server, bystander):
 @pytest.mark.timeout(3600)
 def test_a_hundred_thousand_mutated_frames(server, bystander):
     # The other client may not be idle for long.
-    for seed in range(500):
-        fuzz(server, 100 + seed, 200)
+    for seed in soak.seeds(100, 500):
+        fuzz(server, seed, 200)
         bystander()
     assert_logs_are_whole(server)
 

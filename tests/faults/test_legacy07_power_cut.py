@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.clocks import Clock
 from tests.support.legacy07 import open_logs, read
 from tests.support.powercut import PowerCutFileSystem
@@ -57,9 +58,9 @@ def test_what_readers_saw_survives(tmp_path, seed):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(1000, 2500))
+@pytest.mark.parametrize("seed", range(1000, 1000 + soak.part_of(1500)))
 def test_what_readers_saw_survives_many_times(tmp_path, seed):
-    check(tmp_path, seed)
+    check(tmp_path, seed + soak.SEED)
 
 
 def check(tmp_path: Path, seed: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.damage import Expectation, copy_log, log_files, recovered, store_log
 from tests.support.logs import TP, make_manager
 
@@ -74,7 +75,7 @@ def test_a_log_cut_off_at_any_byte_keeps_its_whole_entries(stored, expected, tmp
 
 @pytest.mark.soak
 def test_every_segment_cut_off_at_every_byte(stored, expected, tmp_path):
-    for name, size in truncations(stored, 1):
+    for name, size in truncations(stored, round(1 / soak.SHARE)):
         truncate(stored, expected, tmp_path / "work", name, size)
 
 
@@ -152,7 +153,7 @@ def test_a_damaged_log_serves_its_longest_valid_prefix(stored, expected, tmp_pat
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_ten_thousand_damages(stored, expected, tmp_path):
-    run_damages(stored, expected, tmp_path / "work", range(10_000))
+    run_damages(stored, expected, tmp_path / "work", soak.seeds(0, 10_000))
 
 
 def test_the_cut_is_reported_with_what_lay_behind(stored, expected, tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.logs import TP, make_manager, read_all
 
 ROOT = Path(__file__).parents[2]
@@ -64,4 +65,4 @@ def test_what_a_killed_process_acknowledged_is_there(tmp_path):
 
 @pytest.mark.soak
 def test_what_a_process_acknowledged_that_is_killed_a_hundred_times_is_there(tmp_path):
-    kill_again_and_again(tmp_path, 100)
+    kill_again_and_again(tmp_path, soak.part_of(100))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.clocks import Clock
 from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all
 from tests.support.powercut import PowerCutFileSystem
@@ -218,7 +219,7 @@ def test_a_power_cut_loses_no_more_than_the_flush_policy_allows(tmp_path, policy
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_thousand_power_cuts(tmp_path, policy):
-    tell(tmp_path, range(1000), **POLICIES[policy])
+    tell(tmp_path, soak.seeds(0, 1000), **POLICIES[policy])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.mirroring import COMMITTED, MirrorProcess, read_all
 from tests.support.process import wait_until
 from tests.support.producing import TestProducer
@@ -192,4 +193,5 @@ def test_nothing_is_lost_at_a_handful_of_kills(clusters, tmp_path, exactly_once)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_nothing_is_lost_at_sixty_kills_of_two_million_messages(clusters, tmp_path, exactly_once):
-    story(clusters, tmp_path, messages=2_000_000, kills=60, seed=60, exactly_once=exactly_once)
+    messages, kills, seed = soak.part_of(2_000_000), soak.part_of(60), 60 + soak.SEED
+    story(clusters, tmp_path, messages, kills, seed, exactly_once=exactly_once)

@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from tests.support import soak
 from tests.support.clocks import Clock
 from tests.support.logs import EagerRuntime, UnreplicatedLog, make_manager
 from tests.support.powercut import PowerCutFileSystem
@@ -138,4 +139,4 @@ def test_a_power_cut_loses_nothing_acknowledged(tmp_path, flush_messages):
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("flush_messages", [1, 2**60], ids=["every commit", "no policy"])
 def test_a_thousand_power_cuts(tmp_path, flush_messages):
-    tell(tmp_path, range(1000), flush_messages)
+    tell(tmp_path, soak.seeds(0, 1000), flush_messages)

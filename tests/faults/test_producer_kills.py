@@ -10,6 +10,7 @@ from collections import defaultdict
 
 import pytest
 
+from tests.support import soak
 from tests.support.reading import read_all
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
@@ -128,5 +129,7 @@ def test_every_acknowledged_message_survives_kills_exactly_once_and_in_order(run
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_200_000_sends_survive_kills_exactly_once_and_in_order(runtime, seed):
-    kills = run(sends=200_000, kills=25, seed=seed, runtime=runtime)
+    seed += soak.SEED
+    sends, kills = soak.part_of(200_000), soak.part_of(25)
+    kills = run(sends=sends, kills=kills, seed=seed, runtime=runtime)
     print(f"seed={seed} runtime={runtime} kills={kills}")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import soak
 from tests.support.brokers import connect
 from tests.support.replicated import START_TIMEOUT_S, eventually
 from zkbroker.admin.topics import create_topic
@@ -183,7 +184,9 @@ def test_partitions_have_one_leader_or_none_and_keep_what_was_acknowledged(
         sender.start()
         eventually(lambda: sender.acknowledged(topics), "every topic has a message", 300)
         try:
-            took, controllers = disturb(cluster, watch, session, random.Random(seed), seconds)
+            took, controllers = disturb(
+                cluster, watch, session, random.Random(seed + soak.SEED), soak.part_of(seconds)
+            )
         finally:
             sender.over.set()
             eventually(watch.all_led, "all topics are led at the end", START_TIMEOUT_S)

@@ -18,7 +18,7 @@ from functools import partial
 
 import pytest
 
-from tests.support import java_clients
+from tests.support import java_clients, soak
 from tests.support.replicated import (
     START_TIMEOUT_S,
     Failover,
@@ -117,7 +117,7 @@ def strike(
 def test_nothing_acknowledged_is_lost_and_nothing_idempotent_is_doubled(
     tmp_path, rounds, seed, brokers
 ):
-    rng = random.Random(seed)
+    rng = random.Random(seed + soak.SEED)
     with replicated_cluster(tmp_path, TOPICS, brokers) as world:
         cluster = world.cluster
         senders: list[Sender] = [
@@ -132,7 +132,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_idempotent_is_doubled(
         for each in senders:
             each.start()
         try:
-            for number in range(rounds):
+            for number in range(soak.part_of(rounds)):
                 fault = FAULTS[number % len(FAULTS)]
                 found = strike(world, fault, rng, senders)
                 print(f"{number} {fault} {found or ''}", flush=True)

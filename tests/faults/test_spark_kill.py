@@ -12,6 +12,7 @@ import pytest
 from spark_loader import Loader, LoadError
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
+from tests.support import soak
 from tests.support.clusters import module_cluster
 from tests.support.killing import KillingFileSystem, arm, options
 from tests.support.loaded import loaded_offsets
@@ -102,9 +103,8 @@ def test_after_the_death_of_a_process_each_offset_counts_once(
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_sixty_seeded_deaths(steps, cluster, topic, spark, tmp_path):
-    points = int(os.environ.get("ZKBROKER_KILL_POINTS", "60"))
     victims = ["driver", "executor", "worker", "disk"]
-    for number in range(points):
+    for number in soak.seeds(0, 60):
         victim = victims[number % len(victims)]
         if victim == "worker":
             at = random.Random(SEED + number).choice(worker_steps(steps))

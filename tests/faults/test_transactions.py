@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support import soak
 from tests.support.process import wait_until
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
@@ -329,4 +330,4 @@ def test_each_input_is_there_once_whatever_was_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_hundred_rounds(seed: int, tmp_path: Path) -> None:
     """Some of the programs are replaced by themselves, too: that is how zombies end."""
-    assert play(tmp_path, seed=100 + seed, rounds=100).replaced > 0
+    assert play(tmp_path, seed=100 + seed + soak.SEED, rounds=soak.part_of(100)).replaced > 0

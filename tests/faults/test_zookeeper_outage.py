@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from tests.support.brokers import connect, running_broker
 from tests.support.zookeeper import until
 from tests.support.zookeeper_quorum import EmbeddedQuorum
@@ -233,5 +234,5 @@ def test_a_broker_of_1000_partitions_works_after_outages_of_any_length(
     tmp_path: Path, how: str
 ) -> None:
     with served(tmp_path, 1000) as (zookeeper, client):
-        for length_s in (5, 20, 60, 300):
+        for length_s in (5, 20, 60, soak.part_of(300)):
             outage(zookeeper, client, how, length_s)

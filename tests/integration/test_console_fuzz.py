@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from tests.support import soak
 from tests.support.consoles import running_console
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
@@ -240,12 +241,13 @@ def test_generated_requests_get_sentences_within_bounded_memory(console):
 @pytest.mark.timeout(7200)
 def test_generated_requests_for_long(console):
     assert console.cluster
-    fuzz_at_once(console, 5_000, 100)
+    fuzz_at_once(console, 5_000, 100 + soak.SEED)
     before = resident(console)
-    statuses = fuzz_at_once(console, 95_000, 200)
+    count = soak.part_of(95_000)
+    statuses = fuzz_at_once(console, count, 200 + soak.SEED)
     grown = resident(console) - before
     print(f"answers by status: {sorted(statuses.items())}; grown by {grown / MIB:.0f} MiB")
-    assert statuses.total() == 95_000
+    assert statuses.total() == count
     assert grown < GROWTH
     assert SECRET.decode() not in console.log()
 

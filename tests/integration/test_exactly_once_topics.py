@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from examples.exactly_once_topics import prove
+from tests.support import soak
 
 
 def test_each_message_is_copied_once_though_program_and_broker_are_killed() -> None:
@@ -17,14 +18,15 @@ def test_each_message_is_copied_once_though_program_and_broker_are_killed() -> N
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_the_command_prints_its_proof() -> None:
+    messages, kills = soak.part_of(10_000), 2 * soak.part_of(25)
     command = [sys.executable, "-m", "examples.exactly_once_topics", "prove"]
     done = subprocess.run(
-        [*command, "--messages", "10000", "--kills", "50"],
+        [*command, "--messages", str(messages), "--kills", str(kills)],
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout.endswith(
-        "exactly once: 10000 messages in, 0 missing, 0 twice, 0 strange; "
-        "killed 50 programs and 25 brokers\n"
+        f"exactly once: {messages} messages in, 0 missing, 0 twice, 0 strange; "
+        f"killed {kills} programs and {kills // 2} brokers\n"
     )

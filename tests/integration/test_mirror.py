@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.support import soak
 from tests.support.clusters import MakeCluster
 from tests.support.mirroring import (
     COMMITTED,
@@ -439,7 +440,7 @@ def test_a_target_that_is_away_holds_the_mirror_up_and_loses_nothing(east, here)
 
 @pytest.mark.soak
 def test_memory_is_flat_while_the_target_is_away_for_a_minute(east, here):
-    outage(east, here, 60)
+    outage(east, here, soak.part_of(60))
 
 
 def test_the_genuine_tool_of_the_name_mirrors_until_it_is_ended(east, here, tmp_path):

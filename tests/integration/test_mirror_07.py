@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from tests.support import soak
 from tests.support.client07 import Broker07, broker_address, entry, gzip_wrapper
 from tests.support.cluster07 import cluster07, commits, ends, make_topic
 from tests.support.mirroring import COMMITTED, MirrorProcess, catch_up, caught_up, config, read_all
@@ -127,7 +128,7 @@ def test_kills_of_mirror_and_brokers_lose_nothing(
     tmp_path, chroot, tree, here, kills, exactly_once
 ):
     here.create_topic("t", partitions=3)
-    rolls = random.Random(7)
+    rolls = random.Random(7 + soak.SEED)
     with cluster07(tmp_path, chroot, tree) as brokers:
         make_topic(tree, "t")
         writer = Writer(tree, "t")
@@ -142,7 +143,7 @@ def test_kills_of_mirror_and_brokers_lose_nothing(
         mirror = MirrorProcess(tmp_path, "mirror", properties)
         mirror.start("--from-07")
         try:
-            for _ in range(kills):
+            for _ in range(soak.part_of(kills)):
                 writing = threading.Thread(target=writer.write, args=(20,))
                 writing.start()
                 time.sleep(rolls.uniform(0.2, 1.5))

@@ -10,6 +10,7 @@ import pytest
 from spark_loader import EventTime, Loader
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
+from tests.support import soak
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.testing import LocalCluster
@@ -128,5 +129,4 @@ def test_every_format_and_codec_is_loaded_value_for_value(spark, cluster, tmp_pa
 
 @pytest.mark.soak
 def test_two_million_records_are_loaded_value_for_value(spark, cluster, tmp_path):
-    count = int(os.environ.get("ZKBROKER_VOLUME", "2000000"))
-    loaded_rows_equal_published_ones(spark, cluster, tmp_path, count)
+    loaded_rows_equal_published_ones(spark, cluster, tmp_path, soak.part_of(2_000_000))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import confluent_kafka
 import pytest
 
-from tests.support import java_clients
+from tests.support import java_clients, soak
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
@@ -273,4 +273,4 @@ def test_each_message_is_copied_once_whatever_is_killed(cluster: LocalCluster, c
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_hundred_rounds(cluster: LocalCluster, client: str) -> None:
-    run(cluster, client, KINDS * 25, seed=2)
+    run(cluster, client, KINDS * soak.part_of(25), seed=2 + soak.SEED)

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support import soak
+
 ROOT = Path(__file__).parents[2]
-RESTARTS = int(os.environ.get("ZKBROKER_RESTARTS", "10"))
+RESTARTS = soak.part_of(10)
 """How often a query is killed."""
 
 _BEGINNING = """

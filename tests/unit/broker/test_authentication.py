@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from tests.support import soak
 from tests.support.login_frames import good_frames, handshake, mutated, token
 from tests.support.login_session import (
     LISTENER,
@@ -171,7 +172,7 @@ def test_100000_mutated_frames_change_nothing_and_leave_no_memory():
     try:
         attack(1_000, 2)
         before, _ = tracemalloc.get_traced_memory()
-        attack(100_000, 27)
+        attack(soak.part_of(100_000), 27 + soak.SEED)
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from tests.support import soak
 from tests.support.simulated_brokers import World
 from zkbroker.registry import paths, topics
 from zkbroker.registry.state_form import StateForm
@@ -161,5 +162,5 @@ def test_random_failures_never_give_an_epoch_two_leaders_and_all_is_led_in_the_e
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("form", list(StateForm))
 def test_many_random_failures(form):
-    for seed in range(1000, 1200):
+    for seed in soak.seeds(1000, 200):
         run(seed, form, events=200)

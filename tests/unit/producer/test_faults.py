@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tests.support import soak
 from tests.support.fake_broker import CLOSE, LOSE_ANSWER, FakeCluster
 from tests.support.producers import asynchronous
 from zkbroker.errors import ErrorCode
@@ -95,5 +96,5 @@ def test_nothing_is_lost_or_out_of_order_under_faults(seed, idempotence, runtime
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("idempotence", [True, False], ids=["idempotent", "plain"])
 def test_hundreds_of_schedules_of_faults_lose_and_reorder_nothing(idempotence, runtime):
-    for seed in range(100, 300):
+    for seed in soak.seeds(100, 200):
         run(seed, runtime, idempotence=idempotence, sends=500)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import soak
 from zkbroker.protocol import (
     BROKER_VERSIONS,
     MalformedFrame,
@@ -92,12 +93,13 @@ def compile_everything():
     "count", [5_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
 )
 def test_mutated_frames_raise_nothing_undeclared_and_leave_no_memory_behind(count):
+    count = soak.part_of(count)
     compile_everything()
     decode_all(1_000, seed=1)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        outcomes = decode_all(count, seed=2)
+        outcomes = decode_all(count, seed=2 + soak.SEED)
         after, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

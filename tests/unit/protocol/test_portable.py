@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import soak
 from tests.support.random_requests import random_request
 from zkbroker.protocol import ApiKey, decode_request, encode_response
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
@@ -128,7 +129,7 @@ def test_twins_read_what_the_codec_reads(native: Any) -> None:
 
 @pytest.mark.soak
 def test_twins_read_what_the_codec_reads_a_million_times(native: Any) -> None:
-    compare_reading(native, 2, MANY)
+    compare_reading(native, 2 + soak.SEED, soak.part_of(MANY))
 
 
 def test_no_frame_is_too_short(twin: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support import soak
 from tests.support.simulated_group import ErrorsSeen, SimGroup
 from zkbroker.rebalance import Rebalancer
 from zkbroker.zookeeper import ClaimBlocked, SessionState
@@ -81,7 +82,8 @@ def test_the_schedules_find_a_member_that_breaks_a_rule(
 @pytest.mark.timeout(7200)
 def test_a_hundred_thousand_schedules_settle() -> None:
     step = 250
-    seeds = [range(start, start + step) for start in range(0, FULL_SCHEDULES, step)]
+    wanted = soak.seeds(0, FULL_SCHEDULES)
+    seeds = [wanted[start : start + step] for start in range(0, len(wanted), step)]
     problems: list[str] = []
     longest_s, most_rounds, done = 0.0, 0, 0
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import soak
 from tests.support.record_strategies import formats_and_records
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge, ProtocolError
 from zkbroker.records import (
@@ -243,7 +244,7 @@ def test_both_refuse_the_same_damage(native, cases, seed):
 
 
 @pytest.mark.soak
-@settings(deadline=None, derandomize=True, max_examples=3000)
+@settings(deadline=None, derandomize=True, max_examples=soak.part_of(3000))
 @given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_both_refuse_the_same_damage_at_length(native, cases, seed):
     raw = sets(cases)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.support import soak
 from zkbroker.coordinator.transactions.transaction import (
     PREPARED,
     REACHED_FROM,
@@ -255,5 +256,5 @@ def test_a_transaction_is_whole_or_not_there_whatever_crashes(seed):
 
 @pytest.mark.soak
 def test_a_hundred_thousand_steps():
-    world = play(99, 100_000)
-    assert world.crashes > 1500
+    world = play(99 + soak.SEED, soak.part_of(100_000))
+    assert world.crashes > soak.part_of(1500)

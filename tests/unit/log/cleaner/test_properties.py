@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import pytest
 
+from tests.support import soak
 from tests.support.clocks import Clock
 from tests.support.logs import EagerRuntime, make_manager
 from tests.support.powercut import PowerCutFileSystem
@@ -320,4 +321,4 @@ def test_random_logs_with_power_cuts_keep_what_the_model_says(tmp_path):
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 def test_many_random_logs(tmp_path):
-    tell(tmp_path, range(1000, 3000))
+    tell(tmp_path, soak.seeds(1000, 2000))

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from tests.support import soak
 from tests.support.view_story import tell
 
 
@@ -16,7 +17,7 @@ def test_a_view_shows_its_master_through_crashes_and_new_leaders(tmp_path, seed)
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(10))
 def test_a_view_shows_its_master_through_a_thousand_lives(tmp_path, part):
-    for seed in range(1000 + 100 * part, 1000 + 100 * (part + 1)):
+    for seed in soak.seeds(1000 + 100 * part, 100):
         work = tmp_path / str(seed)
         work.mkdir()
         try:

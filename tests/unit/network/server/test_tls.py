@@ -16,6 +16,7 @@ import gevent.event
 import gevent.socket
 import pytest
 
+from tests.support import soak
 from tests.support.certificates import Authority
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.broker_security import BrokerSecurity
@@ -292,6 +293,7 @@ def mutated(seed: int, whole: bytes) -> bytes:
 def test_mutated_handshakes_harm_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, seeds: int
 ) -> None:
+    seeds = soak.part_of(seeds)
     caplog.set_level(logging.ERROR)
     whole = hello()
     with Serving(tmp_path, ssl_handshake_timeout_ms="2000") as serving:
