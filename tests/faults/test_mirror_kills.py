@@ -135,12 +135,13 @@ def story(
     done = 0
     try:
         for point, act in zip(points, schedule, strict=True):
-            wait_until(lambda at=point: writer.written >= at or writer.error, 600, 0.01)
+            assert wait_until(lambda at=point: writer.written >= at or writer.error, 600, 0.01)
             assert writer.error is None, writer.error
             act()
             done += 1
         writer.thread.join(600)
         assert writer.error is None, writer.error
+        assert not writer.thread.is_alive()
         for each in mirrors:
             # it ends over nothing that passes; whoever runs it starts it again all the same
             assert each.alive, each.output

@@ -24,6 +24,8 @@ def producer(cluster, transactional_id):
     properties = {
         "metadata.broker.list": cluster.bootstrap_servers,
         "transactional.id": transactional_id,
+        # A transaction stays open while Spark reads; that takes a busy machine more than a minute.
+        "transaction.timeout.ms": "600000",
     }
     return Producer(ProducerConfig.from_properties(properties))
 
