@@ -161,7 +161,11 @@ conf = {
 spark = session(master, conf=conf)
 for _ in range(2):
     loader = Loader(
-        zookeeper=zookeeper, topics=[topic], output=output, filesystem=SlowAttempt(state)
+        zookeeper=zookeeper,
+        topics=[topic],
+        output=output,
+        group_bytes=0,  # Spark copies no task that is alone
+        filesystem=SlowAttempt(state),
     )
     print(loader.run(spark).rows)
 spark.stop()

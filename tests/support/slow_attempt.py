@@ -13,7 +13,7 @@ from spark_loader.storage.files import LocalFileSystem
 class SlowAttempt:
     """Travels to the workers; leaves a file MAPPER-first|copy-won|lost in `state` for each try.
 
-    The first attempt of mapper 0 waits until another one has published, or a minute.
+    The first attempt of mapper 0 waits until another one has published, or five minutes.
     """
 
     state: str
@@ -29,7 +29,7 @@ class SlowAttempt:
         if target.parent.name != "offsets":
             return self.inner.publish(path, data)
         first = self._begin(target.stem)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while first and target.stem == "00000" and time.monotonic() < deadline:
             if target.exists():
                 break
