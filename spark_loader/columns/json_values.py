@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from spark_loader.columns.converter import Converted, without
-from spark_loader.columns.texts import NUMBERED, from_numbers, from_texts
-from spark_loader.columns.types import TIMES, Column
+from spark_loader.columns.texts import from_numbers, from_texts
+from spark_loader.columns.types import NUMBERED, TIMES, Column
 from zkbroker.errors import ConfigError
 
 

@@ -9,12 +9,10 @@ import contextlib
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_loader.columns.types import TIMES, Column
+from spark_loader.columns.types import NUMBERED, TIMES, Column
 
 _ZONED = r"[T ]\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 _PER_UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
-NUMBERED = frozenset(_PER_UNIT_US)
-"""Formats of times that are numbers since 1970."""
 _SURE_US = 253_402_300_800_000_000
 
 

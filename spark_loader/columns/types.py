@@ -11,8 +11,10 @@ bears the name of one that each load has, in any case: Spark tells names apart b
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zkbroker.errors import ConfigError
 
@@ -52,6 +54,9 @@ _ALSO = {
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 _FORMATTED = re.compile(r"(timestamp|date)\[(.+)\]")
 _MOST_DIGITS = 38
+NUMBERED = frozenset({"s", "ms", "us"})
+"""Formats of times that are numbers since 1970."""
+_SOME_TIME = datetime(2004, 11, 22, 13, 14, 15, tzinfo=UTC)
 _NAME = re.compile(r"[^\W\d]\w*")
 RESERVED = frozenset(
     {
@@ -145,10 +150,11 @@ def parse_type(text: str, option: str) -> tuple[pa.DataType, str]:
     """Return the type that a name stands for, and the format of a time.
 
     Raises:
-        ConfigError: it is not known.
+        ConfigError: the type is not known, or no time can be read by the format.
     """
     formatted = _FORMATTED.fullmatch(text)
     if formatted:
+        _check_format(formatted[1], formatted[2], option)
         return _SCALARS[formatted[1]], formatted[2]
     plain = text.lower()
     decimal = _DECIMAL.fullmatch(plain)
@@ -167,6 +173,25 @@ def parse_type(text: str, option: str) -> tuple[pa.DataType, str]:
             "timestamp[FORMAT], date[FORMAT] or decimal(DIGITS,SCALE)"
         )
     return found, ""
+
+
+def _check_format(kind: str, layout: str, option: str) -> None:
+    """Check that a time written in a format can be read by it."""
+    if layout == "iso" or (kind == "timestamp" and layout in NUMBERED):
+        return
+    try:
+        text = _SOME_TIME.strftime(layout)
+        pc.strptime(pa.array([text]), format=layout, unit="us", error_is_null=False)
+        if "%" in layout:
+            return
+    except (ValueError, pa.ArrowInvalid):
+        pass
+    numbers = ", s, ms, us" if kind == "timestamp" else ""
+    raise ConfigError(
+        f"{option}: {kind}[{layout}] has no format that can be read: give iso{numbers} or one of "
+        f"strptime in C, such as %Y-%m-%d; {kind} without a format reads ISO 8601, with fractions "
+        "of a second"
+    )
 
 
 def type_name(kind: pa.DataType) -> str:

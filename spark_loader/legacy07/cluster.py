@@ -30,7 +30,9 @@ class BrokerView07:
     def __init__(self, connect: ConnectOptions) -> None:
         self._connect = connect
         self._cluster = Cluster07(
-            connect.zookeeper or "", socket_timeout_ms=connect.request_timeout_ms
+            connect.zookeeper or "",
+            security=connect.security.zookeeper,
+            socket_timeout_ms=connect.request_timeout_ms,
         ).start()
 
     def close(self) -> None:

@@ -96,13 +96,23 @@ class EventTime:
                 raise ConfigError(f"event time regex {self.pattern!r}: {error}") from None
             if not self.pattern:
                 raise ConfigError("event time by regex needs a pattern")
+        self._check_format()
+        zone_of(self.zone)
+
+    def _check_format(self) -> None:
+        if self.format in ("", "iso", "s", "ms", "us"):
+            return
+        if "%" not in self.format:
+            raise ConfigError(
+                f"event time format {self.format!r}: give iso, s, ms, us or one of strptime, such "
+                "as %Y-%m-%d %H:%M:%S"
+            )
         try:
             datetime.strptime("", self.format)  # noqa: DTZ007
         except ValueError as error:
-            # That the text is another one is what every sound format says.
+            # A sound format says that it does not match the empty text.
             if "does not match" not in str(error):
                 raise ConfigError(f"event time format {self.format!r}: {error}") from None
-        zone_of(self.zone)
 
 
 def zone_of(name: str) -> timezone | ZoneInfo:

@@ -5,6 +5,13 @@ import pytest
 from tests.support.secure_zookeeper import SecureZooKeeper, jaas_line
 from tests.support.zookeeper import expire, until
 from zkbroker.config.zookeeper_security import take_zookeeper_security
+from zkbroker.consumer import Consumer
+from zkbroker.errors import ConfigError
+from zkbroker.legacy07.generation import GENERATION
+from zkbroker.legacy07.reading import read_partitions
+from zkbroker.mirror import MirrorConfig, SourceConfig
+from zkbroker.mirror.generations import open_source, open_target
+from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import (
     Create,
     LoginRefused,
@@ -159,3 +166,30 @@ def test_a_server_that_wants_logins_says_so(tmp_path):
         right = security(zookeeper_sasl_jaas_config=jaas_line("kafka", "one"))
         with ZkSession(server.connect_string + "/chroot", security=right) as session:
             session.create("/a")
+            clients_of_0_7_log_in(session)
+
+
+def clients_of_0_7_log_in(session):
+    session.create("/brokers/ids/3", b"old:127.0.0.1:9", parents=True)
+    session.create("/consumers/g/offsets/t/3-0", b"70", parents=True)
+    given = {
+        "kafka.generation": "0.7",
+        "zk.connect": session.connect,
+        "zookeeper.sasl.jaas.config": jaas_line("kafka", "one"),
+    }
+    config = MirrorConfig(
+        sources=(SourceConfig(properties={**given, "groupid": "g"}),), target=given, whitelist="t"
+    )
+    with open_source(config.sources[0], get_runtime("threads")) as source:
+        assert list(source.cluster.brokers()) == [3]
+        assert list(source.committed().values()) == [70]
+    target = open_target(config, get_runtime("threads"))
+    assert list(target.cluster.brokers()) == [3]
+    target.cluster.close()
+    settings = GENERATION.source_settings({**given, "groupid": "g"})
+    with Consumer.create(settings) as connector:
+        assert connector.consumer_id.startswith("g_")
+    login = take_zookeeper_security(given)[0]
+    reading = read_partitions("t", [], session.connect, -2, exit_at_end=True, security=login)
+    with pytest.raises(ConfigError, match="topic t has no partition"), reading:
+        pass

@@ -27,7 +27,7 @@ from zkbroker.cli.message_format import (
 )
 from zkbroker.cli.output import say
 from zkbroker.cli.positions import Anchor, Range, parse_range
-from zkbroker.cli.security import security_properties, use_security
+from zkbroker.cli.security import current_security, security_properties, use_security
 from zkbroker.cli.settings import parse_settings
 from zkbroker.cli.unpacking import parse_serdes
 from zkbroker.errors import ClientError, ConfigError
@@ -265,7 +265,14 @@ def _of_other(
             delete_group=delete_group,
         )
     start = plain_start(generation, chosen)
-    return generation.read_partitions(names[0], partitions, connect, start, exit_at_end=exit_at_end)
+    return generation.read_partitions(
+        names[0],
+        partitions,
+        connect,
+        start,
+        exit_at_end=exit_at_end,
+        security=current_security().zookeeper,
+    )
 
 
 def _in_zookeeper(context: click.Context, bootstrap: str | None, zookeeper: str | None) -> bool:

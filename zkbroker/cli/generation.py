@@ -12,6 +12,7 @@ from zkbroker.errors import ConfigError
 from zkbroker.types import parse_partition
 
 if TYPE_CHECKING:
+    from zkbroker.config.zookeeper_security import ZooKeeperSecurity
     from zkbroker.consumer import MessageAndMetadata
     from zkbroker.consumer.streams.generation import ConsumerGeneration
     from zkbroker.producer.generation import ProducerGeneration
@@ -62,6 +63,7 @@ class CommandGeneration(Protocol):
         start: int,
         *,
         exit_at_end: bool,
+        security: "ZooKeeperSecurity",
     ) -> AbstractContextManager[Iterator["MessageAndMetadata"]]:
         """Read partitions of a topic without a group; `start` is as of `plain_start`."""
 

@@ -36,8 +36,10 @@ def parse_address(text: str) -> tuple[str, int]:
     prefix, colon, rest = host.partition(":")
     if colon and prefix.isdigit() and not host.startswith("["):
         host = rest
-    if not host or not port.isdigit():
+    if not host or not (port.isascii() and port.isdigit()):
         raise ClientError(f"broker address {text!r} is not host:port")
+    if not 0 < int(port) < 65_536:
+        raise ClientError(f"broker address {text!r}: {port} is no port; give one of 1 to 65535")
     return host.strip("[]"), int(port)
 
 

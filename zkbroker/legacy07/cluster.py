@@ -4,6 +4,7 @@ Invariant: a partition that was found keeps its place; one whose broker went is 
 """
 
 from zkbroker.client import BrokerUnavailable, Cluster
+from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import LeaderNotAvailable
 from zkbroker.legacy07.simple import SimpleConsumer07
 from zkbroker.legacy07.sources import ZooKeeperSource07
@@ -36,6 +37,7 @@ class Cluster07(FixedLeaders07):
     Args:
         zookeeper: `host:port,host:port/chroot` of its registry.
         session: a started session to use instead; it is not closed here.
+        security: of the session made here.
         session_timeout_ms: of the session made here.
         socket_timeout_ms: of connections to brokers.
         fetch_bytes: what a fetch asks for at most.
@@ -47,13 +49,14 @@ class Cluster07(FixedLeaders07):
         zookeeper: str = "",
         *,
         session: ZkSession | None = None,
+        security: ZooKeeperSecurity = UNPROTECTED,
         session_timeout_ms: int = 6000,
         socket_timeout_ms: int = 30_000,
         fetch_bytes: int = 1024 * 1024,
         runtime: str | Runtime = "threads",
     ) -> None:
         source = ZooKeeperSource07(
-            zookeeper, session=session, session_timeout_ms=session_timeout_ms
+            zookeeper, session=session, session_timeout_ms=session_timeout_ms, security=security
         )
         super().__init__(source, runtime=runtime, request_timeout_ms=socket_timeout_ms)
         self._socket_timeout_ms = socket_timeout_ms

@@ -13,6 +13,12 @@ from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Ms, Str, from_properties, option, required, validate
+from zkbroker.config.security import ClientSecurity
+from zkbroker.config.zookeeper_security import (
+    UNPROTECTED,
+    ZooKeeperSecurity,
+    take_zookeeper_security,
+)
 from zkbroker.consumer.streams.generation import Generation
 from zkbroker.errors import ConfigError
 from zkbroker.legacy07.group_member import Generation07
@@ -68,6 +74,8 @@ class ConsumerConfig07:
     shallow_iterator: bool = option("shallowiterator.enable", Bool(), False,
         "Only false: streams always deliver single messages, never compressed ones.")
     # fmt: on
+    zookeeper: ZooKeeperSecurity = UNPROTECTED
+    """How ZooKeeper is spoken to."""
 
     def __post_init__(self) -> None:
         validate(self)
@@ -88,7 +96,9 @@ class ConsumerConfig07:
             ConfigError: a value is not allowed, or the group or ZooKeeper is missing.
         """
         given = without_generation(refuse_unsupported(properties))
-        return from_properties(cls, given, warn=warn, also_known=(GENERATION,))
+        zookeeper, given = take_zookeeper_security(given, warn=warn)
+        others = {"zookeeper": zookeeper}
+        return from_properties(cls, given, warn=warn, also_known=(GENERATION,), others=others)
 
     def connector(self) -> ConsumerConfig:
         session_ms, connect_ms = (
@@ -116,6 +126,7 @@ class ConsumerConfig07:
             consumer_timeout_ms=self.consumer_timeout_ms,
             # 0.7 has no topics of its own.
             exclude_internal_topics=False,
+            security=ClientSecurity(zookeeper=self.zookeeper),
         )
 
     def generation(self, session: ZkSession, runtime: Runtime) -> Generation:

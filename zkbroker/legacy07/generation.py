@@ -6,6 +6,7 @@ Invariant: what differs from newer clusters is decided here and below, never by 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from zkbroker.config.zookeeper_security import ZooKeeperSecurity
 from zkbroker.errors import ConfigError
 from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.legacy07.mirror import SourceCluster07, Target07
@@ -126,9 +127,12 @@ class Kafka07:
         start: int,
         *,
         exit_at_end: bool,
+        security: ZooKeeperSecurity,
     ) -> AbstractContextManager[Messages]:
         """Read partitions of a topic without a group; see `reading.read_partitions`."""
-        return read_partitions(topic, partitions, zookeeper, start, exit_at_end=exit_at_end)
+        return read_partitions(
+            topic, partitions, zookeeper, start, exit_at_end=exit_at_end, security=security
+        )
 
     # -- for the console
 

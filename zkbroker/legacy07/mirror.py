@@ -40,7 +40,10 @@ class SourceCluster07(SourceCluster):
     cluster: Cluster07
 
     def _connect(self, runtime: Runtime) -> Cluster:
-        return Cluster07(self.config.zookeeper, runtime=runtime).start()
+        config = self.config
+        return Cluster07(
+            config.zookeeper, security=config.security.zookeeper, runtime=runtime
+        ).start()
 
     def identity(self) -> str | None:
         return _identity(self.config.zookeeper)
@@ -62,8 +65,9 @@ class SourceCluster07(SourceCluster):
         return {key: self.cluster.offset(*key, time_ms) or 0 for key in keys}
 
     def committed(self, group: str = "") -> dict[PartitionKey, int]:
-        with ZkSession(self.config.zookeeper) as session:
-            return committed_positions(session, group or self.config.group_id)
+        config = self.config
+        with ZkSession(config.zookeeper, security=config.security.zookeeper) as session:
+            return committed_positions(session, group or config.group_id)
 
     @staticmethod
     def repack(

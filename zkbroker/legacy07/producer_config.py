@@ -12,6 +12,7 @@ from zkbroker.client.source import ClusterSource
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import from_properties
+from zkbroker.config.zookeeper_security import take_zookeeper_security
 from zkbroker.legacy07.channel import Channel07
 from zkbroker.legacy07.cluster import FixedLeaders07
 from zkbroker.legacy07.partitioner import Partitioner07
@@ -40,7 +41,9 @@ class ProducerConfig07(ProducerOptions07):
             ConfigError: a value or a combination is not allowed.
         """
         given = without_generation(refuse_unsupported(properties))
-        return from_properties(cls, given, warn=warn, also_known=(GENERATION,))
+        zookeeper, given = take_zookeeper_security(given, warn=warn)
+        others = {"zookeeper": zookeeper}
+        return from_properties(cls, given, warn=warn, also_known=(GENERATION,), others=others)
 
     def make_cluster(self, runtime: Runtime) -> Cluster:
         source: ClusterSource = ListedSource07(self.brokers())
@@ -49,6 +52,7 @@ class ProducerConfig07(ProducerOptions07):
                 self.zookeeper_connect,
                 session_timeout_ms=self.zookeeper_session_timeout_ms,
                 connect_timeout_ms=self.zookeeper_connect_timeout_ms,
+                security=self.zookeeper,
             )
         return FixedLeaders07(source, runtime=runtime)
 

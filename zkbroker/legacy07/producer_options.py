@@ -12,6 +12,8 @@ from typing import ClassVar
 from zkbroker.config import shared_options as shared
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.schema import Int, Int32, Str, StrList, option, validate
+from zkbroker.config.security import ClientSecurity
+from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import ConfigError
 
 _FOREVER = 2**31 - 1
@@ -94,6 +96,8 @@ class ProducerOptions07:
     zookeeper_connect_timeout_ms: int = shared.PRODUCER_ZOOKEEPER_MS(
         "zk.connectiontimeout.ms zookeeper.connection.timeout.ms")
     # fmt: on
+    zookeeper: ZooKeeperSecurity = UNPROTECTED
+    """How ZooKeeper is spoken to."""
 
     def __post_init__(self) -> None:
         validate(self)
@@ -169,4 +173,5 @@ class ProducerOptions07:
             event_handler_properties=self.event_handler_properties,
             callback_handler=self.callback_handler,
             callback_handler_properties=self.callback_handler_properties,
+            security=ClientSecurity(zookeeper=self.zookeeper),
         )

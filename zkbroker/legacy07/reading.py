@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from zkbroker.admin.cluster_tree import require_cluster
+from zkbroker.config.zookeeper_security import ZooKeeperSecurity
 from zkbroker.consumer import LATEST_TIME, MessageAndMetadata
 from zkbroker.errors import ConfigError
 from zkbroker.legacy07.cluster import Cluster07
@@ -21,7 +22,13 @@ Messages = Iterator[MessageAndMetadata]
 
 @contextmanager
 def read_partitions(
-    topic: str, partitions: Sequence[int], zookeeper: str, start: int, *, exit_at_end: bool
+    topic: str,
+    partitions: Sequence[int],
+    zookeeper: str,
+    start: int,
+    *,
+    exit_at_end: bool,
+    security: ZooKeeperSecurity,
 ) -> Iterator[Messages]:
     """Read partitions of a topic.
 
@@ -31,13 +38,14 @@ def read_partitions(
         zookeeper: of the registry.
         start: a position in bytes between two messages, `EARLIEST_TIME` or `LATEST_TIME`.
         exit_at_end: stop at the ends as they are now.
+        security: how ZooKeeper is spoken to.
 
     Raises:
         ConfigError: a partition does not exist.
         RegistryError: ZooKeeper does not answer, or no broker is registered there.
     """
-    require_cluster(zookeeper)
-    with Cluster07(zookeeper) as cluster:
+    require_cluster(zookeeper, security)
+    with Cluster07(zookeeper, security=security) as cluster:
         known = cluster.numbers(topic)
         unknown = sorted(set(partitions) - set(known))
         if unknown or not known:

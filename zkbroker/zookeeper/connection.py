@@ -102,6 +102,7 @@ class Connection:
         if self._client is not None:
             raise RegistryError("the session was started already")
         try:
+            _check_ports(self.hosts)
             client = new_client(
                 self.hosts,
                 self.session_timeout_ms / 1000,
@@ -319,6 +320,13 @@ class Connection:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0 or self.closed or not self.wait_connected(left_s):
                     raise
+
+
+def _check_ports(hosts: str) -> None:
+    for address in hosts.split(","):
+        port = address.rpartition(":")[2]
+        if port.isdecimal() and not 0 < int(port) < 65_536:
+            raise ValueError(f"{port} is no port")
 
 
 @contextlib.contextmanager

@@ -112,3 +112,9 @@ def test_a_broker_that_was_cut_off_does_not_keep_its_clients_in_the_past():
             for _ in range(4):
                 cluster.refresh(["t"])
                 assert (cluster.leader("t", 0), cluster.leader_epoch("t", 0)) == (1, 2)
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999"])
+def test_a_number_that_is_no_port_is_refused(port):
+    with pytest.raises(ClientError, match=f"{port} is no port"):
+        StaticSource(f"127.0.0.1:9092,127.0.0.1:{port}")

@@ -55,3 +55,19 @@ def test_types_have_the_names_of_spark_sql_and_arrow(name, kind):
 def test_what_cannot_be_a_column_is_refused(text, said):
     with pytest.raises(ConfigError, match=said):
         parse_columns(text, "--x")
+
+
+@pytest.mark.parametrize(
+    "kind", ["timestamp[%Q]", "timestamp[%S.%f]", "timestamp[%Y%]", "timestamp[seconds]", "date[s]"]
+)
+def test_a_format_by_which_no_time_can_be_read_is_refused(kind):
+    with pytest.raises(ConfigError, match="no format that can be read"):
+        parse_columns(f"at:{kind}", "--columns-json")
+
+
+@pytest.mark.parametrize(
+    "kind", ["timestamp[iso]", "timestamp[us]", "timestamp[%e/%b/%y %I%p %z]", "date[%j of %Y]"]
+)
+def test_formats_of_times(kind):
+    (column,) = parse_columns(f"at:{kind}", "--columns-json")
+    assert f"[{column.format}]" in kind

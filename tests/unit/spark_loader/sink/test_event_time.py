@@ -98,3 +98,9 @@ def test_hours_are_those_of_the_zone():
 def test_a_wrong_event_time_is_refused(wrong):
     with pytest.raises(ConfigError):
         EventTime(**wrong)
+
+
+@pytest.mark.parametrize("layout", ["seconds", "%Q", "%"])
+def test_a_format_that_is_none_is_refused(layout):
+    with pytest.raises(ConfigError, match="event time format"):
+        EventTime.json("at", layout)
