@@ -16,7 +16,7 @@ class NetworkAccess:
     def view(self, connect: ConnectOptions) -> SourceCluster:
         if connect.zookeeper:
             # A wrong chroot would look like an empty cluster, and be made.
-            require_cluster(connect.zookeeper)
+            require_cluster(connect.zookeeper, connect.security.zookeeper)
         return find_generation(connect.generation).view(connect)
 
     def fetcher(self, connect: ConnectOptions) -> Fetcher:

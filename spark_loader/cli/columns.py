@@ -6,53 +6,48 @@ from typing import Any
 import click
 
 from spark_loader.columns.spec import ValueColumns
+from zkbroker.cli.settings import grouped
 from zkbroker.errors import ConfigError
 
-
-def column_options(command: Any) -> Any:
-    """Add the options that turn values into columns."""
-    for option in reversed(
-        (
-            click.option(
-                "--columns-json",
-                metavar="[NAME=]FIELD:TYPE,…",
-                help="Fields of JSON values as columns: status:int,user.id:long,"
-                "at:timestamp[ms]. Types: string, binary, boolean, byte, short, int, long, float, "
-                "double, date, timestamp, timestamp[FORMAT], decimal(DIGITS,SCALE).",
-            ),
-            click.option(
-                "--columns-regex",
-                metavar="REGEX",
-                help="Named groups of a regex (RE2) as columns: '(?P<host>\\S+) …'.",
-            ),
-            click.option(
-                "--columns-types",
-                metavar="[NAME=]GROUP:TYPE,…",
-                help="Types of those groups; string for the others.",
-            ),
-            click.option(
-                "--columns-access-log",
-                is_flag=True,
-                help="Lines of an access log as columns: host, user, time, method, path, protocol, "
-                "status, bytes, referer, agent. Event times are those of the lines.",
-            ),
-            click.option(
-                "--columns-avro",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                metavar="SCHEMA.avsc",
-                help="Fields of Avro records as columns.",
-            ),
-            click.option(
-                "--avro-header",
-                type=click.Choice(["none", "confluent"]),
-                default="none",
-                show_default=True,
-                help="What stands before each record: nothing, or the id of its schema.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+column_options = grouped(
+    click.option(
+        "--columns-json",
+        metavar="[NAME=]FIELD:TYPE,…",
+        help="Fields of JSON values as columns: status:int,user.id:long,"
+        "at:timestamp[ms]. Types: string, binary, boolean, byte, short, int, long, float, "
+        "double, date, timestamp, timestamp[FORMAT], decimal(DIGITS,SCALE).",
+    ),
+    click.option(
+        "--columns-regex",
+        metavar="REGEX",
+        help="Named groups of a regex (RE2) as columns: '(?P<host>\\S+) …'.",
+    ),
+    click.option(
+        "--columns-types",
+        metavar="[NAME=]GROUP:TYPE,…",
+        help="Types of those groups; string for the others.",
+    ),
+    click.option(
+        "--columns-access-log",
+        is_flag=True,
+        help="Lines of an access log as columns: host, user, time, method, path, protocol, "
+        "status, bytes, referer, agent. Event times are those of the lines.",
+    ),
+    click.option(
+        "--columns-avro",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="SCHEMA.avsc",
+        help="Fields of Avro records as columns.",
+    ),
+    click.option(
+        "--avro-header",
+        type=click.Choice(["none", "confluent"]),
+        default="none",
+        show_default=True,
+        help="What stands before each record: nothing, or the id of its schema.",
+    ),
+)
+"""Add the options that turn values into columns."""
 
 
 def value_columns(given: dict[str, Any]) -> ValueColumns | None:

@@ -29,6 +29,7 @@ from spark_loader.sink.rows import FORMATS
 from zkbroker.cli.connection import NO_CLUSTER
 from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.cli.security import current_security
+from zkbroker.cli.settings import grouped
 from zkbroker.errors import ConfigError
 
 DEBUG = "spark_loader.debug"
@@ -64,190 +65,157 @@ generation_option = click.option(
 )
 
 
-def cluster_options(command: Any) -> Any:
-    """Add the options that say which cluster and which topics."""
-    for option in reversed(
-        (
-            discovery_options,
-            generation_option,
-            click.option(
-                "--isolation-level",
-                type=click.Choice(ISOLATION_LEVELS),
-                default=ISOLATION_LEVELS[0],
-                show_default=True,
-                help="read_committed leaves out what aborted transactions wrote, and waits for "
-                "open ones.",
-            ),
-            click.option(
-                "-t", "--topic", "topics", multiple=True, help="Topic to load; repeatable."
-            ),
-            click.option("--whitelist", default="", metavar="REGEX", help="Topics to load."),
-            click.option("--blacklist", default="", metavar="REGEX", help="Topics to leave out."),
-            output_option,
-            click.option("-G", "--group", default="", help="Consumer group to commit offsets for."),
-            click.option(
-                "--from",
-                "starting",
-                default="earliest",
-                show_default=True,
-                metavar="WHERE",
-                help="Where the first run begins: earliest, latest, a time (2026-11-23T10:00, in "
-                "--time-zone unless it says another, or milliseconds) or JSON offsets. Without "
-                "records since that time a partition begins at its end.",
-            ),
-            click.option(
-                "--on-out-of-range",
-                "policies",
-                multiple=True,
-                metavar="[TOPIC[:PARTITION]=]POLICY",
-                help=f"When offsets are gone: {', '.join(POLICIES)}; repeatable.  [default: fail]",
-            ),
-            click.option("--max-records", type=click.IntRange(1), help="Most records per run."),
-            click.option("--max-bytes", type=Bytes(), help="About the most log bytes per run."),
-            click.option(
-                "--split-bytes",
-                type=Bytes(),
-                help="Split partitions with more to load than this.  [default: 1g]",
-            ),
-            click.option(
-                "--group-bytes",
-                type=Bytes(least=0),
-                help="Let smaller ones share a mapper, and its files; 0 for none.  [default: 4m]",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+cluster_options = grouped(
+    discovery_options,
+    generation_option,
+    click.option(
+        "--isolation-level",
+        type=click.Choice(ISOLATION_LEVELS),
+        default=ISOLATION_LEVELS[0],
+        show_default=True,
+        help="read_committed leaves out what aborted transactions wrote, and waits for open ones.",
+    ),
+    click.option("-t", "--topic", "topics", multiple=True, help="Topic to load; repeatable."),
+    click.option("--whitelist", default="", metavar="REGEX", help="Topics to load."),
+    click.option("--blacklist", default="", metavar="REGEX", help="Topics to leave out."),
+    output_option,
+    click.option("-G", "--group", default="", help="Consumer group to commit offsets for."),
+    click.option(
+        "--from",
+        "starting",
+        default="earliest",
+        show_default=True,
+        metavar="WHERE",
+        help="Where the first run begins: earliest, latest, a time (2026-11-23T10:00, in "
+        "--time-zone unless it says another, or milliseconds) or JSON offsets. Without "
+        "records since that time a partition begins at its end.",
+    ),
+    click.option(
+        "--on-out-of-range",
+        "policies",
+        multiple=True,
+        metavar="[TOPIC[:PARTITION]=]POLICY",
+        help=f"When offsets are gone: {', '.join(POLICIES)}; repeatable.  [default: fail]",
+    ),
+    click.option("--max-records", type=click.IntRange(1), help="Most records per run."),
+    click.option("--max-bytes", type=Bytes(), help="About the most log bytes per run."),
+    click.option(
+        "--split-bytes",
+        type=Bytes(),
+        help="Split partitions with more to load than this.  [default: 1g]",
+    ),
+    click.option(
+        "--group-bytes",
+        type=Bytes(least=0),
+        help="Let smaller ones share a mapper, and its files; 0 for none.  [default: 4m]",
+    ),
+)
+"""Add the options that say which cluster and which topics."""
 
 
-def event_time_options(command: Any) -> Any:
-    """Add the options that say how rows become files."""
-    for option in reversed(
-        (
-            click.option(
-                "--format",
-                "format_",
-                type=click.Choice(list(FORMATS)),
-                default="parquet",
-                show_default=True,
-                help="Of data files; JSON and raw lines are no part of the table.",
-            ),
-            click.option(
-                "--event-time-regex", metavar="REGEX", help="Event time: what a regex finds."
-            ),
-            click.option("--event-time-json", metavar="FIELD", help="Event time: a field of JSON."),
-            click.option(
-                "--event-time-column", metavar="NAME", help="Event time of one of the columns."
-            ),
-            click.option(
-                "--access-log", is_flag=True, help="Event time: that of access log lines."
-            ),
-            click.option(
-                "--event-time-format",
-                default="",
-                metavar="FORMAT",
-                help="Of --event-time-regex and -json: strptime, or iso, s, ms, us.",
-            ),
-            click.option(
-                "--time-zone", default="UTC", show_default=True, help="Of times and hours."
-            ),
-            click.option(
-                "--event-time-fallback",
-                type=click.Choice(FALLBACKS),
-                default="quarantine",
-                show_default=True,
-                help="For records without an event time.",
-            ),
-            click.option(
-                "--target-file-bytes",
-                type=Bytes(),
-                help="Begin another file at about this size.  [default: 128m]",
-            ),
-            click.option(
-                "--compression",
-                type=click.Choice(["snappy", "zstd", "gzip", "none"]),
-                help="Of Parquet files.  [default: snappy]",
-            ),
-            column_options,
-        )
-    ):
-        command = option(command)
-    return command
+event_time_options = grouped(
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(list(FORMATS)),
+        default="parquet",
+        show_default=True,
+        help="Of data files; JSON and raw lines are no part of the table.",
+    ),
+    click.option("--event-time-regex", metavar="REGEX", help="Event time: what a regex finds."),
+    click.option("--event-time-json", metavar="FIELD", help="Event time: a field of JSON."),
+    click.option("--event-time-column", metavar="NAME", help="Event time of one of the columns."),
+    click.option("--access-log", is_flag=True, help="Event time: that of access log lines."),
+    click.option(
+        "--event-time-format",
+        default="",
+        metavar="FORMAT",
+        help="Of --event-time-regex and -json: strptime, or iso, s, ms, us.",
+    ),
+    click.option("--time-zone", default="UTC", show_default=True, help="Of times and hours."),
+    click.option(
+        "--event-time-fallback",
+        type=click.Choice(FALLBACKS),
+        default="quarantine",
+        show_default=True,
+        help="For records without an event time.",
+    ),
+    click.option(
+        "--target-file-bytes",
+        type=Bytes(),
+        help="Begin another file at about this size.  [default: 128m]",
+    ),
+    click.option(
+        "--compression",
+        type=click.Choice(["snappy", "zstd", "gzip", "none"]),
+        help="Of Parquet files.  [default: snappy]",
+    ),
+    column_options,
+)
+"""Add the options that say how rows become files."""
 
 
-def run_options(command: Any) -> Any:
-    """Add the options that say how a load goes on once it is planned."""
-    for option in reversed(
-        (
-            click.option(
-                "--max-time",
-                "max_seconds",
-                type=Seconds(),
-                metavar="DURATION",
-                help="Stop after about this: 90s, 15m, 2h.",
-            ),
-            click.option(
-                "--table",
-                type=click.Choice(TABLE_FORMATS),
-                help="Format of a new lake's table.  [default: delta]",
-            ),
-            click.option("--headers", is_flag=True, help="Load record headers too."),
-            click.option("--keep-damaged", is_flag=True, help="Quarantine damaged log entries."),
-            click.option(
-                "--max-quarantined",
-                type=click.IntRange(-1),
-                default=1000,
-                show_default=True,
-                help="Most records that a mapper may quarantine; -1 for any number.",
-            ),
-            click.option(
-                "--adopt",
-                is_flag=True,
-                help="Where checkpoints are lost, take the data files over as a new beginning.",
-            ),
-            click.option("--master", default="local[*,4]", show_default=True, help="Spark master."),
-            click.option("--quiet", is_flag=True, help="No progress bar."),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def spark_options(command: Any) -> Any:
-    """Add the options that each command has: settings of Spark and of storage, and `--debug`."""
-    for option in reversed(
-        (
-            click.option(
-                "--debug",
-                is_flag=True,
-                expose_value=False,
-                callback=_note_debug,
-                help="Show the whole trace of an error, not its cause alone.",
-            ),
-            click.option(
-                "--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."
-            ),
-            click.option(
-                "--storage-option",
-                "storage",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="Setting of s3://, such as AWS_ENDPOINT_URL=http://host:9000, beside those of "
-                "the environment; repeatable.",
-            ),
-            click.option(
-                "--properties-file",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                help="Spark properties, as in spark-defaults.conf; --conf wins.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+run_options = grouped(
+    click.option(
+        "--max-time",
+        "max_seconds",
+        type=Seconds(),
+        metavar="DURATION",
+        help="Stop after about this: 90s, 15m, 2h.",
+    ),
+    click.option(
+        "--table",
+        type=click.Choice(TABLE_FORMATS),
+        help="Format of a new lake's table.  [default: delta]",
+    ),
+    click.option("--headers", is_flag=True, help="Load record headers too."),
+    click.option("--keep-damaged", is_flag=True, help="Quarantine damaged log entries."),
+    click.option(
+        "--max-quarantined",
+        type=click.IntRange(-1),
+        default=1000,
+        show_default=True,
+        help="Most records that a mapper may quarantine; -1 for any number.",
+    ),
+    click.option(
+        "--adopt",
+        is_flag=True,
+        help="Where checkpoints are lost, take the data files over as a new beginning.",
+    ),
+    click.option("--master", default="local[*,4]", show_default=True, help="Spark master."),
+    click.option("--quiet", is_flag=True, help="No progress bar."),
+)
+"""Add the options that say how a load goes on once it is planned."""
 
 
 def _note_debug(ctx: click.Context, param: click.Parameter, debug: bool) -> None:
     ctx.meta[DEBUG] = debug
+
+
+spark_options = grouped(
+    click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=_note_debug,
+        help="Show the whole trace of an error, not its cause alone.",
+    ),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."),
+    click.option(
+        "--storage-option",
+        "storage",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Setting of s3://, such as AWS_ENDPOINT_URL=http://host:9000, beside those of "
+        "the environment; repeatable.",
+    ),
+    click.option(
+        "--properties-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Spark properties, as in spark-defaults.conf; --conf wins.",
+    ),
+)
+"""Add the options that each command has: settings of Spark and of storage, and `--debug`."""
 
 
 def spark_settings(given: dict[str, Any]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from spark_loader.reading.connect import FETCH_BYTES, ConnectOptions
 from spark_loader.reading.generations import check_connect
@@ -28,11 +27,9 @@ from spark_loader.reading.positions import (
     parse_assignment,
     parse_partition_numbers,
 )
-from zkbroker.config.durations import parse_duration_ms
+from zkbroker.config.durations import parse_duration_ms, parse_instant_ms
 from zkbroker.config.generation import parse_generation
-from zkbroker.config.security import (
-    take_security,
-)
+from zkbroker.config.security import take_security
 from zkbroker.config.shared_options import READ_COMMITTED, READ_UNCOMMITTED
 from zkbroker.config.zookeeper_security import is_zookeeper_security
 from zkbroker.errors import ConfigError
@@ -257,17 +254,10 @@ def _bound(given: Mapping[str, str], which: str, default: Bound) -> Bound:
 
 
 def _time_ms(text: str, option: str) -> int:
-    """Return the milliseconds since 1970 that a time means; without a zone it is one of UTC."""
-    if text.isdecimal():
-        return int(text)
     try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(
-            f"{option}={text!r} is not a time: give milliseconds since 1970, or a time such as "
-            "2026-11-23T10:00Z"
-        ) from None
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+        return parse_instant_ms(text)
+    except ConfigError as error:
+        raise ConfigError(f"{option}={error}") from None
 
 
 def _number(given: Mapping[str, str], key: str, least: int = 1) -> int | None:

@@ -22,14 +22,14 @@ from pyspark.sql.datasource import (
 
 from spark_loader.network import NetworkAccess
 from spark_loader.reading.access import Access
-from spark_loader.reading.cuts import at_cuts, split_at_cuts
+from spark_loader.reading.cuts import at_cuts
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import SourceOptions
 from spark_loader.reading.resolve import SourceCluster, find_partitions, resolve
-from spark_loader.reading.splits import OffsetRange, split_for_reading
+from spark_loader.reading.splits import OffsetRange
 from spark_loader.source.pushdown import Pushed, push
 from spark_loader.source.stream import ZkbrokerStreamReader
-from spark_loader.source.tasks import RangePartition, read_range, with_bytes, worker_connect
+from spark_loader.source.tasks import plan_tasks, read_range, with_bytes
 from spark_loader.source.writer import ZkbrokerStreamWriter, ZkbrokerWriter
 from zkbroker.errors import ConfigError, UnsupportedForMessageFormat
 
@@ -105,25 +105,12 @@ class ZkbrokerReader(DataSourceReader):
         """Fix the offsets and cut them into tasks."""
         view = self.access.view(self.options.connect)
         try:
-            ranges = self._ranges(view)
-            connect = worker_connect(self.options.connect, view)
-            pieces = split_at_cuts(
-                view,
-                split_for_reading(
-                    ranges,
-                    min_partitions=self.options.min_partitions,
-                    max_records=self.options.max_records_per_partition,
-                ),
-            )
+            return plan_tasks(self._ranges(view), self.options, view)
         finally:
             view.close()
-        return [RangePartition(piece, connect) for piece in pieces]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a range."""
-        # Spark asks for one empty partition when there is none.
-        if not isinstance(partition, RangePartition):
-            return iter(())
         return read_range(partition, self.options, self.access)
 
     def _ranges(self, view: SourceCluster) -> list[OffsetRange]:

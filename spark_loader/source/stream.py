@@ -24,13 +24,13 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_loader.errors import DataLoss
 from spark_loader.reading.access import Access
-from spark_loader.reading.cuts import at_cuts, split_at_cuts
+from spark_loader.reading.cuts import at_cuts
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import SourceOptions
 from spark_loader.reading.positions import TopicPartition, flat_numbers, partition_numbers
 from spark_loader.reading.resolve import SourceCluster, find_partitions, resolve
-from spark_loader.reading.splits import OffsetRange, cap_records, split_for_reading
-from spark_loader.source.tasks import RangePartition, read_range, with_bytes, worker_connect
+from spark_loader.reading.splits import OffsetRange, cap_records
+from spark_loader.source.tasks import plan_tasks, read_range, with_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -109,21 +109,10 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges.append(OffsetRange(tp.topic, tp.partition, first, until))
         if self._options.min_partitions:
             ranges = with_bytes([each for each in ranges if each.size], view)
-        pieces = split_at_cuts(
-            view,
-            split_for_reading(
-                ranges,
-                min_partitions=self._options.min_partitions,
-                max_records=self._options.max_records_per_partition,
-            ),
-        )
-        connect = worker_connect(self._options.connect, view)
-        return [RangePartition(piece, connect) for piece in pieces]
+        return plan_tasks(ranges, self._options, view)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a task's range."""
-        if not isinstance(partition, RangePartition):
-            return iter(())
         return read_range(partition, self._options, self._access)
 
     def commit(self, end: Offsets) -> None:

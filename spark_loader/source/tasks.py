@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -10,11 +11,12 @@ from pyspark.sql.datasource import InputPartition
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.access import Access
 from spark_loader.reading.connect import ConnectOptions
+from spark_loader.reading.cuts import split_at_cuts
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import SourceOptions
 from spark_loader.reading.reader import NOT_LOADED
 from spark_loader.reading.resolve import SourceCluster, estimate_bytes
-from spark_loader.reading.splits import OffsetRange
+from spark_loader.reading.splits import OffsetRange, split_for_reading
 from spark_loader.worker import settle
 
 logger = logging.getLogger(__name__)
@@ -31,9 +33,20 @@ class RangePartition(InputPartition):
         self.connect = connect
 
 
-def worker_connect(connect: ConnectOptions, view: SourceCluster) -> ConnectOptions:
-    """Return how tasks reach the cluster: by address, without a ZooKeeper session each."""
-    return replace(connect, zookeeper=None, bootstrap=view.bootstrap())
+def plan_tasks(
+    ranges: Sequence[OffsetRange], options: SourceOptions, view: SourceCluster
+) -> list[InputPartition]:
+    """Cut ranges into tasks, which reach the cluster by address, without ZooKeeper sessions."""
+    pieces = split_at_cuts(
+        view,
+        split_for_reading(
+            ranges,
+            min_partitions=options.min_partitions,
+            max_records=options.max_records_per_partition,
+        ),
+    )
+    connect = replace(options.connect, zookeeper=None, bootstrap=view.bootstrap())
+    return [RangePartition(piece, connect) for piece in pieces]
 
 
 def with_bytes(ranges: Sequence[OffsetRange], view: SourceCluster) -> list[OffsetRange]:
@@ -47,10 +60,10 @@ def with_bytes(ranges: Sequence[OffsetRange], view: SourceCluster) -> list[Offse
     ]
 
 
-def read_range(
-    partition: RangePartition, options: SourceOptions, access: Access
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of one task's range."""
+def read_range(partition: Any, options: SourceOptions, access: Access) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of one task's range; none for the partition of a query that has none."""
+    if not isinstance(partition, RangePartition):
+        return
     settle()
     fetcher = access.fetcher(partition.connect)
     try:

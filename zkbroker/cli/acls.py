@@ -1,8 +1,8 @@
 """`zkbroker acls`: list, add and remove what clients are allowed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,14 +14,13 @@ from zkbroker.cli.connection import (
     open_empty_session,
 )
 from zkbroker.cli.output import json_option, print_json, print_table, say
+from zkbroker.cli.settings import grouped
 from zkbroker.errors import ClientError, ConfigError
 
 if TYPE_CHECKING:
     from zkbroker.admin.acl_plan import AclPlan
     from zkbroker.admin.acls import Acls
     from zkbroker.security.acls import Binding
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _OPERATIONS = (
     *("All", "Alter", "AlterConfigs", "ClusterAction", "Create", "Delete", "Describe"),
@@ -45,69 +44,63 @@ def command() -> None:
     """
 
 
-def _resources(command: F) -> F:
-    for option in (
-        click.option(
-            "--resource-pattern-type",
-            "pattern_type",
-            type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
-            help="Meaning of names. match: all patterns that apply to the name; any: any pattern.",
-        ),
-        click.option("--delegation-token", "tokens", multiple=True, help="A delegation token."),
-        click.option(
-            "--transactional-id", "transactional_ids", multiple=True, help="A transactional id."
-        ),
-        click.option("--cluster", is_flag=True, help="The cluster."),
-        click.option("--group", "groups", multiple=True, help="A consumer group; repeatable."),
-        click.option("--topic", "topics", multiple=True, help="A topic, or '*'; repeatable."),
-    ):
-        command = option(command)
-    return command
+_resources = grouped(
+    click.option("--topic", "topics", multiple=True, help="A topic, or '*'; repeatable."),
+    click.option("--group", "groups", multiple=True, help="A consumer group; repeatable."),
+    click.option("--cluster", is_flag=True, help="The cluster."),
+    click.option(
+        "--transactional-id", "transactional_ids", multiple=True, help="A transactional id."
+    ),
+    click.option("--delegation-token", "tokens", multiple=True, help="A delegation token."),
+    click.option(
+        "--resource-pattern-type",
+        "pattern_type",
+        type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
+        help="Meaning of names. match: all patterns that apply to the name; any: any pattern.",
+    ),
+)
 
 
-def _clients(command: F) -> F:
-    for option in (
-        click.option("--idempotent", is_flag=True, help="The producer has a producer id."),
-        click.option("--consumer", is_flag=True, help="All that a consumer needs."),
-        click.option("--producer", is_flag=True, help="All that a producer needs."),
-        click.option(
-            "--operation",
-            "operations",
-            multiple=True,
-            type=click.Choice(_OPERATIONS, case_sensitive=False),
-            help="Repeatable; All if none is given.",
-        ),
-        click.option(
-            "--deny-host",
-            "denied_hosts",
-            multiple=True,
-            metavar="ADDRESS",
-            help="Deny it only from this address.",
-        ),
-        click.option(
-            "--allow-host",
-            "allowed_hosts",
-            multiple=True,
-            metavar="ADDRESS",
-            help="Only from this address; every one if none is given.",
-        ),
-        click.option(
-            "--deny-principal",
-            "denied",
-            multiple=True,
-            metavar="TYPE:NAME",
-            help="Denied, even if another ACL allows it.",
-        ),
-        click.option(
-            "--allow-principal",
-            "allowed",
-            multiple=True,
-            metavar="TYPE:NAME",
-            help="As User:alice, or User:* for every one.",
-        ),
-    ):
-        command = option(command)
-    return command
+_clients = grouped(
+    click.option(
+        "--allow-principal",
+        "allowed",
+        multiple=True,
+        metavar="TYPE:NAME",
+        help="As User:alice, or User:* for every one.",
+    ),
+    click.option(
+        "--deny-principal",
+        "denied",
+        multiple=True,
+        metavar="TYPE:NAME",
+        help="Denied, even if another ACL allows it.",
+    ),
+    click.option(
+        "--allow-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="ADDRESS",
+        help="Only from this address; every one if none is given.",
+    ),
+    click.option(
+        "--deny-host",
+        "denied_hosts",
+        multiple=True,
+        metavar="ADDRESS",
+        help="Deny it only from this address.",
+    ),
+    click.option(
+        "--operation",
+        "operations",
+        multiple=True,
+        type=click.Choice(_OPERATIONS, case_sensitive=False),
+        help="Repeatable; All if none is given.",
+    ),
+    click.option("--producer", is_flag=True, help="All that a producer needs."),
+    click.option("--consumer", is_flag=True, help="All that a consumer needs."),
+    click.option("--idempotent", is_flag=True, help="The producer has a producer id."),
+)
 
 
 @command.command(
@@ -144,7 +137,7 @@ def list_command(
         found = acls.find(plan.filters())
     found = [each for each in found if not principals or each.acl.principal in principals]
     if genuine_text:
-        _tell_genuinely(found, through_broker=bootstrap is not None)
+        _say_current(found, through_broker=bootstrap is not None)
     else:
         _show(found, as_json=as_json)
 
@@ -178,7 +171,7 @@ def add_command(
         acls.add(bindings)
         current = acls.find(_of_resources(plan)) if genuine_text else []
     if genuine_text:
-        _tell_genuinely(current, through_broker=through_broker)
+        _say_current(current, through_broker=through_broker)
     else:
         say("added:")
         _show(bindings, as_json=False)
@@ -223,7 +216,7 @@ def remove_command(
         removed = acls.remove([_exactly(each) for each in chosen])
         current = acls.find(_of_resources(plan)) if genuine_text else []
     if genuine_text:
-        _tell_genuinely(current, through_broker=bootstrap is not None)
+        _say_current(current, through_broker=bootstrap is not None)
     else:
         say("removed:")
         _show(removed, as_json=False)
@@ -318,7 +311,7 @@ def _show(bindings: "Sequence[Binding]", *, as_json: bool) -> None:
         print_table(names, rows)
 
 
-def _tell_genuinely(bindings: "Sequence[Binding]", *, through_broker: bool) -> None:
+def _say_current(bindings: "Sequence[Binding]", *, through_broker: bool) -> None:
     _say_each(current_lines(bindings, through_broker=through_broker))
 
 

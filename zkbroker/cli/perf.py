@@ -2,43 +2,34 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
 
 import click
 
+from zkbroker.cli.compat.kcat_habits import CODECS
 from zkbroker.cli.connection import cluster_options, discovery_properties, open_cluster
 from zkbroker.cli.output import say
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import grouped, parse_settings
 from zkbroker.errors import ClientError
 
 _MEGABYTE = 1024 * 1024
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CHUNK = 1000
 
 
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def report_options(command: F) -> F:
-    """Add what both commands are told of their output."""
-    options = (
-        click.option(
-            "--reporting-interval",
-            type=click.IntRange(1),
-            default=5000,
-            show_default=True,
-            help="Milliseconds between the lines of --show-detailed-stats.",
-        ),
-        click.option("--show-detailed-stats", is_flag=True, help="A line for each interval."),
-        click.option("--hide-header", is_flag=True, help="Print no column names."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_report_options = grouped(
+    click.option(
+        "--reporting-interval",
+        type=click.IntRange(1),
+        default=5000,
+        show_default=True,
+        help="Milliseconds between the lines of --show-detailed-stats.",
+    ),
+    click.option("--show-detailed-stats", is_flag=True, help="A line for each interval."),
+    click.option("--hide-header", is_flag=True, help="Print no column names."),
+)
 
 
 @click.group(
@@ -107,7 +98,7 @@ def _moment(seconds: float) -> str:
 )
 @click.option("--sync", is_flag=True, help="Wait for each batch before the next.")
 @click.option(
-    "--codec", type=click.Choice(_CODECS), default="none", show_default=True, help="Compression."
+    "--codec", type=click.Choice(CODECS), default="none", show_default=True, help="Compression."
 )
 @click.option(
     "--acks",
@@ -116,7 +107,7 @@ def _moment(seconds: float) -> str:
     show_default=True,
     help="Acknowledgements to wait for: none, the leader, all replicas.",
 )
-@report_options
+@_report_options
 @click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="A producer property.")
 def produce(
     bootstrap: str | None,
@@ -151,7 +142,7 @@ def produce(
     )
     if config.zookeeper_connect:
         require_cluster(config.zookeeper_connect, config.security.zookeeper)
-    fixed = f"{_CODECS.index(codec)}, {message_size}, {batch_size}"
+    fixed = f"{CODECS.index(codec)}, {message_size}, {batch_size}"
     if not hide_header:
         columns = "compression, message.size, batch.size, total.data.sent.in.MB, MB.sec, "
         columns += "total.data.sent.in.nMsg, nMsg.sec"
@@ -203,7 +194,7 @@ def produce(
     show_default=True,
     help="Bytes of a fetch at most.",
 )
-@report_options
+@_report_options
 def consume(
     bootstrap: str | None,
     zookeeper: str | None,

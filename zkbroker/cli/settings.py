@@ -1,9 +1,25 @@
-"""Settings given on a command line."""
+"""Options and settings of command lines."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from zkbroker.config.properties import read_properties
 from zkbroker.config.references import resolve
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def grouped(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return one decorator that adds options to a command, in the order of its help."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def parse_settings(settings: tuple[str, ...], hint: str) -> dict[str, str]:

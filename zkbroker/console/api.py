@@ -4,7 +4,7 @@ Invariant: what a collector saw is answered from its publication; the network is
 for one thing alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,7 +17,7 @@ from zkbroker.console.collector import Collector
 from zkbroker.console.events import Streams
 from zkbroker.console.mirrors import Mirrors, source_finder
 from zkbroker.console.observed import Kind
-from zkbroker.console.published import dumps
+from zkbroker.console.published import Row, dumps
 from zkbroker.console.requests import Refused, bad, missing, number_of, text_of
 from zkbroker.console.settings_view import setting_rows
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError
@@ -89,10 +89,7 @@ class Api:
         return json_answer({"times_ms": times, "series": found})
 
     def topics(self, cluster: str) -> Response:
-        rows = list(self.collector(cluster).published.topics)
-        search = text_of("search").lower()
-        if search:
-            rows = [row for row in rows if search in row["name"].lower()]
+        rows = searched(self.collector(cluster).published.topics)
         sort = text_of("sort") or "name"
         down, column = sort.startswith("-"), sort.removeprefix("-")
         if column not in _SORTS:
@@ -133,10 +130,7 @@ class Api:
         )
 
     def groups(self, cluster: str) -> Response:
-        rows = list(self.collector(cluster).published.groups)
-        search = text_of("search").lower()
-        if search:
-            rows = [row for row in rows if search in row["name"].lower()]
+        rows = searched(self.collector(cluster).published.groups)
         return json_answer({"total": len(rows), "groups": page_of(rows)})
 
     def group(self, cluster: str, kind: str, name: str) -> Response:
@@ -176,6 +170,12 @@ def kind_of(text: str) -> Kind:
         return Kind(text)
     except ValueError:
         raise missing("the kind of a group is coordinator or zookeeper") from None
+
+
+def searched(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows whose name has the text that was asked for."""
+    search = text_of("search").lower()
+    return [row for row in rows if search in row["name"].lower()]
 
 
 def page_of(rows: list[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ the page's own files; changes need the token of the session. An error is JSON wi
 no answer has a traceback.
 """
 
+import hmac
 import logging
 import re
 from collections.abc import Mapping
@@ -25,12 +26,11 @@ from zkbroker import __version__
 from zkbroker.broker.admin_access import WINDOW_S, Access
 from zkbroker.broker.mounting import USER
 from zkbroker.console.actions_api import ActionsApi
-from zkbroker.console.api import Api
+from zkbroker.console.api import Api, json_answer
 from zkbroker.console.collector import Collector
 from zkbroker.console.events import Streams
 from zkbroker.console.failures import explain
 from zkbroker.console.logins import Logins, Role, Visitor
-from zkbroker.console.published import dumps
 from zkbroker.console.reading_api import ReadingApi
 from zkbroker.console.requests import MAX_BODY_BYTES, Refused, body, missing, text_in
 from zkbroker.errors import ZkbrokerError
@@ -174,7 +174,7 @@ class _Page:
     def session(self) -> Response:
         visitor: Visitor | None = g.visitor
         if visitor is None:
-            return answer({"login": True}, 401)
+            return json_answer({"login": True}, 401)
         return self._session_of(visitor)
 
     def _session_of(self, visitor: Visitor) -> Response:
@@ -186,7 +186,7 @@ class _Page:
             }
             for name, each in self._collectors.items()
         ]
-        return answer(
+        return json_answer(
             {
                 "user": visitor.user,
                 "role": visitor.role.value,
@@ -208,10 +208,8 @@ class _Page:
             response = _refused(refused)
             response.headers["Retry-After"] = f"{WINDOW_S:.0f}"
             return response
-        if isinstance(token, Access):
-            raise Refused(403, "wrong_login", "user or password is wrong")
-        visitor = self._logins.visitor(token)
-        if visitor is None:
+        visitor = None if isinstance(token, Access) else self._logins.visitor(token)
+        if isinstance(token, Access) or visitor is None:
             raise Refused(403, "wrong_login", "user or password is wrong")
         response = self._session_of(visitor)
         response.set_cookie(
@@ -229,7 +227,7 @@ class _Page:
         if visitor is not None:
             _check_token(visitor)
         self._logins.log_out(request.cookies.get(COOKIE))
-        response = answer({"login": self._logins.needed})
+        response = json_answer({"login": self._logins.needed})
         response.delete_cookie(COOKIE, path=request.script_root + "/")
         return response
 
@@ -242,11 +240,6 @@ class _Page:
     @cached_property
     def _index(self) -> str:
         return (resources.files(__package__) / "static" / "index.html").read_text("utf-8")
-
-
-def answer(value: object, status: int = 200) -> Response:
-    """Return JSON."""
-    return Response(dumps(value), status, mimetype="application/json")
 
 
 def _file(name: str) -> Response:
@@ -302,7 +295,7 @@ def _netloc(origin: str) -> str:
 def _check_token(visitor: Visitor) -> None:
     token = request.headers.get("X-CSRF-Token", "")
     # Compared as bytes: a header may hold any character.
-    if not _same(token, visitor.csrf):
+    if not hmac.compare_digest(token.encode(errors="replace"), visitor.csrf.encode()):
         raise Refused(
             403,
             "wrong_token",
@@ -310,14 +303,8 @@ def _check_token(visitor: Visitor) -> None:
         )
 
 
-def _same(one: str, other: str) -> bool:
-    import hmac
-
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
-
-
 def _refused(error: Refused) -> Response:
-    return answer({"error": str(error), "code": error.code}, error.status)
+    return json_answer({"error": str(error), "code": error.code}, error.status)
 
 
 def _http_error(error: HTTPException) -> Response:
@@ -330,16 +317,16 @@ def _http_error(error: HTTPException) -> Response:
     if status < 400:
         # A redirection of Flask's own: no address here needs one.
         status = 404
-    return answer({"error": text, "code": f"http_{status}"}, status)
+    return json_answer({"error": text, "code": f"http_{status}"}, status)
 
 
 def _failed(error: ZkbrokerError) -> Response:
     status, code, text = explain(error)
-    return answer({"error": text, "code": code}, status)
+    return json_answer({"error": text, "code": code}, status)
 
 
 def _broken(error: Exception) -> Response:
     logger.error("console request failed path=%s", request.path[:200], exc_info=error)
     text = "the console could not answer: its log says why"
     payload: dict[str, Any] = {"error": text, "code": "internal"}
-    return answer(payload, 500)
+    return json_answer(payload, 500)

@@ -42,20 +42,14 @@ class Directories:
             for broker, answer in found.items()
             if isinstance(answer, ZkbrokerError) and not isinstance(answer, UnsupportedVersion)
         ]
-        if failed:
-            seen.troubles["directories"] = (
-                f"data directories cannot be read: {'; '.join(failed[:3])}"
-            )
-        else:
-            seen.troubles.pop("directories", None)
-        told = {
+        seen.note_trouble("directories", failed, "data directories cannot be read")
+        seen.directories = {
             broker: answer
             for broker, answer in found.items()
             if not isinstance(answer, ZkbrokerError)
         }
-        seen.directories = told
         sizes: dict[PartitionKey, int] = {}
-        for directories in told.values():
+        for directories in seen.directories.values():
             for directory in directories:
                 for each in paced(self._runtime, directory.replicas, 2000):
                     key = (each.topic, each.partition)

@@ -130,10 +130,7 @@ class Groups:
         else:
             # Those that were seen before ZooKeeper was away.
             found |= {key: None for key in seen.groups if key[0] is Kind.ZOOKEEPER}
-        if silent:
-            seen.troubles["groups"] = f"groups cannot be listed: {'; '.join(silent[:3])}"
-        else:
-            seen.troubles.pop("groups", None)
+        seen.note_trouble("groups", silent, "groups cannot be listed")
         groups: dict[GroupKey, SeenGroup] = {}
         for key, coordinator in sorted(
             found.items(), key=lambda each: (each[0][1], each[0][0].value)

@@ -55,10 +55,6 @@ class History:
             if silent >= self._size or len(self._series) > self._limit:
                 del self._series[name], self._silent[name]
 
-    def names(self) -> set[str]:
-        """Return the series that there are."""
-        return set(self._series)
-
     def read(
         self, names: Iterable[str], since_ms: int = 0
     ) -> tuple[list[int], dict[str, list[float | None]]]:

@@ -3,7 +3,7 @@
 Invariant: one collector writes it, between two of its publications; what is not known is None.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -142,6 +142,19 @@ class Observed:
     facts: dict[int, BrokerFacts] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     generation: str | None = None
+
+    def note_trouble(self, question: str, failures: Collection[str], text: str) -> None:
+        """Note why a question was not answered; without failures it was.
+
+        Args:
+            question: its name among the troubles.
+            failures: why, for each that did not answer; the first three are named.
+            text: what cannot be seen for that.
+        """
+        if failures:
+            self.troubles[question] = f"{text}: {'; '.join(list(failures)[:3])}"
+        else:
+            self.troubles.pop(question, None)
 
     def led(self) -> list[PartitionKey]:
         """Return the partitions that a broker serves now."""

@@ -53,10 +53,7 @@ class Offsets:
             seen.looks[key].saw_start(offset, now_ms)
         for key, offset in self._ask(cluster, ends, LATEST_TIME, failed).items():
             seen.looks[key].saw_end(offset, now_ms)
-        if failed:
-            seen.troubles["offsets"] = f"offsets cannot be read: {'; '.join(list(failed)[:3])}"
-        else:
-            seen.troubles.pop("offsets", None)
+        seen.note_trouble("offsets", failed, "offsets cannot be read")
 
     def _ask(
         self,

@@ -190,10 +190,7 @@ class OtherSight:
                 else:
                     look.saw_end(position, now_ms)
                 self._runtime.sleep(0)
-        if failed:
-            seen.troubles["offsets"] = f"positions cannot be read: {'; '.join(list(failed)[:3])}"
-        else:
-            seen.troubles.pop("offsets", None)
+        seen.note_trouble("offsets", failed, "positions cannot be read")
         growth: defaultdict[str, float] = defaultdict(float)
         for key, look in seen.looks.items():
             if look.start is not None and look.end is not None:

@@ -80,13 +80,11 @@ class AdminPages:
             else:
                 failed.append(f"broker {broker}: {page}")
         self._seen.facts = facts
-        if failed:
-            self._seen.troubles["pages"] = (
-                f"admin pages do not answer, so that clients and rates of bytes are missing: "
-                f"{'; '.join(failed[:3])}"
-            )
-        else:
-            self._seen.troubles.pop("pages", None)
+        self._seen.note_trouble(
+            "pages",
+            failed,
+            "admin pages do not answer, so that clients and rates of bytes are missing",
+        )
 
     def read(
         self, path: str, brokers: Collection[int] | None = None

@@ -88,17 +88,12 @@ class PartitionReader:
         """Whether the end that there was at first is reached."""
         return self.position >= self.end
 
-    def records(self) -> Iterator[Stored]:
-        """Yield what is stored from the position on; after each chunk, the caller may stop.
+    def chunk(self) -> Iterator[Stored]:
+        """Yield the records of one chunk, and go on behind it.
 
         Raises:
             ZkbrokerError: the leader does not answer, or refuses.
         """
-        while not self.at_end:
-            yield from self.chunk()
-
-    def chunk(self) -> Iterator[Stored]:
-        """Yield the records of one chunk, and go on behind it."""
         begun = self.position
         part, stable = self._fetch()
         data = records_of(part)

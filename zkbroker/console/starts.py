@@ -6,13 +6,15 @@
 A time without a zone is UTC.
 """
 
-import datetime as dt
 from dataclasses import dataclass
 from enum import Enum
 
+from zkbroker.config.durations import parse_instant_ms
 from zkbroker.console.requests import bad
+from zkbroker.errors import ConfigError
 
 _MOST = 2**63 - 1
+_TOO_LATE_MS = 10**15
 
 
 class Begin(Enum):
@@ -58,12 +60,10 @@ def parse_start(text: str) -> Start:
 
 
 def _time_ms(text: str) -> int:
-    if text.isascii() and text.isdecimal() and len(text) <= 15:
-        return int(text)
     try:
-        found = dt.datetime.fromisoformat(text)
-        if found.tzinfo is None:
-            found = found.replace(tzinfo=dt.UTC)
-        return max(0, round(found.timestamp() * 1000))
-    except (ValueError, OverflowError):
-        raise bad(f"@{text[:40]} is no time: give one as in @2026-11-23T10:00:00Z") from None
+        time_ms = max(0, parse_instant_ms(text))
+    except ConfigError:
+        time_ms = _MOST
+    if time_ms >= _TOO_LATE_MS:
+        raise bad(f"@{text[:40]} is no time: give one as in @2026-11-23T10:00:00Z")
+    return time_ms

@@ -25,12 +25,12 @@ def test_a_series_that_ended_is_forgotten_with_its_last_sample():
     history.record(1, {"a": 1, "b": 1})
     for time_ms in range(2, 5):
         history.record(time_ms, {"b": 1})
-    assert history.names() == {"b"}
+    assert history.read("abc")[1].keys() == {"b"}
 
 
 def test_the_first_names_win_where_there_are_too_many():
     history = History(3, 2)
     history.record(1, {"a": 1, "b": 1, "c": 1})
-    assert history.names() == {"a", "b"}
+    assert history.read("abc")[1].keys() == {"a", "b"}
     history.record(2, {"c": 1, "a": 1, "b": 1})
-    assert history.names() == {"a", "c"}
+    assert history.read("abc")[1].keys() == {"a", "c"}

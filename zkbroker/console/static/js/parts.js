@@ -76,8 +76,6 @@ export const Field = ({ label, hint = null, wide = false, children }) =>
   html`<label class=${wide ? "field wide" : "field"}><span>${label}</span>${children}${hint &&
   html`<small>${hint}</small>`}</label>`;
 
-export const List = ({ items, none = UNKNOWN }) => html`<span>${items?.length ? items.join(", ") : none}</span>`;
-
 export const TopicLink = ({ name }) => html`<a href=${address(["topics", name])} class="name">${name}</a>`;
 
 export const GroupLink = ({ kind, name }) =>
