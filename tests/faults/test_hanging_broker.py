@@ -41,7 +41,7 @@ def coordinated_by(cluster: LocalCluster, broker: int) -> str:
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
         while True:
             group = f"hangs-{uuid.uuid4().hex[:8]}"
-            if coordinator_groups.find_coordinator(view, group)[0] == broker:
+            if coordinator_groups.describe(view, group).coordinator == broker:
                 return group
 
 
@@ -103,6 +103,6 @@ def test_tools_find_coordinators_while_a_broker_hangs(cluster: LocalCluster) -> 
     try:
         with Cluster(source, request_timeout_ms=BEYOND_S * 1000) as view:
             for _ in range(TRIES):
-                assert coordinator_groups.find_coordinator(view, group)[0] == OTHER
+                assert coordinator_groups.describe(view, group).coordinator == OTHER
     finally:
         cluster.broker(HANGING).resume()

@@ -5,8 +5,8 @@ from click.testing import CliRunner
 from tests.support.clusters import MakeCluster
 from zkbroker.admin.cluster_settings import effective_min_isr
 from zkbroker.cli.main import cli
+from zkbroker.client import Cluster, StaticSource
 from zkbroker.testing import LocalCluster
-from zkbroker.zookeeper import ZkSession
 
 
 def under_min_isr(cluster: LocalCluster) -> str:
@@ -22,9 +22,9 @@ def test_the_brokers_default_counts_for_topics_that_do_not_say(local_cluster: Ma
         shown = under_min_isr(cluster)
         assert "Topic: default\t" in shown
         assert "Topic: own\t" not in shown
-        with ZkSession(cluster.zookeeper) as session:
-            assert effective_min_isr(session, ["default", "own"]) == {"default": 2, "own": 1}
-            assert effective_min_isr(session, []) == {}
+        with Cluster(StaticSource(cluster.bootstrap_servers)) as brokers:
+            assert effective_min_isr(brokers, ["default", "own"]) == {"default": 2, "own": 1}
+            assert effective_min_isr(brokers, []) == {}
             cluster.broker(1).kill()
-            assert effective_min_isr(session, ["default"], timeout_ms=500) == {}
+            assert effective_min_isr(brokers, ["default"]) == {}
         assert "1 is taken for them" in under_min_isr(cluster)

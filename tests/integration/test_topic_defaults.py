@@ -64,6 +64,7 @@ def test_metadata_shows_the_replicas_and_hides_the_brokers_own_topics(cluster, r
 
 def test_a_partition_without_a_leader_says_who_is_missing(cluster, run):
     run("topics", "create", "lonely", "--replica-assignment", "3")
+    until(lambda: "Leader: 3" in run("topics", "describe", "lonely").stdout)
     cluster.broker(3).kill()
     try:
         line = "Leader: none\tReplicas: 3\tIsr: 3\tMissing: 3\n"

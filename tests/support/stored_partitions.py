@@ -95,7 +95,9 @@ class StoredCluster:
     def refresh(self, topics: Any = None) -> None:
         self.refreshed += 1
 
-    def connection(self, broker: int, lane: str = "") -> "StoredCluster":
+    def connection(
+        self, broker: int, lane: str = "", *, timeout_s: float | None = None
+    ) -> "StoredCluster":
         return self
 
     def ask_any(self, question: Any, *, timeout_s: float | None = None) -> Any:

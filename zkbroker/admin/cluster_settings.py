@@ -1,21 +1,16 @@
 """What new topics get, and how many replicas have to be in sync, where the topic does not say it.
 
-These defaults stand in the brokers' own settings, which ZooKeeper does not know: a broker is asked,
-the first that answers. Brokers before 0.11 cannot be asked.
+These defaults stand in the brokers' own settings, which ZooKeeper does not know: brokers are asked,
+one after the other. Those before 0.11 cannot be asked.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from zkbroker.client import Cluster
 from zkbroker.client.topic_settings import MIN_ISR, described
-from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ClientError, ZkbrokerError
-from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
-from zkbroker.registry.brokers import list_brokers
-from zkbroker.runtime import get_runtime
-from zkbroker.zookeeper import ZkSession
 
 __all__ = ["MIN_ISR", "broker_defaults", "effective_min_isr"]
 
@@ -24,23 +19,10 @@ logger = logging.getLogger(__name__)
 NUM_PARTITIONS = "num.partitions"
 CONNECT = "zookeeper.connect"
 REPLICATION_FACTOR = "default.replication.factor"
-ANSWER_MS = 5_000
 
 
-def effective_min_isr(
-    session: ZkSession,
-    topics: Iterable[str],
-    *,
-    timeout_ms: int = ANSWER_MS,
-    security: ClientSecurity = NO_SECURITY,
-) -> dict[str, int]:
+def effective_min_isr(cluster: Cluster, topics: Iterable[str]) -> dict[str, int]:
     """Return `min.insync.replicas` of topics, with the brokers' default where they do not say.
-
-    Args:
-        session: a started session.
-        topics: which.
-        timeout_ms: how long each broker may take to connect, and to answer.
-        security: how brokers are connected to.
 
     Returns:
         topic → replicas; empty when no broker can be asked (those before 0.11 cannot).
@@ -51,42 +33,22 @@ def effective_min_isr(
     resources = [
         DescribeConfigsResource(ConfigResourceType.TOPIC, name, [MIN_ISR]) for name in wanted
     ]
-    answer, _ = _ask_a_broker(session, lambda _: resources, timeout_ms, security)
+    answer = next(_answers(cluster, lambda _: resources, []), {})
     return {name: int(found[MIN_ISR]) for name, found in answer.items() if MIN_ISR in found}
 
 
-def broker_defaults(
-    session: ZkSession,
-    names: Sequence[str],
-    *,
-    timeout_ms: int = ANSWER_MS,
-    security: ClientSecurity = NO_SECURITY,
-) -> dict[str, int]:
+def broker_defaults(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
     """Return settings that are whole numbers, as a broker has them.
-
-    Args:
-        session: a started session.
-        names: which settings.
-        timeout_ms: how long each broker may take to connect, and to answer.
-        security: how brokers are connected to.
 
     Raises:
         ClientError: no broker can be asked.
     """
-    answer, failures = _ask_a_broker(
-        session,
-        lambda broker: [
-            DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))
-        ],
-        timeout_ms,
-        security,
-    )
-    found = {name: int(value) for each in answer.values() for name, value in each.items()}
-    missing = [name for name in names if name not in found]
-    if missing:
-        reasons = "".join(f" ({each})" for each in failures[:1])
-        raise ClientError(f"no broker could be asked for {' and '.join(missing)}{reasons}")
-    return found
+    failures: list[ZkbrokerError] = []
+    for found in _own_settings(cluster, names, failures):
+        if all(name in found for name in names):
+            return {name: int(found[name]) for name in names}
+    reasons = "".join(f" ({each})" for each in failures[:1])
+    raise ClientError(f"no broker could be asked for {' and '.join(names)}{reasons}")
 
 
 def zookeeper_of(cluster: Cluster) -> str:
@@ -95,52 +57,39 @@ def zookeeper_of(cluster: Cluster) -> str:
     Raises:
         ClientError: no broker answers, or none may tell it.
     """
-    failure: ZkbrokerError | None = None
-    # A broker describes itself alone.
-    for broker in sorted(cluster.brokers()):
-        resource = DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), [CONNECT])
-        try:
-            answer = described(cluster.connection(broker), [resource])
-        except ZkbrokerError as error:
-            failure = error
-            continue
-        found = answer.get(str(broker), {}).get(CONNECT)
-        if found:
-            return found
+    failures: list[ZkbrokerError] = []
+    for found in _own_settings(cluster, [CONNECT], failures):
+        if found.get(CONNECT):
+            return found[CONNECT]
     raise ClientError(
         "the brokers do not say where their ZooKeeper is: they are older than 0.11, or this client "
         "may not describe the settings of the cluster; give -z HOST:PORT[/CHROOT]"
-    ) from failure
+    ) from (failures[-1] if failures else None)
 
 
-def _ask_a_broker(
-    session: ZkSession,
+def _own_settings(
+    cluster: Cluster, names: Sequence[str], failures: list[ZkbrokerError]
+) -> Iterator[dict[str, str]]:
+    """Yield settings of each broker as it describes itself: a broker describes no other."""
+
+    def resources(broker: int) -> list[DescribeConfigsResource]:
+        return [DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))]
+
+    for answer in _answers(cluster, resources, failures):
+        yield from answer.values()
+
+
+def _answers(
+    cluster: Cluster,
     resources: Callable[[int], list[DescribeConfigsResource]],
-    timeout_ms: int,
-    security: ClientSecurity,
-) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """Return what the first broker says that answers, and why those before it did not.
-
-    The first is resource → setting → value, empty where none answers.
-    """
-    failures: list[str] = []
-    for broker in list_brokers(session).values():
-        endpoint = broker.endpoint_of(security.protocol)
-        if endpoint is None:
-            failures.append(
-                f"broker {broker.id} has no listener of security.protocol={security.protocol}"
-            )
-            continue
+    failures: list[ZkbrokerError],
+) -> Iterator[dict[str, dict[str, str]]]:
+    """Yield resource → setting → value of each broker that answers; note why others do not."""
+    for broker in sorted(cluster.brokers()):
         try:
-            with BrokerConnection(
-                get_runtime("threads"),
-                *endpoint,
-                connect_timeout_ms=timeout_ms,
-                request_timeout_ms=timeout_ms,
-                security=security,
-            ) as connection:
-                return described(connection, resources(broker.id)), failures
+            answer = described(cluster.connection(broker), resources(broker))
         except ZkbrokerError as error:
-            logger.info("settings not described broker=%d error=%s", broker.id, error)
-            failures.append(str(error))
-    return {}, failures
+            logger.info("settings not described broker=%d error=%s", broker, error)
+            failures.append(error)
+        else:
+            yield answer

@@ -1,7 +1,7 @@
 """Consumer groups kept by coordinators (Kafka 0.9 and later), through the protocol.
 
-Invariant: every group is asked of its own coordinator, which is found anew for each question, and
-again while it moves or loads its groups, for a bounded time.
+Invariant: each function looks the coordinator of its group up, and does so again while it moves or
+loads its groups, for a bounded time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,16 +13,13 @@ from zkbroker.client.asking_again import ask_again
 from zkbroker.client.coordinator import CoordinatorConnection
 from zkbroker.client.group_offsets import Committed, commit_error, commit_request, fetch_error
 from zkbroker.errors import ClientError, ErrorCode, protocol_error
-from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.consumer_protocol import decode_assignment, flatten
 from zkbroker.protocol.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     ListGroupsRequest,
     OffsetFetchRequest,
 )
-from zkbroker.protocol.messages.membership import GROUP_COORDINATOR
 from zkbroker.types import PartitionKey
 
 COORDINATOR_TIMEOUT_S = 10.0
@@ -184,44 +181,10 @@ class _Coordinator:
 
     @property
     def broker_id(self) -> int:
-        """Who answered last."""
+        """The broker that answered last."""
         found = self._connection.broker_id
         return -1 if found is None else found
 
     def ask(self, request: Any, error_of: Callable[[Any], int]) -> Any:
         # The first question of all makes the brokers create the offsets topic.
         return self._connection.ask(request, timeout_s=COORDINATOR_TIMEOUT_S, error_of=error_of)
-
-
-def find_coordinator(
-    cluster: Cluster,
-    key: str,
-    key_type: int = GROUP_COORDINATOR,
-    *,
-    timeout_s: float = COORDINATOR_TIMEOUT_S,
-) -> tuple[int, BrokerConnection]:
-    """Return the coordinator of a group or of a transactional id, and a connection to it.
-
-    Args:
-        cluster: the brokers.
-        key: the group or the transactional id.
-        key_type: which of the two, as in FindCoordinator.
-        timeout_s: how long to wait while there is none.
-
-    Raises:
-        ProtocolError: there is none in time, or the broker refuses.
-        ClientError: no broker can be reached.
-    """
-    kind = "group" if key_type == GROUP_COORDINATOR else "transactional id"
-
-    def ask() -> tuple[int, BrokerConnection]:
-        request = FindCoordinatorRequest(key, key_type)
-        found = cluster.ask_any(
-            lambda connection, wait_s: connection.request(request, timeout_s=wait_s)
-        )
-        # The first question of all makes the brokers create the topic.
-        if found.error_code:
-            raise protocol_error(found.error_code, f"coordinator of {kind} {key}")
-        return found.node_id, cluster.connection(found.node_id)
-
-    return ask_again(cluster, [], ask, timeout_s=timeout_s)

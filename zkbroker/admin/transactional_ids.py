@@ -1,4 +1,4 @@
-"""Transactional ids as the topic `__transaction_state` tells of them.
+"""Transactional ids as the topic `__transaction_state` has them.
 
 The protocol of this level has no request that lists or describes transactions; those came with 3.0.
 What coordinators know of an id is its last record in the topic, which any client may read: so this
@@ -8,13 +8,12 @@ Invariant: nothing is changed but by `abort`, and that asks the id's own coordin
 producer, as a new instance of it would.
 """
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zkbroker.admin.coordinator_groups import COORDINATOR_TIMEOUT_S, find_coordinator
 from zkbroker.admin.partition_reading import read_entries
 from zkbroker.client import Cluster
+from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.coordinator.stored_log import key_partition
@@ -38,18 +37,11 @@ from zkbroker.records import iter_records
 from zkbroker.types import PartitionKey
 
 ABORT_TIMEOUT_S = 60.0
-_RETRY_S = 0.1
+_RETRY_MS = 100
 _S = TransactionState
 ENDING = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 """Decided: the coordinator is writing the markers."""
-_PASSING = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-    }
-)
+_PASSING = RETRIED | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +50,7 @@ class TransactionalId:
 
     Args:
         name: the id.
-        coordinator: the broker that leads its partition of the topic, None while nobody does.
+        coordinator: the broker that leads its partition of the topic, None without a leader.
         coordinator_epoch: the leader epoch under which its last record was written.
         producer_id: of its producer.
         producer_epoch: of the latest instance.
@@ -143,19 +135,23 @@ def abort(cluster: Cluster, name: str, *, timeout_s: float = ABORT_TIMEOUT_S) ->
         )
     if found.state is not _S.ONGOING:
         raise ClientError(f"{name!r} has no transaction to abort (state {state_name(found.state)})")
-    deadline = time.monotonic() + timeout_s
-    while True:
-        # To begin anew is what fences: the coordinator aborts, and answers when that is done.
-        _, connection = find_coordinator(
-            cluster, name, TRANSACTION_COORDINATOR, timeout_s=COORDINATOR_TIMEOUT_S
-        )
-        answer = connection.request(InitProducerIdRequest(name, found.timeout_ms))
-        if not answer.error_code:
-            return found
-        code = ErrorCode(answer.error_code)
-        if code not in _PASSING or time.monotonic() >= deadline:
-            raise protocol_error(code, f"abort of the transaction of {name!r}")
-        time.sleep(_RETRY_S)
+    coordinator = CoordinatorConnection(
+        cluster,
+        name,
+        runtime=cluster.runtime,
+        backoff_ms=_RETRY_MS,
+        key_type=TRANSACTION_COORDINATOR,
+    )
+    # A new producer epoch is what fences: the coordinator aborts, and answers when that is done.
+    answer = coordinator.ask(
+        InitProducerIdRequest(name, found.timeout_ms),
+        timeout_s=timeout_s,
+        error_of=lambda answer: int(answer.error_code),
+        retried=_PASSING,
+    )
+    if answer.error_code:
+        raise protocol_error(answer.error_code, f"abort of the transaction of {name!r}")
+    return found
 
 
 def _partitions(cluster: Cluster) -> int:
@@ -188,11 +184,11 @@ def _read(cluster: Cluster, keys: Iterable[PartitionKey]) -> dict[str, Transacti
                     found.pop(name, None)
                 else:
                     epoch = entry.head.partition_leader_epoch
-                    found[name] = _told(name, value, cluster.leader(*key), epoch)
+                    found[name] = _transactional_id(name, value, cluster.leader(*key), epoch)
     return found
 
 
-def _told(
+def _transactional_id(
     name: str, value: TransactionValue, coordinator: int | None, epoch: int
 ) -> TransactionalId:
     return TransactionalId(

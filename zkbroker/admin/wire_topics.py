@@ -12,7 +12,7 @@ too old for is an error that names the way through ZooKeeper.
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zkbroker.admin.described_configs import change_described
@@ -20,7 +20,6 @@ from zkbroker.admin.entity_configs import TopicEntity
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.client import Cluster
 from zkbroker.client.metadata_source import ask
-from zkbroker.client.topic_settings import described, topic_settings
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
@@ -56,11 +55,6 @@ from zkbroker.protocol.messages.topics import (
 TIMEOUT_MS = 30_000
 """How long the controller may take until what was asked has taken effect."""
 _AGAIN_S = 0.05
-
-
-def topic_names(cluster: Cluster) -> list[str]:
-    """Return the names of all topics, in order."""
-    return sorted(cluster.topics())
 
 
 def create_topic(
@@ -216,29 +210,6 @@ def describe(cluster: Cluster, names: Sequence[str] = ()) -> list[TopicDescripti
         )
         for name in wanted
     ]
-
-
-def effective_settings(cluster: Cluster, topics: Iterable[str], name: str) -> dict[str, int]:
-    """Return a setting of topics that is a whole number; empty from brokers before 0.11."""
-    wanted = sorted(topics)
-    if not wanted:
-        return {}
-    found = topic_settings(cluster.any_connection(), wanted, [name])
-    return {topic: int(said[name]) for topic, said in found.items() if name in said}
-
-
-def broker_defaults(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
-    """Return settings that are whole numbers, as a broker has them.
-
-    Raises:
-        ClientError: no broker describes them.
-    """
-    for broker in sorted(cluster.brokers()):
-        resource = DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))
-        said = described(cluster.connection(broker), [resource]).get(str(broker), {})
-        if all(name in said for name in names):
-            return {name: int(said[name]) for name in names}
-    raise ClientError(f"no broker could be asked for {' and '.join(names)}")
 
 
 def controller_id(cluster: Cluster) -> int | None:

@@ -66,7 +66,6 @@ def secure(
     *,
     with_root: bool = False,
     dry_run: bool = False,
-    on_progress: Callable[[RightsReport], object] = lambda _: None,
 ) -> RightsReport:
     """Give every node of the cluster the rights that a broker with a login gives.
 
@@ -74,7 +73,6 @@ def secure(
         session: logged in; its logins own the nodes then.
         with_root: the top of the tree as well where it is `/`, which may be shared with others.
         dry_run: count only.
-        on_progress: called now and then with the counts so far.
 
     Raises:
         RegistryError: the session has no login, or a node belongs to another one.
@@ -94,7 +92,7 @@ def secure(
         )
 
     with_top = bool(session.chroot) or with_root
-    return _walk(session, wanted, with_top, dry_run, on_progress)
+    return _walk(session, wanted, with_top, dry_run)
 
 
 def unsecure(
@@ -102,11 +100,10 @@ def unsecure(
     *,
     with_root: bool = False,
     dry_run: bool = False,
-    on_progress: Callable[[RightsReport], object] = lambda _: None,
 ) -> RightsReport:
     """Give everybody all rights on every node of the cluster; see `secure`."""
     with_top = bool(session.chroot) or with_root
-    return _walk(session, lambda _: OPEN, with_top, dry_run, on_progress)
+    return _walk(session, lambda _: OPEN, with_top, dry_run)
 
 
 def _owners(session: ZkSession) -> frozenset[Grant]:
@@ -131,7 +128,6 @@ def _walk(
     wanted: Callable[[str], Acl],
     with_top: bool,
     dry_run: bool,
-    on_progress: Callable[[RightsReport], object],
 ) -> RightsReport:
     report = RightsReport()
     top = [f"/{name}" for name in session.children("/")]
@@ -148,7 +144,6 @@ def _walk(
         below: list[str] = []
         for part in _parts(level):
             _set(session, part, wanted, dry_run, report)
-            on_progress(report)
             for path, names in zip(part, session.children_many(part), strict=True):
                 below += [f"{path}/{name}" for name in names or ()]
         level = below

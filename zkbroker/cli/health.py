@@ -7,7 +7,7 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.output import json_option, name_partitions, print_json, say
-from zkbroker.cli.topic_ways import TopicWay, open_topics
+from zkbroker.cli.topic_ways import TopicWay, min_isr_of, open_topics
 from zkbroker.errors import ConfigError, ZkbrokerError
 
 if TYPE_CHECKING:
@@ -82,22 +82,19 @@ def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None
 
 def _look(way: TopicWay) -> "tuple[list[Problem], str, list[str]]":
     """Return what is wrong, what was looked at, and the topics whose min ISR is not known."""
-    from zkbroker.admin.cluster_settings import MIN_ISR
     from zkbroker.admin.health import find_problems
 
     brokers = way.brokers()
     controller = way.controller()
     described = [each for each in way.describe(()) if not each.marked_for_deletion]
-    own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
-    others = {each.topic for each in described} - own.keys()
-    least = {**way.min_isr(others), **own}
+    least, unknown = min_isr_of(way, described)
     count = sum(len(each.partitions) for each in described)
     seen = (
         f"brokers {', '.join(map(str, brokers))}, controller {controller}, {count} partitions of "
         f"{len(described)} topics"
     )
     problems = find_problems(described, brokers, controller, least)
-    return problems, seen, sorted(others - least.keys())
+    return problems, seen, sorted(unknown)
 
 
 def _directories(bootstrap: str | None, zookeeper: str | None) -> "tuple[list[Problem], list[str]]":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkbroker.cli.connection import NO_CLUSTER, open_cluster, open_session
+from zkbroker.cli.connection import CLIENT_ID, NO_CLUSTER, open_cluster, open_session
 from zkbroker.cli.security import current_security
 from zkbroker.errors import ConfigError, UnknownTopicOrPartition
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from zkbroker.zookeeper import ZkSession
 
 Assignment = Mapping[int, Sequence[int]]
+
+_ANSWER_MS = 5_000
+"""How long each broker may take to connect, and to answer, where ZooKeeper is the way."""
 
 
 class ByZooKeeper:
@@ -101,12 +104,32 @@ class ByZooKeeper:
     def defaults(self, names: Sequence[str]) -> dict[str, int]:
         from zkbroker.admin.cluster_settings import broker_defaults
 
-        return broker_defaults(self._session, names, security=current_security())
+        with self._cluster() as cluster:
+            return broker_defaults(cluster, names)
 
     def min_isr(self, topics: Collection[str]) -> dict[str, int]:
         from zkbroker.admin.cluster_settings import effective_min_isr
+        from zkbroker.client import NoBrokersAvailable
 
-        return effective_min_isr(self._session, topics, security=current_security())
+        if not topics:
+            return {}
+        try:
+            with self._cluster() as cluster:
+                return effective_min_isr(cluster, topics)
+        except NoBrokersAvailable:
+            return {}
+
+    def _cluster(self) -> "Cluster":
+        """Return the brokers that are registered, for what ZooKeeper does not know."""
+        from zkbroker.client import Cluster, ZooKeeperSource
+
+        return Cluster(
+            ZooKeeperSource(session=self._session),
+            client_id=CLIENT_ID,
+            request_timeout_ms=_ANSWER_MS,
+            connect_timeout_ms=_ANSWER_MS,
+            security=current_security(),
+        )
 
 
 class ByBrokers:
@@ -116,10 +139,8 @@ class ByBrokers:
         self._cluster = cluster
 
     def names(self) -> dict[str, bool]:
-        from zkbroker.admin.wire_topics import topic_names
-
         # Which are marked is written in ZooKeeper alone.
-        return dict.fromkeys(topic_names(self._cluster), False)
+        return dict.fromkeys(sorted(self._cluster.topics()), False)
 
     def assignment(self, topic: str) -> Assignment | None:
         try:
@@ -183,18 +204,29 @@ class ByBrokers:
         return controller_id(self._cluster)
 
     def defaults(self, names: Sequence[str]) -> dict[str, int]:
-        from zkbroker.admin.wire_topics import broker_defaults
+        from zkbroker.admin.cluster_settings import broker_defaults
 
         return broker_defaults(self._cluster, names)
 
     def min_isr(self, topics: Collection[str]) -> dict[str, int]:
-        from zkbroker.admin.wire_topics import effective_settings
-        from zkbroker.client.topic_settings import MIN_ISR
+        from zkbroker.admin.cluster_settings import effective_min_isr
 
-        return effective_settings(self._cluster, topics, MIN_ISR)
+        return effective_min_isr(self._cluster, topics)
 
 
 TopicWay = ByZooKeeper | ByBrokers
+
+
+def min_isr_of(
+    way: TopicWay, described: "Sequence[TopicDescription]"
+) -> tuple[dict[str, int], set[str]]:
+    """Return `min.insync.replicas` of topics, and the topics of which no broker tells it."""
+    from zkbroker.admin.cluster_settings import MIN_ISR
+
+    own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
+    others = {each.topic for each in described} - own.keys()
+    found = {**way.min_isr(others), **own}
+    return found, others - found.keys()
 
 
 def _refuse_without_racks(rack_aware: bool) -> None:

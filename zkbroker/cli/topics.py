@@ -7,7 +7,7 @@ import click
 from zkbroker.cli.connection import cluster_options
 from zkbroker.cli.output import json_option, print_json, say
 from zkbroker.cli.settings import parse_settings
-from zkbroker.cli.topic_ways import TopicWay, open_topics
+from zkbroker.cli.topic_ways import TopicWay, min_isr_of, open_topics
 from zkbroker.errors import ClientError
 
 if TYPE_CHECKING:
@@ -254,17 +254,14 @@ def _under(partition: "PartitionDescription", least: int) -> bool:
 def _least_in_sync(way: TopicWay, described: "list[TopicDescription]") -> dict[str, int]:
     from zkbroker.admin.cluster_settings import MIN_ISR
 
-    own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
-    others = {each.topic for each in described} - own.keys()
-    asked = way.min_isr(others)
-    unknown = others - asked.keys()
+    found, unknown = min_isr_of(way, described)
     if unknown:
         say(
             f"no broker could be asked for {MIN_ISR} of {len(unknown)} topics without a setting of "
             "their own: 1 is taken for them",
             err=True,
         )
-    return {**dict.fromkeys(unknown, 1), **asked, **own}
+    return {**dict.fromkeys(unknown, 1), **found}
 
 
 @command.command(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from zkbroker.config.broker_security import NONE, TLS_KEYS, ServerTlsOptions
-from zkbroker.config.schema import from_properties, nearest, options
+from zkbroker.config.schema import from_properties, nearest, of_group
 from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 
@@ -44,8 +44,8 @@ def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> A
         known = [f"{_ADMIN}{each}" for each in TLS_KEYS]
         warn(f"config key={_ADMIN}{key} is unknown and ignored{nearest(_ADMIN + key, known)}")
     try:
-        tls = from_properties(TlsSettings, _only(TlsSettings, given))
-        server = from_properties(ServerTlsOptions, _only(ServerTlsOptions, given))
+        tls = from_properties(TlsSettings, of_group(TlsSettings, given), warn=_quiet)
+        server = from_properties(ServerTlsOptions, of_group(ServerTlsOptions, given), warn=_quiet)
     except ConfigError as error:
         raise ConfigError(f"the admin page (settings behind {_ADMIN}): {error}") from error
     if not tls.has_key:
@@ -61,6 +61,5 @@ def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> A
     return AdminTls(tls=tls, client_auth=server.client_auth)
 
 
-def _only(group: type, properties: Mapping[str, str]) -> dict[str, str]:
-    keys = {key for _, each in options(group) for key, _ in each.keys}
-    return {key: text for key, text in properties.items() if key in keys}
+def _quiet(text: str) -> None:
+    """Drop a warning: unknown names were warned of under their own."""

@@ -9,7 +9,6 @@ said who signs them; what is missing is named with the line to add, before anyth
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from zkbroker.config.connection_rates import KEY as CONNECTION_RATE
 from zkbroker.config.listeners import Endpoint
@@ -29,6 +28,7 @@ from zkbroker.config.schema import (
     Str,
     from_properties,
     nearest,
+    of_group,
     option,
     options,
     validate,
@@ -192,8 +192,8 @@ def _listener(
         return made
     merged = {**common, **own}
     try:
-        tls = from_properties(TlsSettings, _only(TlsSettings, merged), warn=_quiet)
-        server = from_properties(ServerTlsOptions, _only(ServerTlsOptions, merged), warn=_quiet)
+        tls = from_properties(TlsSettings, of_group(TlsSettings, merged), warn=_quiet)
+        server = from_properties(ServerTlsOptions, of_group(ServerTlsOptions, merged), warn=_quiet)
     except ConfigError as error:
         raise ConfigError(f"listener {endpoint.name}: {error}") from error
     if not tls.has_key:
@@ -240,11 +240,6 @@ def _check_prefixed(
         warn(f"config key={key} is unknown and ignored{nearest(key, known)}")
     if setting in TLS_KEYS and not listeners[name].has_tls:
         warn(f"config key={key} has no effect: listener {name} speaks {listeners[name].protocol}")
-
-
-def _only(group: Any, properties: Mapping[str, str]) -> dict[str, str]:
-    keys = {key for _, each in options(group) for key, _ in each.keys}
-    return {key: text for key, text in properties.items() if key in keys}
 
 
 def _quiet(text: str) -> None:

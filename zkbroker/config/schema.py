@@ -314,6 +314,13 @@ def from_properties(
     return config(**values)
 
 
+def of_group(group: type, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that a group of options has, and those that it names as ignored."""
+    known = {key for _, declared in options(group) for key, _ in declared.keys}
+    known.update(getattr(group, "IGNORED", {}))
+    return {key: text for key, text in properties.items() if key in known}
+
+
 def nearest(key: str, known: Iterable[str]) -> str:
     """Return the question for a known name where one is near to an unknown one, for a message."""
     near = difflib.get_close_matches(key, list(known), n=1)

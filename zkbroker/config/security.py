@@ -141,7 +141,7 @@ def take_security(
     for key, reason in _REFUSED.items():
         if own.get(key):
             raise ConfigError(f"{key} is not supported: {reason}")
-    given = {group: _of(group, own) for group in _GROUPS}
+    given = {group: schema.of_group(group, own) for group in _GROUPS}
     tls = schema.from_properties(TlsSettings, given[TlsSettings], warn=report)
     protocol = schema.from_properties(_ProtocolOnly, given[ClientSecurity], warn=report).protocol
     for key in own:
@@ -170,10 +170,3 @@ class _ProtocolOnly:
     protocol: str = option(
         "security.protocol", Str(PROTOCOLS), PLAINTEXT, "As of `ClientSecurity`."
     )
-
-
-def _of(group: type, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that a group of options has, and those that it names as ignored."""
-    keys = {key for _, each in schema.options(group) for key, _ in each.keys}
-    keys.update(getattr(group, "IGNORED", {}))
-    return {key: value for key, value in properties.items() if key in keys}

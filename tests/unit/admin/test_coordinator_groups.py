@@ -136,16 +136,3 @@ def test_a_group_with_members_is_left_alone():
     joined = Groups(ApiKey.OFFSET_COMMIT, ErrorCode.UNKNOWN_MEMBER_ID)
     with pytest.raises(ClientError, match="has members now"):
         coordinator_groups.set_offsets(joined, "g", {("t", 0): 5})
-
-
-@pytest.mark.parametrize("failure", [*PASSING[1:]])
-def test_a_coordinator_is_found_while_it_moves(failure):
-    cluster = Groups(ApiKey.FIND_COORDINATOR, failure)
-    broker, _ = coordinator_groups.find_coordinator(cluster, "id", 1)
-    assert broker == 2
-
-
-def test_a_coordinator_is_not_waited_for_longer_than_asked():
-    cluster = Groups(ApiKey.FIND_COORDINATOR, *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 9)
-    with pytest.raises(ProtocolError, match="coordinator of transactional id id"):
-        coordinator_groups.find_coordinator(cluster, "id", 1, timeout_s=0)

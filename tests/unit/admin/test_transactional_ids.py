@@ -3,7 +3,6 @@
 import pytest
 
 from tests.support.stored_partitions import BROKER, Stored, StoredCluster
-from zkbroker.admin import transactional_ids
 from zkbroker.admin.transactional_ids import abort, describe_id, list_ids, state_name
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError
@@ -102,8 +101,7 @@ def test_what_cannot_be_aborted_says_why(state, said):
     assert not [each for each in asked.asked if each.api_key == ApiKey.INIT_PRODUCER_ID]
 
 
-def test_the_coordinator_is_asked_until_the_markers_are_written(monkeypatch):
-    monkeypatch.setattr(transactional_ids.time, "sleep", lambda seconds: None)
+def test_the_coordinator_is_asked_until_the_markers_are_written():
     asked = cluster(("x", value(S.ONGOING)))
     codes = [
         ErrorCode.NOT_COORDINATOR,

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from zkbroker.admin import wire_topics
+from zkbroker.admin import cluster_settings, wire_topics
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError, UnsupportedVersion
 from zkbroker.protocol import ApiKey
@@ -92,9 +92,9 @@ def test_brokers_that_are_too_old_are_named(brokers, cluster):
         wire_topics.add_partitions(cluster, "visits", 3)
     (found,) = wire_topics.describe(cluster, ["visits"])
     assert found.config == {}
-    assert wire_topics.effective_settings(cluster, ["visits"], "min.insync.replicas") == {}
+    assert cluster_settings.effective_min_isr(cluster, ["visits"]) == {}
     with pytest.raises(ClientError, match=r"asked for num\.partitions"):
-        wire_topics.broker_defaults(cluster, ["num.partitions"])
+        cluster_settings.broker_defaults(cluster, ["num.partitions"])
 
 
 @pytest.mark.parametrize("with_sources", [True, False])
@@ -117,5 +117,5 @@ def test_own_settings_by_source_or_by_the_older_mark(brokers, cluster, with_sour
         (0, True),
         (None, False),
     ]
-    assert wire_topics.effective_settings(cluster, ["visits"], "retention.ms") == {"visits": 9}
-    assert wire_topics.effective_settings(cluster, [], "retention.ms") == {}
+    assert cluster_settings.effective_min_isr(cluster, ["visits"]) == {}
+    assert cluster_settings.effective_min_isr(cluster, []) == {}
