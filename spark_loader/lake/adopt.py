@@ -53,14 +53,14 @@ class Survey:
         tabled: files of the table that it adds.
         schema: their columns.
         removed: files that it takes out of a table that can be read.
-        anew: whether the table cannot be read, so that another one is begun.
+        fresh: whether the table cannot be read, so that another one is begun.
     """
 
     entry: Entry
     tabled: list[TableFile] = field(default_factory=list)
     schema: pa.Schema | None = None
     removed: list[LiveFile] = field(default_factory=list)
-    anew: bool = True
+    fresh: bool = True
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def adopt(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Entry:
             was changed.
     """
     found = survey(checkpoints, filesystem)
-    if found.anew:
+    if found.fresh:
         _put_log_aside(checkpoints, filesystem)
     checkpoints.table.commit(found.entry, found.tabled, found.schema, found.removed)
     # Runs that were planned before are given up; what they staged can never count.
@@ -108,17 +108,17 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
         known = {each.path for each in beside(checkpoints.table.entries())[0]}
     except AlteredCheckpoint:
         live, before, known = [], None, set()
-    anew = before is None
+    fresh = before is None
     sizes = {each.path: each.size_bytes for each in live}
     files = [
         each
         for each in data_files(filesystem, output)
-        if anew or not each.path.endswith(".parquet") or sizes.get(each.path) == each.size_bytes
+        if fresh or not each.path.endswith(".parquet") or sizes.get(each.path) == each.size_bytes
     ]
     if not files:
         raise LoadError(f"{output} holds no data files that could be taken over")
     there = {each.path for each in files}
-    looked = _Look(filesystem, output, new=anew)
+    looked = _Look(filesystem, output, new=fresh)
     for each in [*files, *quarantine_files(filesystem, output)]:
         looked.into(each)
     _require_once(looked.found)
@@ -155,7 +155,7 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
         beginning=run,
     )
     removed = [each for each in live if each.path not in there]
-    return Survey(entry, looked.tabled, looked.schema, removed, anew)
+    return Survey(entry, looked.tabled, looked.schema, removed, fresh)
 
 
 def _next_run(checkpoints: Checkpoints, before: Entry | None) -> int:

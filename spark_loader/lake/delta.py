@@ -33,7 +33,7 @@ from zkbroker.types import Partition07
 
 _CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",
-    # Whoever opens a table reads the commits since the last checkpoint, in buckets one by one.
+    # A reader of a table reads the commits since the last checkpoint, in buckets one by one.
     "delta.checkpointInterval": "20",
 }
 _RUNS = "zkbroker"

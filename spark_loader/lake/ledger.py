@@ -133,7 +133,7 @@ class Plan:
         positions: where the run starts in each of its partitions.
         log_starts: earliest offset of each partition when it was planned.
         log_ends: log end offset of each partition when it was planned.
-        topics_created_ms: when each topic was created, as far as the cluster told.
+        topics_created_ms: when each topic was created, as far as the cluster knows.
         read_committed: whether its ranges were found, and are read, as a reader of committed
             records does.
     """

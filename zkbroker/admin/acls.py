@@ -1,7 +1,7 @@
 """ACLs of a cluster, looked up and changed through a broker or through ZooKeeper.
 
-Invariant: both ways show and leave the same. A broker checks who asks; ZooKeeper's own rights are
-all that guards the other way, which also works before the first broker was started.
+Invariant: both ways show and leave the same. A broker asks its authorizer; the other way is
+guarded by ZooKeeper's own rights alone, and works before the first broker was started.
 """
 
 from collections.abc import Iterator, Sequence
@@ -187,20 +187,23 @@ def _asked(wanted: BindingFilter) -> tuple[Any, ...]:
     )
 
 
-def _pattern(told: Any) -> Pattern | None:
+def _pattern(found: Any) -> Pattern | None:
     """Return the pattern in an answer; None for one of a later version."""
     try:
         return Pattern(
-            ResourceType(told.resource_type), told.resource_name, PatternType(told.pattern_type)
+            ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type)
         )
     except ValueError:
         return None
 
 
-def _acl(told: Any) -> Acl | None:
+def _acl(found: Any) -> Acl | None:
     try:
         return Acl(
-            told.principal, Permission(told.permission_type), Operation(told.operation), told.host
+            found.principal,
+            Permission(found.permission_type),
+            Operation(found.operation),
+            found.host,
         )
     except ValueError:
         return None

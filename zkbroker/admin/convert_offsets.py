@@ -4,7 +4,7 @@
     newer   /consumers/[group]/offsets/[topic]/[p]       offset, or with the group's coordinator
 
 Invariant: everything is looked up before anything is written, and the group has no members on
-either side. Nobody skips a message by it: inside a wrapper the first message of it is repeated.
+either side. No message is skipped: a position inside a wrapper becomes that of its first message.
 """
 
 from collections.abc import Iterator, Mapping

@@ -77,12 +77,12 @@ def change_described(
         known = ", ".join(sorted(own)) or "none"
         raise ConfigError(f"{', '.join(unset)} is not set for {title(entity)}; set are: {known}")
     kept = {key: entry for key, entry in own.items() if key not in delete}
-    untold = sorted(
+    hidden = sorted(
         key for key, each in kept.items() if each.value is None and key not in (add or {})
     )
-    if untold:
+    if hidden:
         raise ConfigError(
-            f"brokers do not tell the value of {', '.join(untold)}, which would be lost: give "
+            f"brokers do not tell the value of {', '.join(hidden)}, which would be lost: give "
             "them again, or delete them"
         )
     whole = {key: entry.value for key, entry in kept.items()} | dict(add or {})

@@ -12,8 +12,8 @@
 The forms are those of the genuine tools, so that either may finish what the other began.
 
 Invariants: everything is checked before anything is written; there is one reassignment at a time;
-throttles are set before the reassignment, and removed once all of it is over. Nobody but the
-controller changes an assignment.
+throttles are set before the reassignment, and removed once all of it is over. The
+controller alone changes an assignment.
 """
 
 import contextlib

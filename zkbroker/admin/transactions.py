@@ -3,7 +3,7 @@
 A transaction is ended by its coordinator, and there is none here. One that is open holds up readers
 of committed messages at its first message, for ever.
 
-Invariant: only whoever runs the command decides that a transaction is aborted; a data directory
+Invariant: a transaction is aborted only where the user runs the command; a data directory
 without open transactions is not touched.
 """
 

@@ -29,7 +29,7 @@ class Ownership:
     Args:
         group: its name.
         members: consumer ids registered now.
-        unowned: partitions of subscribed topics that nobody owns.
+        unowned: partitions of subscribed topics without an owner.
         gone: partition → owner, where the owner is not registered (any more).
     """
 

@@ -134,7 +134,7 @@ def _walk(
     known = [path for path in top if path in KAFKA_ROOTS]
     others = {*KAFKA_ROOTS, paths.CONSUMERS, "/zookeeper"}
     report.left = [path for path in top if path not in others]
-    # From the top down: what hangs below a node can be removed by whoever may change that node.
+    # From the top down: a login that may change a node can remove what is below it.
     if with_top:
         _set(session, ["/"], lambda _: wanted(""), dry_run, report)
     (root,) = session.acls(["/"])

@@ -13,7 +13,7 @@ from zkbroker.cli.connection import (
     open_cluster,
     open_empty_session,
 )
-from zkbroker.cli.output import json_option, print_json, print_table, say
+from zkbroker.cli.output import json_option, print_json, print_table, say, warn
 from zkbroker.cli.settings import grouped
 from zkbroker.errors import ClientError, ConfigError
 
@@ -40,7 +40,8 @@ def command() -> None:
     """List, add and remove ACLs: what clients may do.
 
     Through a broker (-b) they are changed by a principal that may Alter the cluster. Through
-    ZooKeeper (-z) they are changed by whoever may write there, also before the first broker starts.
+    ZooKeeper (-z) any client that may write there changes them, also before the first broker
+    starts.
     """
 
 
@@ -271,7 +272,7 @@ def _open(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Acls]":
     with open_empty_session(zookeeper) as session:
         missing = find_no_brokers(session)
         if missing is not None:
-            say(f"warning: {missing.text}", err=True)
+            warn(missing.text)
         yield ZooKeeperAcls(session)
 
 

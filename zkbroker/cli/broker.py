@@ -100,8 +100,8 @@ def _start_in_background(file: Path, settings: tuple[str, ...]) -> None:
 
 def _announce(broker_id: int, host: str, port: int, listeners: tuple[str, ...]) -> None:
     shown = f"[{host}]" if ":" in host else host
-    told = ",".join(listeners)
-    say(f"zkbroker broker ready id={broker_id} address={shown}:{port} listeners={told}")
+    names = ",".join(listeners)
+    say(f"zkbroker broker ready id={broker_id} address={shown}:{port} listeners={names}")
     sys.stdout.flush()
 
 

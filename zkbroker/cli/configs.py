@@ -118,8 +118,8 @@ def describe_command(
     found = list(_stored(zookeeper, selection))
     if genuine_text:
         for entity, settings in found:
-            told = ",".join(f"{key}={value}" for key, value in settings.items())
-            say(f"Configs for {_title(entity)} are {told}")
+            settings_text = ",".join(f"{key}={value}" for key, value in settings.items())
+            say(f"Configs for {_title(entity)} are {settings_text}")
         return
     rows = [
         [_title(entity), key, value, _source(entity)]

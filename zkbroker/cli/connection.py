@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from zkbroker.cli.output import say
+from zkbroker.cli.output import warn
 from zkbroker.cli.security import current_security, security_option, security_properties
 from zkbroker.errors import ConfigError, RegistryError
 
@@ -188,7 +188,7 @@ def open_session(zookeeper: str | None, *, needs_brokers: bool = False) -> "Iter
         if missing is not None:
             if needs_brokers or not missing.stopped:
                 raise RegistryError(missing.text)
-            say(f"warning: {missing.text}", err=True)
+            warn(missing.text)
         yield session
 
 

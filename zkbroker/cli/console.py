@@ -9,7 +9,7 @@ import click
 
 from zkbroker.cli.connection import NO_CLUSTER, cluster_options
 from zkbroker.cli.logs import configure_logging, log_options
-from zkbroker.cli.output import say
+from zkbroker.cli.output import say, warn
 from zkbroker.cli.security import security_properties
 from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ConfigError
@@ -211,7 +211,7 @@ def _clusters(
         if lakes:
             properties[keys.LAKES] = ",".join(lakes)
         name = zookeeper or bootstrap or ""
-        listed.append(keys.cluster_settings(name, properties, _warn))
+        listed.append(keys.cluster_settings(name, properties, warn))
     elif given or admin_port is not None or admin_pages or lakes:
         raise ConfigError(
             "-X, --admin-port, --admin-page and --lake are about the cluster of -z or -b: write "
@@ -223,14 +223,10 @@ def _clusters(
             raise click.BadParameter(f"{text!r} is not NAME=FILE", param_hint="--cluster")
         if not Path(path).is_file():
             raise click.BadParameter(f"there is no file {path}", param_hint="--cluster")
-        listed.append(keys.cluster_settings(name.strip(), load_properties(path), _warn))
+        listed.append(keys.cluster_settings(name.strip(), load_properties(path), warn))
     if not listed:
         raise ConfigError(NO_CLUSTER)
     return listed
-
-
-def _warn(text: str) -> None:
-    say(f"warning: {text}", err=True)
 
 
 def _check_exposure(host: str, users_file: str | None, *, allow_changes: bool) -> None:

@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
     """A group whose subcommands are imported when they are called."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, as long as somebody reads its output."""
+        """Run a command, as long as its output has a reader."""
         with ending_with_the_reader():
             return super().invoke(ctx)
 
@@ -201,7 +201,7 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         if error.filename is None:
-            raise  # not about a file that somebody named
+            raise  # not about a file that the user named
         say(f"error: {error.filename}: {error.strerror}: {_cure(error)}", err=True)
         sys.exit(1)
     sys.exit(result if isinstance(result, int) else 0)

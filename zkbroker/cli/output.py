@@ -1,6 +1,6 @@
 """Lines and tables for people, JSON for programs: all that commands print, but messages themselves.
 
-Invariant: everything printed here is harmless to a terminal, whoever chose it; see `foreign_text`.
+Invariant: what is printed here is harmless to a terminal, wherever it is from; see `foreign_text`.
 """
 
 import json
@@ -43,6 +43,11 @@ def say(text: object = "", *, err: bool = False) -> None:
         err: to standard error.
     """
     click.echo(harmless(text), err=err)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    say(f"warning: {text}", err=True)
 
 
 def say_lines(text: object, *, err: bool = False) -> None:

@@ -13,7 +13,6 @@ from zkbroker.cli.compat.kcat_habits import (
     brokers_of,
     kcat_switches,
     properties_option,
-    warn,
 )
 from zkbroker.cli.connection import cluster_options, discovery_properties
 from zkbroker.cli.generation import (
@@ -22,7 +21,7 @@ from zkbroker.cli.generation import (
     generation_option,
 )
 from zkbroker.cli.message_format import parse_delimiter
-from zkbroker.cli.output import say
+from zkbroker.cli.output import say, warn
 from zkbroker.cli.security import use_security
 from zkbroker.cli.settings import parse_settings
 
@@ -151,7 +150,7 @@ def command(
             values = (file.read_bytes() for file in files)
         else:
             values = read_messages(sys.stdin.buffer, end)
-        # Whoever was not delivered is reported, and the first with its reason.
+        # `report` counts the messages that failed, and prints why the first one did.
         stack.enter_context(suppress(Undelivered))
         config = (
             ProducerConfig.from_properties(properties, warn=warn)

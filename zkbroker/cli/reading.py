@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from zkbroker.cli.compat.kcat_habits import warn
 from zkbroker.cli.connection import CLIENT_ID, open_cluster, open_session
 from zkbroker.cli.generation import CommandGeneration
+from zkbroker.cli.output import warn
 from zkbroker.cli.positions import Anchor, Position, Range
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
 from zkbroker.config.consumer import ConsumerConfig
@@ -243,7 +243,7 @@ class _GroupReader:
         consumer: the member.
         bootstrap: brokers.
         start: see `of_coordinator_group`.
-        exit_at_end: see there.
+        exit_at_end: stop at the ends that there are at first.
         read_committed: a log ends at its last stable offset.
     """
 

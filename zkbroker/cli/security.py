@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from zkbroker.cli.output import say
+from zkbroker.cli.output import warn
 from zkbroker.config.java_options import java_properties
 from zkbroker.config.properties import load_properties
 from zkbroker.config.security import ClientSecurity, is_security
@@ -60,10 +60,9 @@ def _read(context: click.Context, parameter: click.Parameter, path: str | None) 
     properties = load_properties(path)
     others = [key for key in properties if not is_security(key) and key not in _QUIET]
     if others:
-        say(
-            f"warning: {OPTION} {path}: only security.protocol, ssl.*, sasl.* and the logins at "
-            f"ZooKeeper have an effect, not {', '.join(sorted(others))}",
-            err=True,
+        warn(
+            f"{OPTION} {path}: only security.protocol, ssl.*, sasl.* and the logins at ZooKeeper "
+            f"have an effect, not {', '.join(sorted(others))}"
         )
     use_security(properties)
 
@@ -87,9 +86,7 @@ def current_security() -> ClientSecurity:
     Raises:
         ConfigError: the settings do not fit.
     """
-    return ClientSecurity.from_properties(
-        security_properties(), warn=lambda text: say(f"warning: {text}", err=True)
-    )
+    return ClientSecurity.from_properties(security_properties(), warn=warn)
 
 
 def _only(properties: Mapping[str, str]) -> dict[str, str]:

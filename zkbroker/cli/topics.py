@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkbroker.cli.connection import cluster_options
-from zkbroker.cli.output import json_option, print_json, say
+from zkbroker.cli.output import json_option, print_json, say, warn
 from zkbroker.cli.settings import parse_settings
 from zkbroker.cli.topic_ways import TopicWay, min_isr_of, open_topics
 from zkbroker.errors import ClientError
@@ -149,19 +149,17 @@ def _warn(way: TopicWay, topic: str) -> None:
     live = way.brokers()
     absent = sorted({each for replicas in assigned.values() for each in replicas} - set(live))
     if absent:
-        say(
-            f"warning: no broker {', '.join(map(str, absent))} is registered; registered are "
-            f"{', '.join(map(str, live))}: replicas there begin when their broker starts",
-            err=True,
+        warn(
+            f"no broker {', '.join(map(str, absent))} is registered; registered are "
+            f"{', '.join(map(str, live))}: replicas there begin when their broker starts"
         )
     least = _min_isr(way, topic)
     replicas = min(map(len, assigned.values()), default=0)
     if least is not None and replicas < least:
-        say(
-            f"warning: partitions of {topic} have {replicas} replica{'s' if replicas > 1 else ''} "
+        warn(
+            f"partitions of {topic} have {replicas} replica{'s' if replicas > 1 else ''} "
             f"and {MIN_ISR} is {least}: every message with acks=all is refused; give the topic "
-            f"{least} replicas, or --config {MIN_ISR}={replicas}",
-            err=True,
+            f"{least} replicas, or --config {MIN_ISR}={replicas}"
         )
 
 

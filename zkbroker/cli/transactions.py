@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
-from zkbroker.cli.output import json_option, print_json, print_table, say
+from zkbroker.cli.output import json_option, print_json, print_table, say, warn
 from zkbroker.errors import ClientError, ConfigError
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ def describe_command(
         }
     now_ms = _now_ms()
     if as_json:
-        told = _as_json(found, now_ms)
-        for each in told["partitions"]:
+        content = _as_json(found, now_ms)
+        for each in content["partitions"]:
             each["first_offset"] = first.get((each["topic"], each["partition"]))
-        print_json(told)
+        print_json(content)
         return
     rows: list[tuple[str, object]] = [
         ("transactional id", found.name),
@@ -186,7 +186,7 @@ def find_hanging_command(
     if without:
         names = ", ".join(f"{name}-{number}" for name, number in sorted(without)[:_NAMED])
         more = f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
-        say(f"warning: without a leader, and not looked at: {names}{more}", err=True)
+        warn(f"without a leader, and not looked at: {names}{more}")
     hanging = [each for each in found if each.verdict is Verdict.HANGING]
     shown = found if show_all else hanging
     if as_json:

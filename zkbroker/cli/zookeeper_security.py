@@ -56,10 +56,10 @@ def command(
     with open_session(connect or zookeeper) as session:
         walk = secure if chosen == "secure" else unsecure
         report = walk(session, with_root=with_root, dry_run=dry_run)
-        _tell(report, chosen, dry_run=dry_run)
+        _say_report(report, chosen, dry_run=dry_run)
 
 
-def _tell(report: "RightsReport", chosen: str, *, dry_run: bool) -> None:
+def _say_report(report: "RightsReport", chosen: str, *, dry_run: bool) -> None:
     verb = "would be changed" if dry_run else "changed"
     say(f"{report.changed} nodes {verb}, {report.kept} had these rights already")
     if report.left:

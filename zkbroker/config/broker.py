@@ -206,8 +206,9 @@ def refuse_unknown(properties: Iterable[str]) -> None:
     passed = (*IGNORED_PREFIXES, PREFIX, ADMIN_PREFIX, *TlsSettings.IGNORED)
     unknown = [key for key in properties if key not in known and not key.startswith(passed)]
     if unknown:
-        told = "; ".join(f"{key} is no setting of a broker{nearest(key, known)}" for key in unknown)
-        raise ConfigError(told)
+        raise ConfigError(
+            "; ".join(f"{key} is no setting of a broker{nearest(key, known)}" for key in unknown)
+        )
 
 
 _OF_SECURITY = ("ssl.", PREFIX, ADMIN_PREFIX)

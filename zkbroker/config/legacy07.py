@@ -142,7 +142,7 @@ class Legacy07Config:
 
     @property
     def advertised(self) -> Endpoint:
-        """What clients are told; the host may be empty and the port 0: to be found out."""
+        """The address that clients get; the host may be empty and the port 0: to be found out."""
         if not self.advertised_listener:
             return self.endpoint
         return parse_endpoint(

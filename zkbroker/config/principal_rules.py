@@ -3,7 +3,7 @@
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,RULE:^CN=(.*?),.*$/$1@$2/L,DEFAULT
 
 Invariant: the first rule whose regular expression fits the whole name decides; a name that no rule
-fits is nobody's, and its connection is refused.
+fits has no user, and its connection is refused.
 """
 
 import re

@@ -10,7 +10,7 @@
 
 Names of listeners and mechanisms stand in lower case in these keys, as in genuine Kafka.
 
-Invariant: a listener with logins has a mechanism, and each of its mechanisms can let somebody in;
+Invariant: a listener with logins has a mechanism, and each of its mechanisms can accept a user;
 otherwise the start is refused with the line to write.
 """
 
@@ -79,7 +79,7 @@ class ListenerSasl:
 
     Args:
         listener: its name.
-        mechanisms: those that are enabled, in the order in which clients are told.
+        mechanisms: those that are enabled, in the order in which clients see them.
     """
 
     listener: str

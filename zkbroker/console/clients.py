@@ -23,7 +23,7 @@ class Clients:
 
     Args:
         pages: the brokers' pages.
-        seen: tells the brokers.
+        seen: has the brokers.
         runtime: the clock.
     """
 
@@ -49,7 +49,7 @@ class Clients:
     def _read(self) -> dict[str, Any]:
         # Those whose pages are known to be their own.
         pages = self._pages.read("/clients", sorted(self._seen.facts))
-        told = {
+        read = {
             broker: merged
             for broker, page in pages.items()
             if isinstance(page, Mapping) and (merged := _requests_of(page)) is not None
@@ -58,7 +58,7 @@ class Clients:
         requests = defaultdict(lambda: defaultdict(int))
         addresses: defaultdict[str, set[str]] = defaultdict(set)
         names: dict[int, str] = {}
-        for page in told.values():
+        for page in read.values():
             for client, hosts, counted in page:
                 addresses[client] |= hosts
                 for api_key, name, version, count in counted:
@@ -92,8 +92,8 @@ class Clients:
         return {
             "clients": rows,
             "by_generation": _by_release(rows),
-            "sources": sorted(told),
-            "missing": sorted(self._seen.alive - told.keys()),
+            "sources": sorted(read),
+            "missing": sorted(self._seen.alive - read.keys()),
         }
 
 

@@ -27,7 +27,7 @@ ANYONE = "*"
 
 
 class Role(Enum):
-    """What somebody may do."""
+    """What a viewer may do."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"

@@ -62,9 +62,9 @@ def oldest(requests: Iterable[tuple[int, int]]) -> str | None:
     Args:
         requests: API key and version of each.
     """
-    told = [(key, found) for key, version in requests if (found := since(key, version))]
-    of_data = [found for key, found in told if key in DATA]
-    releases = of_data or [found for _, found in told]
+    known = [(key, found) for key, version in requests if (found := since(key, version))]
+    of_data = [found for key, found in known if key in DATA]
+    releases = of_data or [found for _, found in known]
     return min(releases, key=order, default=None)
 
 

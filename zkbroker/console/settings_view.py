@@ -22,16 +22,16 @@ _SOURCES: dict[int, str] = {
 }
 
 
-def is_secret(name: str, *, told: bool = False) -> bool:
-    """Whether the value of a setting is hidden. Args: told is what the broker says."""
-    return told or (bool(_SECRET.search(name)) and not _LOCATION.search(name))
+def is_secret(name: str, *, sensitive: bool = False) -> bool:
+    """Whether the value of a setting is hidden. Args: sensitive as the broker says."""
+    return sensitive or (bool(_SECRET.search(name)) and not _LOCATION.search(name))
 
 
 def setting_rows(entries: Iterable[ConfigEntry]) -> list[dict[str, Any]]:
     """Return a row for each setting, by name."""
     rows = []
     for entry in sorted(entries, key=lambda entry: entry.name):
-        hidden = is_secret(entry.name, told=bool(entry.is_sensitive))
+        hidden = is_secret(entry.name, sensitive=bool(entry.is_sensitive))
         if entry.source == ConfigSource.UNKNOWN:
             # Brokers before 1.1 say no more.
             text, default = ("default" if entry.is_default else "set"), bool(entry.is_default)

@@ -313,9 +313,9 @@ def _disk(seen: Observed, broker: int) -> int | None:
 
 def _bytes_in(seen: Observed) -> float | None:
     """Return what brokers say, where all of them do, and otherwise how fast topics grow."""
-    told = [seen.facts[each].bytes_in_s for each in seen.alive if each in seen.facts]
-    if told and len(told) == len(seen.alive) and None not in told:
-        return sum(each for each in told if each is not None)
+    rates = [seen.facts[each].bytes_in_s for each in seen.alive if each in seen.facts]
+    if rates and len(rates) == len(seen.alive) and None not in rates:
+        return sum(each for each in rates if each is not None)
     return sum(seen.growth.values()) if seen.growth else None
 
 

@@ -42,7 +42,7 @@ class Source(Protocol):
         """Commit positions.
 
         Raises:
-            CommitFailed, NotOwned: they are somebody else's by now.
+            CommitFailed, NotOwned: other members own them by now.
             ZkbrokerError: the storage refused, or did not answer.
         """
 

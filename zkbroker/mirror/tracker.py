@@ -46,7 +46,7 @@ class Ticket:
         self.first = first
         self.size = size
         self.place: Place | None = None
-        # One for whoever still adds to it.
+        # One until all parts are added; see `finish`.
         self._left = 1
 
     @property
@@ -192,7 +192,7 @@ class Tracker:
             return list(self._partitions)
 
     def drop(self, keys: Iterable[PartitionKey]) -> None:
-        """Forget partitions: they are somebody else's."""
+        """Forget partitions that other members own now."""
         with self.lock:
             for key in keys:
                 self._partitions.pop(key, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from zkbroker.cli.output import say
+from zkbroker.cli.output import warn
 
 ORDER = "*"
 """Under which the options whose order counts are given, as `name=value`, in that order."""
@@ -98,7 +98,7 @@ class Tool:
 
     def _warn_if_ignored(self, name: str) -> None:
         if name in self.ignored:
-            say(f"warning: --{name} has no effect here", err=True)
+            warn(f"--{name} has no effect here")
 
     def command(self, name: str) -> click.Command:
         """Make the click command of this tool."""

@@ -5,8 +5,6 @@ from typing import Any, TypeVar
 
 import click
 
-from zkbroker.cli.output import say
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -64,8 +62,3 @@ def brokers_of(properties: dict[str, str]) -> str | None:
     """Take the brokers out of settings, where kcat's configuration files name them."""
     found = [properties.pop(key, None) for key in ("bootstrap.servers", "metadata.broker.list")]
     return next((each for each in found if each), None)
-
-
-def warn(text: str) -> None:
-    """Tell on standard error what has no effect."""
-    say(f"warning: {text}", err=True)

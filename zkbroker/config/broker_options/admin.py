@@ -30,10 +30,10 @@ class AdminOptions:
     # fmt: on
 
     def _check_console(self) -> None:
-        """Check that what is said of the console has a console.
+        """Check the settings of the console.
 
         Raises:
-            ConfigError: it has none, or nobody to name.
+            ConfigError: there is no page for it, or no users file for its operators.
         """
         if self.admin_console and self.admin_port < 0:
             raise ConfigError("admin.console=true needs a page to be on: set admin.port")

@@ -1,7 +1,7 @@
-"""What a broker listens on, and what clients are told to connect to.
+"""What a broker listens on, and the addresses that clients get.
 
 Invariant: `listeners` counts where it is given, `host.name` and `port` where it is not; a listener
-that nobody could connect to, or that brokers could not use, is refused.
+that no client could connect to, or that brokers could not use, is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ class ListenerOptions:
     def advertised_endpoints(
         self, bound: Mapping[str, tuple[str, int]], machine: Callable[[], str]
     ) -> tuple[Endpoint, ...]:
-        """What clients are told, one endpoint for each listener in the same order.
+        """The endpoints that clients get, one for each listener in the same order.
 
         Args:
             bound: listener name → address really listened on, for ports that were left free.
@@ -90,7 +90,7 @@ class ListenerOptions:
         return tuple(found)
 
     def _registered(self) -> tuple[Endpoint, ...]:
-        """Return the listeners that others are told of."""
+        """Return the listeners that are registered."""
         if not self.advertised_listeners:
             return self.endpoints
         names = {endpoint.name for endpoint in self._advertised()}

@@ -1,4 +1,4 @@
-"""What topics are created with where nobody says otherwise, and whether they may be deleted."""
+"""Defaults of new topics, and whether topics may be deleted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
