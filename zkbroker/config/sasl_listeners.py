@@ -22,7 +22,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from zkbroker.config.jaas import JaasLine, load_jaas_file, parse_jaas_line
-from zkbroker.config.sasl_options import LoginOptions, MechanismOptions
+from zkbroker.config.sasl_options import (
+    OAUTHBEARER,
+    PLAIN,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    LoginOptions,
+    MechanismOptions,
+)
 from zkbroker.config.schema import from_properties, options
 from zkbroker.errors import ConfigError
 
@@ -35,12 +42,12 @@ JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 INTER_BROKER = "sasl.mechanism.inter.broker.protocol"
 KAFKA_OPTS = "KAFKA_OPTS"
 
-PLAIN, OAUTHBEARER, GSSAPI = "PLAIN", "OAUTHBEARER", "GSSAPI"
+GSSAPI = "GSSAPI"
 _PACKAGE = "org.apache.kafka.common.security"
 MODULES: Mapping[str, str] = {
     PLAIN: f"{_PACKAGE}.plain.PlainLoginModule",
-    "SCRAM-SHA-256": f"{_PACKAGE}.scram.ScramLoginModule",
-    "SCRAM-SHA-512": f"{_PACKAGE}.scram.ScramLoginModule",
+    SCRAM_SHA_256: f"{_PACKAGE}.scram.ScramLoginModule",
+    SCRAM_SHA_512: f"{_PACKAGE}.scram.ScramLoginModule",
     OAUTHBEARER: f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule",
 }
 """Mechanism → its login module."""

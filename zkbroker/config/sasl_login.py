@@ -10,17 +10,13 @@ mechanism needs. A message names the setting and never the password.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from zkbroker.config import schema
 from zkbroker.config.jaas import JaasLine, parse_jaas_line
+from zkbroker.config.sasl_options import MECHANISMS, OAUTHBEARER
 from zkbroker.config.schema import Str, option
 from zkbroker.config.secret import NO_SECRET, Secret, SecretText
 from zkbroker.errors import ConfigError
-
-PLAIN: Final = "PLAIN"
-OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 
 _GIVE = "set sasl.mechanism to one of " + ", ".join(MECHANISMS)
 _KERBEROS = "sasl.mechanism=GSSAPI is Kerberos, which is not spoken here: " + _GIVE
@@ -32,7 +28,7 @@ class SaslLogin:
 
     # fmt: off
     mechanism: str = option("sasl.mechanism sasl.mechanisms", Str(), "",
-        "Mechanism of the login: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.")
+        f"Mechanism of the login: {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}.")
     jaas_config: Secret = option("sasl.jaas.config", SecretText(), NO_SECRET,
         "The login module's line with user and password, as Kafka's clients take it.")
     username: str = option("sasl.username", Str(), "",

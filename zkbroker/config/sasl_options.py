@@ -6,9 +6,17 @@ Invariant: each may be set for all listeners, as `listener.name.<listener>.<key>
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from zkbroker.config import schema
 from zkbroker.config.schema import Int, Int32, Str, StrList, option
+
+PLAIN: Final = "PLAIN"
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
+"""The mechanisms that brokers and clients speak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +25,8 @@ class LoginOptions:
 
     # fmt: off
     enabled: tuple[str, ...] = option("sasl.enabled.mechanisms", StrList(), ("GSSAPI",),
-        "Mechanisms by which clients log in on SASL_ listeners: some of PLAIN, SCRAM-SHA-256, "
-        "SCRAM-SHA-512, OAUTHBEARER. GSSAPI (Kerberos) is not spoken.")
+        f"Mechanisms by which clients log in on SASL_ listeners: some of {', '.join(MECHANISMS)}. "
+        "GSSAPI (Kerberos) is not spoken.")
     inter_broker: str = option("sasl.mechanism.inter.broker.protocol", Str(), "GSSAPI",
         "Mechanism by which brokers log in among themselves, where their listener is a SASL_ one.")
     jaas_file: str = option("java.security.auth.login.config", Str(), "",

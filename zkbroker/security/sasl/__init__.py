@@ -13,11 +13,6 @@ Invariant: nothing here knows sockets, ZooKeeper or files; each side is a state 
 What fails says nothing of whether a user exists.
 """
 
-PLAIN = "PLAIN"
-SCRAM_SHA_256 = "SCRAM-SHA-256"
-SCRAM_SHA_512 = "SCRAM-SHA-512"
-OAUTHBEARER = "OAUTHBEARER"
-GSSAPI = "GSSAPI"
+from zkbroker.config.sasl_options import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 
-MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
-"""What is spoken here."""
+__all__ = ["OAUTHBEARER", "PLAIN", "SCRAM_SHA_256", "SCRAM_SHA_512"]
