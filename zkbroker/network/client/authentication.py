@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from zkbroker.config.sasl_login import OAUTHBEARER, SaslLogin
+from zkbroker.config.sasl_login import SaslLogin
+from zkbroker.config.sasl_options import OAUTHBEARER
 from zkbroker.errors import AuthenticationFailed, ErrorCode, NetworkError, ZkbrokerError
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.transport import ClientTransport
