@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from zkbroker.config import schema
 from zkbroker.config.jaas import JaasLine, parse_jaas_line
-from zkbroker.config.sasl_options import MECHANISMS, OAUTHBEARER, PLAIN
+from zkbroker.config.sasl_options import MECHANISMS, OAUTHBEARER
 from zkbroker.config.schema import Str, option
 from zkbroker.config.secret import NO_SECRET, Secret, SecretText
 from zkbroker.errors import ConfigError
