@@ -74,9 +74,10 @@ def test_what_was_sent_shows_in_topics_and_series(cluster, console):
         lambda view: any(view["series"].get("topic.events.messages_in_s", ())),
     )
     assert len(found["times_ms"]) == len(found["series"]["cluster.messages_in_s"])
-    page = console.of("topics/events")
+    page = console.eventually(
+        "topics/events", lambda page: {each["state"] for each in page["partitions"]} == {"ok"}
+    )
     assert sum(each["end"] - each["start"] for each in page["partitions"]) == 100
-    assert {each["state"] for each in page["partitions"]} == {"ok"}
     assert "cleanup.policy" in {each["name"] for each in page["settings"]}
     console.eventually("topics/events", lambda view: (view["bytes"] or 0) > 1000)
 
