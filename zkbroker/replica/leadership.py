@@ -310,7 +310,9 @@ class Leadership(Role):
             deleted = log_start_offset > remote.log_start_offset
             remote.fetched(offset, log_start_offset, leader_end, now_ms)
             members = self.isr.members
-            if replica_id not in members and remote.may_join(self.high_watermark, self.epoch_start):
+            if replica_id not in members and remote.may_join(
+                self.high_watermark, self.epoch_start, self.log.log_start_offset
+            ):
                 self._propose({*members, replica_id})
             advanced = self._advance(now_ms)
         if deleted:

@@ -69,11 +69,18 @@ class RemoteReplica:
         """Whether it was caught up within the last `lag_ms`."""
         return now_ms - self.caught_up_ms <= lag_ms
 
-    def may_join(self, high_watermark: int, epoch_start: int) -> bool:
+    def may_join(self, high_watermark: int, epoch_start: int, log_start_offset: int) -> bool:
         """Whether it may enter the ISR.
 
         It has everything up to the high watermark and up to the start of the leader's epoch: one
         that misses messages which were acknowledged under an earlier leader, above a high watermark
         that this leader has not seen yet, must not be electable (KAFKA-7128).
+
+        It has nothing below the leader's log start, where its request says: the leader has no
+        epochs for what was deleted, so it could not say what to cut off there, and a replica that
+        kept other messages below that start would serve them as a leader. (Genuine brokers admit
+        it.)
         """
-        return self.log_end_offset >= high_watermark and self.log_end_offset >= epoch_start
+        end, start = self.log_end_offset, self.log_start_offset
+        began = start == UNKNOWN_OFFSET or start >= log_start_offset
+        return began and end >= high_watermark and end >= epoch_start

@@ -41,6 +41,16 @@ def test_a_new_epoch_of_the_same_leader_keeps_positions():
 
 def test_fit_for_the_isr():
     replica = RemoteReplica(2, log_end_offset=5)
-    assert replica.may_join(5, 5)
-    assert not replica.may_join(6, 0)
-    assert not replica.may_join(0, 6)
+    assert replica.may_join(5, 5, 3)
+    assert not replica.may_join(6, 0, 0)
+    assert not replica.may_join(0, 6, 0)
+
+
+def test_a_replica_that_holds_what_the_leader_deleted_stays_out_of_the_isr():
+    """The leader has no epochs for it, so what the replica has there may differ."""
+    replica = RemoteReplica(2)
+    replica.fetched(5, 2, 5, 100)
+    assert not replica.may_join(5, 5, 3)
+    assert not replica.may_join(5, 5, 5)
+    replica.fetched(5, 3, 5, 200)
+    assert replica.may_join(5, 5, 3)
