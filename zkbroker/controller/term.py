@@ -24,6 +24,7 @@ from zkbroker.controller.leader_moves import LeaderMoves
 from zkbroker.controller.partitions import ElectionCounts, Partitions
 from zkbroker.controller.reassignment import Reassignment
 from zkbroker.controller.requests import RequestBatch, Term
+from zkbroker.registry.controller_writes import check_elected
 from zkbroker.registry.notifications import isr_changes, log_dir_failures, remove_notes
 from zkbroker.registry.operator_requests import finish_election, read_requests
 from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
@@ -155,7 +156,10 @@ class ControllerTerm:
         decided |= self._read_and_elect([key for key in every if key not in decided])
         latest = max((s.controller_epoch for s in context.states.values()), default=0)
         if latest > self.epoch:
-            # Only a tree from elsewhere can hold such: this tree's highest epoch is our own.
+            # Those of a later controller belong to assignments that were not read: a leader would
+            # never learn of its new replicas, because no later request repeats a leader epoch.
+            check_elected(self._session, self._epoch_version)
+            # Those of a tree from elsewhere are believed.
             logger.warning("partition states name controller epoch %d, above this one", latest)
         remove_notes(self._session, [*isr_notes, *dir_notes], self._epoch_version)
         dead = {
@@ -253,7 +257,7 @@ class ControllerTerm:
         self._read_topics()
         new = [key for key in context.served() if key not in before]
         if new:
-            context.states |= self._partitions.states.read(new)
+            self._partitions.read_again(new)
             self._send_known(new)
             self._partitions.elect_missing(new)
         self._elect_newly_unclean(unclean)

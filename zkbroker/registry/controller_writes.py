@@ -43,3 +43,17 @@ def controller_transactions(
     if any(refused is not None and refused.path == check.path for refused in answers):
         raise ControllerMoved("another controller was elected")
     return answers
+
+
+def check_elected(session: ZkSession, epoch_version: int) -> None:
+    """Make sure that what was read before this is not of a later controller.
+
+    Args:
+        session: a started session.
+        epoch_version: version of `/controller_epoch` since this controller's election.
+
+    Raises:
+        ControllerMoved: there is another controller.
+        RegistryError: ZooKeeper does not answer.
+    """
+    controller_transactions(session, [[]], epoch_version)

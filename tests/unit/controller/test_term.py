@@ -522,6 +522,42 @@ def test_a_state_of_a_later_controller_ends_the_term(replicated):
         replicated.settle()
 
 
+def overtake(cluster, monkeypatch, leader_epoch):
+    """Have a later controller give T0 one replica more after the term has read assignments."""
+    read = cluster.states.read
+
+    def read_late(keys):
+        monkeypatch.undo()
+        version = cluster.session.set(paths.CONTROLLER_EPOCH, b"9").version
+        topics.replace_assignment(cluster.session, "t", {0: [0, 1, 2]}, version)
+        known = read([T0]).get(T0, LeaderAndIsr(0, 0, ()))
+        later = LeaderAndIsr(0, leader_epoch, (0, 1), 9, known.zk_version)
+        assert cluster.states.write({T0: later}, version)
+        return read(keys)
+
+    monkeypatch.setattr(cluster.states, "read", read_late)
+
+
+def test_a_term_that_begins_late_does_not_send_the_decisions_of_the_next_one(cluster, monkeypatch):
+    cluster.topic("t", [0, 1])
+    cluster.settle()
+    cluster.forget()
+    overtake(cluster, monkeypatch, leader_epoch=1)
+    with pytest.raises(ControllerMoved):
+        cluster.begin()
+    # With the replicas of before: the leader would take these for all of its leader epoch.
+    assert not cluster.notes.of(ApiKey.LEADER_AND_ISR)
+
+
+def test_a_new_topic_that_a_later_controller_decided_ends_the_term(cluster, monkeypatch):
+    cluster.forget()
+    cluster.topic("t", [0, 1])
+    overtake(cluster, monkeypatch, leader_epoch=0)
+    with pytest.raises(ControllerMoved):
+        cluster.settle()
+    assert not cluster.notes.of(ApiKey.LEADER_AND_ISR)
+
+
 # -- what brokers note
 
 

@@ -3,7 +3,11 @@ import pytest
 from tests.support.instant_session import InstantSession, new_server
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths, topics
-from zkbroker.registry.controller_writes import ControllerMoved, controller_transactions
+from zkbroker.registry.controller_writes import (
+    ControllerMoved,
+    check_elected,
+    controller_transactions,
+)
 from zkbroker.zookeeper import Create, Delete, NodeExists, NoNode
 
 
@@ -32,6 +36,13 @@ def test_another_controllers_epoch_stops_everything(session):
         controller_transactions(session, [Create("/a")], 0)
     assert session.exists("/a") is None
     assert controller_transactions(session, [], 0) == []
+
+
+def test_only_the_version_of_its_own_election_tells_a_controller_that_there_is_no_other(session):
+    check_elected(session, 0)
+    session.set(paths.CONTROLLER_EPOCH, b"2")
+    with pytest.raises(ControllerMoved):
+        check_elected(session, 0)
 
 
 def test_an_assignment_is_replaced_under_its_version(session):

@@ -54,6 +54,7 @@ FAILED_ONCE = (
     8_531,
     9_006,
     9_418,
+    9_577,
     11_321,
     11_380,
     12_307,
@@ -146,10 +147,11 @@ def test_schedules_that_failed_once_settle() -> None:
     # In this order: a replica entered an ISR with records that the leader had replaced and deleted,
     # which its epochs did not show any more; a broker was still away when all was said to be
     # healed; a request that came late, through a connection that was left, made a deleted topic
-    # anew; a follower's fetch was cut off when it was to follow another partition, too (four); an
-    # answer to an earlier deletion was taken for one to the next; a replica entered an ISR when its
-    # directory had failed; one with a new disk left an ISR, and the leader did not hear of it; the
-    # last one in sync, after all power went, was one whose disk was broken.
+    # anew; a deposed controller sent the next one's decision with the replicas of before; a
+    # follower's fetch was cut off when it was to follow another partition, too (four); an answer to
+    # an earlier deletion was taken for one to the next; a replica entered an ISR when its directory
+    # had failed; one with a new disk left an ISR, and the leader did not hear of it; the last one
+    # in sync, after all power went, was one whose disk was broken.
     problems = [each for seed in FAILED_ONCE for each in run_seeds(range(seed, seed + 1))[0]]
     assert problems == []
 
