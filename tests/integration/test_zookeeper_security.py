@@ -66,9 +66,15 @@ def test_a_login_by_sasl_owns_what_it_makes(chroot, runtime):
         assert {acl for acl, _ in session.acls(paths)} == {frozenset({KAFKA})}
         paths = ["/consumers", "/consumers/g/ids/c"]
         assert {acl for acl, _ in session.acls(paths)} == {OPEN}
-        for stranger in (security(), sasl("other"), digest()):
+        for stranger, login in (
+            (security(), "has no login"),
+            (sasl("other"), r"is logged in as other \(SASL\)"),
+            (digest(), r"is logged in as kafka \(digest\)"),
+        ):
             with ZkSession(chroot, security=stranger, runtime=runtime) as other:
                 strangers_do_nothing(other)
+                with pytest.raises(NotPermitted, match=f"; this session {login}$"):
+                    other.get("/config/users")
 
 
 def strangers_do_nothing(other):

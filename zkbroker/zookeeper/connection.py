@@ -29,7 +29,7 @@ from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import Runtime, Task, get_runtime
 from zkbroker.zookeeper.client import end_client, new_client
-from zkbroker.zookeeper.errors import ConnectionLost, LoginRefused, SessionLost
+from zkbroker.zookeeper.errors import ConnectionLost, LoginRefused, NotPermitted, SessionLost
 from zkbroker.zookeeper.nodes import library_error
 
 logger = logging.getLogger(__name__)
@@ -299,13 +299,32 @@ class Connection:
         result.wait(max(0.0, deadline - time.monotonic()))
         if not result.ready():
             raise ConnectionLost(f"{path or '/'}: no answer from ZooKeeper at {self.hosts}")
-        with translated(path):
+        with self._translated(path):
             return result.get(block=False)
 
     def _call(self, send: Callable[[], Any], path: str, deadline: float | None = None) -> Any:
-        with translated(path):
+        with self._translated(path):
             result = send()
         return self._await(result, path, self._deadline() if deadline is None else deadline)
+
+    @contextlib.contextmanager
+    def _translated(self, path: str) -> Iterator[None]:
+        """Raise the library's exceptions for those of the client.
+
+        A path that no node can have is found here: sent, it would break the connection for all.
+        """
+        try:
+            path.encode()
+            yield
+        except kz.KazooException as error:
+            found = library_error(error, path)
+            if isinstance(found, NotPermitted):
+                login = self.security.logins
+                has = f"is logged in as {login}" if login else "has no login"
+                found = NotPermitted(f"{found}; this session {has}")
+            raise found from None
+        except ValueError as error:
+            raise RegistryError(f"{path!r} is no path of a node: {error}") from None
 
     def _read(self, send: Callable[[], Any], path: str) -> Any:
         return self._repeat(lambda deadline: self._call(send, path, deadline))
@@ -327,18 +346,3 @@ def _check_ports(hosts: str) -> None:
         port = address.rpartition(":")[2]
         if port.isdecimal() and not 0 < int(port) < 65_536:
             raise ValueError(f"{port} is no port")
-
-
-@contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Raise the library's exceptions for those of the client.
-
-    A path that no node can have is found here: sent, it would break the connection for everybody.
-    """
-    try:
-        path.encode()
-        yield
-    except kz.KazooException as error:
-        raise library_error(error, path) from None
-    except ValueError as error:
-        raise RegistryError(f"{path!r} is no path of a node: {error}") from None

@@ -13,7 +13,7 @@ from typing import Any, Self
 from zkbroker.errors import RegistryError
 from zkbroker.runtime.pacing import in_parts
 from zkbroker.zookeeper.acls import Acl, acl_for, acl_of, kazoo_acl
-from zkbroker.zookeeper.connection import Connection, SessionState, translated
+from zkbroker.zookeeper.connection import Connection, SessionState
 from zkbroker.zookeeper.errors import (
     BadVersion,
     NodeExists,
@@ -129,7 +129,7 @@ class ZkSession(Connection):
         def ask(flight: Sequence[tuple[str, Watcher | None]], deadline: float) -> list[Any]:
             pending = []
             for path, watch in flight:
-                with translated(path):
+                with self._translated(path):
                     pending.append(send(path, watch))
             found: list[Any] = []
             for (path, _), result in zip(flight, pending, strict=True):
@@ -196,7 +196,7 @@ class ZkSession(Connection):
             deadline = self._deadline()
             pending = []
             for write in flight:
-                with translated(write.path):
+                with self._translated(write.path):
                     pending.append(self._live().set_async(write.path, write.data, write.version))
             for write, result in zip(flight, pending, strict=True):
                 try:
@@ -256,7 +256,7 @@ class ZkSession(Connection):
             deadline = self._deadline()
             pending = []
             for operations in flight:
-                with translated(operations[0].path):
+                with self._translated(operations[0].path):
                     transaction = self._live().transaction()
                     fill_transaction(transaction, operations, self._rights)
                     pending.append(transaction.commit_async())
@@ -287,7 +287,7 @@ class ZkSession(Connection):
             deadline = self._deadline()
             pending = []
             for path, acl, version in flight:
-                with translated(path):
+                with self._translated(path):
                     pending.append(self._live().set_acls_async(path, kazoo_acl(acl), version))
             for (path, _, _), result in zip(flight, pending, strict=True):
                 try:
