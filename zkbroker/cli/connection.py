@@ -16,6 +16,7 @@ from zkbroker.cli.security import current_security, security_option, security_pr
 from zkbroker.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:
+    from zkbroker.admin.topic_ways import TopicWay
     from zkbroker.client import Cluster
     from zkbroker.zookeeper.session import ZkSession
 
@@ -162,6 +163,34 @@ def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Clus
         else:
             raise ConfigError(NO_CLUSTER)
         yield stack.enter_context(Cluster(source, client_id=CLIENT_ID, security=current_security()))
+
+
+@contextmanager
+def open_topics(
+    bootstrap: str | None, zookeeper: str | None, *, needs_brokers: bool = False
+) -> "Iterator[TopicWay]":
+    """Open the way to topics that the options name; brokers count when both are given.
+
+    Args:
+        bootstrap: brokers.
+        zookeeper: its address with the chroot.
+        needs_brokers: in ZooKeeper, brokers have to be registered.
+
+    Raises:
+        ConfigError: neither is given.
+        ClientError: no broker answers.
+        RegistryError: ZooKeeper does not answer, or there is no cluster under the address.
+    """
+    from zkbroker.admin.topic_ways import ByBrokers, ByZooKeeper
+
+    if bootstrap is not None:
+        with open_cluster(bootstrap, None) as cluster:
+            yield ByBrokers(cluster)
+    elif zookeeper is not None:
+        with open_session(zookeeper, needs_brokers=needs_brokers) as session:
+            yield ByZooKeeper(session, current_security(), CLIENT_ID)
+    else:
+        raise ConfigError(NO_CLUSTER)
 
 
 @contextmanager

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkbroker.cli.connection import cluster_options, open_cluster
+from zkbroker.cli.connection import cluster_options, open_cluster, open_topics
 from zkbroker.cli.output import json_option, name_partitions, print_json, say
-from zkbroker.cli.topic_ways import TopicWay, min_isr_of, open_topics
 from zkbroker.errors import ConfigError, ZkbrokerError
 
 if TYPE_CHECKING:
     from zkbroker.admin.health import Problem
+    from zkbroker.admin.topic_ways import TopicWay
 
 
 @click.command(
@@ -80,9 +80,10 @@ def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None
         sys.exit(1)
 
 
-def _look(way: TopicWay) -> "tuple[list[Problem], str, list[str]]":
+def _look(way: "TopicWay") -> "tuple[list[Problem], str, list[str]]":
     """Return what is wrong, what was looked at, and the topics whose min ISR is not known."""
     from zkbroker.admin.health import find_problems
+    from zkbroker.admin.topic_ways import min_isr_of
 
     brokers = way.brokers()
     controller = way.controller()

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkbroker.cli.connection import cluster_options
+from zkbroker.cli.connection import cluster_options, open_topics
 from zkbroker.cli.output import json_option, print_json, say, warn
 from zkbroker.cli.settings import parse_settings
-from zkbroker.cli.topic_ways import TopicWay, min_isr_of, open_topics
 from zkbroker.errors import ClientError
 
 if TYPE_CHECKING:
+    from zkbroker.admin.topic_ways import TopicWay
     from zkbroker.admin.topics import PartitionDescription, TopicDescription
 
 _CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repeatable."
@@ -95,6 +95,7 @@ def create_command(
             "--replica-assignment says how many partitions and replicas there are: leave out "
             "--partitions and --replication-factor"
         )
+    _check_racks(bootstrap, disable_rack_aware=disable_rack_aware)
     with open_topics(bootstrap, zookeeper, needs_brokers=True) as way:
         if if_not_exists and way.assignment(topic) is not None:
             return
@@ -112,8 +113,16 @@ def create_command(
         _warn(way, topic)
 
 
+def _check_racks(bootstrap: str | None, *, disable_rack_aware: bool) -> None:
+    if bootstrap is not None and disable_rack_aware:
+        raise click.UsageError(
+            "--disable-rack-aware needs -z: by -b the controller places replicas, and looks at "
+            "racks. --replica-assignment places them by hand"
+        )
+
+
 def _counts(
-    way: TopicWay, partitions: int | None, replication_factor: int | None
+    way: "TopicWay", partitions: int | None, replication_factor: int | None
 ) -> tuple[int, int]:
     """Return how many partitions and replicas a new topic gets.
 
@@ -141,7 +150,7 @@ def _counts(
     )
 
 
-def _warn(way: TopicWay, topic: str) -> None:
+def _warn(way: "TopicWay", topic: str) -> None:
     """Say what keeps a topic from being served or written to as it is now."""
     from zkbroker.admin.cluster_settings import MIN_ISR
 
@@ -163,7 +172,7 @@ def _warn(way: TopicWay, topic: str) -> None:
         )
 
 
-def _min_isr(way: TopicWay, topic: str) -> int | None:
+def _min_isr(way: "TopicWay", topic: str) -> int | None:
     """Return `min.insync.replicas` of a topic; None where no broker describes its own."""
     from zkbroker.admin.cluster_settings import MIN_ISR
 
@@ -249,8 +258,9 @@ def _under(partition: "PartitionDescription", least: int) -> bool:
     return (0 if partition.leader is None else len(partition.isr)) < least
 
 
-def _least_in_sync(way: TopicWay, described: "list[TopicDescription]") -> dict[str, int]:
+def _least_in_sync(way: "TopicWay", described: "list[TopicDescription]") -> dict[str, int]:
     from zkbroker.admin.cluster_settings import MIN_ISR
+    from zkbroker.admin.topic_ways import min_isr_of
 
     found, unknown = min_isr_of(way, described)
     if unknown:
@@ -304,6 +314,8 @@ def alter_command(
             f"{partitions}"
         )
     config = parse_settings(settings, "--config")
+    if partitions is not None:
+        _check_racks(bootstrap, disable_rack_aware=disable_rack_aware)
     with open_topics(bootstrap, zookeeper, needs_brokers=partitions is not None) as way:
         if settings or deleted:
             way.alter_config(topic, config, deleted)
