@@ -40,7 +40,11 @@ PAGE = {
     "consumer": Section("consumer", "--messages 2000"),
     "spark": Section("spark_load", "--rows 2000 --only floor,range,loader,source"),
     "start": Section("startup", "--partitions 5 --created 1"),
-    "failover": Section("failover", "--partitions 6 --only another --many 6"),
+    "failover": Section(
+        "failover",
+        "--partitions 6 --only another --many 6",
+        "--many 10000 --brokers 6 --many-rounds 2",
+    ),
     "cores": Section("cores", "--seconds 0.2"),
     "mirror": Section("mirror", "--messages 2000"),
     "tls": Section("tls", "--megabytes 2"),
