@@ -147,6 +147,10 @@ class LogReconciler:
                 following.high_watermark,
             )
         following.truncate_to(cut.offset)
+        if cut.complete:
+            # The first fetch, too, tells the leader that this replica has what stands before it:
+            # what a broker that was killed had written, and not flushed, is read here again.
+            following.wait_flushed()
         if cut.complete and self._followed.current(followed):
             followed.stage = Stage.FETCHING
         followed.backoff_ms = followed.delayed_until_ms = 0

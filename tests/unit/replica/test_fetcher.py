@@ -1,5 +1,6 @@
 """A fetcher against a leader with real logs: what it asks, appends, cuts and gives up."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -363,6 +364,25 @@ def test_nothing_is_fetched_before_the_log_is_a_beginning_of_the_leaders(make):
     assert asked(pair.fetches[0]) == {0: (3, 3)}
     assert follower.log_end_offset == 5
     assert pair.same()
+
+
+def test_what_was_not_flushed_when_the_broker_was_killed_is_flushed_before_the_first_fetch(make):
+    """By that fetch the leader takes it to be on disk, and acknowledges."""
+    pair = make()
+    follower = pair.add(epoch=1)
+    pair.produce(3)
+    follower.log.append_as_follower(
+        bytes(pair.leader.partitions[T0].log.read_bytes(0, 1 << 20, end=3))
+    )
+    assert follower.log.recovery_point == 0
+    follower.log.update_config(replace(follower.log.config, flush_messages=1))
+    pair.fetcher.follow(follower.following())
+    durable = []
+    pair.leader.before_answer = lambda request: durable.append(
+        (request.api_key, follower.log.durability.durable)
+    )
+    pair.steps(2)
+    assert durable[:2] == [(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0), (ApiKey.FETCH, 3)]
 
 
 def test_it_asks_again_when_only_an_older_epoch_is_known(make):
