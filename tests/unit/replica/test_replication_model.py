@@ -151,9 +151,9 @@ def test_schedules_that_failed_once_settle() -> None:
     # anew; a deposed controller sent the next one's decision with the replicas of before; a
     # follower's fetch was cut off when it was to follow another partition, too (four); an answer to
     # an earlier deletion was taken for one to the next; what a killed broker had not flushed
-    # counted as flushed at its next fetch; a replica entered an ISR when its directory had failed; one with
-    # a new disk left an ISR, and the leader did not hear of it; the last one in sync, after all
-    # power went, was one whose disk was broken.
+    # counted as flushed at its next fetch; a replica entered an ISR when its directory had failed;
+    # one with a new disk left an ISR, and the leader did not hear of it; the last one in sync,
+    # after all power went, was one whose disk was broken.
     problems = [each for seed in FAILED_ONCE for each in run_seeds(range(seed, seed + 1))[0]]
     assert problems == []
 
