@@ -162,11 +162,11 @@ def main() -> None:
         ):
             create_topic(session, "acks", {0: [1, 2, 3]}, {})
             states, key = PartitionStates(session), ("acks", 0)
-            while len(getattr(states.read([key]).get(key), "isr", ())) < 3:
+            while (state := states.read([key]).get(key)) is None or len(state.isr) < 3:
                 time.sleep(0.05)
             time.sleep(2)
             request = produce_request("acks", 1, one_message(1, options.bytes), acks=-1)
-            spans = send(cluster.broker(1).address[1], request, options.requests)
+            spans = send(cluster.broker(state.leader).address[1], request, options.requests)
         events = []
         for path in trace.iterdir():
             for line in path.read_text().splitlines():
