@@ -151,7 +151,8 @@ class LogReader:
             start, active = log.log_start_offset, log.segments[-1]
             segments = [each for each in log.segments if each.size and each.base_offset < end]
             if not segments:
-                return [start][:max_count]
+                known = timestamp in (EARLIEST, LATEST) or active.modified_ms() <= timestamp
+                return [start][:max_count] if known else []
             offsets = [max(segment.base_offset, start) for segment in segments]
             if timestamp == EARLIEST:
                 found = offsets[:1]

@@ -64,6 +64,11 @@ def test_the_old_question_is_answered_by_the_times_of_files(tmp_path):
     with started(tmp_path, segment_bytes=1000, clock=clock) as manager:
         log = manager.get_or_create(TP)
         assert log.segment_offsets_before(LATEST, 5, log.log_end_offset) == [0]
+        # An empty log has its file's time, too.
+        os.utime(next(log.path.glob("*.log")), (1000, 1000))
+        assert log.segment_offsets_before(EARLIEST, 5, log.log_end_offset) == [0]
+        assert log.segment_offsets_before(1_000_000, 5, log.log_end_offset) == [0]
+        assert log.segment_offsets_before(999_000, 5, log.log_end_offset) == []
         for _ in range(8):
             log.append_as_leader(message_set(4), leader_epoch=0)
         bases = [segment.base_offset for segment in log.segments]
