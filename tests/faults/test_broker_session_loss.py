@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import FetchRequest, SimpleConsumer
@@ -133,9 +134,11 @@ def test_produce_and_fetch_go_on_while_zookeeper_is_away(cluster: LocalCluster) 
     assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
 
 
-def test_a_killed_broker_comes_back_long_before_its_old_session_has_run_out() -> None:
+def test_a_killed_broker_comes_back_long_before_its_old_session_has_run_out(
+    local_cluster: MakeCluster,
+) -> None:
     properties = {"zookeeper.session.timeout.ms": "120000"}
-    with LocalCluster(properties=properties) as cluster, ZkSession(cluster.zookeeper) as zk:
+    with local_cluster(properties=properties) as cluster, ZkSession(cluster.zookeeper) as zk:
         topic = cluster.create_topic()
         stale = owner(zk, paths.broker(1))
         cluster.broker(1).kill()

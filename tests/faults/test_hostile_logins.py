@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import soak
+from tests.support.clusters import MakeCluster
 from tests.support.login_frames import good_frames, mutated
 from tests.support.sasl_cluster import LISTENER, PASSWORD, USER, broker_properties
 from zkbroker.config.sasl_login import SaslLogin
@@ -15,7 +16,6 @@ from zkbroker.config.security import ClientSecurity
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import MetadataRequest
 from zkbroker.runtime import get_runtime
-from zkbroker.testing import LocalCluster
 
 _WARM = 1_000
 _GROWTH_KIB = 16 * 1024
@@ -48,11 +48,11 @@ def send_mutated(to: tuple[str, int], chance: random.Random) -> int:
 @pytest.mark.parametrize(
     "count", [3_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])]
 )
-def test_a_broker_takes_no_notice_of_mutated_frames(count: int) -> None:
+def test_a_broker_takes_no_notice_of_mutated_frames(local_cluster: MakeCluster, count: int) -> None:
     properties = broker_properties() | {"connection.failed.authentication.delay.ms": "0"}
     count = soak.part_of(count)
     chance = random.Random(count + soak.SEED)
-    with LocalCluster(brokers=1, properties=properties) as cluster:
+    with local_cluster(1, properties=properties) as cluster:
         topic = cluster.create_topic()
         (broker,) = cluster.brokers
         to = broker.listeners[LISTENER]

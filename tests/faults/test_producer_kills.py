@@ -62,14 +62,14 @@ class Killer:
             self.error = error
 
 
-def run(sends: int, kills: int, seed: int, runtime: str) -> int:
+def run(local_cluster, sends: int, kills: int, seed: int, runtime: str) -> int:
     chooser = random.Random(seed)
     properties = {
         "log.flush.interval.messages": "1",
         "message.max.bytes": "200000",
         "zookeeper.session.timeout.ms": "2000",
     }
-    with LocalCluster(BROKERS, properties=properties) as cluster:
+    with local_cluster(BROKERS, properties=properties) as cluster:
         topic = cluster.create_topic(partitions=PARTITIONS)
         config = ProducerConfig.from_properties(
             {
@@ -120,16 +120,18 @@ def run(sends: int, kills: int, seed: int, runtime: str) -> int:
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_every_acknowledged_message_survives_kills_exactly_once_and_in_order(runtime):
-    assert run(sends=6_000, kills=3, seed=20, runtime=runtime) >= 3
+def test_every_acknowledged_message_survives_kills_exactly_once_and_in_order(
+    local_cluster, runtime
+):
+    assert run(local_cluster, sends=6_000, kills=3, seed=20, runtime=runtime) >= 3
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_200_000_sends_survive_kills_exactly_once_and_in_order(runtime, seed):
+def test_200_000_sends_survive_kills_exactly_once_and_in_order(local_cluster, runtime, seed):
     seed += soak.SEED
     sends, kills = soak.part_of(200_000), soak.part_of(25)
-    kills = run(sends=sends, kills=kills, seed=seed, runtime=runtime)
+    kills = run(local_cluster, sends=sends, kills=kills, seed=seed, runtime=runtime)
     print(f"seed={seed} runtime={runtime} kills={kills}")

@@ -1,6 +1,5 @@
 """A compacted topic over the wire: what it refuses, what old clients see of it, what is counted."""
 
-import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +28,7 @@ from zkbroker.protocol.messages.topics import (
 from zkbroker.records import encode_message_set, iter_entries, iter_records
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import free_port
 
 PRODUCERS = 5
 SETTINGS = {
@@ -42,8 +42,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def compacting(local_cluster: MakeCluster) -> Iterator[tuple[BrokerConnection, int]]:
     """A broker that looks often for what to compact: a connection, and its admin port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
     with local_cluster(properties=properties) as cluster:
         host, number = cluster.bootstrap_servers.split(":")
@@ -195,8 +194,7 @@ def test_the_cleaner_is_counted(
 def test_a_log_that_cannot_be_compacted_is_counted(
     local_cluster: MakeCluster, tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
     with local_cluster(directory=tmp_path, properties=properties) as cluster:
         host, number = cluster.bootstrap_servers.split(":")

@@ -8,12 +8,11 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.mirror.offset_syncs import sync_message
 from zkbroker.mirror.tracker import Place
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(1) as cluster:
+def cluster(local_cluster):
+    with local_cluster(1) as cluster:
         cluster.create_topic("visits", partitions=2)
         cluster.create_topic("mirror-offset-syncs")
         yield cluster

@@ -1,7 +1,6 @@
 """What the console shows of stored messages, logs, clients and settings of a real cluster."""
 
 import json
-import socket
 import threading
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from tests.support.consoles import running_console
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.zookeeper.embedded import free_port
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -21,8 +21,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def admin_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture(scope="module")

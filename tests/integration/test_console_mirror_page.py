@@ -8,7 +8,6 @@ from tests.support.consoles import running_console
 from tests.support.mirroring import caught_up, config, source
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 pytestmark = [
     pytest.mark.skipif(chromium.missing() is not None, reason=str(chromium.missing())),
@@ -25,11 +24,11 @@ def send(cluster, count):
             producer.send(KeyedMessage("visits", b"%d" % number, partition=number % 2))
 
 
-def test_a_mirror_with_its_partitions_and_its_lag(tmp_path):
+def test_a_mirror_with_its_partitions_and_its_lag(local_cluster, tmp_path):
     once = {"whitelist": "visits", "exactly_once": "true", "exactly_once_id": "east"}
     with (
-        LocalCluster(1) as east,
-        LocalCluster(1, zookeeper=f"{east.zookeeper}/here") as here,
+        local_cluster(1) as east,
+        local_cluster(1) as here,
         chromium.chromium() as browser,
     ):
         for cluster in (east, here):

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -10,6 +9,7 @@ import urllib.request
 import pytest
 
 from zkbroker.security.password_hashes import PasswordHash
+from zkbroker.zookeeper.embedded import free_port
 
 WAIT_S = 60
 
@@ -18,8 +18,7 @@ WAIT_S = 60
 def page(local_cluster, tmp_path_factory):
     users = tmp_path_factory.mktemp("page") / "users"
     users.write_text(f"ann:{PasswordHash.of('look')}\nbob:{PasswordHash.of('change')}\n")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     properties = {
         "admin.port": str(port),
         "admin.users.file": str(users),

@@ -15,9 +15,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(local_cluster, tmp_path_factory):
     """A cluster with load, and a console with an operator and a viewer."""
-    with shown_cluster() as (cluster, admin_port):
+    with shown_cluster(local_cluster) as (cluster, admin_port):
         directory = tmp_path_factory.mktemp("console")
         with console_of(cluster, admin_port, directory / "users") as console:
             yield cluster, console

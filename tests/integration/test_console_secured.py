@@ -1,7 +1,6 @@
 """The console on a cluster with TLS, logins and ACLs: it sees what its user may, and no secrets."""
 
 import json
-import socket
 
 import pytest
 
@@ -16,6 +15,7 @@ from zkbroker.security import CLUSTER, Operation, ResourceType
 from zkbroker.security.acls import Acl, Pattern, Permission
 from zkbroker.security.password_hashes import PasswordHash
 from zkbroker.security.sasl.scram import SHA_512, make_credential
+from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
 
 ADMIN = "hush-admin-4711"
@@ -25,8 +25,7 @@ SECRETS = (PASSWORD, ADMIN, LOGIN, "of brokers", "her=secret")
 
 @pytest.fixture(scope="module")
 def admin_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """`zkbroker health` and the probes of the admin port, through a broker's death and return."""
 
 import json
-import socket
 import urllib.error
 import urllib.request
 
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 from tests.support.process import eventually
 from zkbroker.cli.main import cli
 from zkbroker.security.password_hashes import PasswordHash
+from zkbroker.zookeeper.embedded import free_port
 
 
 def health(*where):
@@ -61,8 +61,7 @@ def test_a_cluster_that_cannot_be_asked_is_not_well():
 def test_probes_of_the_admin_port(local_cluster, tmp_path):
     users = tmp_path / "users"
     users.write_text(f"alice:{PasswordHash.of('pw', iterations=10)}\n")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     properties = {"admin.port": str(port), "admin.users.file": str(users)}
     with local_cluster(properties=properties):
         for path, word in (("/health", "alive\n"), ("/ready", "ready\n")):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -28,12 +27,12 @@ from zkbroker.producer.errors import QueueFull
 from zkbroker.protocol.messages import MetadataRequest
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper.embedded import free_port
 
 
 @pytest.fixture(scope="module")
 def page():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with LocalCluster(properties={"admin.port": str(port)}) as cluster:
         cluster.create_topic("first")
         yield cluster, port

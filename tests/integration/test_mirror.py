@@ -3,7 +3,6 @@
 import itertools
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -36,6 +35,7 @@ from zkbroker.mirror import PATH_HEADER, Mirror, group_offsets, read_syncs, tran
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
 from zkbroker.records import Codec, encode_message_set
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
 
 _numbers = itertools.count()
@@ -582,9 +582,7 @@ def test_a_mirror_shows_metrics_and_a_live_table(east, here, tmp_path, monkeypat
             "target.bootstrap.servers": here.bootstrap_servers,
         },
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     process.start("--top", "--metrics-port", str(port))
     try:
 

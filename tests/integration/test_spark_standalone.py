@@ -19,7 +19,6 @@ from tests.support.loaded import loaded_offsets
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.runtime.child_process import start_child
-from zkbroker.testing import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1200)]
 
@@ -99,13 +98,15 @@ def standalone(tmp_path, monkeypatch):
     running.stop()
 
 
-def test_the_command_loads_on_two_workers_with_the_packages_sent_along(standalone, tmp_path):
+def test_the_command_loads_on_two_workers_with_the_packages_sent_along(
+    local_cluster, standalone, tmp_path
+):
     packages = tmp_path / "packages.zip"
     with zipfile.ZipFile(packages, "w") as archive:
         for package in ("zkbroker", "spark_loader"):
             for path in (ROOT / package).rglob("*.py"):
                 archive.write(path, path.relative_to(ROOT))
-    with LocalCluster(1) as cluster:
+    with local_cluster(1) as cluster:
         topic = cluster.create_topic(partitions=4)
         config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
         with Producer(config) as producer:
@@ -172,10 +173,10 @@ spark.stop()
 """
 
 
-def test_a_speculative_copy_of_a_slow_mapper_counts_once(standalone, tmp_path):
+def test_a_speculative_copy_of_a_slow_mapper_counts_once(local_cluster, standalone, tmp_path):
     state, output = tmp_path / "state", tmp_path / "lake"
     state.mkdir()
-    with LocalCluster(1) as cluster:
+    with local_cluster(1) as cluster:
         topic = cluster.create_topic(partitions=4)
         config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
         with Producer(config) as producer:

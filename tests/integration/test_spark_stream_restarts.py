@@ -3,8 +3,8 @@
 import pytest
 
 from spark_loader import register
+from tests.support.clusters import module_cluster
 from tests.support.spark_queries import RESTARTS, run_query
-from zkbroker.testing import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
@@ -30,7 +30,4 @@ def test_a_stream_killed_and_restarted_ten_times_copies_each_record_once(spark, 
     assert offsets.distinct().count() == offsets.count() == published
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(1) as running:
-        yield running
+cluster = module_cluster(1)

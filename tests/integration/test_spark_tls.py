@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_loader import Loader, LoadOptions
+from tests.support.clusters import MakeCluster
 from tests.support.security_ways import PROPERTIES, Credentials, Way
 from zkbroker.config.security import ClientSecurity
 from zkbroker.testing import LocalCluster
@@ -20,14 +21,14 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 
 
 @pytest.fixture(scope="module")
-def cluster(credentials: Credentials) -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster, credentials: Credentials) -> Iterator[LocalCluster]:
     properties = {
         "listeners": "CERTIFIED://127.0.0.1:0",
         "ssl.keystore.location": credentials.broker,
         "ssl.truststore.location": credentials.trusted,
         **PROPERTIES,
     }
-    with LocalCluster(1, properties=properties) as running:
+    with local_cluster(1, properties=properties) as running:
         yield running
 
 

@@ -11,9 +11,9 @@ from spark_loader import EventTime, Loader
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
 from tests.support import soak
+from tests.support.clusters import module_cluster
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
@@ -26,10 +26,7 @@ FORMATS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(2) as running:
-        yield running
+cluster = module_cluster(2)
 
 
 def access_log(count, seed=17):

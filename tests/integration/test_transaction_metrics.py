@@ -1,6 +1,5 @@
 """What a broker counts of a known number of transactions, and how far readers are behind."""
 
-import socket
 import urllib.request
 
 import pytest
@@ -8,12 +7,12 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.process import wait_until
+from zkbroker.zookeeper.embedded import free_port
 
 
 @pytest.fixture(scope="module")
 def page(local_cluster):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     settings = {
         "admin.port": str(port),
         "transaction.state.log.num.partitions": "3",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import java_clients
+from tests.support.clusters import MakeCluster
 from zkbroker.producer.partitioners import DefaultPartitioner
 from zkbroker.testing import LocalCluster
 
@@ -19,8 +20,8 @@ PROGRAMS = {"ProducerChecks": 22, "ConsumerChecks": 22, "AdminChecks": 28}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=2, properties={"offsets.topic.num.partitions": "4"}) as running:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+    with local_cluster(brokers=2, properties={"offsets.topic.num.partitions": "4"}) as running:
         yield running
         for broker in running.brokers:
             log = broker.log_path.read_text()

@@ -3,11 +3,11 @@
 import queue
 import subprocess
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support import java_clients
+from tests.support.clusters import module_cluster
 from zkbroker.testing import LocalCluster
 
 VERSIONS = java_clients.versions()
@@ -17,10 +17,7 @@ PARTITIONS = 6
 LONG_S = 60
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=3, properties={"offsets.topic.num.partitions": "3"}) as running:
-        yield running
+cluster = module_cluster(3, properties={"offsets.topic.num.partitions": "3"})
 
 
 @pytest.mark.parametrize(

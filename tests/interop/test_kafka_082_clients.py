@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import java_clients
+from tests.support.clusters import MakeCluster
 from tests.support.group_members import wait_for
 from zkbroker.testing import LocalCluster
 
@@ -23,8 +24,8 @@ MESSAGES = 300
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=2, properties={"offsets.topic.num.partitions": "2"}) as running:
+def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+    with local_cluster(brokers=2, properties={"offsets.topic.num.partitions": "2"}) as running:
         yield running
         for broker in running.brokers:
             assert "Traceback" not in broker.log_path.read_text()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.interop.secured import LIBRARIES, Secured, missing, round_trip
 from tests.support.certificates import Authority
+from tests.support.clusters import MakeCluster
 from tests.support.sasl_cluster import (
     LISTENER,
     MECHANISMS,
@@ -46,7 +47,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(directory: Path) -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster, directory: Path) -> Iterator[LocalCluster]:
     properties = {
         **secured_properties(
             AUTHORITY.issue("broker").pem(directory), AUTHORITY.trusted(directory)
@@ -55,7 +56,7 @@ def cluster(directory: Path) -> Iterator[LocalCluster]:
         "offsets.topic.replication.factor": "2",
         "min.insync.replicas": "2",
     }
-    with LocalCluster(brokers=2, properties=properties) as running:
+    with local_cluster(brokers=2, properties=properties) as running:
         with ZkSession(running.zookeeper) as session:
             made = {name: make_credential(HASHES[name], PASSWORD, 8192) for name in HASHES}
             write_credentials(session, USER, made)

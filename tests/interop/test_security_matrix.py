@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from tests.interop.jobs import CLIENTS, LEGACY, missing
 from tests.support import java_clients, node_clients
+from tests.support.clusters import MakeCluster
 from tests.support.process import wait_until
 from tests.support.security_ways import WAYS, Credentials, Way
 from zkbroker.cli.main import cli
@@ -40,13 +41,13 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 
 
 @pytest.fixture(scope="module")
-def cluster(credentials: Credentials) -> Iterator[LocalCluster]:
+def cluster(local_cluster: MakeCluster, credentials: Credentials) -> Iterator[LocalCluster]:
     properties = {
         **credentials.broker_properties(),
         "offsets.topic.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
     }
-    with LocalCluster(2, replication=2, properties=properties) as running:
+    with local_cluster(2, replication=2, properties=properties) as running:
         yield running
         for broker in running.brokers:
             assert "Traceback" not in broker.log_path.read_text()

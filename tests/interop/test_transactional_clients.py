@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import confluent_kafka
 import pytest
 
 from tests.support import java_clients, soak
+from tests.support.clusters import module_cluster
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
@@ -39,15 +40,15 @@ STATE_PARTITIONS = 3
 CLIENTS = ["ours", "confluent", "aiokafka", *(f"java {each}" for each in java_clients.versions())]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    properties = {
+cluster = module_cluster(
+    3,
+    replication=3,
+    properties={
         "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
         "offsets.topic.num.partitions": "3",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    }
-    with LocalCluster(3, replication=3, properties=properties) as running:
-        yield running
+    },
+)
 
 
 class Rounds:

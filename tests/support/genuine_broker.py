@@ -9,16 +9,10 @@ from pathlib import Path
 from tests.support import java_clients
 from tests.support.process import wait_until
 from zkbroker.registry import paths
+from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
 
 START_S = 60
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class GenuineBroker:
@@ -41,7 +35,7 @@ class GenuineBroker:
         java: Sequence[str] = (),
     ) -> None:
         self._java = java
-        self.port = _free_port()
+        self.port = free_port()
         self._broker_id = properties["broker.id"]
         self._connect = connect
         self._output = directory / "genuine.out"

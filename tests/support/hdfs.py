@@ -5,7 +5,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.process import wait_until
+from zkbroker.zookeeper.embedded import free_port
 
 PLACE = Path(os.environ.get("ZKBROKER_HDFS") or Path(sys.executable).parent.parent / "hdfs")
 REASON = "a genuine HDFS is not here: make hdfs"
@@ -35,9 +35,7 @@ def missing() -> bool:
 @contextmanager
 def running_hdfs(place: Path) -> Iterator[str]:
     """Run an HDFS in a directory; yields its URI."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     conf = place / "conf"
     for each in ("hdfs", "datanode", "static"):
         (conf / "webapps" / each).mkdir(parents=True)

@@ -1,6 +1,5 @@
 """A server that speaks S3's protocol, in a process of its own: moto's."""
 
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 
 from tests.support.process import wait_until
 from zkbroker.errors import ZkbrokerError
+from zkbroker.zookeeper.embedded import free_port
 
 
 class S3Server:
@@ -45,9 +45,7 @@ class S3Server:
 
 @contextmanager
 def running_s3() -> Iterator[S3Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,

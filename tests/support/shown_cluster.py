@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer
 
+from tests.support.clusters import MakeCluster
 from tests.support.consoles import running_console
 from zkbroker.registry.group_offsets import commit_offset
 from zkbroker.security.password_hashes import PasswordHash
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
 
@@ -39,7 +39,7 @@ def free_ports(count: int) -> int:
 
 
 @contextmanager
-def shown_cluster(brokers: int = 2):
+def shown_cluster(make: MakeCluster, brokers: int = 2):
     """Give the cluster and the first of its admin ports; messages come in until the block ends."""
     admin_port = free_ports(brokers)
     properties = {
@@ -48,7 +48,7 @@ def shown_cluster(brokers: int = 2):
         "message.max.bytes": LARGE_BYTES + 1024 * 1024,
         "replica.fetch.max.bytes": LARGE_BYTES + 1024 * 1024,
     }
-    with LocalCluster(brokers, replication=min(2, brokers), properties=properties) as cluster:
+    with make(brokers, replication=min(2, brokers), properties=properties) as cluster:
         cluster.create_topic("events", partitions=3, config={"retention.ms": "86400000"})
         cluster.create_topic("orders", partitions=1)
         cluster.create_topic("hostile", partitions=1)

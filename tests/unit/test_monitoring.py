@@ -7,6 +7,7 @@ from prometheus_client.exposition import generate_latest
 
 from zkbroker.measures import Family, SharedHistogram, TopicTable
 from zkbroker.monitoring import ClientCollector, metric_name, serve
+from zkbroker.zookeeper.embedded import free_port
 
 
 class Client:
@@ -64,8 +65,5 @@ def test_a_port_of_its_own():
 
 
 def serve_somewhere(client):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     return serve(port, client), port

@@ -31,10 +31,14 @@ def run_broker(
         ZkbrokerError: it cannot start.
         StorageError: its last data directory failed.
     """
-    # What is imported stays: to look through it for garbage is a tenth of the time of a start.
-    gc.set_threshold(_GC_THRESHOLD)
-    from zkbroker.broker.process import run
-
+    # What is imported stays: to look through it for garbage is a fifth of the time of a start.
+    gc.disable()
+    try:
+        from zkbroker.broker.process import run
+    finally:
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
+        gc.enable()
     run(config, on_ready, console)
 
 
