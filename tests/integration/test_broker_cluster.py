@@ -19,7 +19,7 @@ from tests.support.broker_requests import (
     produce,
     values,
 )
-from tests.support.brokers import connect
+from tests.support.brokers import connect, kill
 from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode, ZkbrokerError
@@ -58,7 +58,7 @@ def start(chroot: str, tmp_path: Path) -> Iterator[Start]:
             {
                 "broker.id": str(broker_id),
                 "zookeeper.connect": connect,
-                "zookeeper.session.timeout.ms": "3000",
+                "zookeeper.session.timeout.ms": "30000",
                 "log.index.size.max.bytes": "4096",
                 **extra,
             },
@@ -227,7 +227,7 @@ def test_a_deletion_waits_for_a_broker_that_is_away(start: Start, zk: ZkSession)
         for partition, peer in enumerate((connection, other)):
             data = message_set(2, [b"old"])
             assert produce(peer, "t", data, partition=partition).error_code == 0
-    second.kill()
+    kill(second, zk)
     with connect(first) as connection:
         eventually(lambda: list_brokers(zk).keys() == {0})
         answer = connection.request(delete).topics[0]
@@ -315,7 +315,7 @@ def test_a_broker_serves_on_and_registers_again_after_a_lost_session(
             assert len(values(fetch(connection, "t", 0))) == 21
 
 
-def test_every_broker_knows_who_leads_what(start: Start) -> None:
+def test_every_broker_knows_who_leads_what(start: Start, zk: ZkSession) -> None:
     brokers = [start(number, num__partitions="4") for number in range(3)]
     with connect(brokers[0]) as first, connect(brokers[2]) as third:
         metadata(first, "spread", 1)
@@ -330,7 +330,7 @@ def test_every_broker_knows_who_leads_what(start: Start) -> None:
         answer = produce(first, "spread", message_set(2, [b"v"]), partition=elsewhere)
         assert answer.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
         victim = next(p for p in seen.partitions if p.leader == 1)
-        brokers[1].kill()
+        kill(brokers[1], zk)
         eventually(
             lambda: (
                 metadata(third, "spread", 7).partitions[victim.partition].error_code
@@ -354,9 +354,9 @@ def test_stopping_answers_a_waiting_fetch_and_marks_a_clean_shutdown(
         waiting = connection.send(fetch_request("t", 1, max_wait_ms=100_000))
         sent = connection.send(ProduceRequest(topics=[]))
         assert process.stop()
-        answer = only(waiting.result(10))
+        answer = only(waiting.result(60))
         assert (answer.error_code, answer.high_watermark) == (0, 1)
-        assert sent.result(10).topics == []
+        assert sent.result(60).topics == []
     assert zk.exists(paths.broker(0)) is None
     # The last broker leaves what a genuine one leaves, so that genuine ones may follow.
     state, stat = zk.get(paths.partition_state("t", 0))

@@ -115,7 +115,7 @@ class Group:
         for connector in self.connectors:
             connector.shutdown()
         for task in self._tasks:
-            assert task.join(10)
+            assert task.join(60)
 
 
 @pytest.fixture(params=["threads", "gevent"])

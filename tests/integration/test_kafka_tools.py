@@ -115,7 +115,7 @@ def test_a_blacklist_leaves_topics_out(cluster, tool):
         publish(tool, cluster, name, name.encode() + b"\n")
     shown = tool(
         "kafka-console-consumer", "--zookeeper", cluster.zookeeper, "--from-beginning",
-        "--blacklist", "(?!wanted-1).*", "--timeout-ms", 3000, "--max-messages", 1,
+        "--blacklist", "(?!wanted-1).*", "--timeout-ms", 60_000, "--max-messages", 1,
     )  # fmt: skip
     assert shown == "wanted-1\n"
 

@@ -418,7 +418,7 @@ def outage(east: LocalCluster, here: LocalCluster, seconds: float) -> None:
             broker.kill()
         before = resident_bytes()
         send(east, topic, [os.urandom(1000) for _ in range(40_000)])
-        assert wait_until(lambda: mirror.metrics()["open_bytes"] > window // 2, 30)
+        assert wait_until(lambda: mirror.metrics()["open_bytes"] > window // 2, 60)
         most = 0
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -562,7 +562,7 @@ def test_a_listener_hears_of_partitions_and_the_log_tells_how_it_goes(
         rebalance_listener_args="heard",
     )
     with caught_up(given):
-        assert wait_until(lambda: "mirrored messages_per_s=" in caplog.text, 10)
+        assert wait_until(lambda: "mirrored messages_per_s=" in caplog.text, 60)
     assert "heard +2" in Heard.told
     assert Heard.told[-1] == "heard -2"
 

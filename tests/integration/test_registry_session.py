@@ -251,7 +251,7 @@ def test_close_ends_a_request_that_waits(tmp_path: Path) -> None:
         reader = threading.Thread(target=read)
         reader.start()
         session.close()
-        reader.join(10)
+        reader.join(60)
         assert not reader.is_alive()
         assert failed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import connect
+from tests.support.brokers import connect, kill
 from tests.support.message_sets import message_set as one_set
 from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
@@ -23,6 +23,7 @@ from zkbroker.protocol.messages.metadata import MetadataPartition
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic, TopicConfig
 from zkbroker.records import MessageSetBuilder, iter_records
+from zkbroker.zookeeper import ZkSession
 
 Brokers = dict[int, BrokerProcess]
 
@@ -37,7 +38,7 @@ def brokers(chroot: str, tmp_path: Path) -> Iterator[Brokers]:
                 {
                     "broker.id": str(broker_id),
                     "zookeeper.connect": chroot,
-                    "zookeeper.session.timeout.ms": "3000",
+                    "zookeeper.session.timeout.ms": "30000",
                     "replica.lag.time.max.ms": "3000",
                     "replica.fetch.backoff.ms": "100",
                     "log.index.size.max.bytes": "4096",
@@ -154,7 +155,7 @@ def logs(brokers: Brokers) -> list[bytes]:
 
 
 def test_a_killed_leader_loses_nothing_and_the_logs_are_the_same_at_the_end(
-    brokers: Brokers,
+    brokers: Brokers, zk: ZkSession
 ) -> None:
     create(brokers)
     writer = Writer(brokers)
@@ -163,7 +164,7 @@ def test_a_killed_leader_loses_nothing_and_the_logs_are_the_same_at_the_end(
     for _ in range(2):
         killed = leader(brokers)
         before = len(writer.acknowledged)
-        brokers[killed].kill()
+        kill(brokers[killed], zk)
         eventually(lambda gone=killed: leader(brokers) not in (-1, gone), "a new leader")
         eventually(lambda count=before: len(writer.acknowledged) > count + 50, "messages")
         brokers[killed].start()
@@ -184,7 +185,7 @@ def test_a_clean_stop_hands_the_leadership_over_at_once(brokers: Brokers) -> Non
     eventually(lambda: len(writer.acknowledged) > 20, "messages")
     stopped = leader(brokers)
     assert brokers[stopped].stop()
-    eventually(lambda: leader(brokers) not in (-1, stopped), "a new leader", 5)
+    eventually(lambda: leader(brokers) not in (-1, stopped), "a new leader")
     before = len(writer.acknowledged)
     eventually(lambda: len(writer.acknowledged) > before + 20, "messages")
     brokers[stopped].start()
@@ -195,11 +196,11 @@ def test_a_clean_stop_hands_the_leadership_over_at_once(brokers: Brokers) -> Non
     eventually(lambda: set(writer.acknowledged) <= set(read_all(brokers)), "all messages")
 
 
-def test_min_insync_replicas_refuses_before_the_append(brokers: Brokers) -> None:
+def test_min_insync_replicas_refuses_before_the_append(brokers: Brokers, zk: ZkSession) -> None:
     create(brokers, **{"min.insync.replicas": "3"})
     eventually(lambda: leader(brokers) in brokers, "a leader")
     follower = next(each for each in (1, 2, 3) if each != leader(brokers))
-    brokers[follower].kill()
+    kill(brokers[follower], zk)
     eventually(lambda: follower not in in_sync(brokers), "the ISR shrinks")
     eventually(lambda: leader(brokers) in brokers, "a leader")
     with connect(brokers[leader(brokers)]) as connection:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.support.brokers import kill
 from tests.support.clusters import module_cluster
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.resolve_offsets import resolve_offsets
@@ -13,6 +14,7 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import LeaderNotAvailable
 from zkbroker.producer import KeyedMessage, KeyRequired, Producer, SendFailed
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 cluster = module_cluster(2, properties={"replica.lag.time.max.ms": "1500"})
 
@@ -53,16 +55,17 @@ def test_a_partition_without_a_leader_is_explained(
     topic = cluster.create_topic(partitions=2, replication=1)
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
         away = next(each.partition for each in view.partitions(topic) if each.leader == 2)
-        cluster.broker(2).kill()
+        with ZkSession(cluster.zookeeper) as session:
+            kill(cluster.broker(2), session)
         try:
             with (
-                producer(cluster, **{"request.timeout.ms": "6000"}) as sending,
+                producer(cluster, **{"request.timeout.ms": "10000"}) as sending,
                 pytest.raises(SendFailed, match=r"not registered: 2\. Start"),
             ):
                 sending.send(KeyedMessage(topic, b"x", partition=away))
             with pytest.raises(LeaderNotAvailable, match="its replicas are on broker 2"):
-                resolve_offsets(view, {(topic, away): -1}, timeout_s=1)
-            warned = [text for text in caplog.messages if "has no leader" in text]
+                resolve_offsets(view, {(topic, away): -1}, timeout_s=3)
+            warned = [text for text in caplog.messages if text.startswith(f"{topic}-{away} has no")]
             assert 1 <= len(warned) <= 2, "once for each of the two clients at most"
             where = ["-b", view_of(cluster), "-t", topic, "-p", str(away)]
             sent = subprocess.run(

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.zookeeper import end_session, password_of
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.registry import paths
 from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import ZkSession
 
 
 @contextmanager
@@ -38,6 +41,18 @@ def running_broker(
         assert process.alive
     finally:
         process.stop()
+
+
+def kill(process: BrokerProcess, zookeeper: ZkSession) -> None:
+    """Kill a broker and end its session, as if the session's time had run out already.
+
+    So sessions in tests may be long: none is lost only because the machine is busy.
+    """
+    stat = zookeeper.exists(paths.broker(process.id))
+    process.kill()
+    if stat is not None:
+        owner = stat.ephemeral_owner
+        end_session(zookeeper.hosts, (owner, password_of(owner)))
 
 
 def connect(process: BrokerProcess, client_id: str = "test") -> BrokerConnection:

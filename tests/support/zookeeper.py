@@ -12,6 +12,19 @@ from zkbroker.zookeeper import ZkSession
 ENDED_WITHIN_S = 30
 
 
+_SUPER_SECRET, _MULTIPLIER, _BITS = 0xB3415C00, 0x5DEECE66D, (1 << 48) - 1
+
+
+def password_of(session_id: int) -> bytes:
+    """Return the password that ZooKeeper makes of a session's id, with Java's `Random`."""
+    state = (session_id ^ _SUPER_SECRET ^ _MULTIPLIER) & _BITS
+    password = b""
+    for _ in range(4):
+        state = (state * _MULTIPLIER + 0xB) & _BITS
+        password += (state >> 16).to_bytes(4, "little")
+    return password
+
+
 def end_session(hosts: str, identity: tuple[int, bytes]) -> None:
     """Close a session from a second connection, as if the server had expired it.
 
@@ -57,7 +70,7 @@ def expire(session: ZkSession) -> None:
         end_session(session.hosts, identity)
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     """Wait for what another task or process brings about."""
     deadline = time.monotonic() + timeout_s
     while not condition():
