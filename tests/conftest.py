@@ -1,5 +1,6 @@
 """Fixtures of all tests: one real ZooKeeper for the whole run, a tree of its own for every test."""
 
+import gc
 import os
 import re
 import uuid
@@ -30,6 +31,22 @@ settings.load_profile("shared-machine")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # For every Spark that a test starts, also in processes of its own.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark_conf"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the garbage collector, which never looks at all that again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    # Libraries that count what is left at the end of the process would complain.
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
