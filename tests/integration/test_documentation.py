@@ -12,16 +12,18 @@ import pytest
 from spark_loader.cli import cli as load_cli
 from tests.support.markdown import ROOT, examples, pages, write
 from zkbroker.cli.main import cli
+from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def cluster(local_cluster, tmp_path_factory):
+def cluster(tmp_path_factory):
     properties = {
         "num.partitions": "2",
         "legacy07.listener": "127.0.0.1:0",
         "legacy07.log.dir": str(tmp_path_factory.mktemp("legacy07")),
     }
-    with local_cluster(1, properties=properties) as started:
+    # The 0.7 registry lies in the root of ZooKeeper, whatever tree the brokers use.
+    with LocalCluster(brokers=1, properties=properties) as started:
         yield started
 
 

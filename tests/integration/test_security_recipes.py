@@ -133,7 +133,7 @@ def test_recipe_tls(recipe):
         )
         assert "hello" not in said
         said = recipe.run(f"zkbroker topics create more -z {recipe.zookeeper}", code=1)
-        assert "broker 1 has no listener of security.protocol=PLAINTEXT" in said
+        assert "no broker has a listener of security.protocol=PLAINTEXT; they have SSL" in said
         assert "--command-config FILE" in said
 
 
