@@ -12,6 +12,7 @@ bare loop is the least that a gevent server can do (`bench.bare_loop`).
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -160,6 +161,8 @@ def compare(
         if given.only not in work:
             continue
         turns = (kind.ours, kind.theirs)
+        # The gigabytes of the kind before are written back first, not at the cost of this one.
+        os.sync()
         slices = measure((ours, other), turns, f"{work} {name}", given.rounds, given.seconds)
         for unit in kind.figures:
             figure, more_is_better = FIGURES[unit]
