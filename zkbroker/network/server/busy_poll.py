@@ -5,7 +5,8 @@ to sleep and wake it takes longer than that: on a virtual machine, longer than t
 Linux does the same for network cards (`net.core.busy_poll`), Seastar for its reactors.
 
 Invariant: nothing else waits for it. It ends as soon as a callback of the hub or another connection
-is due; timers and the results of other threads are late by its limit at most. A connection whose
+is due. It does not extend the turn of a connection: timers and the results of other threads, which
+it does not see, are due at the latest when `HubStream.pace` ends that turn. A connection whose
 request did not come in time is not polled for a millisecond, then for two, four, ... up to a
 second: one that never sends at once costs next to nothing. While the hub has other work, nothing is
 polled.

@@ -56,10 +56,13 @@ def test_a_request_that_comes_at_once_is_received_without_the_hub(
     polled.peer.send(b"first")
     assert polled.stream.receive_into(buffer) == 5
     monkeypatch.setattr(HubStream, "_wait", None)
+    turn_ends = polled.stream.run_until
     for _ in range(3):
         send_later(polled.peer)
         assert polled.stream.receive_into(buffer) == 4
         assert polled.stream.active_at <= time.monotonic()
+    # The connection has had its turn all the while, and lets others run when that is over.
+    assert polled.stream.run_until == turn_ends
 
 
 def test_a_peer_that_closes_ends_the_polling(polled: Polled) -> None:
