@@ -191,7 +191,7 @@ class Topics:
         if current is None:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
         named = {broker for replicas in assignments or () for broker in replicas}
-        racks = self._racks(len(next(iter(current.values()), ())), named)
+        racks = self._racks(len(current.get(0, ())), named)
         replicas = plan_growth(name, current, total, racks, assignment=assignments)
         self._check_capacity(replicas)
         if not validate_only:
