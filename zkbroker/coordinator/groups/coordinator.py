@@ -170,6 +170,10 @@ class GroupCoordinator:
         """A member asks for its assignment; `reply` is called when the leader has brought it."""
         group, error = self._partitions.find_group(group_id)
         if group is None:
+            if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # The rebalance went with the last coordinator. Clients join again after this
+                # error; many know no error 14 here (Kafka 0.9 never sent it).
+                error = ErrorCode.REBALANCE_IN_PROGRESS
             reply(SyncResult(error))
             return
         memory = self._partitions.memory
@@ -187,8 +191,13 @@ class GroupCoordinator:
             self._partitions.schedule(group)
 
     def heartbeat(self, group_id: str, member_id: str, generation: int) -> ErrorCode:
-        """A member is alive."""
+        """A member is alive; no error while its group is loading, as in every genuine broker.
+
+        Sessions begin once the group is loaded, and clients take error 14 here as fatal.
+        """
         group, error = self._partitions.find_group(group_id)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return ErrorCode.NONE
         return error if group is None else group.heartbeat(member_id, generation, self._clock_ms())
 
     def leave(self, group_id: str, member_id: str) -> ErrorCode:

@@ -177,8 +177,21 @@ def test_a_partition_that_is_being_loaded_says_so():
     assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert desk.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert desk.coordinator.list_groups() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    assert desk.coordinator.leave("g", "m") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     desk.runtime.run("load")
     assert desk.join()[0].error is NONE
+
+
+def test_members_meet_no_unknown_error_while_their_group_is_being_loaded():
+    """Clients take error 14 as fatal where genuine brokers never send it (GroupCoordinator)."""
+    desk = Desk()
+    desk.coordinator.host(key_partition("g", 4), MemoryLog())
+    answers = []
+    desk.coordinator.sync("g", "m", 3, {}, answers.append)
+    assert [each.error for each in answers] == [ErrorCode.REBALANCE_IN_PROGRESS]
+    assert desk.coordinator.heartbeat("g", "m", 3) is NONE
+    desk.runtime.run("load")
+    assert desk.coordinator.heartbeat("g", "m", 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_without_a_name_has_offsets_but_no_members():
