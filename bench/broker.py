@@ -12,7 +12,6 @@ bare loop is the least that a gevent server can do (`bench.bare_loop`).
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -161,8 +160,6 @@ def compare(
         if given.only not in work:
             continue
         turns = (kind.ours, kind.theirs)
-        # The gigabytes of the kind before are written back first, not at the cost of this one.
-        os.sync()
         slices = measure((ours, other), turns, f"{work} {name}", given.rounds, given.seconds)
         for unit in kind.figures:
             figure, more_is_better = FIGURES[unit]

@@ -23,7 +23,11 @@ sys.path.insert(0, str(ROOT))
 from bench.figures import Comparison, Found, Growth  # noqa: E402 - found beside this script
 
 SECTIONS = {
-    "broker": ("Broker", "Raw requests over plain sockets, so that only the broker is measured."),
+    "broker": (
+        "Broker",
+        "Raw requests over plain sockets, so that only the broker is measured. Messages leave the "
+        "page cache after their slice, so that no slice pays for the disk writes of another.",
+    ),
     "replicas": (
         "Replicas",
         "Raw produces with `acks=all` to three brokers, whose CPU is counted.",
