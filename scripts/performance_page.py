@@ -25,8 +25,10 @@ from bench.figures import Comparison, Found, Growth  # noqa: E402 - found beside
 SECTIONS = {
     "broker": (
         "Broker",
-        "Raw requests over plain sockets, so that only the broker is measured. Messages leave the "
-        "page cache after their slice, so that no slice pays for the disk writes of another.",
+        (
+            "Raw requests over plain sockets, so that only the broker is measured. Messages leave "
+            "the page cache after their slice, so that no slice pays for the disk writes of another."
+        ),
     ),
     "replicas": (
         "Replicas",
