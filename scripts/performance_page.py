@@ -27,7 +27,7 @@ SECTIONS = {
         "Broker",
         (
             "Raw requests over plain sockets, so that only the broker is measured. Messages leave "
-            "the page cache after their slice, so that no slice pays for the disk writes of another."
+            "the page cache after their slice: no slice pays for another one's disk writes."
         ),
     ),
     "replicas": (
