@@ -10,13 +10,12 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tests.support.broker_requests import fetch, message_set, metadata, produce, values
+from tests.support.broker_requests import fetch, led, message_set, produce, values
 from tests.support.brokers import connect
 from tests.support.process import wait_until
 from zkbroker.cli.main import cli
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode
-from zkbroker.network.client.connection import BrokerConnection
 
 _LARGEST_FILE = 100_000
 
@@ -33,11 +32,6 @@ def broker(tmp_path: Path, chroot: str, directories: list[Path]) -> BrokerProces
     )
     process.start()
     return process
-
-
-def led(connection: BrokerConnection, topic: str) -> bool:
-    found = metadata(connection, topic, 1).partitions
-    return bool(found) and not found[0].error_code
 
 
 def fill(process: BrokerProcess, topic: str) -> int:

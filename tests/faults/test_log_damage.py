@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support import soak
+from tests.support.broker_requests import fetch, led, message_set, produce, values
+from tests.support.brokers import connect, kill
 from tests.support.damage import Expectation, copy_log, log_files, recovered, store_log
 from tests.support.logs import TP, make_manager
+from tests.support.process import wait_until
+from zkbroker.cluster.process import BrokerProcess
 
 JUNK = bytes(range(256)) * 4
 
@@ -174,3 +178,41 @@ def test_the_cut_is_reported_with_what_lay_behind(stored, expected, tmp_path):
     behind = len(expected.all_records()) - len(expected.before(name, end))
     assert first.valid_messages_behind + sum(each.valid_messages_behind for each in later) == behind
     assert [each.file.name for each in later] == sorted(expected.files)[2:]
+
+
+@pytest.mark.parametrize(
+    ("form", "logged"),
+    [
+        ("ephemeral", "leader epoch raised partition=t-0 from=0 to=131072"),
+        ("persistent", "later leader epochs dropped partition=t-0 latest=131072 decided="),
+    ],
+)
+def test_a_broker_leads_again_although_a_leader_epoch_is_damaged(
+    tmp_path, chroot, zk, form, logged
+):
+    properties = {
+        "broker.id": "0",
+        "zookeeper.connect": chroot,
+        "log.dirs": str(tmp_path / "data"),
+        "partition.state.znodes": form,
+    }
+    process = BrokerProcess(tmp_path, properties)
+    process.start()
+    try:
+        with connect(process) as connection:
+            assert wait_until(lambda: led(connection, "t"), 30)
+            for value in (b"a", b"b"):
+                assert not produce(connection, "t", message_set(2, [value])).error_code
+        kill(process, zk)
+        (path,) = (tmp_path / "data" / "t-0").glob("*.log")
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2 + 13] ^= 2  # 131,072 more
+        path.write_bytes(data)
+        process.start()
+        with connect(process) as connection:
+            assert wait_until(lambda: led(connection, "t"), 30)
+            assert not produce(connection, "t", message_set(2, [b"c"])).error_code
+            assert values(fetch(connection, "t", 0)) == [b"a", b"b", b"c"]
+        assert logged in process.log_tail()
+    finally:
+        process.stop()

@@ -51,6 +51,12 @@ def produce(
     return answer
 
 
+def led(connection: BrokerConnection, topic: str) -> bool:
+    """Whether partition 0 of a topic has a leader; the topic is created where it must be."""
+    found = metadata(connection, topic, 1).partitions
+    return bool(found) and not found[0].error_code
+
+
 def fetch_request(
     topic: str,
     offset: int,

@@ -92,14 +92,15 @@ class EntryLog:
             append_plain=lambda data, magics, leader_epoch: None, begin_epoch=self.begin_epoch
         )
 
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int, *, may_fall: bool = False) -> None:
         if self.broken:
             raise StorageError("broken")
         latest = self.epoch_starts[-1][0] if self.epoch_starts else -1
-        if epoch < latest:
+        if epoch < latest and not may_fall:
             raise ProtocolError("over", code=ErrorCode.FENCED_LEADER_EPOCH)
-        if epoch > latest:
-            self.epoch_starts.append((epoch, self.log_end_offset))
+        if epoch != latest:
+            kept = [each for each in self.epoch_starts if each[0] < epoch]
+            self.epoch_starts = [*kept, (epoch, self.log_end_offset)]
         if self.offline is not None:
             raise StorageError(self.offline)
 

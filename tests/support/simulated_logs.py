@@ -205,9 +205,9 @@ class SimLog:
         """As of a `Log`, which has its appends in a part."""
         return self
 
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int, *, may_fall: bool = False) -> None:
         self._require_online()
-        if epoch < self.epochs.latest:
+        if epoch < self.epochs.latest and not may_fall:
             raise ProtocolError("a later epoch is known", code=ErrorCode.FENCED_LEADER_EPOCH)
         if epoch != self.epochs.latest:
             self.epochs.assign(epoch, self.log_end_offset, durable=False)

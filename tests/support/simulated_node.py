@@ -37,6 +37,7 @@ from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.controller_election import current_controller
 from zkbroker.registry.notifications import note_isr_changes
 from zkbroker.registry.partition_states import PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topics_watch import TopicsView
 from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.replica.fencing import ControllerFence
@@ -119,6 +120,7 @@ class SimNode:
             runtime=self.runtime,  # type: ignore[arg-type]
             lag_ms=LAG_MS,
             fetchers=fetchers,
+            epochs_may_fall=cluster.form is StateForm.PERSISTENT,
         )
         own = cluster.infos[broker_id]
         view = ClusterView(own)

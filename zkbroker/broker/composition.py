@@ -31,6 +31,7 @@ from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
 from zkbroker.controller import Controller
 from zkbroker.registry.scram_secret import scram_secret
+from zkbroker.registry.state_form import StateForm
 from zkbroker.replica.checkpoint import HighWatermarkCheckpoint
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.manager import ReplicaManager
@@ -82,6 +83,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         fetchers=copying.fetchers,
         open_limit=lambda: capacity.limit,
         session_over=membership.session_over,
+        epochs_may_fall=states.form is StateForm.PERSISTENT,
     )
     membership.on_registered(replicas.session_renewed)
     controller = Controller(

@@ -227,8 +227,12 @@ class LogWriter:
                 sum(len(part.data) for part in found.parts),
             )
 
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int, *, may_fall: bool = False) -> None:
         """Record that the partition is led under an epoch from the log's end on.
+
+        Args:
+            epoch: decided by the controller.
+            may_fall: whether it counts where the log knows later ones, which are dropped then.
 
         Raises:
             ProtocolError: the log knows a later one (74).
@@ -242,11 +246,18 @@ class LogWriter:
                 return
             latest = log.epochs.latest
             if epoch < latest:
-                raise ProtocolError(
-                    f"{log.topic_partition} was led under epoch {latest}, this is {epoch}",
-                    code=ErrorCode.FENCED_LEADER_EPOCH,
+                if not may_fall:
+                    raise ProtocolError(
+                        f"{log.topic_partition} was led under epoch {latest}, this is {epoch}",
+                        code=ErrorCode.FENCED_LEADER_EPOCH,
+                    )
+                logger.warning(
+                    "later leader epochs dropped partition=%s latest=%d decided=%d",
+                    log.topic_partition,
+                    latest,
+                    epoch,
                 )
-            if epoch > latest:
+            if epoch != latest:
                 try:
                     self._assign_epoch(epoch, log.log_end_offset)
                 except OSError as error:

@@ -29,11 +29,16 @@ class LeaderSettings:
         lag_ms: after how long without catching up a replica leaves the ISR.
         isr_proposed: called when a change of the ISR is to be written; it must not wait.
         session_over: returns whether this broker's ZooKeeper session must have ended.
+        epochs_may_fall: whether the controller's epoch counts where a log knows later ones, as for
+            genuine brokers (`LeaderEpochFileCache.assign`): no checksum covers the epochs of
+            batches, and states in ZooKeeper may have been lost. Where brokers raise the epochs in
+            ZooKeeper to those of their logs, a lower one is that of a deposed controller.
     """
 
     lag_ms: int = 10_000
     isr_proposed: Callable[["Leadership"], object] = lambda leadership: None
     session_over: Callable[[], bool] = lambda: False
+    epochs_may_fall: bool = False
 
 
 class Leadership(Role):

@@ -41,6 +41,7 @@ class ReplicaManager:
         fetchers: copy what is led elsewhere.
         open_limit: how many logs can be held open.
         session_over: returns whether this broker's ZooKeeper session must have ended.
+        epochs_may_fall: see `LeaderSettings`.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ReplicaManager:
         fetchers: ReplicaFetchers | None = None,
         open_limit: Callable[[], int] = lambda: 2**31,
         session_over: Callable[[], bool] = lambda: False,
+        epochs_may_fall: bool = False,
     ) -> None:
         self.broker_id = broker_id
         self._writer = writer
@@ -68,7 +70,12 @@ class ReplicaManager:
             writer,
             fetchers or NoFetchers(),
             topic_settings,
-            LeaderSettings(lag_ms=lag_ms, isr_proposed=writer.propose, session_over=session_over),
+            LeaderSettings(
+                lag_ms=lag_ms,
+                isr_proposed=writer.propose,
+                session_over=session_over,
+                epochs_may_fall=epochs_may_fall,
+            ),
             runtime=runtime,
         )
         """Carries out the controller's requests."""

@@ -181,10 +181,11 @@ class Partition:
 
         Raises:
             StorageError: the log cannot take the epoch.
-            ProtocolError: the log knows a later epoch (74).
+            ProtocolError: the log knows a later epoch, which counts here (74).
         """
         with self._replica.lock:
-            self.log.writer.begin_epoch(state.leader_epoch)
+            may_fall = self._settings.epochs_may_fall
+            self.log.writer.begin_epoch(state.leader_epoch, may_fall=may_fall)
             leading, self._state = self.leading, state
             if leading is None:
                 mark = self.high_watermark

@@ -23,7 +23,7 @@ class ModernLog:
     log_end_offset = 1
     first_unstable_offset = None
     offline = None
-    writer = SimpleNamespace(begin_epoch=lambda epoch: None)
+    writer = SimpleNamespace(begin_epoch=lambda epoch, may_fall: None)
 
     def last_stable_offset(self, high_watermark):
         return high_watermark

@@ -112,7 +112,7 @@ def test_roles():
 class WaitingLog(EntryLog):
     """A log whose disk takes its time."""
 
-    def begin_epoch(self, epoch):
+    def begin_epoch(self, epoch, *, may_fall=False):
         super().begin_epoch(epoch)
         self.meanwhile()
         super().begin_epoch(epoch)
