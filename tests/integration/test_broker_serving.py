@@ -24,10 +24,15 @@ from zkbroker.protocol.messages import (
     ApiVersionsRequest,
     CreateTopicsRequest,
     FetchRequest,
+    ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
 )
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.list_offsets import (
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
 from zkbroker.protocol.messages.produce import (
     ProduceRequestPartition,
     ProduceRequestTopic,
@@ -232,6 +237,11 @@ def test_offsets_are_listed_by_every_version(connection: BrokerConnection, topic
         nothing = list_offset(connection, topic, 1_600_000_000_000, version)
         assert (nothing.error_code, nothing.timestamp, nothing.offset) == (0, -1, -1)
     assert list_offset(connection, "no-such-topic", -1, 1).error_code == 3
+    wanted = [ListOffsetsRequestPartition(0, -1, each) for each in (-1, -2)]
+    twice = ListOffsetsRequest(topics=[ListOffsetsRequestTopic(topic, wanted)])
+    for version in range(1, 5):
+        answers = connection.request(twice, version).topics[0].partitions
+        assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("version", range(8))

@@ -140,6 +140,8 @@ def test_topics_grow(connection: BrokerConnection, topic: str) -> None:
     assert grow(5, given=[0, 9]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert grow(5, given=[0, 0]) == 0
     assert produce(connection, topic, message_set(2, [b"v"]), partition=4).error_code == 0
+    twice = CreatePartitionsRequest(topics=[NewPartitions(topic, 6), NewPartitions(topic, 7)])
+    assert [each.error_code for each in connection.request(twice).topics] == [42]
     unknown = CreatePartitionsRequest(topics=[NewPartitions("no-such-topic", 2)])
     assert connection.request(unknown).topics[0].error_code == 3
 
@@ -164,6 +166,8 @@ def test_records_are_deleted_up_to_an_offset(connection: BrokerConnection, topic
     assert delete(9) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert delete(-1) == (0, 5)
     assert delete(0, partition=7) == (3, -1)
+    topic = "__consumer_offsets"
+    assert delete(0) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
 
 
 def described(

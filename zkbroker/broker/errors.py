@@ -5,6 +5,7 @@ defect, is logged with its traceback and becomes UNKNOWN_SERVER_ERROR.
 """
 
 import logging
+from collections.abc import Mapping
 
 from zkbroker.errors import (
     ClientError,
@@ -15,11 +16,14 @@ from zkbroker.errors import (
     StorageError,
     ZkbrokerError,
 )
+from zkbroker.protocol import ApiKey
 from zkbroker.zookeeper.errors import NodeExists, NoNode
 
 logger = logging.getLogger(__name__)
 
 _MAX_MESSAGE_CHARS = 1000
+_STORAGE_ERROR_SINCE: Mapping[ApiKey, int] = {ApiKey.PRODUCE: 4, ApiKey.FETCH: 6}
+"""Versions whose clients know error 56 (KIP-112); to older ones an unknown code is final."""
 
 # Most specific first: the first class that an exception is an instance of decides.
 _CODES: tuple[tuple[type[ZkbrokerError], ErrorCode], ...] = (
@@ -43,6 +47,17 @@ def error_code(error: Exception) -> ErrorCode:
             return code
     logger.error("handler failed error=%r", error, exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def partition_error_code(error: Exception, api: ApiKey, version: int) -> ErrorCode:
+    """Return the code of a partition in an answer: Produce below 4 and Fetch below 6 say 6, not 56.
+
+    A client looks for the leader then, as genuine brokers (ProduceResponse, FetchResponse) have it.
+    """
+    code = error_code(error)
+    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_SINCE[api]:
+        return ErrorCode.NOT_LEADER_FOR_PARTITION
+    return code
 
 
 def error_message(error: Exception) -> str:

@@ -115,8 +115,8 @@ class TransactionVerifier:
     ) -> ErrorCode:
         assignment = self._view.assignment(TRANSACTION_TOPIC)
         if not assignment:
-            # Nobody coordinates: no transaction can be ongoing.
-            return ErrorCode.INVALID_TXN_STATE
+            # The topic may be so new that this broker does not know it yet.
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         number = key_partition(transactional_id, len(assignment))
         leader, _ = self._view.leader(TRANSACTION_TOPIC, number)
         if leader == NO_LEADER:

@@ -4,10 +4,10 @@ Invariant: what is known is what a reader of the whole partition from its start 
 last record of each key wins, a null value removes the key.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from zkbroker.errors import StorageError
+from zkbroker.errors import ErrorCode, ProtocolError, StorageError, ZkbrokerError
 from zkbroker.protocol.java_hash import string_hash
 from zkbroker.records import RecordLists, decode_lists
 from zkbroker.runtime import Park, unparked
@@ -35,6 +35,37 @@ class PartitionLog(Protocol):
         self, last_offset: int, timeout_s: float | None = None, park: Park = unparked
     ) -> None: ...
     def read_bytes(self, offset: int, max_bytes: int) -> bytes: ...
+
+
+_OF_THE_LOG: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.NOT_LEADER_FOR_PARTITION: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def write_error(
+    error: ZkbrokerError, instead: Mapping[ErrorCode, ErrorCode] | None = None
+) -> ErrorCode:
+    """Return the code that a coordinator answers where its record was not written.
+
+    The codes are those of genuine brokers (GroupMetadataManager, TransactionStateManager): clients
+    look for the coordinator again where they do not know those of the log.
+
+    Args:
+        error: of the append, or of the wait for the replicas.
+        instead: what one request answers in place of the codes that all have in common.
+    """
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    if isinstance(error, StorageError):
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+    elif isinstance(error, ProtocolError):
+        code = error.code
+    return {**_OF_THE_LOG, **(instead or {})}.get(code, code)
 
 
 def key_partition(key: str, partitions: int) -> int:

@@ -3,16 +3,18 @@ from collections.abc import Iterator
 import pytest
 
 import zkbroker.broker.node  # noqa: F401 - so that every exception of the broker is defined
-from zkbroker.broker.errors import error_code
+from zkbroker.broker.errors import error_code, partition_error_code
 from zkbroker.errors import (
     ConfigError,
     CorruptMessage,
     ErrorCode,
+    NotLeaderForPartition,
     ProtocolError,
     RegistryError,
     StorageError,
     ZkbrokerError,
 )
+from zkbroker.protocol import ApiKey
 from zkbroker.zookeeper.errors import NodeExists, NoNode
 
 
@@ -45,6 +47,17 @@ def test_every_exception_has_a_code(kind: type[ZkbrokerError]) -> None:
 )
 def test_codes(error: ZkbrokerError, code: int) -> None:
     assert error_code(error) == code
+
+
+@pytest.mark.parametrize(("api", "since"), [(ApiKey.PRODUCE, 4), (ApiKey.FETCH, 6)])
+def test_older_clients_look_for_the_leader_where_they_do_not_know_of_failed_disks(
+    api: ApiKey, since: int
+) -> None:
+    # ProduceResponse and FetchResponse of genuine brokers, KIP-112.
+    for version in range(since + 2):
+        code = partition_error_code(StorageError(), api, version)
+        assert code == (6 if version < since else 56)
+        assert partition_error_code(NotLeaderForPartition(), api, version) == 6
 
 
 def test_a_defect_is_logged_and_unknown(caplog: pytest.LogCaptureFixture) -> None:

@@ -139,6 +139,13 @@ def only(answer):
     return answer.topics[0].partitions[0]
 
 
+@pytest.mark.parametrize(("version", "code"), [(5, 6), (6, 56)])
+def test_a_failed_disk_is_another_leader_to_old_consumers(version, code):
+    world = World()
+    world.replica.mark_offline()
+    assert only(world.fetch(0, version=version)).error_code == code
+
+
 def test_each_reader_is_told_its_end():
     world = World()
     world.fetch(3, replica_id=2)

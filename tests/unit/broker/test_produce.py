@@ -37,7 +37,7 @@ def leading(count=1, *, replicas=(1,), isr=None, make=EntryLog, **log):
     return found
 
 
-def produce(partitions, *, timeout_ms=1500, acks=1, park=None):
+def produce(partitions, *, timeout_ms=1500, acks=1, park=None, version=7):
     def find(topic, number, _=None):
         if (topic, number) not in partitions:
             raise NotLeaderForPartition("elsewhere")
@@ -66,7 +66,9 @@ def produce(partitions, *, timeout_ms=1500, acks=1, park=None):
             )
         ],
     )
-    context = SimpleNamespace(api_version=7, client_id="c", pace=lambda: False, park=park or Park())
+    context = SimpleNamespace(
+        api_version=version, client_id="c", pace=lambda: False, park=park or Park()
+    )
     response = ProduceHandler(services)(request, context)
     return None if response is None else response.topics[0].partitions
 
@@ -83,6 +85,14 @@ def test_a_disk_slower_than_the_requests_time_out_is_error_7(acks):
     assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     (waited,) = partitions["t", 0].log.flush_waits
     assert 1.4 < waited <= 1.5
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, 6), (4, 56)])
+def test_a_failed_disk_is_another_leader_to_old_producers(version, code):
+    partitions = leading()
+    partitions["t", 0].mark_offline()
+    (answer,) = produce(partitions, version=version)
+    assert answer.error_code == code
 
 
 def test_without_a_time_out_the_answer_waits_for_the_disk():

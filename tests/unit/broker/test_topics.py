@@ -1,4 +1,4 @@
-"""Topics that brokers create on demand."""
+"""Topics that brokers create on demand, and what is refused to those who change topics."""
 
 import logging
 from types import SimpleNamespace
@@ -7,9 +7,12 @@ import pytest
 
 from tests.support.instant_session import InstantSession
 from zkbroker.broker.capacity import PartitionCapacity
+from zkbroker.broker.handlers.topics import TopicsHandlers
 from zkbroker.broker.topics import Topics
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.protocol.messages import CreatePartitionsRequest, DeleteTopicsRequest
+from zkbroker.protocol.messages.topics import NewPartitions
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo
@@ -84,3 +87,46 @@ def test_internal_topics_have_replicas_on_brokers_that_the_view_does_not_have_ye
     register(session, 0, 1, 2)
     made.create_automatically(OFFSETS_TOPIC)
     assert len(assignment(session, OFFSETS_TOPIC)[0]) == 3
+
+
+def handlers(session=None, deleting=(), **topics):
+    view = SimpleNamespace(topics=SimpleNamespace(deleting=deleting))
+    return TopicsHandlers(
+        SimpleNamespace(
+            session=session or InstantSession(), view=view, topics=SimpleNamespace(**topics)
+        )
+    )
+
+
+def context(version=1):
+    return SimpleNamespace(api_version=version, paced=lambda items: items)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)],
+)
+def test_deletion_that_is_switched_off_is_an_error_that_the_client_knows(version, code):
+    # KafkaApis.handleDeleteTopicsRequest of genuine brokers.
+    def delete(name):
+        raise ProtocolError(code=ErrorCode.TOPIC_DELETION_DISABLED)
+
+    answer = handlers(delete=delete).delete_topics(DeleteTopicsRequest(["t"]), context(version))
+    assert [each.error_code for each in answer.topics] == [code]
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_no_topic_grows_while_partitions_move_or_it_is_deleted(moving):
+    # AdminManager.createPartitions and KafkaApis.handleCreatePartitionsRequest of genuine brokers.
+    session = InstantSession()
+    if moving:
+        session.create(paths.REASSIGN_PARTITIONS, b"{}", parents=True)
+    made = handlers(session, deleting={"gone"}, add_partitions=lambda *_, **__: None)
+    wanted = [NewPartitions(name, 2) for name in ("t", "gone", "twice", "twice")]
+    request = CreatePartitionsRequest(wanted, validate_only=True)
+    answer = made.create_partitions(request, context())
+    assert {each.topic: each.error_code for each in answer.topics} == {
+        "t": ErrorCode.REASSIGNMENT_IN_PROGRESS if moving else ErrorCode.NONE,
+        "gone": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "twice": ErrorCode.INVALID_REQUEST,
+    }

@@ -18,6 +18,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    InitProducerIdRequest,
     ProduceRequest,
     WriteTxnMarkersRequest,
 )
@@ -27,6 +28,7 @@ from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 from zkbroker.records import encode_message_set
 from zkbroker.replica.delayed import Waiters
 from zkbroker.replica.leadership import Leadership
+from zkbroker.zookeeper import ConnectionLost
 
 E = ErrorCode
 PARK = Park()
@@ -245,6 +247,24 @@ def test_a_group_stands_for_its_partition_of_the_offsets_topic(led):
     made, asked = handlers(led)
     made.add_offsets(AddOffsetsToTxnRequest("id", 1, 0, "a"), SimpleNamespace(park=PARK))
     assert asked == [("id", 1, 0, [("__consumer_offsets", 47)], PARK)]
+
+
+@pytest.mark.parametrize("transactional_id", [None, "id"])
+def test_a_producer_tries_again_while_zookeeper_gives_no_ids(led, transactional_id):
+    # ProducerIdManager of genuine brokers: 14, which no producer takes for final, and not 7.
+    def away(*_):
+        raise ConnectionLost("no answer")
+
+    made = TransactionHandlers(
+        services(led),
+        SimpleNamespace(init_producer_id=away),
+        SimpleNamespace(next_id=away),
+        lambda: 50,
+    )
+    answer = made.init_producer_id(
+        InitProducerIdRequest(transactional_id), SimpleNamespace(park=PARK)
+    )
+    assert (answer.error_code, answer.producer_id) == (E.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
 
 @pytest.mark.parametrize("topic", ["", "..", "../../x", "a/b", "a\0b", "x" * 300])

@@ -98,10 +98,10 @@ def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_producer():
     assert World(-1).refused() is E.NOT_ENOUGH_REPLICAS
 
 
-def test_without_a_topic_of_transactions_there_is_no_transaction():
+def test_a_producer_tries_again_where_the_topic_of_transactions_is_not_known_yet():
     world = World()
     world.partitions = 0
-    assert world.refused() is E.INVALID_TXN_STATE
+    assert world.refused() is E.NOT_ENOUGH_REPLICAS
 
 
 def test_nobody_is_asked_where_that_is_switched_off():

@@ -9,13 +9,14 @@ watermark or the last stable offset.
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.conversion import ZSTD_SINCE, DownConversion
-from zkbroker.broker.errors import error_code
+from zkbroker.broker.errors import partition_error_code
 from zkbroker.broker.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions
 from zkbroker.broker.handlers.fetch_reading import Answers, Asked, Reading
 from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.server.server import CloseConnection
+from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import (
     READ_COMMITTED,
@@ -301,7 +302,8 @@ class FetchHandler:
         except ZkbrokerError as error:
             if counts is not None:
                 counts.failed_fetches += 1
-            return number, error_code(error), -1, -1, -1, None, 0, b""
+            code = partition_error_code(error, ApiKey.FETCH, asked.version)
+            return number, code, -1, -1, -1, None, 0, b""
         return (
             number,
             0,

@@ -17,6 +17,7 @@ from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
 
 CONSUMER = -1
+_ONE_ANSWER_SINCE = 1
 _NOT_AVAILABLE_SINCE = 5
 
 
@@ -37,12 +38,18 @@ class ListOffsetsHandler:
             reader = reader_of(request.isolation_level)
         patience = Patience()
         topics: dict[str, dict[int, ListOffsetsResponsePartition]] = {}
+        one_answer = context.api_version >= _ONE_ANSWER_SINCE
         for topic in context.paced(request.topics):
             answers = topics.setdefault(topic.topic, {})
             for partition in context.paced(topic.partitions):
                 if partition.partition not in answers:
                     answers[partition.partition] = self._look_up(
                         topic.topic, partition, context.api_version, reader, patience
+                    )
+                elif one_answer:
+                    # Which of the two is asked for?
+                    answers[partition.partition] = ListOffsetsResponsePartition(
+                        partition.partition, ErrorCode.INVALID_REQUEST
                     )
         return ListOffsetsResponse(
             topics=[

@@ -184,8 +184,8 @@ class OffsetsHandlers:
     ) -> ErrorCode:
         if partition.partition not in numbers:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        size = len((partition.metadata or "").encode())
-        if size > self._services.config.offset_metadata_max_bytes:
+        # Genuine brokers count its characters, too, whatever the setting's name says.
+        if len(partition.metadata or "") > self._services.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 

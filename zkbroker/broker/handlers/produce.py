@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zkbroker.broker.context import RequestContext
-from zkbroker.broker.errors import error_code
+from zkbroker.broker.errors import partition_error_code
 from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import (
     CorruptMessage,
@@ -19,6 +19,7 @@ from zkbroker.log import AppendResult
 from zkbroker.log.producers.stability import Verification
 from zkbroker.measures import OTHER
 from zkbroker.network.server.server import CloseConnection
+from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import ProduceRequest, ProduceResponse
 from zkbroker.protocol.messages.produce import ProduceResponsePartition, ProduceResponseTopic
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
@@ -186,7 +187,7 @@ class ProduceHandler:
                 appended = Unacknowledged(leadership, result.last_offset)
                 asked.waiting.append(_Waiting(topic, data, appended, rows, len(rows)))
         except ZkbrokerError as error:
-            return number, self._failed(topic, number, data, error), -1, -1, -1
+            return number, self._failed(topic, number, data, asked, error), -1, -1, -1
         return (
             number,
             0,
@@ -276,11 +277,13 @@ class ProduceHandler:
         for each, error in zip(asked.waiting, results, strict=True):
             if error is not None:
                 number, _, _, time_ms, log_start = each.rows[each.at]
-                code = self._failed(each.topic, number, each.records, error)
+                code = self._failed(each.topic, number, each.records, asked, error)
                 each.rows[each.at] = (number, code, -1, time_ms, log_start)
 
-    def _failed(self, topic: str, number: int, data: Records, error: ZkbrokerError) -> ErrorCode:
-        code = error_code(error)
+    def _failed(
+        self, topic: str, number: int, data: Records, asked: _Asked, error: ZkbrokerError
+    ) -> ErrorCode:
+        code = partition_error_code(error, ApiKey.PRODUCE, asked.version)
         # Topics that do not exist get no counts of their own: their names are without bound.
         here = self._services.replicas.get(topic, number) is not None
         metrics = self._services.metrics.topic(topic if here else OTHER)

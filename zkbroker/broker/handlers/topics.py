@@ -6,13 +6,13 @@ to the request's time-out, until what was asked has taken effect on this broker'
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code, error_message
 from zkbroker.broker.services import BrokerServices, Patience
-from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, ZkbrokerError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import inter_broker_version
 from zkbroker.protocol.messages import (
@@ -35,6 +35,8 @@ from zkbroker.protocol.messages.topics import (
     NewPartitions,
     NewTopic,
 )
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
+from zkbroker.registry import paths
 from zkbroker.replica.acknowledgement import wait_for_log_starts
 from zkbroker.replica.leadership import Leadership
 
@@ -43,7 +45,21 @@ logger = logging.getLogger(__name__)
 _SAYS_LOG_START_SINCE = 5
 """Version of Fetch in which a follower says where its log begins."""
 
+_DELETION_DISABLED_SINCE = 3
+"""Version of DeleteTopics whose clients know error 73."""
+
 Answer = TypeVar("Answer", CreatedTopic, DeletedTopic, CreatedPartitions)
+
+
+class _Named:
+    """The topics of a request that may name each once."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self._times = Counter(topics)
+
+    def check(self, topic: str) -> None:
+        if self._times[topic] > 1:
+            raise ProtocolError("Duplicate topic in the request.", code=ErrorCode.INVALID_REQUEST)
 
 
 class TopicsHandlers:
@@ -55,17 +71,14 @@ class TopicsHandlers:
     def create_topics(
         self, request: CreateTopicsRequest, context: RequestContext
     ) -> CreateTopicsResponse:
-        times = Counter(topic.topic for topic in request.topics)
+        named = _Named(topic.topic for topic in request.topics)
         answers: list[CreatedTopic] = []
         created: list[CreatedTopic] = []
         for topic in context.paced({topic.topic: topic for topic in request.topics}.values()):
             answer = CreatedTopic(topic.topic)
             answers.append(answer)
             try:
-                if times[topic.topic] > 1:
-                    raise ProtocolError(
-                        "Duplicate topic in the request.", code=ErrorCode.INVALID_REQUEST
-                    )
+                named.check(topic.topic)
                 self._create(topic, validate_only=request.validate_only)
             except ZkbrokerError as error:
                 _fail(answer, error)
@@ -88,7 +101,13 @@ class TopicsHandlers:
                 self._services.topics.delete(name)
                 deleted.append(answer)
             except ZkbrokerError as error:
-                answer.error_code = error_code(error)
+                code = error_code(error)
+                if (
+                    code is ErrorCode.TOPIC_DELETION_DISABLED
+                    and context.api_version < _DELETION_DISABLED_SINCE
+                ):
+                    code = ErrorCode.INVALID_REQUEST
+                answer.error_code = code
         assignments = self._services.view
         self._wait(
             context,
@@ -101,12 +120,14 @@ class TopicsHandlers:
     def create_partitions(
         self, request: CreatePartitionsRequest, context: RequestContext
     ) -> CreatePartitionsResponse:
+        named = _Named(topic.topic for topic in request.topics)
         answers: list[CreatedPartitions] = []
         grown: list[CreatedPartitions] = []
         for topic in context.paced({topic.topic: topic for topic in request.topics}.values()):
             answer = CreatedPartitions(topic.topic)
             answers.append(answer)
             try:
+                named.check(topic.topic)
                 self._grow(topic, validate_only=request.validate_only)
             except ZkbrokerError as error:
                 _fail(answer, error)
@@ -186,6 +207,14 @@ class TopicsHandlers:
 
     def _grow(self, topic: NewPartitions, *, validate_only: bool) -> None:
         given = topic.assignments
+        if topic.topic in self._services.view.topics.deleting:
+            raise InvalidTopic("The topic is queued for deletion.")
+        if self._services.session.exists(paths.REASSIGN_PARTITIONS) is not None:
+            # The first partition says how many replicas a new one gets: it may have old and new.
+            raise ProtocolError(
+                "A partition reassignment is in progress.",
+                code=ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            )
         self._services.topics.add_partitions(
             topic.topic,
             topic.count,
@@ -202,6 +231,8 @@ class TopicsHandlers:
     ) -> DeleteRecordsResponsePartition:
         answer = DeleteRecordsResponsePartition(partition.partition, -1)
         try:
+            if topic in INTERNAL_TOPICS:
+                raise InvalidTopic(f"{topic} is internal")
             leadership = self._services.leadership(topic, partition.partition, patience)
             start = leadership.delete_records_before(partition.offset)
             waiting.append((answer, leadership, start))

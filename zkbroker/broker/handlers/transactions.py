@@ -1,5 +1,6 @@
 """The transaction APIs: what producers ask of their coordinator, and brokers of each other."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from zkbroker.broker.context import RequestContext
@@ -34,6 +35,9 @@ from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS, OFFSETS_TOPIC
 from zkbroker.registry.producer_ids import ProducerIds
 from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.runtime import Park, finish_anyway, unparked
+from zkbroker.zookeeper import ConnectionLost, SessionLost
+
+logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 
@@ -63,7 +67,21 @@ class TransactionHandlers:
     def init_producer_id(
         self, request: InitProducerIdRequest, context: RequestContext
     ) -> InitProducerIdResponse:
-        """Tell a producer who it is: ids are unique in the cluster, claimed in blocks."""
+        """Tell a producer who it is: ids are unique in the cluster, claimed in blocks.
+
+        While ZooKeeper does not answer and the ids that were claimed are used up, the error is 14,
+        as of genuine brokers that wait for a block (ProducerIdManager): all producers try again
+        after it, and many take 7 here for final.
+        """
+        try:
+            return self._init_producer_id(request, context)
+        except (ConnectionLost, SessionLost) as error:
+            logger.warning("no producer id, clients try again: %s", error)
+            return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _init_producer_id(
+        self, request: InitProducerIdRequest, context: RequestContext
+    ) -> InitProducerIdResponse:
         if request.transactional_id is None:
             with context.park(finish_anyway):
                 new_id = self._producer_ids.next_id()

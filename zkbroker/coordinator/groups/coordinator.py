@@ -223,13 +223,15 @@ class GroupCoordinator:
         partition, error = self._partitions.find(group_id)
         if partition is None or error is not ErrorCode.NONE:
             return error
+        if not offsets:
+            return ErrorCode.NONE
         group = partition.groups.get(group_id)
         if group is None:
             if generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
             group = self._partitions.create(partition, group_id)
         error = group.check_commit(member_id, generation, self._clock_ms())
-        if error is not ErrorCode.NONE or not offsets:
+        if error is not ErrorCode.NONE:
             return error
         try:
             partition.store.commit(group_id, offsets, self._now_ms(), park)
@@ -347,13 +349,17 @@ class GroupCoordinator:
         if group.state is not GroupState.EMPTY or partition.store.has_pending(group_id):
             return ErrorCode.NON_EMPTY_GROUP
         self._partitions.drop(partition, group)
-        return self._partitions.remove_offsets(
+        error = self._partitions.remove_offsets(
             partition,
             group_id,
             list(partition.store.offsets(group_id)),
             metadata=True,
             park=park,
         )
+        stays = group_id in partition.store.group_ids() and group_id not in partition.groups
+        if error is not ErrorCode.NONE and stays and self._partitions.hosted.holds(partition):
+            self._partitions.create(partition, group_id)  # nothing was removed: it can be again
+        return error
 
     # --- time -------------------------------------------------------------------------------
 

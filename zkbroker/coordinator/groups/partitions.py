@@ -13,14 +13,22 @@ from zkbroker.coordinator.groups.group import Group, GroupState, Stored
 from zkbroker.coordinator.groups.memory import GroupMemory
 from zkbroker.coordinator.groups.offsets import OffsetsStore, StoreSettings
 from zkbroker.coordinator.hosted import HostedPartition, HostedPartitions
-from zkbroker.coordinator.stored_log import PartitionLog
-from zkbroker.errors import ErrorCode, ProtocolError, StorageError
+from zkbroker.coordinator.stored_log import PartitionLog, write_error
+from zkbroker.errors import ErrorCode, ProtocolError, StorageError, ZkbrokerError
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, GroupValue
 from zkbroker.runtime import Park, Runtime, unparked
 from zkbroker.runtime.repeated_lines import RepeatedLines
 from zkbroker.types import PartitionKey
 
-_OF_THE_PRODUCER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
+_TOO_LARGE = {
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+_ANSWERS = {
+    "commit": _TOO_LARGE,
+    # The assignment may be stored or not: the members join again.
+    "store_group": {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS},
+}
 _PASSING = frozenset(
     {
         ErrorCode.NOT_LEADER_FOR_PARTITION,
@@ -235,7 +243,7 @@ class GroupPartitions:
         if group is not None and self.hosted.holds(partition):
             self.schedule(group)
 
-    def storage_error(self, what: str, group_id: str, failure: Exception) -> ErrorCode:
+    def storage_error(self, what: str, group_id: str, failure: ZkbrokerError) -> ErrorCode:
         """Log that a record could not be written, and return the error code for the member.
 
         Members try again, often at once: equal failures of a group are one line a minute.
@@ -244,7 +252,7 @@ class GroupPartitions:
         left_out = self._failures.admit((what, group_id, code))
         if left_out is not None:
             level = logging.ERROR
-            if code is ErrorCode.MESSAGE_TOO_LARGE and what == "commit":
+            if what == "commit" and code in _TOO_LARGE:
                 level = logging.WARNING  # the member asks for too much
             elif code in _PASSING:
                 level = logging.INFO
@@ -256,10 +264,4 @@ class GroupPartitions:
                 left_out,
                 failure,
             )
-        if code is ErrorCode.MESSAGE_TOO_LARGE:
-            if what == "commit":
-                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        if code is not None and code in _OF_THE_PRODUCER:
-            return code
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return write_error(failure, _ANSWERS.get(what))

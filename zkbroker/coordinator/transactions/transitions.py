@@ -8,6 +8,7 @@ with the leadership; the next leader finds Prepare* and ends the transaction ins
 import logging
 
 from zkbroker.coordinator.hosted import HostedPartitions
+from zkbroker.coordinator.stored_log import write_error
 from zkbroker.coordinator.transactions.counts import TransactionCounts
 from zkbroker.coordinator.transactions.markers import Marker, MarkerSender, Outcome
 from zkbroker.coordinator.transactions.partition import TransactionPartition
@@ -17,21 +18,16 @@ from zkbroker.coordinator.transactions.transaction import (
     Transaction,
     size_of,
 )
-from zkbroker.errors import ErrorCode, ProtocolError, StorageError, ZkbrokerError
+from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.protocol.transaction_topic import TransactionState
 from zkbroker.runtime import Park, Runtime, unparked
 
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-_UNAVAILABLE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    }
-)
+_IN_DOUBT = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+_FINAL = frozenset({ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.INVALID_TXN_STATE})
+"""After which Complete* is written, or not to be written here."""
 
 
 class Transitions:
@@ -84,7 +80,7 @@ class Transitions:
                 target.state.name,
                 error,
             )
-            return write_error(error)
+            return write_error(error, _IN_DOUBT)
         except BaseException:
             transaction.failed()
             if transaction.current is None:
@@ -171,20 +167,8 @@ class Transitions:
         while outcome is Outcome.DONE and self._hosted.holds(partition):
             decision = transaction.complete(self._now_ms())
             error = self.carry_out(partition, transactional_id, transaction, decision)
-            if error not in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR):
+            if error in _FINAL:
                 return
             self.appends_retried += 1
             self._runtime.sleep(RETRY_S)
             self.appends_retried -= 1
-
-
-def write_error(error: ZkbrokerError) -> ErrorCode:
-    """Return the error code of a producer's answer when a record was not written."""
-    if isinstance(error, StorageError):
-        return ErrorCode.NOT_COORDINATOR
-    code = error.code if isinstance(error, ProtocolError) else ErrorCode.UNKNOWN_SERVER_ERROR
-    if code in _UNAVAILABLE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code in (ErrorCode.NOT_LEADER_FOR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR):
-        return ErrorCode.NOT_COORDINATOR
-    return ErrorCode.UNKNOWN_SERVER_ERROR

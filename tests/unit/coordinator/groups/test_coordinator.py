@@ -15,8 +15,12 @@ from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.errors import (
     ErrorCode,
     MessageSizeTooLarge,
+    NotEnoughReplicas,
     NotLeaderForPartition,
+    ProtocolError,
+    RequestTimedOut,
     StorageError,
+    UnknownTopicOrPartition,
 )
 from zkbroker.protocol.offsets_topic import OffsetValue
 from zkbroker.runtime import get_runtime
@@ -295,16 +299,77 @@ def test_only_an_empty_group_is_deleted_and_its_offsets_with_it():
 @pytest.mark.parametrize(
     ("failure", "error"),
     [
-        (StorageError("disk"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (StorageError("disk"), ErrorCode.NOT_COORDINATOR),
+        (NotLeaderForPartition(), ErrorCode.NOT_COORDINATOR),
+        (UnknownTopicOrPartition(), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (NotEnoughReplicas(), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (
+            ProtocolError(code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ),
+        (RequestTimedOut(), ErrorCode.REQUEST_TIMED_OUT),
         (MessageSizeTooLarge(), ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+        (
+            ProtocolError(code=ErrorCode.RECORD_LIST_TOO_LARGE),
+            ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ),
+        (
+            ProtocolError(code=ErrorCode.INVALID_PRODUCER_EPOCH),
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+        ),
     ],
+    ids=repr,
 )
 def test_a_commit_that_cannot_be_stored_is_not_acknowledged(failure, error):
+    # GroupMetadataManager.storeOffsets of genuine brokers.
     desk = Desk().host()
     desk.commit(offset=5)
     desk.logs[key_partition("g", 4)].fail_with = failure
     assert desk.commit(offset=6) is error
     assert desk.offset() == 5
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (StorageError("disk"), ErrorCode.NOT_COORDINATOR),
+        (NotLeaderForPartition(), ErrorCode.NOT_COORDINATOR),
+        (NotEnoughReplicas(), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (RequestTimedOut(), ErrorCode.REBALANCE_IN_PROGRESS),
+        (MessageSizeTooLarge(), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+    ids=repr,
+)
+def test_assignments_that_cannot_be_stored_are_given_to_no_member(failure, error):
+    # GroupMetadataManager.storeGroup of genuine brokers.
+    desk = Desk().host()
+    (joined,) = desk.join()
+    desk.logs[key_partition("g", 4)].fail_with = failure
+    answers = []
+    desk.coordinator.sync(
+        "g", joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
+    )
+    desk.runtime.run("store-")
+    assert [each.error for each in answers] == [error]
+    assert desk.coordinator.describe("g").state == "PreparingRebalance"
+
+
+def test_a_group_whose_deletion_cannot_be_stored_is_deleted_by_the_next_attempt():
+    desk = Desk().host()
+    desk.commit(offset=5)
+    log = desk.logs[key_partition("g", 4)]
+    log.fail_with = NotEnoughReplicas()
+    assert desk.coordinator.delete("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert desk.offset() == 5
+    log.fail_with = None
+    assert desk.coordinator.delete("g") is NONE
+    assert desk.coordinator.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_commit_of_nothing_makes_no_group():
+    desk = Desk().host()
+    assert desk.coordinator.commit("g", "", -1, {}) is NONE
+    assert desk.coordinator.list_groups()[1] == []
 
 
 def test_a_partition_that_cannot_be_read_stays_loading(caplog):

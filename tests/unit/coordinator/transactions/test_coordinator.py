@@ -13,7 +13,6 @@ from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.coordinator.transactions import TransactionCoordinator, TransactionSettings
 from zkbroker.coordinator.transactions.markers import MarkerSender
 from zkbroker.coordinator.transactions.transaction import PARTITION_BYTES, size_of
-from zkbroker.coordinator.transactions.transitions import write_error
 from zkbroker.errors import (
     ErrorCode,
     MessageSizeTooLarge,
@@ -298,12 +297,22 @@ def test_a_first_record_that_is_not_written_leaves_nothing_behind(desk):
     assert desk.partition().transactions == {}
 
 
-def test_each_failure_has_the_code_that_clients_try_again_after():
-    assert write_error(RequestTimedOut("")) is E.COORDINATOR_NOT_AVAILABLE
-    assert write_error(NotEnoughReplicas("")) is E.COORDINATOR_NOT_AVAILABLE
-    assert write_error(NotLeaderForPartition("")) is E.NOT_COORDINATOR
-    assert write_error(StorageError("")) is E.NOT_COORDINATOR
-    assert write_error(MessageSizeTooLarge("")) is E.UNKNOWN_SERVER_ERROR
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (RequestTimedOut(""), E.COORDINATOR_NOT_AVAILABLE),
+        (NotEnoughReplicas(""), E.COORDINATOR_NOT_AVAILABLE),
+        (NotLeaderForPartition(""), E.NOT_COORDINATOR),
+        (StorageError(""), E.NOT_COORDINATOR),
+        (MessageSizeTooLarge(""), E.UNKNOWN_SERVER_ERROR),
+    ],
+    ids=repr,
+)
+def test_each_failure_has_the_code_that_clients_try_again_after(desk, failure, code):
+    # TransactionStateManager.appendTransactionToLog of genuine brokers.
+    desk.begin(A)
+    desk.log.fail_with = failure
+    assert desk.end() is code
 
 
 def test_nothing_is_served_before_what_was_loaded_is_on_the_replicas():
