@@ -138,13 +138,36 @@ def test_replicas_are_moved_and_preferred_ones_elected(operator):
     operator.eventually("topics/visits", lambda view: view["partitions"][0]["leader"] == wanted[1])
 
 
+def throttled(view):
+    names = {each["name"] for each in view["settings"] if each["source"] == "topic"}
+    return "follower.replication.throttled.replicas" in names
+
+
+def broker_limits(view):
+    return {
+        each["value"]
+        for rows in view["brokers"].values()
+        for each in rows
+        if each["name"] == "follower.replication.throttled.rate" and "broker" in each["source"]
+    }
+
+
 def test_a_topic_is_spread_over_named_brokers(operator):
-    done(operator, "topics/visits/reassign", {"brokers": [1, 3]})
+    plan = done(operator, "topics/visits/reassign", {"brokers": [1, 3], "throttle": 10_000_000})
+    assert plan["plan"][-1] == "each broker copies 10,000,000 bytes a second at most"
     operator.eventually(
         "topics/visits",
         lambda view: all(sorted(each["replicas"]) == [1, 3] for each in view["partitions"]),
     )
     operator.eventually("reassignments", lambda view: view["moving"] == [])
+    operator.eventually("topics/visits", throttled)
+    assert operator.eventually("settings", lambda view: broker_limits(view) == {"10000000"})
+    turned = operator.of("topics/visits")["partitions"][0]["replicas"][::-1]
+    body = {"assignment": {"0": turned}, "throttle": 1, "dry_run": True}
+    status, said = operator.post("topics/visits/reassign", body)
+    assert (status, said["error"]) == (400, "no replica is copied: leave the limit out")
+    done(operator, "topics/visits/remove-throttle", {})
+    operator.eventually("topics/visits", lambda view: not throttled(view))
 
 
 def test_offsets_of_both_kinds_of_groups(cluster, operator):
@@ -236,6 +259,8 @@ def test_viewers_and_strangers_change_nothing(operator, viewer):
         ("topics/visits/reassign", {"brokers": [77]}, 400),
         ("topics/visits/reassign", {"assignment": {"9": [1]}}, 404),
         ("topics/visits/reassign", {"assignment": []}, 400),
+        ("topics/visits/reassign", {"brokers": [1, 2], "throttle": 0}, 400),
+        ("topics/visits/remove-throttle", {}, 409),
         ("groups/coordinator/none/reset", {"to": "earliest"}, 404),
         ("groups/coordinator/none/reset", {"to": "x"}, 404),
         ("topics/visits/delete", {"dry_run": 1}, 400),

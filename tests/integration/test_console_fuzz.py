@@ -55,6 +55,7 @@ POSTS = (
     "topics/{word}/delete",
     "topics/{word}/elect",
     "topics/{word}/reassign",
+    "topics/{word}/remove-throttle",
     "groups/{kind}/{word}/reset",
     "{word}",
 )

@@ -252,15 +252,25 @@ def test_an_operator_does_everything_to_a_topic(operator):
     page.get_by_role("link", name="2", exact=True).first.wait_for()  # the third partition
     page.get_by_text("2000000").wait_for()
 
-    def to_broker_1(dialog):
-        dialog.get_by_role("combobox", name="Way").select_option("assignment")
-        dialog.get_by_role("textbox", name="Assignment").fill("0: 1\n1: 1\n2: 1")
+    def to_broker(number, limit=""):
+        def fill(dialog):
+            dialog.get_by_role("combobox", name="Way").select_option("assignment")
+            lines = "\n".join(f"{each}: {number}" for each in range(3))
+            dialog.get_by_role("textbox", name="Assignment").fill(lines)
+            dialog.get_by_role("spinbutton", name="Limit").fill(limit)
 
-    perform(page, "Move replicas", "made.here", "Move the replicas", to_broker_1)
-    page.wait_for_function(
-        """() => [...document.querySelectorAll("[aria-labelledby=partitions] tbody tr")]
-            .map(row => row.cells[3].innerText).join("|") === "1|1|1" """
-    )
+        perform(page, "Move replicas", "made.here", "Move the replicas", fill)
+        page.wait_for_function(
+            """number => [...document.querySelectorAll("[aria-labelledby=partitions] tbody tr")]
+                .map(row => row.cells[3].innerText).join("|") === `${number}|${number}|${number}`
+            """,
+            arg=number,
+        )
+
+    to_broker(1)
+    to_broker(2, "50000000")
+    perform(page, "Remove the limit", "made.here", "Remove the limit")
+    page.get_by_role("button", name="Remove the limit").wait_for(state="detached")
     perform(page, "Elect leaders", "made.here", "Elect preferred leaders", lambda dialog: None)
     perform(page, "Delete", "made.here", "Delete the topic")
     page.get_by_role("heading", name="Topics").wait_for()

@@ -262,6 +262,11 @@ def elect_preferred(
     return chosen
 
 
+def is_throttled(session: ZkSession, topic: str) -> bool:
+    """Whether a reassignment has limited how fast a topic's replicas are copied."""
+    return not {LEADER_REPLICAS, FOLLOWER_REPLICAS}.isdisjoint(topics.topic_config(session, topic))
+
+
 def remove_throttles(session: ZkSession, target: Target) -> bool:
     """Remove the throttles of all brokers, and those of the topics of a reassignment.
 

@@ -29,6 +29,7 @@ _MOST_SETTINGS = 100
 _MOST_TEXT = 4000
 _SHOWN = 20
 _MAX_BROKER = 2**31 - 1
+_MAX_RATE = 2**63 - 1
 
 Given = Mapping[str, Any]
 
@@ -187,8 +188,14 @@ def elect(collector: Collector, topic: str, given: Given) -> Plan:
 
 
 def reassign(collector: Collector, topic: str, given: Given) -> Plan:
-    """Plan other replicas for a topic's partitions."""
+    """Plan other replicas for a topic's partitions, copied as fast as `throttle` allows.
+
+    The limit is that of `zkbroker reassign execute --throttle`; `remove_throttle` ends it.
+    """
     found = _topic(collector, topic)
+    throttle = given.get("throttle")
+    if throttle is not None:
+        throttle = whole("throttle", throttle, 1, _MAX_RATE)
     session = _through(collector.access.session)
     current: dict[PartitionKey, tuple[int, ...]] = {
         (topic, each.partition): each.replicas for each in found.partitions
@@ -210,6 +217,8 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
     if not target:
         raise Refused(409, "nothing_to_do", "the replicas are where they are wanted already")
     copied = moved_replicas(current, target)
+    if throttle is not None and not copied:
+        raise bad("no replica is copied: leave the limit out")
     size = sum(
         (collector.seen.sizes.get(key) or 0) * len(set(replicas) - set(current[key]))
         for key, replicas in target.items()
@@ -224,7 +233,32 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
     warnings = []
     if any(len(replicas) < len(current[key]) for key, replicas in target.items()):
         warnings.append("some partitions get fewer replicas than they have")
-    return Plan(steps, topic, lambda: reassignment.execute(session, target), warnings)
+    if throttle is not None:
+        steps.append(f"each broker copies {throttle:,} bytes a second at most")
+        warnings.append(
+            "the limit stays until it is removed here or by zkbroker reassign verify; too low a "
+            "limit never catches up with what is written"
+        )
+    return Plan(
+        steps, topic, lambda: reassignment.execute(session, target, throttle=throttle), warnings
+    )
+
+
+def remove_throttle(collector: Collector, topic: str, given: Given) -> Plan:
+    """Plan that the limit of the last reassignment ends."""
+    _topic(collector, topic)
+    session = _through(collector.access.session)
+    if not reassignment.is_throttled(session, topic):
+        raise Refused(409, "nothing_to_do", f"copies of {topic} are not limited")
+    warnings = []
+    if read_requests(session).reassignment:
+        warnings.append("replicas are still moving: what is left is copied as fast as it can be")
+    return Plan(
+        [f"the limits of {topic} and of all brokers are removed"],
+        topic,
+        lambda: reassignment.remove_throttles(session, {(topic, 0): ()}),
+        warnings,
+    )
 
 
 def moving(session: ZkSession | None) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ class ActionsApi:
             ("delete", actions.delete),
             ("elect", actions.elect),
             ("reassign", actions.reassign),
+            ("remove-throttle", actions.remove_throttle),
         ):
             blueprint.add_url_rule(
                 f"/topics/<topic>/{name}", name, self._of_topic(name, plan), methods=post

@@ -89,8 +89,12 @@ function Elect({ topic, close, done }) {
 }
 
 function Reassign({ topic, brokers, close, done }) {
-  const [form, bind] = useForm({ way: "brokers", brokers: brokers.join(", "), assignment: "" });
+  const [form, bind] = useForm({ way: "brokers", brokers: brokers.join(", "), assignment: "", throttle: "" });
   const body = () => {
+    const moves = replicas();
+    return typeof moves !== "string" && form.throttle ? { ...moves, throttle: Number(form.throttle) } : moves;
+  };
+  const replicas = () => {
     if (form.way === "brokers") {
       const chosen = parseNumbers(form.brokers);
       return chosen?.length ? { brokers: chosen } : "Give the ids of brokers, such as 1, 2, 3.";
@@ -110,10 +114,15 @@ function Reassign({ topic, brokers, close, done }) {
     ${form.way === "brokers"
       ? html`<${Field} label="Brokers" hint="The partitions are spread over these evenly" wide=${true}><input ...${bind("brokers")} autocomplete="off" /><//>`
       : html`<${Field} label="Assignment" hint="One partition a line; the first replica is the preferred leader" wide=${true}>
-          <textarea rows="5" placeholder=${example} spellcheck=${false} ...${bind("assignment")}></textarea><//>`}`;
+          <textarea rows="5" placeholder=${example} spellcheck=${false} ...${bind("assignment")}></textarea><//>`}
+    <${Field} label="Limit" hint="Bytes a second that each broker copies at most; empty for none"><input type="number" min="1" ...${bind("throttle")} /><//>`;
   return html`<${Action} path=${() => topicPath(topic.name, "reassign")} body=${body} fields=${fields} verb="Move the replicas" close=${close}
     said=${() => `Replicas of ${topic.name} are moving.`} done=${done} />`;
 }
+
+const RemoveThrottle = ({ topic, close, done }) =>
+  html`<${Action} path=${() => topicPath(topic.name, "remove-throttle")} body=${() => ({})} verb="Remove the limit" close=${close}
+    said=${() => `Copies of ${topic.name} are not limited any more.`} done=${done} />`;
 
 const Delete = ({ topic, close }) =>
   html`<${Action} path=${() => topicPath(topic.name, "delete")} body=${() => ({})} verb="Delete the topic" danger=${true} close=${close}
@@ -127,5 +136,7 @@ export const electLeaders = (topic, done) =>
   show(`Elect leaders of ${topic.name}`, (close) => html`<${Elect} topic=${topic} done=${done} close=${close} />`);
 export const reassignTopic = (topic, brokers, done) =>
   show(`Move replicas of ${topic.name}`, (close) => html`<${Reassign} topic=${topic} brokers=${brokers} done=${done} close=${close} />`);
+export const removeThrottle = (topic, done) =>
+  show(`Remove the limit of ${topic.name}`, (close) => html`<${RemoveThrottle} topic=${topic} done=${done} close=${close} />`);
 export const deleteTopic = (topic) =>
   show(`Delete ${topic.name}`, (close) => html`<${Delete} topic=${topic} close=${close} />`);

@@ -1,6 +1,6 @@
 // One topic: its partitions, growth, groups and settings.
 
-import { alterTopic, deleteTopic, electLeaders, reassignTopic } from "../actions/topics.js";
+import { alterTopic, deleteTopic, electLeaders, reassignTopic, removeThrottle } from "../actions/topics.js";
 import { clusterPath, isOperator, otherGeneration, partitionName } from "../api.js";
 import { Chart } from "../chart.js";
 import { bytes, bytesRate, digits, number, rate } from "../format.js";
@@ -61,6 +61,10 @@ export function Topic({ name }) {
   <//>`;
 }
 
+// Whether a move of its replicas has limited how fast they are copied.
+const isThrottled = (topic) =>
+  (topic.settings ?? []).some((each) => each.source === "topic" && each.name.endsWith(".replication.throttled.replicas"));
+
 function Actions({ topic, reload }) {
   const known = useStore(overview);
   const brokers = (known?.brokers ?? []).filter((each) => each.alive).map((each) => each.id);
@@ -70,6 +74,7 @@ function Actions({ topic, reload }) {
     html`<button type="button" onClick=${() => alterTopic(topic, reload)}>Change</button>
       <button type="button" onClick=${() => electLeaders(topic, reload)}>Elect leaders</button>
       <button type="button" onClick=${() => reassignTopic(topic, brokers, reload)}>Move replicas</button>
+      ${isThrottled(topic) && html`<button type="button" onClick=${() => removeThrottle(topic, reload)}>Remove the limit</button>`}
       <button type="button" class="danger" onClick=${() => deleteTopic(topic)}>Delete</button>`}
   </div>`;
 }
