@@ -9,8 +9,8 @@ LEGACY := $(VENV)/kafka-python-2.0.2
 unexport PYTHONDONTWRITEBYTECODE
 INPUT ?=
 DATA ?= demo-data
-# Three per core: most of the time a test waits for other processes.
-WORKERS ?= $$((3 * $$(getconf _NPROCESSORS_ONLN)))
+# By the cores that are there: tests/support/workers.py.
+WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-fast java-clients hdfs soak sanitize lint format bench bench-quick docs docs-check screenshots clean venv

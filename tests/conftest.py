@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.brokers import connect, running_broker
-from tests.support.clusters import MakeCluster
-from tests.support.workers import OneSparkWorker, longest_first
+from tests.support.clusters import MakeCluster, TestCluster
+from tests.support.workers import OneSparkWorker, longest_first, take_own_ports, worker_count
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
@@ -53,6 +53,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest_first(items)
 
 
+def pytest_configure() -> None:
+    take_own_ports(os.environ.get("PYTEST_XDIST_WORKER"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return worker_count()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSparkWorker | None:
     return OneSparkWorker(config, log) if config.option.dist == "loadfile" else None
@@ -74,11 +83,11 @@ def chroot(zookeeper: EmbeddedZooKeeper, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def local_cluster(zookeeper: EmbeddedZooKeeper) -> MakeCluster:
-    """`LocalCluster` on the shared ZooKeeper, each in a tree of its own."""
+    """`TestCluster` on the shared ZooKeeper, each in a tree of its own."""
 
     def make(brokers: int = 1, **settings: Any) -> LocalCluster:
         tree = f"{zookeeper.connect_string}/cluster-{uuid.uuid4().hex[:8]}"
-        return LocalCluster(brokers, zookeeper=tree, **settings)
+        return TestCluster(brokers, zookeeper=tree, **settings)
 
     return make
 

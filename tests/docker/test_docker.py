@@ -40,7 +40,6 @@ def _engine():
 CLIENT, REASON = _engine()
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.timeout(900),
     pytest.mark.skipif(CLIENT is None, reason=f"no Docker engine answers: {REASON}"),
 ]
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import soak
+from tests.support.clusters import TestCluster
 from tests.support.group_member import ASSIGNED, DELIVERED, UNKNOWN, Entry, read_log
 from tests.support.producing import TestProducer
 from zkbroker.errors import RegistryError
@@ -29,7 +30,7 @@ from zkbroker.registry import groups
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
-SESSION_MS = 1500
+SESSION_MS = 3000
 GROUP = "faults"
 BATCH = 50
 
@@ -50,7 +51,7 @@ class Member:
                 "zookeeper.connect": cluster.zookeeper,
                 "group.id": GROUP,
                 "zookeeper.session.timeout.ms": str(SESSION_MS),
-                "zookeeper.connection.timeout.ms": "20000",
+                "zookeeper.connection.timeout.ms": "60000",
                 "auto.offset.reset": "smallest",
                 "auto.commit.interval.ms": "100",
                 "rebalance.backoff.ms": "500",
@@ -253,7 +254,7 @@ def run(
     seed: int = 1,
 ) -> None:
     chance = random.Random(seed)
-    with LocalCluster(brokers) as cluster:
+    with TestCluster(brokers) as cluster:
         topic = cluster.create_topic(partitions=partitions)
         feed = Feed(cluster, topic, partitions, messages, seconds / (messages / BATCH))
         group = Group(cluster, topic, partitions, members, directory)

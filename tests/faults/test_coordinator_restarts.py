@@ -13,9 +13,8 @@ import uuid
 import pytest
 
 from tests.support import soak
-from tests.support.brokers import connect
+from tests.support.brokers import MortalBroker, connect
 from tests.support.process import wait_until
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import CommitFailed, GroupConsumer
 from zkbroker.errors import ProtocolError
@@ -162,12 +161,11 @@ def produce(broker, each):
 
 @pytest.fixture
 def broker(zookeeper, tmp_path):
-    process = BrokerProcess(
+    process = MortalBroker(
         tmp_path,
         {
             "broker.id": "0",
             "zookeeper.connect": f"{zookeeper.connect_string}/restarts-{uuid.uuid4().hex[:8]}",
-            "zookeeper.session.timeout.ms": "3000",
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "3",
         },

@@ -11,7 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tests.support.broker_requests import fetch, led, message_set, produce, values
-from tests.support.brokers import connect
+from tests.support.brokers import MortalBroker, connect
 from tests.support.process import wait_until
 from zkbroker.cli.main import cli
 from zkbroker.cluster.process import BrokerProcess
@@ -21,7 +21,7 @@ _LARGEST_FILE = 100_000
 
 
 def broker(tmp_path: Path, chroot: str, directories: list[Path]) -> BrokerProcess:
-    process = BrokerProcess(
+    process = MortalBroker(
         tmp_path,
         {
             "broker.id": "0",
@@ -37,7 +37,7 @@ def broker(tmp_path: Path, chroot: str, directories: list[Path]) -> BrokerProces
 def fill(process: BrokerProcess, topic: str) -> int:
     """Produce until the disk is full; returns how many messages were acknowledged."""
     with connect(process) as connection:
-        assert wait_until(lambda: led(connection, topic), 20)
+        assert wait_until(lambda: led(connection, topic))
         resource.prlimit(
             process.pid, resource.RLIMIT_FSIZE, (_LARGEST_FILE, resource.RLIM_INFINITY)
         )
@@ -53,12 +53,12 @@ def test_a_broker_ends_when_its_last_directory_failed_and_loses_nothing(tmp_path
     process = broker(tmp_path, chroot, [tmp_path / "only"])
     try:
         acknowledged = fill(process, "t")
-        assert wait_until(lambda: not process.alive, 20)
+        assert wait_until(lambda: not process.alive)
         assert process.ending() == "exited with status 1"
         assert "error: no data directory can be used" in process.log_tail()
         process.start()
         with connect(process) as connection:
-            assert wait_until(lambda: led(connection, "t"), 20)
+            assert wait_until(lambda: led(connection, "t"))
             assert len(values(fetch(connection, "t", 0))) == acknowledged
     finally:
         process.stop()
@@ -70,9 +70,9 @@ def test_a_broker_goes_on_with_the_directories_that_are_left(tmp_path, chroot):
         fill(process, "first")
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         with connect(process) as connection:
-            assert wait_until(lambda: led(connection, "second"), 20)
+            assert wait_until(lambda: led(connection, "second"))
             assert produce(connection, "second", message_set(2, [b"v"])).error_code == 0
-            assert wait_until(lambda: not led(connection, "first"), 20)
+            assert wait_until(lambda: not led(connection, "first"))
         assert process.alive
         host, port = process.address
         for where in (("-b", f"{host}:{port}"), ("-z", chroot)):

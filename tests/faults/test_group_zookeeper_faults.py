@@ -38,7 +38,7 @@ def test_a_group_comes_to_rest_after_every_restart_of_zookeeper(tmp_path: Path) 
         for _ in range(3):
             server.restart()
             for session in (zk, *(consumer.session for consumer in consumers)):
-                assert session.wait_connected(30)
+                assert session.wait_connected(60)
             until(lambda: at_rest(zk, consumers))
         consumers.pop().close()
         until(lambda: at_rest(zk, consumers))
@@ -52,7 +52,7 @@ def test_a_group_comes_to_rest_after_zookeeper_stood_still_longer_than_the_sessi
     with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as zk:
         topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
         consumers = [
-            Consumer(server.connect_string, "g", {"t": 1}, session_timeout_ms=1000)
+            Consumer(server.connect_string, "g", {"t": 1}, session_timeout_ms=4000)
             for _ in range(2)
         ]
         until(lambda: at_rest(zk, consumers))

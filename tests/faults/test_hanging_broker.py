@@ -45,7 +45,6 @@ def coordinated_by(cluster: LocalCluster, broker: int) -> str:
                 return group
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 def test_a_consumer_finds_its_coordinator_and_commits_while_the_first_broker_hangs(
     cluster: LocalCluster, runtime: str
@@ -75,7 +74,6 @@ def test_a_consumer_finds_its_coordinator_and_commits_while_the_first_broker_han
             cluster.broker(HANGING).resume()
 
 
-@pytest.mark.timeout(200)
 def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster: LocalCluster) -> None:
     topic = cluster.create_topic(partitions=3, replication=1)
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
@@ -95,7 +93,6 @@ def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster: Local
         cluster.broker(HANGING).resume()
 
 
-@pytest.mark.timeout(200)
 def test_tools_find_coordinators_while_a_broker_hangs(cluster: LocalCluster) -> None:
     group = coordinated_by(cluster, OTHER)
     source = StaticSource(cluster.bootstrap_servers)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import soak
+from tests.support.clusters import TestCluster
 from tests.support.mirroring import COMMITTED, MirrorProcess, read_all
 from tests.support.process import wait_until
 from tests.support.producing import TestProducer
@@ -36,11 +37,11 @@ FORMATS = [
 @pytest.fixture
 def clusters() -> Iterator[list[LocalCluster]]:
     """Two sources and a target, each with a ZooKeeper of its own."""
-    properties = {"zookeeper.session.timeout.ms": "2000", "log.flush.interval.messages": "1"}
+    properties = {"log.flush.interval.messages": "1"}
     with (
-        LocalCluster(1, properties=properties) as east,
-        LocalCluster(1, properties=properties) as west,
-        LocalCluster(2, properties=properties) as here,
+        TestCluster(1, properties=properties) as east,
+        TestCluster(1, properties=properties) as west,
+        TestCluster(2, properties=properties) as here,
     ):
         yield [east, west, here]
 
@@ -98,10 +99,10 @@ def story(
         "offset.commit.interval.ms": "300",
         "source.east.zookeeper.connect": sources[0].zookeeper,
         "source.east.group.id": "mirror",
-        "source.east.zookeeper.session.timeout.ms": "2000",
+        "source.east.zookeeper.session.timeout.ms": "10000",
         "source.west.bootstrap.servers": sources[1].bootstrap_servers,
         "source.west.group.id": "mirror",
-        "source.west.session.timeout.ms": "6000",
+        "source.west.session.timeout.ms": "10000",
         "source.west.heartbeat.interval.ms": "500",
         "target.bootstrap.servers": here.bootstrap_servers,
         "exactly.once": str(exactly_once).lower(),

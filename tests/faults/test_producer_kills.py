@@ -67,7 +67,6 @@ def run(local_cluster, sends: int, kills: int, seed: int, runtime: str) -> int:
     properties = {
         "log.flush.interval.messages": "1",
         "message.max.bytes": "200000",
-        "zookeeper.session.timeout.ms": "2000",
     }
     with local_cluster(BROKERS, properties=properties) as cluster:
         topic = cluster.create_topic(partitions=PARTITIONS)

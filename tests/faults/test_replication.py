@@ -105,7 +105,7 @@ def strike(
 @pytest.mark.parametrize(
     ("rounds", "seed", "brokers"),
     [
-        pytest.param(3, 1, 3, marks=pytest.mark.timeout(300)),
+        (3, 1, 3),
         pytest.param(20, 6, 3, marks=[pytest.mark.soak, pytest.mark.timeout(1800)]),
         pytest.param(40, 3, 3, marks=[pytest.mark.soak, pytest.mark.timeout(1800)]),
         pytest.param(200, 2, 3, marks=[pytest.mark.soak, pytest.mark.timeout(10_800)]),

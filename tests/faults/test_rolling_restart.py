@@ -38,8 +38,8 @@ pytest.importorskip("confluent_kafka")
 pytest.importorskip("aiokafka")
 
 PARTITIONS = 3
-_END_S = 60.0
-_READ_S = 60.0
+_END_S = 180.0
+_READ_S = 180.0
 
 
 class Watch(threading.Thread):
@@ -71,10 +71,10 @@ def end(tasks: list[Any]) -> None:
     assert not left, f"{left} did not end within {_END_S:g} s"
 
 
-@pytest.mark.timeout(300)
 def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
     topics = dict.fromkeys((IDEMPOTENT, RDKAFKA, AIOKAFKA, KAFKA_PYTHON), PARTITIONS)
-    with replicated_cluster(tmp_path, topics) as world:
+    # Nothing is lost here, also on a busy machine: each broker goes by itself.
+    with replicated_cluster(tmp_path, topics, zookeeper_session_timeout_ms=60_000) as world:
         cluster = world.cluster
         idempotent = {"enable.idempotence": "true"}
         senders: list[Sender] = [
@@ -94,7 +94,7 @@ def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
             for each in (*senders, *readers):
                 each.start()
             for reader in readers:
-                assert wait_until(lambda reader=reader: len(reader.values) > 200, timeout_s=60), (
+                assert wait_until(lambda reader=reader: len(reader.values) > 200), (
                     reader.topic,
                     reader.failure,
                 )

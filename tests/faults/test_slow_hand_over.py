@@ -13,8 +13,8 @@ from tests.support.broker_requests import (
     produce,
     values,
 )
+from tests.support.brokers import MortalBroker
 from tests.support.zookeeper import until
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import OffsetCommitRequest
 from zkbroker.protocol.messages.offsets import (
@@ -38,11 +38,10 @@ def leaving(chroot: str, zk: ZkSession, tmp_path: Path) -> Iterator[Connect]:
     settings = {
         "zookeeper.connect": chroot,
         # The paused one stays registered, and controller.
-        "zookeeper.session.timeout.ms": "30000",
         "log.index.size.max.bytes": "4096",
     }
     controller, broker = (
-        BrokerProcess(tmp_path, {**settings, "broker.id": str(number)}) for number in (0, 1)
+        MortalBroker(tmp_path, {**settings, "broker.id": str(number)}) for number in (0, 1)
     )
     with_clients: list[BrokerConnection] = []
 

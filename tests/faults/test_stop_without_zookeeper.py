@@ -4,16 +4,16 @@ import threading
 
 import pytest
 
+from tests.support.clusters import TestCluster
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 ENOUGH_S = 30
 
 
 @pytest.mark.parametrize("ending", ["frozen", "stopping"])
 def test_brokers_do_not_wait_for_a_zookeeper_that_is_silent(ending):
-    with LocalCluster(3, replication=3, properties={"zookeeper.session.timeout.ms": "6000"}) as it:
+    with TestCluster(3, replication=3) as it:
         topic = it.create_topic(partitions=6)
         config = ProducerConfig.from_properties(
             {"metadata.broker.list": it.bootstrap_servers, "request.required.acks": "-1"}

@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import soak
+from tests.support.clusters import TestCluster
 from tests.support.process import wait_until
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
@@ -320,7 +321,7 @@ def play(directory: Path, seed: int, rounds: int) -> Rounds:
         "offsets.topic.replication.factor": str(BROKERS),
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(int(CHECK_S * 1000)),
     }
-    with LocalCluster(
+    with TestCluster(
         BROKERS, replication=BROKERS, properties=settings, directory=directory
     ) as cluster:
         playing = Rounds(seed, cluster)
@@ -338,7 +339,6 @@ def play(directory: Path, seed: int, rounds: int) -> Rounds:
         return playing
 
 
-@pytest.mark.timeout(600)
 def test_each_input_is_there_once_whatever_was_killed(tmp_path: Path) -> None:
     play(tmp_path, seed=1, rounds=3)
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from tests.golden.test_replay import Wire, content
+from tests.support.brokers import MortalBroker
 from tests.support.process import wait_until
 from zkbroker.broker.view import ClusterView
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import FileSystem, LogManager
 from zkbroker.log.checkpoints import write_epochs
@@ -268,7 +268,7 @@ class Probed:
         )
         ((_, self.told),) = self.epoch.partitions()
         self.processes = [
-            BrokerProcess(
+            MortalBroker(
                 directory,
                 {
                     "broker.id": str(n),
@@ -306,7 +306,7 @@ class Probed:
         for process in self.processes:
             process.start()
         states = PartitionStates(session, StateForm.EPHEMERAL)
-        wait_until(lambda: set(states.read([("t3", 1)])[("t3", 1)].isr) == {0, 1, 2}, timeout_s=30)
+        wait_until(lambda: set(states.read([("t3", 1)])[("t3", 1)].isr) == {0, 1, 2})
         state = states.read([("t3", 1)])[("t3", 1)]
         assert state.leader == 0
         self.shift = state.leader_epoch - self.told.leader_epoch

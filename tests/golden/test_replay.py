@@ -8,7 +8,6 @@ the layout is the genuine one.
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.brokers import MortalBroker
+from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import CorruptMessage
 from zkbroker.network.client.connection import BrokerConnection
@@ -133,7 +134,7 @@ class Wire:
 
 def start_broker(zookeeper: EmbeddedZooKeeper, directory: Path, generation: str) -> BrokerProcess:
     port = "19092" if generation == V08 else "29092"
-    process = BrokerProcess(
+    process = MortalBroker(
         directory,
         {
             "broker.id": "0",
@@ -220,15 +221,16 @@ def prepare(port: int) -> None:
 def settle(port: int, *, offsets_topic: bool) -> None:
     """Wait until the topics have leaders: the recorder waited between its requests, too."""
     with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
-        for _ in range(200):
+
+        def settled() -> bool:
             topics = connection.request(MetadataRequest(None)).topics
             led = [not part.error_code for topic in topics for part in topic.partitions]
             found = True
             if offsets_topic:
                 found = not connection.request(FindCoordinatorRequest(key="any"), 0).error_code
-            if led and all(led) and found:
-                return
-            time.sleep(0.05)
+            return bool(led) and all(led) and found
+
+        eventually(settled, "all topics are led")
 
 
 def with_own_members(exchange: Exchange, members: dict[str, str]) -> bytes:

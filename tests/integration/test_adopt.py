@@ -5,11 +5,11 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+from tests.support.brokers import MortalBroker
 from tests.support.markdown import ROOT
 from zkbroker.cli.main import cli
 from zkbroker.client import Cluster, ZooKeeperSource
 from zkbroker.client.resolve_offsets import resolve_offsets
-from zkbroker.cluster import BrokerProcess
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
 from zkbroker.errors import ConfigError, RegistryError, StorageError
@@ -39,7 +39,7 @@ def test_genuine_data_is_served_as_it_is(directory, chroot, tmp_path):
     partitions = sum(each.is_dir() for each in directory.iterdir())
     assert f"{partitions} assigned to broker 0 now, 0 before" in zkbroker(directory, "-z", chroot)
     assert f"0 assigned to broker 0 now, {partitions} before" in zkbroker(directory, "-z", chroot)
-    broker = BrokerProcess(
+    broker = MortalBroker(
         tmp_path,
         {
             "broker.id": "0",
@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_refused(directory, chroot, zk, tmp_path):
 
 def served(chroot, directory, work, values=()):
     """Start a broker, send some values as a new idempotent producer, and return all there are."""
-    broker = BrokerProcess(
+    broker = MortalBroker(
         work, {"broker.id": "0", "zookeeper.connect": chroot, "log.dirs": str(directory)}
     )
     broker.start()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.authorized import SETTINGS, ensure_acl_tree, grant
+from tests.support.clusters import TestCluster
 from tests.support.zookeeper import until
 from zkbroker.registry.topics import create_topic
 from zkbroker.security import CLUSTER, Operation, ResourceType
@@ -37,7 +38,7 @@ def zk(where: str) -> Iterator[ZkSession]:
 @pytest.fixture(scope="module")
 def cluster(where: str, zk: ZkSession) -> Iterator[LocalCluster]:
     settings = {**SETTINGS, "offsets.topic.num.partitions": "1", "replica.fetch.wait.max.ms": "50"}
-    with LocalCluster(brokers=2, zookeeper=where, properties=settings) as made:
+    with TestCluster(brokers=2, zookeeper=where, properties=settings) as made:
         create_topic(zk, "t", {0: [1, 2]}, {"min.insync.replicas": "2"})
         yield made
 
@@ -80,7 +81,7 @@ def test_each_right_opens_one_door(zkbroker: Callable[..., Any], zk: ZkSession) 
     assert (status, "GROUP_AUTHORIZATION_FAILED (30)" in text) == (1, True)
     grant(zk, Operation.READ, GROUP, "g", host="*")
     member = ("consume", "t", "-G", "g", "-e", "-X", "auto.offset.reset=earliest")
-    until(lambda: zkbroker(*member) == (0, "one\n"), 60)
+    until(lambda: zkbroker(*member) == (0, "one\n"))
     grant(zk, Operation.DESCRIBE, *CLUSTER, host="*")
     until(lambda: zkbroker("acls", "list")[0] == 0)
     status, text = zkbroker("acls", "add", "--allow-principal", "User:a", "--topic", "t")

@@ -19,7 +19,7 @@ from tests.support.broker_requests import (
     produce,
     values,
 )
-from tests.support.brokers import connect, kill
+from tests.support.brokers import MortalBroker, connect
 from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode, ZkbrokerError
@@ -53,12 +53,11 @@ def start(chroot: str, tmp_path: Path) -> Iterator[Start]:
 
     def start_one(broker_id: int = 0, connect: str = chroot, **settings: str) -> BrokerProcess:
         extra = {name.replace("__", "."): value for name, value in settings.items()}
-        process = BrokerProcess(
+        process = MortalBroker(
             tmp_path,
             {
                 "broker.id": str(broker_id),
                 "zookeeper.connect": connect,
-                "zookeeper.session.timeout.ms": "30000",
                 "log.index.size.max.bytes": "4096",
                 **extra,
             },
@@ -105,7 +104,7 @@ def test_a_broker_registers_like_a_genuine_one(start: Start, zk: ZkSession) -> N
 def test_an_id_in_use_is_a_clear_fatal_error(start: Start) -> None:
     start(1)
     with pytest.raises(ZkbrokerError, match="broker id 1 is in use"):
-        BrokerProcess(
+        MortalBroker(
             start(2).directory / "other",
             {
                 "broker.id": "1",
@@ -227,7 +226,7 @@ def test_a_deletion_waits_for_a_broker_that_is_away(start: Start, zk: ZkSession)
         for partition, peer in enumerate((connection, other)):
             data = message_set(2, [b"old"])
             assert produce(peer, "t", data, partition=partition).error_code == 0
-    kill(second, zk)
+    second.kill()
     with connect(first) as connection:
         eventually(lambda: list_brokers(zk).keys() == {0})
         answer = connection.request(delete).topics[0]
@@ -330,7 +329,7 @@ def test_every_broker_knows_who_leads_what(start: Start, zk: ZkSession) -> None:
         answer = produce(first, "spread", message_set(2, [b"v"]), partition=elsewhere)
         assert answer.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
         victim = next(p for p in seen.partitions if p.leader == 1)
-        kill(brokers[1], zk)
+        brokers[1].kill()
         eventually(
             lambda: (
                 metadata(third, "spread", 7).partitions[victim.partition].error_code

@@ -142,7 +142,7 @@ def emptied(compacting: tuple[BrokerConnection, int]) -> tuple[BrokerConnection,
         # when the cleaner has looked again and found nothing.
         return samples(port)["zkbroker_log_cleaner_max_dirty_percent"] == 0
 
-    assert wait_until(settled, 30, 0.1), f"not compacted: {read()}"
+    assert wait_until(settled, interval_s=0.1), f"not compacted: {read()}"
     return connection, topic, [offset for offset, count in read() if count]
 
 
@@ -210,7 +210,7 @@ def test_a_log_that_cannot_be_compacted_is_counted(
         with ZkSession(cluster.zookeeper) as session:
             alter_config(session, "damaged", add={"cleanup.policy": "compact"})
         counted = "zkbroker_log_cleaner_uncleanable_partitions"
-        assert wait_until(lambda: samples(port)[counted] == 1, 30, 0.1)
+        assert wait_until(lambda: samples(port)[counted] == 1, interval_s=0.1)
         found = samples(port)
         assert found["zkbroker_log_cleaner_uncleanable_bytes"] > 600
         assert found["zkbroker_log_cleaner_passes_total"] == 0

@@ -5,19 +5,19 @@ import sys
 
 import pytest
 
+from tests.support.clusters import TestCluster
 from tests.support.consoles import READY, running_console
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import GroupConsumer
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry.group_offsets import commit_offset
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.session import ZkSession
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(2, replication=2) as cluster:
+    with TestCluster(2, replication=2) as cluster:
         cluster.create_topic("events", partitions=4)
         cluster.create_topic("other")
         yield cluster

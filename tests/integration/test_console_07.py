@@ -10,8 +10,6 @@ from tests.support.consoles import running_console
 from tests.support.zookeeper import until
 from zkbroker.types import Partition07
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def site(tmp_path, chroot, tree):

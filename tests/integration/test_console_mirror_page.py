@@ -11,7 +11,6 @@ from zkbroker.producer import KeyedMessage, Producer
 
 pytestmark = [
     pytest.mark.skipif(chromium.missing() is not None, reason=str(chromium.missing())),
-    pytest.mark.timeout(300),
 ]
 
 

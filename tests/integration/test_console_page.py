@@ -10,7 +10,6 @@ from tests.support.shown_cluster import LARGE_BYTES, PASSWORDS, console_of, show
 
 pytestmark = [
     pytest.mark.skipif(chromium.missing() is not None, reason=str(chromium.missing())),
-    pytest.mark.timeout(300),  # the first test starts cluster, console and browser
 ]
 
 

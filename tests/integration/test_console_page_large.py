@@ -16,7 +16,6 @@ from tests.support.chromium import Watched
 
 pytestmark = [
     pytest.mark.skipif(chromium.missing() is not None, reason=str(chromium.missing())),
-    pytest.mark.timeout(300),
 ]
 
 BASE = "http://console.test"

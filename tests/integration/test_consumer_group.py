@@ -14,7 +14,6 @@ from zkbroker.consumer import (
     Blacklist,
     Consumer,
     ConsumerConnector,
-    ConsumerTimeout,
     KafkaStream,
     NotOwned,
     Whitelist,
@@ -181,18 +180,13 @@ def test_one_partition_feeds_one_stream_in_order(
     for p in range(4):
         producer.send(topic, p, [b"%d" % i for i in range(50)])
     members = group("order")
-    connector = members.connector(consumer_timeout_ms=500)
+    connector = members.connector(consumer_timeout_ms=120_000)
     streams = connector.create_message_streams({topic: 2}, value_decoder=string_decoder())[topic]
     for number, stream in enumerate(streams):
-        seen = []
-        try:
-            for message in stream:
-                seen.append((message.partition, message.offset, message.value))  # noqa: PERF401
-        except ConsumerTimeout:
-            pass
+        read = (next(stream) for _ in range(100))
+        seen = [(message.partition, message.offset, message.value) for message in read]
         for p in (2 * number, 2 * number + 1):
             assert [m for m in seen if m[0] == p] == [(p, i, str(i)) for i in range(50)]
-        assert len(seen) == 100
     assert connector.positions() == {(topic, p): 50 for p in range(4)}
 
 
@@ -356,7 +350,7 @@ def test_seek_and_rewind_by_offset_and_time(
     topic = cluster.create_topic()
     producer.send(topic, 0, [b"%d" % i for i in range(10)], timestamp_ms=1_000_000)
     members = group("seek")
-    connector = members.connector(consumer_timeout_ms=5000)
+    connector = members.connector(consumer_timeout_ms=120_000)
     stream = connector.create_message_streams({topic: 1})[topic][0]
     assert next(stream).offset == 0
     connector.seek(topic, 0, 8)

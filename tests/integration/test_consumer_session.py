@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clusters import TestCluster
 from tests.support.members import LetterMember
 from tests.support.producing import TestProducer
 from tests.support.zookeeper import expire
@@ -19,7 +20,7 @@ from zkbroker.zookeeper import ZkSession
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     # Brokers outlive what is done to ZooKeeper here.
-    with LocalCluster(1, properties={"zookeeper.session.timeout.ms": "30000"}) as running:
+    with TestCluster(1) as running:
         yield running
 
 
@@ -32,9 +33,9 @@ def consumer_of(
     cluster: LocalCluster, topic: str, runtime: str, group: str, **settings: Any
 ) -> tuple[ConsumerConnector, KafkaStream]:
     chosen = {
-        "zookeeper_session_timeout_ms": 4000,
+        "zookeeper_session_timeout_ms": 30_000,
         "auto_offset_reset": "smallest",
-        "consumer_timeout_ms": 20_000,
+        "consumer_timeout_ms": 120_000,
         "rebalance_backoff_ms": 200,
         **settings,
     }
@@ -91,7 +92,7 @@ def test_nothing_is_delivered_while_zookeeper_cannot_be_reached(
         topic,
         runtime,
         f"suspended-{runtime}",
-        zookeeper_session_timeout_ms=15_000,
+        zookeeper_session_timeout_ms=60_000,
         consumer_timeout_ms=200,
     )
     with connector:

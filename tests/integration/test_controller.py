@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import connect, kill
+from tests.support.brokers import MortalBroker, connect
 from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode
@@ -30,8 +30,6 @@ from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
 from zkbroker.zookeeper import Create, Delete, SetData, ZkSession
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
-pytestmark = pytest.mark.timeout(180)
-
 Brokers = dict[int, BrokerProcess]
 BROKERS = (0, 1, 2)
 
@@ -46,12 +44,11 @@ def chroot(zookeeper: EmbeddedZooKeeper) -> str:
 def shared(chroot: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     directory = tmp_path_factory.mktemp("controllers")
     processes = {
-        broker: BrokerProcess(
+        broker: MortalBroker(
             directory / str(broker),
             {
                 "broker.id": str(broker),
                 "zookeeper.connect": chroot,
-                "zookeeper.session.timeout.ms": "30000",
                 "log.index.size.max.bytes": "4096",
                 "replica.lag.time.max.ms": "600000",
                 "controlled.shutdown.retry.backoff.ms": "200",
@@ -138,7 +135,7 @@ def test_a_killed_leader_is_replaced_and_leads_again_when_it_is_asked_to(
 ) -> None:
     make(zk, t, [1, 2, 0], [1])
     eventually(lambda: led_by(zk, t, 1, 1))
-    kill(brokers[1], zk)
+    brokers[1].kill()
     eventually(lambda: led_by(zk, t, 2))
     eventually(lambda: stored(zk, t, 1).leader == -1)
     assert stored(zk, t).leader_epoch == 1
@@ -157,7 +154,7 @@ def test_the_next_controller_takes_over(brokers: Brokers, zk: ZkSession, t: str)
     epoch = controller_epoch(zk)
     first = current_controller(zk)
     assert first is not None
-    kill(brokers[first], zk)
+    brokers[first].kill()
     # While there is none, another topic is asked for.
     make(zk, f"{t}u", [(first + 1) % 3, first])
     eventually(lambda: current_controller(zk) not in (None, first))
@@ -211,7 +208,7 @@ def test_a_topic_is_deleted_once_every_replica_is(brokers: Brokers, zk: ZkSessio
     make(zk, f"{t}kept", [2, 1])
     eventually(lambda: led_by(zk, t, 0, 1))
     assert logs(brokers, t)
-    kill(brokers[2], zk)
+    brokers[2].kill()
     topics.mark_for_deletion(zk, t)
     time.sleep(2)
     assert zk.exists(paths.topic(t)) is not None, "broker 2 still has a copy"
@@ -311,7 +308,7 @@ def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSessio
 def test_brokers_whose_levels_do_not_go_together_say_so(
     brokers: Brokers, chroot: str, tmp_path: Path
 ) -> None:
-    old = BrokerProcess(
+    old = MortalBroker(
         tmp_path,
         {
             "broker.id": "8",
@@ -335,9 +332,9 @@ def test_brokers_whose_levels_do_not_go_together_say_so(
 
 def test_a_thousand_partitions_are_led_and_follow_a_death(brokers: Brokers, zk: ZkSession) -> None:
     make(zk, "many", *([n % 3, (n + 1) % 3] for n in range(999)))
-    eventually(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()), timeout_s=60)
-    kill(brokers[0], zk)
-    eventually(lambda: all(s.leader in (1, 2) for s in read_all(zk).values()), timeout_s=60)
+    eventually(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()))
+    brokers[0].kill()
+    eventually(lambda: all(s.leader in (1, 2) for s in read_all(zk).values()))
     assert {s.leader_epoch for k, s in read_all(zk).items() if k[1] % 3 == 0} == {1}
 
 

@@ -12,7 +12,7 @@ from examples.demo import access_log
 from tests.support.markdown import ROOT
 from tests.support.process import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 def demo(data, log, status=0):

@@ -38,7 +38,7 @@ def open_cluster(chroot: str) -> Iterator[Callable[[str], Cluster]]:
     opened: list[Cluster] = []
 
     def make(runtime: str) -> Cluster:
-        cluster = Cluster(ZooKeeperSource(chroot, session_timeout_ms=4000), runtime=runtime)
+        cluster = Cluster(ZooKeeperSource(chroot, session_timeout_ms=30_000), runtime=runtime)
         opened.append(cluster.start())
         return cluster
 

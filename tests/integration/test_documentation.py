@@ -10,9 +10,9 @@ import click
 import pytest
 
 from spark_loader.cli import cli as load_cli
+from tests.support.clusters import TestCluster
 from tests.support.markdown import ROOT, examples, pages, write
 from zkbroker.cli.main import cli
-from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def cluster(tmp_path_factory):
         "legacy07.log.dir": str(tmp_path_factory.mktemp("legacy07")),
     }
     # The 0.7 registry lies in the root of ZooKeeper, whatever tree the brokers use.
-    with LocalCluster(brokers=1, properties=properties) as started:
+    with TestCluster(brokers=1, properties=properties) as started:
         yield started
 
 
@@ -63,7 +63,6 @@ def run_example(example, cluster, directory):
 
 
 # A Spark example takes minutes on a busy machine.
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("example", examples(), ids=str)
 def test_example_runs(example, cluster, directory, started):
     # What one publishes the next one reads, so each is preceded by those above it on its page.

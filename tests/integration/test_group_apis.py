@@ -59,7 +59,7 @@ def ready(connection, name):
     )
 
 
-def join(connection, group, member_id="", *, version=None, session_ms=10_000, protocol="range"):
+def join(connection, group, member_id="", *, version=None, session_ms=120_000, protocol="range"):
     request = JoinGroupRequest(
         group, session_ms, 60_000, member_id, "consumer", [JoinGroupProtocol(protocol, METADATA)]
     )

@@ -4,11 +4,10 @@ import re
 import time
 
 import pytest
-from kazoo.client import KazooClient
 
 from tests.support.broker_requests import fetch, message_set, values
 from tests.support.broker_requests import produce as produce_modern
-from tests.support.brokers import connect, running_broker
+from tests.support.brokers import MortalBroker, connect, running_broker
 from tests.support.client07 import (
     Broker07,
     Member07,
@@ -20,32 +19,12 @@ from tests.support.client07 import (
 )
 from tests.support.legacy07 import unpack, znodes
 from tests.support.zookeeper import until
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ClientError, ZkbrokerError
 from zkbroker.legacy07 import Cluster07, Partition07
 
 
-@pytest.fixture
-def tree(chroot):
-    """The 0.7 registry: its chroot as a path, and a kazoo client in it."""
-    hosts, _, path = chroot.partition("/")
-    zk = KazooClient(f"{hosts}/{path}-07", timeout=6)
-    maker = KazooClient(hosts, timeout=6)
-    maker.start()
-    maker.ensure_path(f"/{path}-07")
-    maker.stop()
-    maker.close()
-    zk.start()
-    zk.connect_string = f"{hosts}/{path}-07"
-    zk.path = f"/{path}-07"
-    yield zk
-    zk.stop()
-    zk.close()
-
-
 def settings(tmp_path, tree, **more):
     return {
-        "zookeeper.session.timeout.ms": "4000",
         "legacy07.listener": "127.0.0.1:0",
         "legacy07.log.dir": str(tmp_path / "legacy"),
         "legacy07.zookeeper.chroot": tree.path,
@@ -141,7 +120,7 @@ def test_byte_commits_of_a_genuine_group_stay_valid_on_its_adopted_directory(
 
 
 def test_a_killed_broker_keeps_what_readers_saw_and_its_groups_go_on(tmp_path, chroot, tree):
-    process = BrokerProcess(
+    process = MortalBroker(
         tmp_path, {"broker.id": "0", "zookeeper.connect": chroot, **settings(tmp_path, tree)}
     )
     process.start()
@@ -169,7 +148,7 @@ def test_a_killed_broker_keeps_what_readers_saw_and_its_groups_go_on(tmp_path, c
 
 def test_logs_of_0_7_in_log_dirs_are_refused_with_what_to_set(tmp_path, chroot, tree):
     directory = unpack(tmp_path, "kafka-0.7.2-more/wire")
-    process = BrokerProcess(
+    process = MortalBroker(
         tmp_path, {"broker.id": "0", "zookeeper.connect": chroot, "log.dirs": str(directory)}
     )
     with pytest.raises(ZkbrokerError) as raised:
@@ -206,7 +185,7 @@ def test_a_genuine_server_properties_with_three_lines_serves_its_directory(tmp_p
         "legacy07.log.dir": str(directory),
         "legacy07.zookeeper.chroot": tree.path,
     }
-    process = BrokerProcess(tmp_path, {**genuine, **added})
+    process = MortalBroker(tmp_path, {**genuine, **added})
     process.start()
     try:
         broker = Broker07(*broker_address(tree, 3))

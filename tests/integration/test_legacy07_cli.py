@@ -4,11 +4,10 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from examples.demo import access_log
 from tests.support.client07 import Broker07, Member07, broker_address, parse
 from tests.support.cluster07 import cluster07, commits, ends
+from tests.support.clusters import TestCluster
 from tests.support.mirroring import caught_up, config
 from tests.support.zookeeper import until
 from zkbroker.config.consumer import ConsumerConfig
@@ -17,10 +16,8 @@ from zkbroker.consumer import Consumer
 from zkbroker.legacy07.producer_config import ProducerConfig07
 from zkbroker.mirror import SourceConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 
 # Each command is a process of its own, which takes seconds to start on a busy machine.
-pytestmark = pytest.mark.timeout(300)
 
 
 def zkbroker(*arguments, stdin=b"", status=0):
@@ -82,7 +79,7 @@ def test_an_access_log_of_0_7_reaches_newer_consumers_and_comes_back(tmp_path, c
     lines = (tmp_path / "access.log").read_bytes().splitlines()
     with (
         cluster07(tmp_path / "old", chroot, tree),
-        LocalCluster(1, zookeeper=f"{chroot}/here") as here,
+        TestCluster(1, zookeeper=f"{chroot}/here") as here,
     ):
         where = ("--kafka-generation", "0.7", "-z", tree.connect_string)
         zkbroker(
@@ -100,7 +97,7 @@ def test_an_access_log_of_0_7_reaches_newer_consumers_and_comes_back(tmp_path, c
             group_id="back",
             zookeeper_connect=here.zookeeper,
             auto_offset_reset="smallest",
-            consumer_timeout_ms=20_000,
+            consumer_timeout_ms=120_000,
         )
         settings = ProducerConfig07(
             zookeeper_connect=tree.connect_string,

@@ -230,7 +230,7 @@ def test_a_position_that_is_not_in_the_log_is_reset_as_the_setting_says(tmp_path
             group_id="fail",
             zookeeper_connect=tree.connect_string,
             autooffset_reset="fail",
-            consumer_timeout_ms=20_000,
+            consumer_timeout_ms=120_000,
         )
         with Consumer.create(config) as connector:
             (stream,) = connector.create_message_streams({"t": 1})["t"]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from kazoo.exceptions import NoNodeError
 
 from tests.support.broker_requests import fetch, message_set, produce
-from tests.support.brokers import connect, running_broker
+from tests.support.brokers import MortalBroker, connect, running_broker
 from tests.support.client07 import (
     Broker07,
     Member07,
@@ -25,13 +25,11 @@ from zkbroker.admin import zk_groups
 from zkbroker.admin.log_check import check_logs
 from zkbroker.cli.connection import open_session
 from zkbroker.cli.offsets import command
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest
 from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.records import Codec, iter_records
 
 SETTINGS = {
-    "zookeeper.session.timeout.ms": "4000",
     "legacy07.listener": "127.0.0.1:0",
     "log.flush.interval": "1",
     "log.default.flush.scheduler.interval.ms": "100",
@@ -155,7 +153,7 @@ def test_a_newer_topic_that_matches_is_shown_with_all_it_holds(tmp_path, chroot,
 
 
 def test_a_killed_broker_shows_again_what_readers_saw_at_its_position(tmp_path, chroot, tree):
-    process = BrokerProcess(
+    process = MortalBroker(
         tmp_path, {"zookeeper.connect": chroot, **settings(tmp_path, tree, log_flush_interval=7)}
     )
     process.start()
@@ -282,7 +280,7 @@ def brokers(tmp_path, chroot, tree):
         for broker_id in (1, 2, 3):
             own = settings(tmp_path / str(broker_id), tree, broker_id)
             own |= {"zookeeper.connect": chroot, "default.replication.factor": "2"}
-            started[broker_id] = BrokerProcess(tmp_path / str(broker_id), own)
+            started[broker_id] = MortalBroker(tmp_path / str(broker_id), own)
             started[broker_id].start()
         yield started
     finally:
@@ -322,14 +320,14 @@ def test_a_view_goes_on_when_another_broker_leads(brokers, tree):
     until(lambda: len(payloads_07(first, "t")) == 11)
     seen = read_07(first, "t")
     brokers[1].kill()
-    until(lambda: (now := leader(brokers, "t")) is not None and now.leader == other, 40)
+    until(lambda: (now := leader(brokers, "t")) is not None and now.leader == other)
     # Its clients of 0.7 do without it, newer ones go on.
-    until(lambda: tree.exists("/brokers/ids/1") is None, 30)
+    until(lambda: tree.exists("/brokers/ids/1") is None)
     send(brokers[other], "t", [b"while it was away"])
     brokers[1].start()
-    until(lambda: tree.exists("/brokers/ids/1") and tree.exists("/brokers/topics/t/1"), 30)
+    until(lambda: tree.exists("/brokers/ids/1") and tree.exists("/brokers/topics/t/1"))
     first = Broker07(*broker_address(tree, 1))
-    until(lambda: payloads_07(first, "t")[-1] == b"while it was away", 30)
+    until(lambda: payloads_07(first, "t")[-1] == b"while it was away")
     assert read_07(first, "t")[:11] == seen
     # It follows; what is produced to it goes to the leader, and comes back as it was sent.
     assert leader(brokers, "t").leader == other
@@ -356,9 +354,9 @@ def test_groups_of_0_7_read_the_views_of_three_brokers(brokers, tree):
     two = Member07(tree.connect_string, "g", {"t": 1}).start()
     produce_07(tree, "t", sent)
     everything = {*sent, *(b"start %d" % broker for broker in (1, 2, 3))}
-    until(lambda: {m for *_, m in one.messages + two.messages} == everything, 30)
+    until(lambda: {m for *_, m in one.messages + two.messages} == everything)
     two.die()
-    until(lambda: len(one.owned) == 3, 30)
+    until(lambda: len(one.owned) == 3)
     time.sleep(0.1)
     one.close()
     modern = [each for number in range(3) for each in values_anywhere(brokers, "t", number)]

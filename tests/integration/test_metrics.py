@@ -11,6 +11,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.clusters import TestCluster
 from tests.support.markdown import ROOT
 from tests.support.process import eventually
 from zkbroker.admin.coordinator_groups import set_offsets
@@ -26,14 +27,13 @@ from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.producer.errors import QueueFull
 from zkbroker.protocol.messages import MetadataRequest
 from zkbroker.runtime import get_runtime
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.embedded import free_port
 
 
 @pytest.fixture(scope="module")
 def page():
     port = free_port()
-    with LocalCluster(properties={"admin.port": str(port)}) as cluster:
+    with TestCluster(properties={"admin.port": str(port)}) as cluster:
         cluster.create_topic("first")
         yield cluster, port
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import pytest
 
 from tests.support import soak
-from tests.support.clusters import MakeCluster
+from tests.support.clusters import MakeCluster, TestCluster
 from tests.support.mirroring import (
     COMMITTED,
     MirrorProcess,
@@ -61,13 +61,13 @@ def east(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def west(east: LocalCluster) -> Iterator[LocalCluster]:
-    with LocalCluster(1, zookeeper=f"{east.zookeeper}/west") as cluster:
+    with TestCluster(1, zookeeper=f"{east.zookeeper}/west") as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def here(east: LocalCluster) -> Iterator[LocalCluster]:
-    with LocalCluster(2, zookeeper=f"{east.zookeeper}/here") as cluster:
+    with TestCluster(2, zookeeper=f"{east.zookeeper}/here") as cluster:
         yield cluster
 
 
@@ -283,7 +283,7 @@ def test_topics_are_made_and_followed_like_those_of_the_source(east, here, throu
             (now,) = topics.describe(session, [topic])
             return (len(now.partitions), dict(now.config)) == (3, {"retention.ms": "3600000"})
 
-        assert wait_until(followed, 30, 0.1)
+        assert wait_until(followed, interval_s=0.1)
         sender = TestProducer(east.bootstrap_servers)
         sender.send(topic, 2, [b"in the new one"])
         sender.close()
@@ -314,7 +314,7 @@ def test_offsets_of_groups_are_found_in_the_target(east, here, tmp_path):
     }
     process = MirrorProcess(tmp_path, "mirror", properties)
     process.start("--until-caught-up")
-    assert wait_until(lambda: not process.alive, 60, 0.1)
+    assert wait_until(lambda: not process.alive, interval_s=0.1)
     assert "mirrored 400 messages" in process.output
     group = fresh("readers")
     places = {(topic, 0): 33, (topic, 1): ends[1]}
@@ -381,12 +381,12 @@ def test_partitions_change_hands_without_loss_or_repetition(east, here, coordina
     writer.start()
     first = make()
     try:
-        assert wait_until(lambda: first.metrics()["messages"] > 500, 30)
+        assert wait_until(lambda: first.metrics()["messages"] > 500)
         second = make()
-        assert wait_until(lambda: second.metrics()["messages"] > 500, 60)
+        assert wait_until(lambda: second.metrics()["messages"] > 500)
         first.close()
         at = second.metrics()["messages"]
-        assert wait_until(lambda: second.metrics()["messages"] > at + 500, 60)
+        assert wait_until(lambda: second.metrics()["messages"] > at + 500)
     finally:
         over.set()
         writer.join()
@@ -418,7 +418,7 @@ def outage(east: LocalCluster, here: LocalCluster, seconds: float) -> None:
             broker.kill()
         before = resident_bytes()
         send(east, topic, [os.urandom(1000) for _ in range(40_000)])
-        assert wait_until(lambda: mirror.metrics()["open_bytes"] > window // 2, 60)
+        assert wait_until(lambda: mirror.metrics()["open_bytes"] > window // 2)
         most = 0
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -470,7 +470,7 @@ def test_the_genuine_tool_of_the_name_mirrors_until_it_is_ended(east, here, tmp_
         return [m.value for m in found] == [b"one", b"two"]
 
     try:
-        assert wait_until(lambda: process.poll() is not None or arrived(), 60, 0.2)
+        assert wait_until(lambda: process.poll() is not None or arrived(), interval_s=0.2)
     finally:
         process.terminate()
         _, said = process.communicate(timeout=60)
@@ -562,7 +562,7 @@ def test_a_listener_hears_of_partitions_and_the_log_tells_how_it_goes(
         rebalance_listener_args="heard",
     )
     with caught_up(given):
-        assert wait_until(lambda: "mirrored messages_per_s=" in caplog.text, 60)
+        assert wait_until(lambda: "mirrored messages_per_s=" in caplog.text)
     assert "heard +2" in Heard.told
     assert Heard.told[-1] == "heard -2"
 
@@ -596,9 +596,9 @@ def test_a_mirror_shows_metrics_and_a_live_table(east, here, tmp_path, monkeypat
         def shown() -> bool:
             return re.search(rf'messages_total\S*topic="{topic}"\S* 100', page()) is not None
 
-        assert wait_until(shown, 30, 0.2), page()
+        assert wait_until(shown, interval_s=0.2), page()
         assert re.search(r"consumer_lag\S* 0", page()), page()
-        assert wait_until(lambda: topic in process.output, 30, 0.1)
+        assert wait_until(lambda: topic in process.output, interval_s=0.1)
         assert "bytes/s" in process.output
         assert process.stop() == 143
     finally:

@@ -10,18 +10,18 @@ import pytest
 from tests.support import soak
 from tests.support.client07 import Broker07, broker_address, entry, gzip_wrapper
 from tests.support.cluster07 import cluster07, commits, ends, make_topic
+from tests.support.clusters import TestCluster
 from tests.support.mirroring import COMMITTED, MirrorProcess, catch_up, caught_up, config, read_all
 from tests.support.zookeeper import until
 from zkbroker.config.generation import GENERATION
 from zkbroker.mirror import Mirror, SourceConfig
-from zkbroker.testing import LocalCluster
 
 PARTITIONS = [(broker, number) for broker in range(2) for number in range(2)]
 
 
 @pytest.fixture
 def here(chroot):
-    with LocalCluster(1, zookeeper=f"{chroot}/here") as cluster:
+    with TestCluster(1, zookeeper=f"{chroot}/here") as cluster:
         yield cluster
 
 
@@ -30,7 +30,7 @@ def old(tree, group="mirror", **settings):
         GENERATION: "0.7",
         "zk.connect": tree.connect_string,
         "groupid": group,
-        "zk.sessiontimeout.ms": "4000",
+        "zk.sessiontimeout.ms": "10000",
         "fetcher.backoff.ms": "20",
         **{key.replace("_", "."): value for key, value in settings.items()},
     }

@@ -10,6 +10,7 @@ from tests.integration.test_legacy07_producer import stored
 from tests.integration.test_mirror_07 import Writer, old
 from tests.support.client07 import Broker07, broker_address
 from tests.support.cluster07 import cluster07, commits, ends, make_topic, registry_tree
+from tests.support.clusters import TestCluster
 from tests.support.mirroring import MirrorProcess, caught_up, config, source
 from tests.support.zookeeper import until
 from zkbroker.config.generation import GENERATION
@@ -19,12 +20,11 @@ from zkbroker.mirror import Mirror
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import entries
-from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture
 def east(chroot):
-    with LocalCluster(1, zookeeper=f"{chroot}/east") as cluster:
+    with TestCluster(1, zookeeper=f"{chroot}/east") as cluster:
         yield cluster
 
 
@@ -186,7 +186,7 @@ def test_kills_of_mirror_and_target_lose_nothing(tmp_path, chroot, tree, east):
 
         def took_more():
             before = sum(ends(tree, "t").values())
-            until(lambda: sum(ends(tree, "t").values()) > before, 60)
+            until(lambda: sum(ends(tree, "t").values()) > before)
 
         try:
             for number in (0, 1, 0):
@@ -196,7 +196,7 @@ def test_kills_of_mirror_and_target_lose_nothing(tmp_path, chroot, tree, east):
                 took_more()
                 brokers[number].kill()
                 brokers[number].start()
-                until(lambda: len(ends(tree, "t")) == 4, 60)
+                until(lambda: len(ends(tree, "t")) == 4)
             done.set()
             writing.join()
             mirror.stop()

@@ -26,7 +26,7 @@ def test_the_nodes_are_those_of_a_genuine_broker(chroot, zk):
         for path, (kind, value) in genuine.items()
         if kind == "E" and path.startswith("/brokers/topics/")
     }
-    with ZkSession(chroot, session_timeout_ms=6000) as session:
+    with ZkSession(chroot, session_timeout_ms=30_000) as session:
         registered = registration(session, topics)
         registered.start()
         for path, (kind, value) in genuine.items():
@@ -41,7 +41,7 @@ def test_the_nodes_are_those_of_a_genuine_broker(chroot, zk):
 
 def test_a_new_topic_is_registered(chroot, zk):
     topics = {}
-    with ZkSession(chroot, session_timeout_ms=6000) as session:
+    with ZkSession(chroot, session_timeout_ms=30_000) as session:
         registered = registration(session, topics)
         registered.start()
         topics["new topic"] = 3
@@ -52,7 +52,7 @@ def test_a_new_topic_is_registered(chroot, zk):
 
 
 def test_all_of_it_comes_back_after_the_session_was_lost_or_a_node_removed(chroot, zk):
-    with ZkSession(chroot, session_timeout_ms=4000) as session:
+    with ZkSession(chroot, session_timeout_ms=30_000) as session:
         registered = registration(session, {"t": 2})
         registered.start()
         first = zk.exists(broker_path(0)).ephemeral_owner
@@ -67,11 +67,11 @@ def test_all_of_it_comes_back_after_the_session_was_lost_or_a_node_removed(chroo
 
 
 def test_a_node_that_a_dead_session_left_is_waited_for(chroot, zk):
-    old = ZkSession(chroot, session_timeout_ms=4000)
+    old = ZkSession(chroot, session_timeout_ms=30_000)
     old.start()
     registration(old, {"t": 1}).start()
     done = threading.Event()
-    with ZkSession(chroot, session_timeout_ms=4000) as session:
+    with ZkSession(chroot, session_timeout_ms=30_000) as session:
         registered = registration(session, {"t": 1})
 
         def start():
@@ -88,7 +88,7 @@ def test_a_node_that_a_dead_session_left_is_waited_for(chroot, zk):
 
 def test_an_id_in_use_is_refused(chroot):
     with (
-        ZkSession(chroot, session_timeout_ms=2000) as one,
+        ZkSession(chroot, session_timeout_ms=30_000) as one,
         ZkSession(chroot, session_timeout_ms=2000) as two,
     ):
         first = registration(one, {})

@@ -153,7 +153,7 @@ def test_an_expired_session_is_reported_lost_then_connected_as_a_new_one(
 def test_the_session_outlives_a_restart_of_zookeeper(tmp_path: Path) -> None:
     with (
         EmbeddedZooKeeper(tmp_path) as server,
-        ZkSession(server.connect_string, session_timeout_ms=30_000) as session,
+        ZkSession(server.connect_string, session_timeout_ms=60_000) as session,
     ):
         session.create("/mine", b"x", ephemeral=True)
         states: list[SessionState] = []
@@ -161,7 +161,7 @@ def test_the_session_outlives_a_restart_of_zookeeper(tmp_path: Path) -> None:
         port = server.port
         server.restart()
         assert server.port == port
-        assert session.wait_connected(20)
+        assert session.wait_connected(60)
         assert session.get("/mine")[0] == b"x"
         assert session.generation == 0
         assert (states[0], states[-1]) == (SessionState.SUSPENDED, SessionState.CONNECTED)
@@ -218,7 +218,7 @@ def test_an_outage_is_told_in_a_line_or_two(
 ) -> None:
     caplog.set_level("INFO")
     with EmbeddedZooKeeper(tmp_path) as server:
-        session = ZkSession(server.connect_string).start()
+        session = ZkSession(server.connect_string, session_timeout_ms=60_000).start()
         server.kill()
         until(lambda: session.state is SessionState.SUSPENDED)
         server.start()

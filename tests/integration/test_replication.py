@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import connect, kill
+from tests.support.brokers import MortalBroker, connect
 from tests.support.message_sets import message_set as one_set
 from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
@@ -33,12 +33,11 @@ def brokers(chroot: str, tmp_path: Path) -> Iterator[Brokers]:
     started: Brokers = {}
     try:
         for broker_id in (1, 2, 3):
-            started[broker_id] = BrokerProcess(
+            started[broker_id] = MortalBroker(
                 tmp_path / str(broker_id),
                 {
                     "broker.id": str(broker_id),
                     "zookeeper.connect": chroot,
-                    "zookeeper.session.timeout.ms": "30000",
                     "replica.lag.time.max.ms": "3000",
                     "replica.fetch.backoff.ms": "100",
                     "log.index.size.max.bytes": "4096",
@@ -164,7 +163,7 @@ def test_a_killed_leader_loses_nothing_and_the_logs_are_the_same_at_the_end(
     for _ in range(2):
         killed = leader(brokers)
         before = len(writer.acknowledged)
-        kill(brokers[killed], zk)
+        brokers[killed].kill()
         eventually(lambda gone=killed: leader(brokers) not in (-1, gone), "a new leader")
         eventually(lambda count=before: len(writer.acknowledged) > count + 50, "messages")
         brokers[killed].start()
@@ -200,7 +199,7 @@ def test_min_insync_replicas_refuses_before_the_append(brokers: Brokers, zk: ZkS
     create(brokers, **{"min.insync.replicas": "3"})
     eventually(lambda: leader(brokers) in brokers, "a leader")
     follower = next(each for each in (1, 2, 3) if each != leader(brokers))
-    kill(brokers[follower], zk)
+    brokers[follower].kill()
     eventually(lambda: follower not in in_sync(brokers), "the ISR shrinks")
     eventually(lambda: leader(brokers) in brokers, "a leader")
     with connect(brokers[leader(brokers)]) as connection:

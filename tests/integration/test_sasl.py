@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 
+from tests.support.brokers import MortalBroker
 from tests.support.clusters import MakeCluster
 from tests.support.login_session import request_frame
 from tests.support.sasl_cluster import (
@@ -24,7 +25,6 @@ from tests.support.sasl_cluster import (
 )
 from tests.support.zookeeper import until
 from zkbroker.cli.main import cli
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.security import ClientSecurity
@@ -245,7 +245,7 @@ def test_brokers_log_in_by_users_of_zookeeper(tmp_path: Path) -> None:
                     "zookeeper.connect": connect_string,
                     "admin.port": str(page if number == 1 else -1),
                 }
-                process = BrokerProcess(tmp_path, properties)
+                process = MortalBroker(tmp_path, properties)
                 running.append(process)
                 process.start()
             host, port = running[0].listeners["PLAINTEXT"]

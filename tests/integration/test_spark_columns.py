@@ -17,7 +17,7 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 
 # A busy machine takes a minute to start the first session.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 cluster = module_cluster()

@@ -13,7 +13,6 @@ from zkbroker.producer import KeyedMessage, Producer
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(hdfs.missing(), reason=hdfs.REASON),
 ]
 

@@ -21,7 +21,7 @@ from zkbroker.registry.group_offsets import read_offset
 from zkbroker.zookeeper import ZkSession
 
 # A busy machine takes a minute to start the first session.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 cluster = module_cluster(2)
@@ -110,7 +110,7 @@ def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(
             def beginning() -> int:
                 return consumer.get_offsets_before(topic, 0, EARLIEST_TIME, 1)[0]
 
-            assert wait_until(lambda: beginning() > 50, 60)
+            assert wait_until(lambda: beginning() > 50)
             with ZkSession(running.zookeeper) as session:
                 alter_config(session, topic, add={"retention.bytes": "-1"})
             # A check that had begun before may still delete: wait until the log stays as it is.

@@ -21,7 +21,7 @@ from zkbroker.security.sasl.scram import SHA_512, make_credential
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 AUTHORITY = Authority()
 

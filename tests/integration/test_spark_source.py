@@ -5,7 +5,7 @@ import pytest
 from tests.support.clusters import module_cluster
 
 # A busy machine takes a minute to start the first session.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 cluster = module_cluster(2)

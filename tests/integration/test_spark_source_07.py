@@ -10,7 +10,7 @@ from tests.support.cluster07 import cluster07, commits, ends, registry_tree
 from tests.support.zookeeper import until
 
 # A busy machine takes a minute to start the first session.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 def write(tree, numbers):

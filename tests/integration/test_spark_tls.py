@@ -10,7 +10,7 @@ from tests.support.security_ways import PROPERTIES, Credentials, Way
 from zkbroker.config.security import ClientSecurity
 from zkbroker.testing import LocalCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 CERTIFIED = Way("CERTIFIED", "SSL", certificate=True)
 

@@ -51,7 +51,7 @@ def test_transactions_are_counted_exactly(page):
         {
             "bootstrap.servers": cluster.bootstrap_servers,
             "transactional.id": "counted",
-            "transaction.timeout.ms": 2000,
+            "transaction.timeout.ms": 15_000,
         }
     )
     producer.init_transactions(60)

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from tests.support.brokers import kill
 from tests.support.clusters import module_cluster
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.resolve_offsets import resolve_offsets
@@ -14,7 +13,6 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import LeaderNotAvailable
 from zkbroker.producer import KeyedMessage, KeyRequired, Producer, SendFailed
 from zkbroker.testing import LocalCluster
-from zkbroker.zookeeper import ZkSession
 
 cluster = module_cluster(2, properties={"replica.lag.time.max.ms": "1500"})
 
@@ -47,7 +45,6 @@ def test_too_few_replicas_are_counted_and_named(cluster: LocalCluster) -> None:
     assert "an answer was lost" not in said
 
 
-@pytest.mark.timeout(120)
 def test_a_partition_without_a_leader_is_explained(
     cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -55,8 +52,7 @@ def test_a_partition_without_a_leader_is_explained(
     topic = cluster.create_topic(partitions=2, replication=1)
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
         away = next(each.partition for each in view.partitions(topic) if each.leader == 2)
-        with ZkSession(cluster.zookeeper) as session:
-            kill(cluster.broker(2), session)
+        cluster.broker(2).kill()
         try:
             with (
                 producer(cluster, **{"request.timeout.ms": "10000"}) as sending,

@@ -8,11 +8,11 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from tests.support.clusters import TestCluster
 from zkbroker.cli.main import cli
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.topics import create_topic
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
@@ -26,7 +26,7 @@ def zookeeper():
 
 @pytest.fixture(scope="module")
 def cluster(zookeeper):
-    with LocalCluster(zookeeper=f"{zookeeper.connect_string}/clusters/east") as started:
+    with TestCluster(zookeeper=f"{zookeeper.connect_string}/clusters/east") as started:
         started.create_topic("visits")
         yield started
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 from kazoo.client import KazooClient
 
+from tests.support.clusters import TestCluster
 from tests.support.secure_zookeeper import SecureZooKeeper, jaas_line
 from zkbroker.admin.zookeeper_rights import secure, unsecure
 from zkbroker.config.consumer import ConsumerConfig
@@ -16,7 +17,6 @@ from zkbroker.config.zookeeper_security import take_zookeeper_security
 from zkbroker.consumer import ConsumerConnector
 from zkbroker.errors import RegistryError
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import NotPermitted, ZkSession
 from zkbroker.zookeeper.acls import ALL, OPEN, READ, Grant, acl_for
 
@@ -57,7 +57,7 @@ def wrong_rights(session):
 def test_a_cluster_makes_every_node_its_own(server):
     chroot = f"{server.connect_string}/own"
     given = {**LOGIN, "zookeeper.set.acl": "true"}
-    with LocalCluster(brokers=2, zookeeper=chroot, properties=given) as cluster:
+    with TestCluster(brokers=2, zookeeper=chroot, properties=given) as cluster:
         topic = cluster.create_topic(partitions=2, replication=2)
         config = ProducerConfig.from_properties({"zookeeper.connect": chroot})
         with Producer(config) as producer:

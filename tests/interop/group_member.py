@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-SESSION_MS = int(os.environ.get("GROUP_MEMBER_SESSION_MS", "4000"))
+SESSION_MS = int(os.environ.get("GROUP_MEMBER_SESSION_MS", "10000"))
 HEARTBEAT_MS = 200
 
 stopping = threading.Event()

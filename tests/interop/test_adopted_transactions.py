@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from tests.interop.kafka_python import kafka
+from tests.support.brokers import MortalBroker
 from tests.support.markdown import ROOT
 from tests.support.transactional import TransactionalLog
 from zkbroker.cli.main import cli
 from zkbroker.client import Cluster, ZooKeeperSource
 from zkbroker.client.resolve_offsets import resolve_offsets
-from zkbroker.cluster import BrokerProcess
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import AssignedConsumer, GroupConsumer, SimpleConsumer
@@ -52,7 +52,7 @@ class Adopted:
         return ran.output
 
     def start(self):
-        self.broker = BrokerProcess(
+        self.broker = MortalBroker(
             self.root,
             {
                 "broker.id": "0",

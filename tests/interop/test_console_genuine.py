@@ -27,7 +27,7 @@ def console(tmp_path_factory):
         broker.start()
         try:
             with ZkSession(zookeeper.connect_string) as session:
-                assert wait_until(lambda: list_brokers(session), 60, 0.1)
+                assert wait_until(lambda: list_brokers(session), interval_s=0.1)
                 create_topic(session, "old", partitions=2, config={"retention.ms": "100000000"})
                 commit_offset(session, "readers", "old", 0, 1)
             config = ProducerConfig.from_properties(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import java_clients
+from tests.support.brokers import MortalBroker
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.process import wait_until
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
@@ -55,7 +55,7 @@ class Story:
                     p.error_code == 0 for p in partitions
                 )
 
-            assert wait_until(led, 30, 0.1)
+            assert wait_until(led, interval_s=0.1)
 
     def write(self, port: int, who: bytes, sets: int = 12) -> None:
         """Write sets of 1 to 9 messages, with null keys, null values and empty ones among them."""
@@ -99,7 +99,7 @@ class Story:
                         # A broker may tell of its leadership a moment before it leads.
                         return answers[-1].error_code != ErrorCode.NOT_LEADER_FOR_PARTITION
 
-                    assert wait_until(answered, 30, 0.1)
+                    assert wait_until(answered, interval_s=0.1)
                     answer = answers[-1]
                     assert answer.error_code == 0
                     fresh = list(iter_records(answer.records, start_offset=len(found)))
@@ -112,12 +112,11 @@ class Story:
 
 @pytest.fixture
 def brokers(chroot: str, tmp_path: Path):
-    ours = BrokerProcess(
+    ours = MortalBroker(
         tmp_path,
         {
             **SHARED,
             "zookeeper.connect": chroot,
-            "zookeeper.session.timeout.ms": "4000",
             "log.message.format.version": "0",
         },
     )
@@ -190,14 +189,14 @@ def test_a_genuine_broker_obeys_settings_that_our_tool_changes(brokers, chroot: 
         return code
 
     # Metadata may name a leader a moment before that broker leads.
-    assert wait_until(lambda: produced() == 0, 30, 0.1)
+    assert wait_until(lambda: produced() == 0, interval_s=0.1)
     with ZkSession(chroot) as session:
         set_topic_config(session, "plain", {"max.message.bytes": "500"})
-        assert wait_until(lambda: produced() == ErrorCode.MESSAGE_TOO_LARGE, 30, 0.1)
+        assert wait_until(lambda: produced() == ErrorCode.MESSAGE_TOO_LARGE, interval_s=0.1)
         set_topic_config(session, "plain", {})
-        assert wait_until(lambda: produced() == 0, 30, 0.1)
+        assert wait_until(lambda: produced() == 0, interval_s=0.1)
     genuine.stop()
     # It reads the notes again.
     genuine.start()
     story.wait_led(genuine.port)
-    assert wait_until(lambda: produced() == 0, 30, 0.1)
+    assert wait_until(lambda: produced() == 0, interval_s=0.1)

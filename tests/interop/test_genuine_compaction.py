@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import java_clients
+from tests.support.brokers import MortalBroker
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.process import wait_until
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
@@ -45,7 +45,7 @@ class State:
                 found = [p for topic in answer.topics for p in topic.partitions]
                 return len(found) == len(CODECS) and all(p.error_code == 0 for p in found)
 
-            assert wait_until(led, 30, 0.1)
+            assert wait_until(led, interval_s=0.1)
 
     def write(self, port: int, who: bytes) -> None:
         self.wait_led(port)
@@ -67,7 +67,7 @@ class State:
                         assert answer.error_code in (0, 6), answer
                         return answer.error_code == 0
 
-                    assert wait_until(taken, 10, 0.05)
+                    assert wait_until(taken, interval_s=0.05)
                     self.latest[topic] |= fresh
                     self.ends[topic] += len(rows)
 
@@ -97,12 +97,11 @@ class State:
 
 
 def test_kafka_opens_what_we_compacted_and_the_other_way_round(chroot: str, tmp_path: Path) -> None:
-    ours = BrokerProcess(
+    ours = MortalBroker(
         tmp_path,
         {
             **SHARED,
             "zookeeper.connect": chroot,
-            "zookeeper.session.timeout.ms": "4000",
             "log.message.format.version": "0",
         },
     )
@@ -111,18 +110,18 @@ def test_kafka_opens_what_we_compacted_and_the_other_way_round(chroot: str, tmp_
     try:
         ours.start()
         state.write(ours.address[1], b"ours")
-        assert wait_until(lambda: state.compacted(ours.address[1]), 60, 0.5)
+        assert wait_until(lambda: state.compacted(ours.address[1]), interval_s=0.5)
         ours.stop()
 
         genuine.start()
         state.write(genuine.port, b"genuine")
-        assert wait_until(lambda: state.compacted(genuine.port), 60, 0.5)
+        assert wait_until(lambda: state.compacted(genuine.port), interval_s=0.5)
         genuine.stop()
         assert "requirement failed" not in genuine.output
 
         ours.start()
         state.write(ours.address[1], b"ours again")
-        assert wait_until(lambda: state.compacted(ours.address[1]), 60, 0.5)
+        assert wait_until(lambda: state.compacted(ours.address[1]), interval_s=0.5)
         ours.kill()
 
         genuine.start()

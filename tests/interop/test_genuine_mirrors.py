@@ -47,7 +47,7 @@ def genuine(folder: Path, cluster: LocalCluster, name: str) -> Iterator[GenuineB
     try:
         # it listens before it is registered
         with connect(connect_to) as view:
-            assert wait_until(lambda: len(view.brokers()) == 1, 30)
+            assert wait_until(lambda: len(view.brokers()) == 1)
         yield broker
     finally:
         broker.stop()
@@ -213,7 +213,7 @@ def test_genuine_mirror_maker_goes_through_our_brokers(ours, theirs, tmp_path, i
         return sorted(found, key=str) == sorted(expected, key=str)
 
     try:
-        assert wait_until(arrived, 60, 0.5), log.read_text(errors="replace")[-3000:]
+        assert wait_until(arrived, interval_s=0.5), log.read_text(errors="replace")[-3000:]
     finally:
         process.terminate()
         process.wait(90)

@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from tests.support.brokers import MortalBroker
 from tests.support.group_members import (
     KINDS,
     OLD_KAFKA_PYTHON,
@@ -13,7 +14,6 @@ from tests.support.group_members import (
     wait_until_read,
     wait_until_shared,
 )
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest, ProduceRequest
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
@@ -22,6 +22,8 @@ from zkbroker.records import encode_message_set
 from zkbroker.runtime import get_runtime
 
 PARTITIONS = 6
+SESSION_MS = 10_000
+"""A member that is not heard for so long counts as crashed, and a busy machine takes seconds."""
 
 needs_old = pytest.mark.skipif(
     not OLD_KAFKA_PYTHON.exists(), reason="kafka-python 2.0.2 is not installed beside"
@@ -37,7 +39,7 @@ GATHERING_MS = 300
 
 
 def make_broker(zookeeper, directory):
-    return BrokerProcess(
+    return MortalBroker(
         directory,
         {
             "broker.id": "0",
@@ -45,7 +47,6 @@ def make_broker(zookeeper, directory):
             "group.initial.rebalance.delay.ms": str(GATHERING_MS),
             "group.min.session.timeout.ms": "500",
             "offsets.topic.num.partitions": "3",
-            "zookeeper.session.timeout.ms": "3000",
         },
     )
 
@@ -143,7 +144,7 @@ class Scene:
 
 
 @contextlib.contextmanager
-def scene_of(broker, strategy="range", session_ms=4000):
+def scene_of(broker, strategy="range", session_ms=SESSION_MS):
     scene = Scene(broker, strategy, session_ms)
     try:
         yield scene

@@ -18,9 +18,6 @@ pytestmark = pytest.mark.skipif(not VERSIONS, reason=java_clients.REASON)
 NEWEST = f"java-{VERSIONS[-1]}" if VERSIONS else ""
 OLDEST = f"java-{VERSIONS[0]}" if VERSIONS else ""
 
-# Nobody is missed by mistake where members take seconds to start on a busy machine.
-PATIENT_MS = 10_000
-
 
 @pytest.mark.parametrize(
     "strategy",
@@ -38,7 +35,7 @@ def test_java_members_join_leave_and_crash(groups_broker, strategy):  # noqa: F8
 
 @pytest.mark.parametrize("strategy", ["range", pytest.param("roundrobin", marks=pytest.mark.soak)])
 def test_java_members_share_a_group_with_all_others(groups_broker, strategy):  # noqa: F811
-    with scene_of(groups_broker, strategy, session_ms=PATIENT_MS) as scene:
+    with scene_of(groups_broker, strategy) as scene:
         members = scene.join(NEWEST, "zkbroker", "confluent", "kafka-python", OLDEST)
         scene.produce()
         scene.leave(members[0])
@@ -69,7 +66,7 @@ def test_sticky_members_of_java_and_ours_keep_what_they_can(groups_broker, leade
 
 @pytest.mark.parametrize("strategy", ["range", pytest.param("sticky", marks=pytest.mark.soak)])
 def test_java_members_live_through_a_kill_of_their_coordinator(own_broker, strategy):  # noqa: F811
-    with scene_of(own_broker, strategy, session_ms=PATIENT_MS) as scene:
+    with scene_of(own_broker, strategy) as scene:
         scene.join(NEWEST, "zkbroker", OLDEST)
         scene.produce()
         for _ in range(2):

@@ -33,7 +33,7 @@ def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
 
 def genuine(main_class: str, *arguments: object, text: str = "") -> str:
     command = java_clients.tool_command(main_class, *map(str, arguments))
-    return java_clients.run(command, text=text, timeout_s=120)
+    return java_clients.run(command, text=text, timeout_s=300)
 
 
 def ours(main_class: str, *arguments: object) -> str:
@@ -61,7 +61,7 @@ def group_file(directory: Path, cluster: LocalCluster, group: str, **more: str) 
     settings = {
         "zookeeper.connect": cluster.zookeeper,
         "group.id": group,
-        "zookeeper.session.timeout.ms": "4000",
+        "zookeeper.session.timeout.ms": "30000",
         "auto.commit.interval.ms": "100",
         "rebalance.backoff.ms": "500",
         **{name.replace("_", "."): value for name, value in more.items()},

@@ -32,7 +32,7 @@ def test_node_members_of_one_library_join_leave_and_crash(groups_broker, kind): 
 
 
 def test_node_members_share_a_group_with_others(groups_broker):  # noqa: F811
-    with scene_of(groups_broker, session_ms=3000) as scene:
+    with scene_of(groups_broker) as scene:
         kinds = ["node-kafkajs", "node-kafka-node", "zkbroker", "kafka-python"]
         kafkajs, kafka_node, *_ = scene.join(*kinds)
         scene.produce()
@@ -66,7 +66,7 @@ class Streams:
 
     def leave(self):
         self._connector.shutdown()
-        self._reader.join(10)
+        self._reader.join(60)
 
 
 def test_node_members_share_a_zookeeper_group_with_our_streams(local_cluster):

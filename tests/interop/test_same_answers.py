@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import java_clients
+from tests.support.brokers import MortalBroker
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.process import wait_until
-from zkbroker.cluster.process import BrokerProcess
 
 pytestmark = pytest.mark.skipif(java_clients.old_missing(), reason=java_clients.REASON)
 
@@ -293,7 +293,7 @@ def all_led(peer: Peer) -> bool:
 def peers(zookeeper, tmp_path: Path):
     trees = [f"{zookeeper.connect_string}/{tmp_path.name}-{which}" for which in ("kafka", "ours")]
     genuine = GenuineBroker(tmp_path, trees[0], tmp_path / "kafka", SETTINGS)
-    ours = BrokerProcess(
+    ours = MortalBroker(
         tmp_path,
         {**SETTINGS, "zookeeper.connect": trees[1], "log.message.format.version": "0"},
     )
@@ -310,7 +310,7 @@ def peers(zookeeper, tmp_path: Path):
                 )
         both = Peer(genuine.port), Peer(ours.address[1])
         for peer in both:
-            assert wait_until(lambda peer=peer: all_led(peer), 30, 0.1)
+            assert wait_until(lambda peer=peer: all_led(peer), interval_s=0.1)
         yield both
     finally:
         ours.kill()

@@ -150,7 +150,7 @@ def test_own_clients(cluster: LocalCluster, credentials: Credentials, way: Way) 
         **by_zookeeper,
         "group.id": f"{topic}-zk",
         "auto.offset.reset": "smallest",
-        "consumer.timeout.ms": "20000",
+        "consumer.timeout.ms": "60000",
     }
     with Consumer.create(ConsumerConfig.from_properties(streams)) as connector:
         (stream,) = connector.create_message_streams_by_filter(Whitelist(topic), 1)

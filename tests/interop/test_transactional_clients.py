@@ -258,7 +258,6 @@ def run(cluster: LocalCluster, client: str, kinds: Sequence[str], seed: int) -> 
         rounds.close()
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "client",
     [

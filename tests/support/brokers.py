@@ -4,14 +4,32 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.zookeeper import end_session, password_of
+from tests.support.zookeeper import end_sessions_of
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
-from zkbroker.registry import paths
 from zkbroker.runtime import get_runtime
-from zkbroker.zookeeper import ZkSession
+
+SESSION_MS = 30_000
+"""Of a broker's session at ZooKeeper in tests: none is lost only because the machine is busy."""
+
+
+class MortalBroker(BrokerProcess):
+    """A broker whose sessions at ZooKeeper end when it is killed.
+
+    So its death is noticed at once, although its sessions are long.
+    """
+
+    def __init__(self, directory: Path, properties: Mapping[str, str], **options: object) -> None:
+        given = {"zookeeper.session.timeout.ms": str(SESSION_MS), **properties}
+        super().__init__(directory, given, **options)  # type: ignore[arg-type]
+        self._zookeeper = given["zookeeper.connect"].partition("/")[0]
+
+    def kill(self) -> None:
+        """End the process and its sessions."""
+        with end_sessions_of(self.pid if self.alive else None, self._zookeeper):
+            super().kill()
 
 
 @contextmanager
@@ -27,7 +45,7 @@ def running_broker(
         topics: made at the start, of one partition each.
     """
     kept = {"log.retention.hours": "-1"}  # whatever timestamps a test writes
-    process = BrokerProcess(
+    process = MortalBroker(
         directory, {"broker.id": "0", "zookeeper.connect": zookeeper, **kept, **settings}
     )
     process.start()
@@ -41,18 +59,6 @@ def running_broker(
         assert process.alive
     finally:
         process.stop()
-
-
-def kill(process: BrokerProcess, zookeeper: ZkSession) -> None:
-    """Kill a broker and end its session, as if the session's time had run out already.
-
-    So sessions in tests may be long: none is lost only because the machine is busy.
-    """
-    stat = zookeeper.exists(paths.broker(process.id))
-    process.kill()
-    if stat is not None:
-        owner = stat.ephemeral_owner
-        end_session(zookeeper.hosts, (owner, password_of(owner)))
 
 
 def connect(process: BrokerProcess, client_id: str = "test") -> BrokerConnection:

@@ -10,7 +10,7 @@ from tests.support.node_clients import FOLDER
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
-TIMEOUT_MS = 40_000
+TIMEOUT_MS = 120_000
 
 
 def missing() -> str | None:

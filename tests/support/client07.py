@@ -66,7 +66,7 @@ class Broker07:
     """A connection to one broker."""
 
     def __init__(self, host, port):
-        self.socket = socket.create_connection((host, port), 20)
+        self.socket = socket.create_connection((host, port), 60)
 
     def close(self):
         self.socket.close()
@@ -139,7 +139,7 @@ class Member07:
     def __init__(self, hosts, group, topics):
         self.group, self.topics = group, topics
         self.id = f"{group}_host-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
-        self.zk = KazooClient(hosts, timeout=4)
+        self.zk = KazooClient(hosts, timeout=30)
         self.messages = []
         self.claimed = {}
         self.owned = {}
@@ -168,7 +168,7 @@ class Member07:
     def close(self):
         """Leave in order: commit and release."""
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(60)
         if self.failure is not None:
             raise self.failure
         self.zk.stop()
@@ -178,7 +178,7 @@ class Member07:
         """Go without a commit; the session ends, and with it what it holds."""
         self._die = True
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(60)
         self.zk.stop()
         self.zk.close()
 

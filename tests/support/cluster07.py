@@ -8,6 +8,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from tests.support.brokers import MortalBroker
 from tests.support.client07 import Broker07, broker_address, entry
 from tests.support.zookeeper import until
 from zkbroker.cluster.process import BrokerProcess
@@ -19,12 +20,12 @@ from zkbroker.legacy07.consumer_config import ConsumerConfig07
 def registry_tree(chroot: str) -> Iterator[Any]:
     """Yield a kazoo client in a chroot beside `chroot`, `path` and `connect_string` filled in."""
     hosts, _, path = chroot.partition("/")
-    maker = KazooClient(hosts, timeout=6)
+    maker = KazooClient(hosts, timeout=30)
     maker.start()
     maker.ensure_path(f"/{path}-07")
     maker.stop()
     maker.close()
-    zk = KazooClient(f"{hosts}/{path}-07", timeout=6)
+    zk = KazooClient(f"{hosts}/{path}-07", timeout=30)
     zk.start()
     zk.connect_string = f"{hosts}/{path}-07"
     zk.path = f"/{path}-07"
@@ -40,12 +41,11 @@ def broker07(
 ) -> BrokerProcess:
     """Return a broker with a 0.7 listener, not started; its 0.7 logs are in `directory/legacy`."""
     directory.mkdir(parents=True, exist_ok=True)
-    return BrokerProcess(
+    return MortalBroker(
         directory,
         {
             "broker.id": str(number),
             "zookeeper.connect": chroot,
-            "zookeeper.session.timeout.ms": "4000",
             "legacy07.listener": "127.0.0.1:0",
             "legacy07.log.dir": str(directory / "legacy"),
             "legacy07.zookeeper.chroot": tree.path,
@@ -123,7 +123,7 @@ class OurMember07:
         properties = {
             "groupid": group,
             "zk.connect": connect,
-            "zk.sessiontimeout.ms": "4000",
+            "zk.sessiontimeout.ms": "30000",
             "fetcher.backoff.ms": "20",
             "rebalance.backoff.ms": "200",
             **{key.replace("_", "."): str(value) for key, value in settings.items()},
@@ -157,5 +157,5 @@ class OurMember07:
     def close(self) -> None:
         self.connector.shutdown()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()

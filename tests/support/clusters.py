@@ -1,17 +1,35 @@
 """The clusters of test files.
 
 They are on the shared ZooKeeper, each in a tree of its own. A test that stops, pauses or configures
-ZooKeeper makes a `LocalCluster` with one of its own.
+ZooKeeper makes a `TestCluster` with one of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from tests.support.brokers import SESSION_MS, MortalBroker
 from zkbroker.testing import LocalCluster
 
 MakeCluster = Callable[..., LocalCluster]
+
+
+class TestCluster(LocalCluster):
+    """A cluster of `MortalBroker`s; its arguments are those of `LocalCluster`."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        properties: Mapping[str, str | float] | None = None,
+        **settings: Any,
+    ) -> None:
+        given = {"zookeeper.session.timeout.ms": SESSION_MS, **(properties or {})}
+        super().__init__(brokers, properties=given, **settings)
+        self._processes._make_broker = MortalBroker
 
 
 def module_cluster(brokers: int = 1, **settings: Any) -> Any:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 READY = "zkbroker console ready address="
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 class ConsoleClient:
@@ -92,7 +92,7 @@ class ConsoleClient:
         self.csrf = found["csrf"]
         return found
 
-    def eventually(self, path: str, good, timeout_s: float = 60.0):
+    def eventually(self, path: str, good, timeout_s: float = 120.0):
         """Return the view once it is good."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import java_clients
+from tests.support.brokers import SESSION_MS
 from tests.support.process import wait_until
+from tests.support.zookeeper import end_sessions_of
 from zkbroker.registry import paths
 from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
@@ -45,7 +47,7 @@ class GenuineBroker:
             "host.name": "127.0.0.1",
             "log.dirs": str(log_dir),
             "zookeeper.connect": connect,
-            "zookeeper.session.timeout.ms": "4000",
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
             "controlled.shutdown.enable": "true",
             **properties,
         }
@@ -97,6 +99,7 @@ class GenuineBroker:
     def kill(self) -> None:
         """End it as by a power cut of its machine."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait(START_S)
+            with end_sessions_of(self.pid, self._connect.partition("/")[0]):
+                self._process.kill()
+                self._process.wait(START_S)
             self._process = None

@@ -50,7 +50,7 @@ def _command(kind, *arguments, session_ms):
 class MemberProcess:
     """A member; `held` is what it holds at the moment."""
 
-    def __init__(self, kind, address, group, topic, strategy="range", session_ms=4000):
+    def __init__(self, kind, address, group, topic, strategy="range", session_ms=10_000):
         command, environment = _command(
             kind, address, group, topic, strategy, session_ms=session_ms
         )
@@ -113,13 +113,13 @@ class MemberProcess:
         self._finish(time.monotonic())
 
     def _finish(self, at):
-        self._threads[0].join(10)
+        self._threads[0].join(60)
         with self.changed:
             self._release(set(self.since), at)
             self.held = set()
 
 
-def wait_for(condition, what, timeout_s=40):
+def wait_for(condition, what, timeout_s=120):
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, what()

@@ -4,12 +4,14 @@
 its version, with all that it needs. `ZKBROKER_JAVA_CLIENTS` names another place laid out so.
 """
 
+import fcntl
 import functools
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,25 +47,33 @@ def jars(version: str) -> str:
 
 
 @functools.cache
-def _compiled_into(version: str) -> tempfile.TemporaryDirectory[str]:
-    """A folder for the classes compiled against a release; it lives as long as this process."""
-    return tempfile.TemporaryDirectory(prefix=f"zkbroker-java-{version}-")
-
-
-@functools.cache
 def compiled(program: str, version: str) -> str:
     """Compile a program against a release and return the class path to run it with.
+
+    The classes stay beside the jars for later runs, until a source changes.
 
     Raises:
         AssertionError: it does not compile.
     """
-    folder = Path(_compiled_into(version).name)
+    sources = b"".join(each.read_bytes() for each in sorted(SOURCES.glob("*.java")))
+    kept = PLACE.with_name("java-classes") / f"{zlib.crc32(sources):08x}" / version / program
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with (kept.parent / f"{program}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            with tempfile.TemporaryDirectory(dir=kept.parent) as made:
+                _compile(program, version, Path(made) / program)
+                (Path(made) / program).rename(kept)
+    return f"{kept}{os.pathsep}{jars(version)}"
+
+
+def _compile(program: str, version: str, folder: Path) -> None:
     source = (SOURCES / f"{program}.java").read_text()
     if tuple(map(int, version.split("."))) >= (4, 2):
         # The classes that read segments moved there.
         source = source.replace("kafka.common.record.", "kafka.common.record.internal.")
     moved = folder / "src" / f"{program}.java"
-    moved.parent.mkdir(exist_ok=True)
+    moved.parent.mkdir(parents=True)
     moved.write_text(source)
     options = ["-nowarn", "-Xlint:-removal", "-Xlint:-deprecation", "-sourcepath", str(SOURCES)]
     done = subprocess.run(
@@ -79,11 +89,10 @@ def compiled(program: str, version: str) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return f"{folder}{os.pathsep}{jars(version)}"
 
 
 def command(program: str, version: str, *arguments: str) -> list[str]:

@@ -56,7 +56,7 @@ class Server07:
 
     def __exit__(self, *_):
         self._wake.send()
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def _run(self):

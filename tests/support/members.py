@@ -67,7 +67,7 @@ class Consumer:
         *,
         pattern: str = "static",
         runtime: str = "threads",
-        session_timeout_ms: int = 6000,
+        session_timeout_ms: int = 30_000,
         consumer_id: str | None = None,
         **options: object,
     ) -> None:
@@ -103,7 +103,7 @@ class LetterMember:
         self.id = f"{group}_letter-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
         self.owned: dict[tuple[str, int], str] = {}
         self.problem: Exception | None = None
-        self._zk = KazooClient(connect, timeout=6)
+        self._zk = KazooClient(connect, timeout=30)
         self._zk.start()
         self._changed = threading.Event()
         self._stopping = False
@@ -184,6 +184,6 @@ class LetterMember:
     def close(self) -> None:
         self._stopping = True
         self._changed.set()
-        self._thread.join(20)
+        self._thread.join(60)
         self._zk.stop()
         self._zk.close()

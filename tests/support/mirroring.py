@@ -20,7 +20,7 @@ from zkbroker.consumer import (
 from zkbroker.mirror import Mirror, MirrorConfig, SourceConfig
 from zkbroker.testing import LocalCluster
 
-CATCH_UP_S = 60
+CATCH_UP_S = 120
 
 
 def source(
@@ -45,7 +45,7 @@ def config(
         if isinstance(target, LocalCluster)
         else dict(target)
     )
-    given.setdefault("start.timeout.ms", "10000")
+    given.setdefault("start.timeout.ms", "60000")
     return MirrorConfig.from_properties(given, sources=sources, target=to)
 
 
@@ -77,9 +77,9 @@ def read_all(
 ) -> dict[int, list[MessageAndMetadata]]:
     """Read a topic by partition; `COMMITTED` leaves out what transactions did not commit."""
     with connect(bootstrap) as cluster:
-        keys = [(topic, each.partition) for each in cluster.partitions(topic, timeout_s=30)]
-        starts = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME), timeout_s=30)
-        ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME), timeout_s=30)
+        keys = [(topic, each.partition) for each in cluster.partitions(topic, timeout_s=60)]
+        starts = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME), timeout_s=60)
+        ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME), timeout_s=60)
         stops = {key: end or 0 for key, end in ends.items()}
         found: dict[int, list[MessageAndMetadata]] = {number: [] for _, number in keys}
         with AssignedConsumer(cluster, starts, stop=stops, settings=settings) as consumer:

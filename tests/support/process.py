@@ -14,7 +14,7 @@ def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str
         [sys.executable, "-c", textwrap.dedent(source), *arguments],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
 
@@ -43,7 +43,7 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def wait_until(condition, timeout_s: float = 60, interval_s: float = 0.02) -> bool:
+def wait_until(condition, timeout_s: float = 120, interval_s: float = 0.02) -> bool:
     """Poll a condition that nothing announces; False when it never came true."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -53,6 +53,6 @@ def wait_until(condition, timeout_s: float = 60, interval_s: float = 0.02) -> bo
     return True
 
 
-def eventually(condition, what: str = "what the test waits for", timeout_s: float = 60) -> None:
+def eventually(condition, what: str = "what the test waits for", timeout_s: float = 120) -> None:
     """Poll a condition that nothing announces, which must come true."""
     assert wait_until(condition, timeout_s), f"not in time: {what}"

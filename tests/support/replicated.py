@@ -173,7 +173,7 @@ def time_failover(world: ReplicatedCluster, broker_id: int, *, leaves: bool) -> 
     return Failover(noticed - started, time.monotonic() - noticed)
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 90) -> None:
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 180) -> None:
     """Wait for a condition, also while ZooKeeper does not answer."""
     deadline = time.monotonic() + timeout_s
 
@@ -190,7 +190,7 @@ def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 90) 
 
 @contextmanager
 def replicated_cluster(
-    directory: Path, topics: dict[str, int], brokers: int = 3
+    directory: Path, topics: dict[str, int], brokers: int = 3, **properties: object
 ) -> Iterator[ReplicatedCluster]:
     """Start brokers on three ZooKeeper servers, and wait until all replicas are in sync.
 
@@ -198,13 +198,15 @@ def replicated_cluster(
         directory: where data and logs go.
         topics: name -> count of partitions.
         brokers: how many.
+        properties: what differs from `PROPERTIES`; `_` stands for `.` in their names.
     """
+    given = {key.replace("_", "."): str(value) for key, value in properties.items()}
     with ExitStack() as stack:
         quorum = stack.enter_context(EmbeddedQuorum())
         network = Network([each.port for each in quorum.servers], stack)
         cluster = LocalCluster(
             brokers,
-            properties=PROPERTIES,
+            properties={**PROPERTIES, **given},
             replication=3,
             zookeeper=quorum.connect_string,
             directory=directory,

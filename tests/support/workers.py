@@ -6,10 +6,40 @@ worker ends long after the others: Spark, then the folders in the order of their
 the unit tests, thousands of short ones, are last.
 """
 
-from pathlib import PurePosixPath
+import math
+import os
+from pathlib import Path, PurePosixPath
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+
+from zkbroker.zookeeper import embedded
+
+_WORKERS_PER_CORE = 3
+"""Most of the time a test waits for other processes."""
+_MOST_WORKERS = 16
+
+
+def worker_count() -> int:
+    """Return how many tests run at once, by the cores that this process may use."""
+    cores = float(len(os.sched_getaffinity(0)))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, int(quota) / int(period))
+    except (OSError, ValueError):
+        pass  # no group, or one without a bound
+    return max(1, min(_MOST_WORKERS, math.ceil(_WORKERS_PER_CORE * cores)))
+
+
+def take_own_ports(worker: str | None) -> None:
+    """Give a worker, such as `gw3`, ports that no other worker hands out."""
+    if worker is None:
+        return
+    number = int(worker.removeprefix("gw")) % _MOST_WORKERS
+    every = embedded._SERVER_PORTS
+    share = len(every) // _MOST_WORKERS
+    embedded._SERVER_PORTS = every[number * share : (number + 1) * share]
+    embedded._MOST_GIVEN = share // 2
 
 
 def longest_first(items: list[pytest.Item]) -> None:

@@ -1,15 +1,18 @@
 """Helpers of the tests against a real ZooKeeper."""
 
+import contextlib
+import re
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import gevent
 
 from zkbroker.zookeeper import ZkSession
 
-ENDED_WITHIN_S = 30
+ENDED_WITHIN_S = 60
 
 
 _SUPER_SECRET, _MULTIPLIER, _BITS = 0xB3415C00, 0x5DEECE66D, (1 << 48) - 1
@@ -38,7 +41,7 @@ def end_session(hosts: str, identity: tuple[int, bytes]) -> None:
     deadline = time.monotonic() + ENDED_WITHIN_S
     while time.monotonic() < deadline:
         with socket.create_connection((host, int(port)), 10) as thief:
-            thief.settimeout(2)
+            thief.settimeout(5)
             thief.sendall(
                 b"".join(struct.pack(">i", len(part)) + part for part in (connect, close))
             )
@@ -51,6 +54,46 @@ def end_session(hosts: str, identity: tuple[int, bytes]) -> None:
         if negotiated_ms == 0 or len(answer) >= 61:
             return
     raise TimeoutError(f"session {session_id:x} is not over after {ENDED_WITHIN_S} s")
+
+
+@contextlib.contextmanager
+def end_sessions_of(pid: int | None, hosts: str) -> Iterator[None]:
+    """End the sessions that a process has when the block begins, after the block.
+
+    Args:
+        pid: the process; None for none.
+        hosts: `host:port` of each server, with commas between. One that does not answer, or stands
+            behind a proxy, keeps its sessions.
+    """
+    ports = set() if pid is None else _local_ports(pid)
+    found = [(host, _sessions(host, ports)) for host in hosts.split(",") if ports]
+    yield
+    for host, sessions in found:
+        for each in sessions:
+            end_session(host, (each, password_of(each)))
+
+
+def _local_ports(pid: int) -> set[int]:
+    """Return the ports of this machine at which a process has connections."""
+    sockets = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            sockets.add(str(descriptor.readlink()))
+    tables = (Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6"))
+    rows = (line.split() for table in tables for line in table)
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if f"socket:[{row[9]}]" in sockets}
+
+
+def _sessions(host: str, ports: set[int]) -> list[int]:
+    """Ask a server for the sessions of its connections that come from these ports."""
+    name, _, port = host.rpartition(":")
+    said = b""
+    with contextlib.suppress(OSError), socket.create_connection((name, int(port)), 5) as asked:
+        asked.sendall(b"cons")
+        while part := asked.recv(65536):
+            said += part
+    lines = re.findall(r"^ */[\d.]+:(\d+)\[.*sid=0x([0-9a-f]+)", said.decode(), re.MULTILINE)
+    return [int(session, 16) for of_client, session in lines if int(of_client) in ports]
 
 
 def _received(thief: socket.socket) -> bytes:
@@ -70,7 +113,7 @@ def expire(session: ZkSession) -> None:
         end_session(session.hosts, identity)
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
     """Wait for what another task or process brings about."""
     deadline = time.monotonic() + timeout_s
     while not condition():

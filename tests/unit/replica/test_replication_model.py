@@ -73,9 +73,6 @@ REAL_EVERY = 100
 FAST = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
-pytestmark = pytest.mark.timeout(600)
-
-
 class ErrorsSeen(logging.Handler):
     """Collects faults that a loop logged before it went on."""
 

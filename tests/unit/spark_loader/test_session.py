@@ -98,7 +98,6 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(300)
 def test_a_session_leaves_ctrl_c_alone_and_java_speaks_through_python():
     """So a progress display can make room for what Java says, and an interrupt stays one."""
     ran = subprocess.run(

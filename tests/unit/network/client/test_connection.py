@@ -250,13 +250,13 @@ def test_time_in_which_the_broker_does_not_read_is_not_counted(
             return modern(header, request)
         asked.append(header.correlation_id)
         if len(asked) == 2:
-            time.sleep(0.4)
-        return encoded(header, MetadataResponse(throttle_time_ms=400 if len(asked) == 1 else 0))
+            time.sleep(2.0)
+        return encoded(header, MetadataResponse(throttle_time_ms=2000 if len(asked) == 1 else 0))
 
-    with connect(runtime, play(muting), request_timeout_ms=200) as connection:
+    with connect(runtime, play(muting), request_timeout_ms=1500) as connection:
         request = MetadataRequest(topics=None)
         first, second = connection.send(request), connection.send(request)
-        assert first.result().throttle_time_ms == 400
+        assert first.result().throttle_time_ms == 2000
         assert second.result().throttle_time_ms == 0
         assert first.again().result().throttle_time_ms == 0
 

@@ -25,7 +25,6 @@ from tests.support.lake_readers import COLUMNS, by_iceberg, seen
 from tests.support.loading import AT, LOCAL, proved
 
 # Many loads: on a busy machine each takes a second.
-pytestmark = pytest.mark.timeout(600)
 
 T0 = TopicPartition("t", 0)
 BY_VALUE = EventTime.json("at")

@@ -16,7 +16,6 @@ from tests.support.loaded import loaded_files, loaded_offsets
 from tests.support.loading import LOCAL, proved
 
 # Many loads: on a busy machine each takes a second.
-pytestmark = pytest.mark.timeout(600)
 
 BY_VALUE = EventTime.json("at")
 WHOLE = {("h", 0): [*range(40)], ("h", 1): [*range(40)]}

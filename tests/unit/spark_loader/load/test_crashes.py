@@ -11,7 +11,6 @@ from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loaded import loaded_offsets
 
 # Many loads: on a busy machine each takes a second.
-pytestmark = pytest.mark.timeout(600)
 
 VALUES = [b'{"at": %d, "n": %d}' % (1_431_857_103 + 1800 * (n % 4), n) for n in range(60)]
 

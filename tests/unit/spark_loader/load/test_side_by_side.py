@@ -16,7 +16,6 @@ from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loading import AT, LOCAL, proved
 
 # Many loads: on a busy machine each takes a second.
-pytestmark = pytest.mark.timeout(600)
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 

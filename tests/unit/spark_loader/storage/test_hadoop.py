@@ -16,7 +16,7 @@ from tests.support.directory_cluster import DirectoryCluster
 from tests.support.inline_spark import InlineSpark
 from tests.support.loaded import loaded_offsets
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture

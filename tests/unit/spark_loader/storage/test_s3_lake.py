@@ -19,7 +19,6 @@ from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.s3_server import running_s3
 
 # Many loads: on a busy machine each takes a second.
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
