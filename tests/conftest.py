@@ -1,5 +1,6 @@
 """Fixtures of all tests: one real ZooKeeper for the whole run, a tree of its own for every test."""
 
+import atexit
 import gc
 import os
 import re
@@ -41,12 +42,9 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        # Libraries that count what is left at the end of the process would complain.
+        atexit.register(gc.unfreeze)
         gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    # Libraries that count what is left at the end of the process would complain.
-    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

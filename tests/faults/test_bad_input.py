@@ -31,7 +31,7 @@ def strict(
         f"{zookeeper.connect_string}/strict",
         {
             "socket.request.max.bytes": str(MAX_REQUEST_BYTES),
-            "socket.request.timeout.ms": "1000",
+            "socket.request.timeout.ms": "3000",
             "max.connections.per.ip": "200",
             "auto.create.topics.enable": "false",
             "log.retention.ms": "-1",

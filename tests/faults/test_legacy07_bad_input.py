@@ -55,8 +55,13 @@ GOOD = [
 
 
 @pytest.fixture
-def server(tmp_path):
-    limits = Limits(max_request_bytes=MAX_REQUEST_BYTES, max_frame_s=1.0, max_idle_s=4.0)
+def server(tmp_path, request):
+    """A server that closes idle connections after the seconds of a parameter, else after long."""
+    limits = Limits(
+        max_request_bytes=MAX_REQUEST_BYTES,
+        max_frame_s=3.0,
+        max_idle_s=getattr(request, "param", 600.0),
+    )
     with Server07(
         tmp_path / "logs",
         limits=limits,
@@ -256,6 +261,7 @@ def test_a_frame_that_does_not_go_on_is_closed(server, bystander):
         assert time.monotonic() - began > 0.5
 
 
+@pytest.mark.parametrize("server", [10.0], indirect=True)
 def test_peers_that_do_not_read_their_answers_are_closed_and_block_nobody(server, bystander):
     filler = build_message(bytes(900_000))
     with server.connect() as client:

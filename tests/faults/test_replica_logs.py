@@ -9,20 +9,24 @@ import pytest
 from tests.support import java_clients
 from tests.support.process import wait_until
 from tests.support.reading import read_all
-from tests.support.replicated import ReplicatedCluster, eventually, replicated_cluster
+from tests.support.replicated import Replicas, eventually
 from tests.support.senders import OurSender
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry.controller_election import current_controller
+from zkbroker.zookeeper import ZkSession
 
 TOPIC = "visits"
 PARTITIONS = 3
 
 
 @pytest.fixture
-def world(tmp_path) -> Iterator[ReplicatedCluster]:
-    with replicated_cluster(tmp_path, {TOPIC: PARTITIONS}) as made:
-        yield made
+def world(local_cluster) -> Iterator[Replicas]:
+    with (
+        local_cluster(3, replication=3, properties={"replica.lag.time.max.ms": "3000"}) as cluster,
+        ZkSession(cluster.zookeeper, session_timeout_ms=60_000) as session,
+    ):
+        yield Replicas(cluster, session, {TOPIC: PARTITIONS})
 
 
 @pytest.mark.skipif(java_clients.old_missing(), reason=java_clients.REASON)

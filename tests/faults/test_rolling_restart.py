@@ -53,7 +53,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         seen = len(self.sender.sent)
-        while not self.over.wait(0.005):
+        while not self.over.wait(0.02):
             while seen < len(self.sender.sent) and self.sender.sent[seen][2].done():
                 seen += 1
                 self.pauses.tick()

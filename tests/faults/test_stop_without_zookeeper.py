@@ -8,12 +8,16 @@ from tests.support.clusters import TestCluster
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 
-ENOUGH_S = 30
+ENOUGH_S = 60
+SESSION_MS = 6000
+"""After two thirds of it a broker counts a silent ZooKeeper as away."""
 
 
 @pytest.mark.parametrize("ending", ["frozen", "stopping"])
 def test_brokers_do_not_wait_for_a_zookeeper_that_is_silent(ending):
-    with TestCluster(3, replication=3) as it:
+    with TestCluster(
+        3, replication=3, properties={"zookeeper.session.timeout.ms": SESSION_MS}
+    ) as it:
         topic = it.create_topic(partitions=6)
         config = ProducerConfig.from_properties(
             {"metadata.broker.list": it.bootstrap_servers, "request.required.acks": "-1"}

@@ -109,7 +109,7 @@ def test_an_id_in_use_is_a_clear_fatal_error(start: Start) -> None:
             {
                 "broker.id": "1",
                 "zookeeper.connect": start(3)._properties["zookeeper.connect"],
-                "zookeeper.session.timeout.ms": "1000",
+                "zookeeper.session.timeout.ms": "5000",
             },
         ).start()
 

@@ -62,7 +62,6 @@ def run_example(example, cluster, directory):
     return ran.stdout
 
 
-# A Spark example takes minutes on a busy machine.
 @pytest.mark.parametrize("example", examples(), ids=str)
 def test_example_runs(example, cluster, directory, started):
     # What one publishes the next one reads, so each is preceded by those above it on its page.

@@ -17,8 +17,6 @@ from zkbroker.legacy07.producer_config import ProducerConfig07
 from zkbroker.mirror import SourceConfig
 from zkbroker.producer import KeyedMessage, Producer
 
-# Each command is a process of its own, which takes seconds to start on a busy machine.
-
 
 def zkbroker(*arguments, stdin=b"", status=0):
     done = subprocess.run(

@@ -16,7 +16,6 @@ from tests.support.s3_server import running_s3
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 
-# A busy machine takes a minute to start the first session.
 pytestmark = pytest.mark.spark
 
 

@@ -20,7 +20,6 @@ from zkbroker.records import iter_entries
 from zkbroker.registry.group_offsets import read_offset
 from zkbroker.zookeeper import ZkSession
 
-# A busy machine takes a minute to start the first session.
 pytestmark = pytest.mark.spark
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from tests.support.clusters import module_cluster
 
-# A busy machine takes a minute to start the first session.
 pytestmark = pytest.mark.spark
 
 

@@ -9,7 +9,6 @@ from tests.support.client07 import Broker07, broker_address, entry, gzip_wrapper
 from tests.support.cluster07 import cluster07, commits, ends, registry_tree
 from tests.support.zookeeper import until
 
-# A busy machine takes a minute to start the first session.
 pytestmark = pytest.mark.spark
 
 

@@ -13,7 +13,6 @@ from tests.support.spark_queries import RESTARTS, run_query
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 
-# A busy machine takes a minute to start the first session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
 

@@ -15,7 +15,9 @@ import pytest
 from tests.support import java_clients
 from tests.support.clusters import MakeCluster
 from tests.support.group_members import wait_for
+from zkbroker.registry import groups
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 pytestmark = pytest.mark.skipif(java_clients.old_missing(), reason=java_clients.REASON)
 
@@ -207,11 +209,8 @@ def test_genuine_consumers_share_a_group_with_ours(
         write(cluster, topic, lines, "--batch-size", "1", "--new-producer")
 
     def owners() -> Counter[str]:
-        told = genuine(
-            "kafka.tools.ConsumerOffsetChecker", "--zookeeper", cluster.zookeeper,
-            "--group", f"sharers-{strategy}",
-        )  # fmt: skip
-        return Counter(line.split()[-1] for line in told.splitlines()[1:])
+        with ZkSession(cluster.zookeeper) as session:
+            return Counter(groups.owners(session, f"sharers-{strategy}", topic).values())
 
     def all_read() -> bool:
         return {line for member in members for line in member.read} == set(sent)

@@ -1,12 +1,13 @@
-"""The rows of a lake as engines see them that know nothing of the loader."""
+"""The rows of a lake as engines see them that know nothing of the loader.
+
+Engines are imported where they are used: each takes long, and most workers of a suite need none.
+"""
 
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import polars as pl
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -37,10 +38,14 @@ def by_pyarrow(output: Path) -> Seen:
 
 
 def by_polars(output: Path) -> Seen:
+    import polars as pl
+
     return seen(pl.read_delta(str(output), columns=list(COLUMNS)).to_arrow())
 
 
 def by_duckdb(output: Path) -> Seen:
+    import duckdb
+
     files = DeltaTable(str(output)).file_uris()
     if not files:
         return Seen((), 0)
@@ -68,6 +73,8 @@ def by_iceberg(output: Path) -> Seen:
 
 
 def by_polars_of_iceberg(output: Path) -> Seen:
+    import polars as pl
+
     version = (output / "metadata" / "version-hint.text").read_text()
     metadata = output / "metadata" / f"v{version}.metadata.json"
     return seen(pl.scan_iceberg(str(metadata)).select(COLUMNS).collect().to_arrow())

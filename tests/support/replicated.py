@@ -6,7 +6,7 @@ reach each other and the ZooKeeper servers through proxies, clients reach the br
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ PROPERTIES = {
 START_TIMEOUT_S = 180.0
 """A machine under load may need long for a start."""
 _OWN_SESSION_MS = 30_000
-_POLL_S = 0.01
+_POLL_S = 0.05
 
 
 class Network:
@@ -81,28 +81,30 @@ class Network:
             each.heal()
 
 
-class ReplicatedCluster:
-    """The cluster, and what ZooKeeper says about it."""
+class Replicas:
+    """Topics of a cluster, as ZooKeeper and the disks have them.
+
+    Args:
+        cluster: it runs.
+        session: at its ZooKeeper.
+        topics: name -> count of partitions; made here.
+    """
 
     def __init__(
-        self,
-        cluster: LocalCluster,
-        session: ZkSession,
-        network: Network,
-        quorum: EmbeddedQuorum,
-        topics: dict[str, dict[int, list[int]]],
+        self, cluster: LocalCluster, session: ZkSession, topics: Mapping[str, int]
     ) -> None:
         self.cluster = cluster
         self.session = session
-        self.network = network
-        self.quorum = quorum
         self.ids = sorted(each.id for each in cluster.brokers)
+        for topic, count in topics.items():
+            cluster.create_topic(topic, partitions=count)
         self.replicas = {
             (topic, number): set(found)
-            for topic, numbers in topics.items()
-            for number, found in numbers.items()
+            for topic in topics
+            for number, found in (assignment(session, topic) or {}).items()
         }
         self._states = PartitionStates(session, StateForm.EPHEMERAL)
+        eventually(self.in_sync, "all in sync")
 
     def decided(self) -> dict[tuple[str, int], LeaderAndIsr]:
         return self._states.read(self.replicas)
@@ -142,6 +144,22 @@ class ReplicatedCluster:
 
     def log_bytes(self, broker_id: int, topic: str, number: int) -> bytes:
         return b"".join(path.read_bytes() for path in self.log_files(broker_id, topic, number))
+
+
+class ReplicatedCluster(Replicas):
+    """The cluster with its network and its ZooKeeper servers."""
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        session: ZkSession,
+        topics: Mapping[str, int],
+        network: Network,
+        quorum: EmbeddedQuorum,
+    ) -> None:
+        super().__init__(cluster, session, topics)
+        self.network = network
+        self.quorum = quorum
 
 
 @dataclass
@@ -216,9 +234,4 @@ def replicated_cluster(
         session = stack.enter_context(
             ZkSession(cluster.zookeeper, session_timeout_ms=_OWN_SESSION_MS)
         )
-        for topic, count in topics.items():
-            cluster.create_topic(topic, partitions=count)
-        assigned = {topic: assignment(session, topic) or {} for topic in topics}
-        made = ReplicatedCluster(cluster, session, network, quorum, assigned)
-        eventually(made.in_sync, "all in sync")
-        yield made
+        yield ReplicatedCluster(cluster, session, topics, network, quorum)

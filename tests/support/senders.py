@@ -22,7 +22,7 @@ IDEMPOTENT, PLAIN, RDKAFKA, JAVA = "idempotent", "plain", "rdkafka", "java"
 AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
 _DELIVERY_MS = 120_000
 _BURST = 20
-_PAUSE_S = 0.04
+_PAUSE_S = 0.1
 
 
 class Sender(threading.Thread):

@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -24,8 +23,6 @@ from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.lake_readers import COLUMNS, by_iceberg, seen
 from tests.support.loading import AT, LOCAL, proved
 
-# Many loads: on a busy machine each takes a second.
-
 T0 = TopicPartition("t", 0)
 BY_VALUE = EventTime.json("at")
 
@@ -45,6 +42,8 @@ def load(run):
 
 
 def by_polars(output):
+    import polars as pl
+
     table = pl.scan_iceberg(StaticTable.from_metadata(str(output)), reader_override="native")
     return seen(table.select(*COLUMNS).collect().to_arrow())
 

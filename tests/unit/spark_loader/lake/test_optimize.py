@@ -15,8 +15,6 @@ from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_files, loaded_offsets
 from tests.support.loading import LOCAL, proved
 
-# Many loads: on a busy machine each takes a second.
-
 BY_VALUE = EventTime.json("at")
 WHOLE = {("h", 0): [*range(40)], ("h", 1): [*range(40)]}
 

@@ -10,8 +10,6 @@ from tests.support.directory_cluster import DirectoryCluster
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loaded import loaded_offsets
 
-# Many loads: on a busy machine each takes a second.
-
 VALUES = [b'{"at": %d, "n": %d}' % (1_431_857_103 + 1800 * (n % 4), n) for n in range(60)]
 
 # What survives a power cut is not shown here, so nothing is flushed to the device.

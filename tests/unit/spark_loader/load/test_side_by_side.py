@@ -2,7 +2,6 @@
 
 import contextlib
 
-import polars as pl
 import pytest
 
 from spark_loader import EventTime, Loader, LoadError
@@ -14,8 +13,6 @@ from spark_loader.lake.rows import held
 from spark_loader.reading.positions import TopicPartition
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loading import AT, LOCAL, proved
-
-# Many loads: on a busy machine each takes a second.
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -209,4 +206,6 @@ def test_a_vacuum_beside_a_load_leaves_its_files_alone(cluster, output):
     assert doomed
     assert given(LOCAL).adopted == 1
     assert proved(output).rows == cluster.end("a", 0)
+    import polars as pl
+
     assert pl.read_delta(str(output)).height == cluster.end("a", 0)

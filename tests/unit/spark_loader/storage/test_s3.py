@@ -2,17 +2,19 @@
 
 import pickle
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 import pytest
 
 pytest.importorskip("obstore")
-pytest.importorskip("moto")
 
 from spark_loader.storage import s3
 from spark_loader.storage.files import FileStatus, LockedError
 from spark_loader.storage.s3 import S3FileSystem, s3_settings
 from tests.support.s3_server import running_s3
 from zkbroker.errors import ConfigError
+
+pytestmark = pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
 
 
 @pytest.fixture(scope="module")

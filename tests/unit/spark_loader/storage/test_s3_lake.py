@@ -1,10 +1,11 @@
 """A lake in a bucket: loads, merging, taking rows out, cleaning, and crashes at every step."""
 
+from importlib.util import find_spec
+
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("obstore")
-pytest.importorskip("moto")
 
 from deltalake import DeltaTable
 
@@ -18,7 +19,7 @@ from spark_loader.storage.s3 import S3FileSystem
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.s3_server import running_s3
 
-# Many loads: on a busy machine each takes a second.
+pytestmark = pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
 
 
 @pytest.fixture(scope="module")
