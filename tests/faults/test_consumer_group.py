@@ -74,7 +74,7 @@ class Member:
 
     def end(self, number: int) -> None:
         self.send(number)
-        self.process.wait(90)
+        self.process.wait(300)
         self.errors.close()
 
 

@@ -24,7 +24,6 @@ from zkbroker.mirror import SourceConfig, group_offsets
 from zkbroker.records import Codec
 from zkbroker.testing import LocalCluster
 
-TOPIC = "orders"
 PARTITIONS = 3
 FORMATS = [
     (magic, codec)
@@ -34,7 +33,7 @@ FORMATS = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def clusters() -> Iterator[list[LocalCluster]]:
     """Two sources and a target, each with a ZooKeeper of its own."""
     properties = {"log.flush.interval.messages": "1"}
@@ -49,8 +48,9 @@ def clusters() -> Iterator[list[LocalCluster]]:
 class Writer:
     """Fills both sources, in every format, in the background."""
 
-    def __init__(self, sources: list[LocalCluster], messages: int) -> None:
+    def __init__(self, sources: list[LocalCluster], topics: list[str], messages: int) -> None:
         self._sources = sources
+        self._topics = topics
         self._messages = messages
         self.written = 0
         self.error: BaseException | None = None
@@ -69,7 +69,7 @@ class Writer:
                         b"%d-%d-%08d-%d" % (index, partition, turn, n) for n in range(per_set)
                     ]
                     senders[index].send(
-                        f"{TOPIC}-{index}", partition, values, magic=magic, codec=codec
+                        self._topics[index], partition, values, magic=magic, codec=codec
                     )
                     self.written += per_set
                 if self.written >= self._messages:
@@ -90,18 +90,20 @@ def story(
     """Kill at seeded points of the progress, then see what arrived."""
     rolls = random.Random(seed)
     *sources, here = clusters
-    for index, cluster in enumerate(sources):
-        cluster.create_topic(f"{TOPIC}-{index}", partitions=PARTITIONS)
-        here.create_topic(f"{TOPIC}-{index}", partitions=PARTITIONS)
+    group = f"mirror-{seed}-{exactly_once}"
+    topics = [f"orders-{group}-{index}" for index in range(2)]
+    for topic, cluster in zip(topics, sources, strict=True):
+        cluster.create_topic(topic, partitions=PARTITIONS)
+        here.create_topic(topic, partitions=PARTITIONS)
     properties = {
-        "whitelist": f"{TOPIC}-.*",
+        "whitelist": f"orders-{group}-.*",
         "identity.partitions": "true",
         "offset.commit.interval.ms": "300",
         "source.east.zookeeper.connect": sources[0].zookeeper,
-        "source.east.group.id": "mirror",
+        "source.east.group.id": group,
         "source.east.zookeeper.session.timeout.ms": "10000",
         "source.west.bootstrap.servers": sources[1].bootstrap_servers,
-        "source.west.group.id": "mirror",
+        "source.west.group.id": group,
         "source.west.session.timeout.ms": "10000",
         "source.west.heartbeat.interval.ms": "500",
         "target.bootstrap.servers": here.bootstrap_servers,
@@ -132,7 +134,7 @@ def story(
     schedule = [acts[n % 3] for n in range(kills)]
     rolls.shuffle(schedule)
     points = sorted(rolls.sample(range(messages // 20, messages), kills))
-    writer = Writer(sources, messages)
+    writer = Writer(sources, topics, messages)
     done = 0
     try:
         for point, act in zip(points, schedule, strict=True):
@@ -147,11 +149,11 @@ def story(
             # it ends over nothing that passes; whoever runs it starts it again all the same
             assert each.alive, each.output
         stored = [
-            read_all(cluster.bootstrap_servers, f"{TOPIC}-{index}")
-            for index, cluster in enumerate(sources)
+            read_all(cluster.bootstrap_servers, topic)
+            for topic, cluster in zip(topics, sources, strict=True)
         ]
         wanted = [
-            {(f"{TOPIC}-{index}", number): len(row) for number, row in found.items()}
+            {(topics[index], number): len(row) for number, row in found.items()}
             for index, found in enumerate(stored)
         ]
 
@@ -160,7 +162,7 @@ def story(
                 where = {"zookeeper.connect": cluster.zookeeper}
                 if index == 1:
                     where = {"bootstrap.servers": cluster.bootstrap_servers}
-                source = SourceConfig(properties={"group.id": "mirror", **where})
+                source = SourceConfig(properties={"group.id": group, **where})
                 with Cluster(StaticSource(cluster.bootstrap_servers.split(","))) as view:
                     if group_offsets(source, view) != wanted[index]:
                         return False
@@ -172,7 +174,7 @@ def story(
             each.kill()
     for index, found in enumerate(stored):
         arrived = read_all(
-            here.bootstrap_servers, f"{TOPIC}-{index}", COMMITTED if exactly_once else None
+            here.bootstrap_servers, topics[index], COMMITTED if exactly_once else None
         )
         for number, row in found.items():
             if exactly_once:

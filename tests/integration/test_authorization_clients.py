@@ -51,7 +51,7 @@ def zkbroker(cluster: LocalCluster) -> Callable[..., tuple[int, str]]:
             input=stdin,
             capture_output=True,
             env={"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers},
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert b"Traceback" not in ran.stderr

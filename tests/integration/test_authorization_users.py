@@ -90,7 +90,7 @@ def is_known(secured: Secured) -> bool:
     return all(
         "t"
         in AdminClient({"bootstrap.servers": place, **secured.librdkafka["admin"]})
-        .list_topics(timeout=30)
+        .list_topics(timeout=300)
         .topics
         for place in secured.cluster.bootstrap_servers.split(",")
     )
@@ -239,7 +239,7 @@ def test_the_administrator_changes_acls_with_a_file_of_settings(
             [sys.executable, "-m", "zkbroker.cli", "acls", *arguments, *where],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 

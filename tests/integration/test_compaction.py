@@ -64,7 +64,7 @@ def send(connection: BrokerConnection, topic: str, key: bytes | None, value: byt
 
 
 def samples(port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=300) as answer:
         text = answer.read().decode()
     return {
         sample.name: sample.value

@@ -154,7 +154,7 @@ class Sender:
 
     def __init__(self, console):
         found = urlsplit(console.base)
-        self._connection = http.client.HTTPConnection(found.hostname, found.port, timeout=60)
+        self._connection = http.client.HTTPConnection(found.hostname, found.port, timeout=300)
 
     def send(self, method, path, body, headers):
         """Return status, type and bytes; of a stream only its head."""

@@ -11,7 +11,7 @@ import pytest
 from zkbroker.security.password_hashes import PasswordHash
 from zkbroker.zookeeper.embedded import free_port
 
-WAIT_S = 60
+WAIT_S = 120
 
 
 @pytest.fixture(scope="module")

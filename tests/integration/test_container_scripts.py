@@ -45,7 +45,7 @@ def check(directory: Path, port: str, listeners: str) -> tuple[int, str]:
         env={"TMPDIR": str(directory), "ZKBROKER_PORT": port},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
     )
     return done.returncode, done.stderr
 

@@ -17,7 +17,7 @@ cluster = module_cluster(1)
 
 
 def counted(database: Path) -> int:
-    with sqlite3.connect(database, timeout=30) as connection:
+    with sqlite3.connect(database, timeout=300) as connection:
         return int(connection.execute("SELECT coalesce(sum(count), 0) FROM counts").fetchone()[0])
 
 
@@ -53,7 +53,7 @@ def test_every_message_is_counted_once_though_members_are_killed(
     finally:
         for each in members:
             each.send_signal(signal.SIGTERM)
-            each.wait(90)
+            each.wait(300)
         producer.close()
     with sqlite3.connect(database) as connection:
         counts = dict(connection.execute("SELECT value, count FROM counts"))

@@ -66,7 +66,7 @@ def test_probes_of_the_admin_port(local_cluster, tmp_path):
     with local_cluster(properties=properties):
         for path, word in (("/health", "alive\n"), ("/ready", "ready\n")):
             url = f"http://127.0.0.1:{port}{path}"
-            with urllib.request.urlopen(url, timeout=30) as answer:
+            with urllib.request.urlopen(url, timeout=300) as answer:
                 assert (answer.status, answer.read().decode()) == (200, word)
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=300)

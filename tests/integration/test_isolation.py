@@ -167,7 +167,7 @@ def test_streams(written: Written, level: str, storage: str) -> None:
         assert found == AFTER[level]
         connector.commit_offsets()
         connector.shutdown()
-        reader.join(30)
+        reader.join(120)
     assert committed_by_streams(written, config.group_id, storage) == 13
 
 

@@ -17,7 +17,7 @@ def tool():
             [sys.executable, "-m", "zkbroker.cli", *map(str, arguments)],
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert ran.returncode == status, ran.stderr.decode()

@@ -19,6 +19,7 @@ from tests.support.client07 import (
 )
 from tests.support.legacy07 import unpack, znodes
 from tests.support.zookeeper import until
+from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ClientError, ZkbrokerError
 from zkbroker.legacy07 import Cluster07, Partition07
 
@@ -185,7 +186,7 @@ def test_a_genuine_server_properties_with_three_lines_serves_its_directory(tmp_p
         "legacy07.log.dir": str(directory),
         "legacy07.zookeeper.chroot": tree.path,
     }
-    process = MortalBroker(tmp_path, {**genuine, **added})
+    process = BrokerProcess(tmp_path, {**genuine, **added})
     process.start()
     try:
         broker = Broker07(*broker_address(tree, 3))

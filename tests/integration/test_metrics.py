@@ -39,7 +39,7 @@ def page():
 
 
 def read(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=300) as answer:
         return answer.read().decode()
 
 
@@ -125,7 +125,7 @@ def test_brokers_are_asked_past_the_proxy_of_the_environment(page):
         env=os.environ | {"http_proxy": "http://127.0.0.1:1", "no_proxy": ""},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

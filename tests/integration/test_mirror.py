@@ -238,7 +238,7 @@ def test_a_refused_message_ends_the_mirror_without_a_commit(east, here):
         Mirror(config([each], here, whitelist=topic)) as mirror,
         pytest.raises(MessageTooLarge),
     ):
-        mirror.wait(90)
+        mirror.wait(300)
     with Cluster(StaticSource(east.bootstrap_servers.split(","))) as view:
         assert group_offsets(each, view) == {}
     # asked to go on, it counts what it leaves out and commits behind it
@@ -329,7 +329,7 @@ def test_offsets_of_groups_are_found_in_the_target(east, here, tmp_path):
             zkbroker("mirror", "offsets", "--apply", "--json", "--group", group, "--config", file),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -346,7 +346,7 @@ def test_offsets_of_groups_are_found_in_the_target(east, here, tmp_path):
             zkbroker("mirror", "offsets", *arguments),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done
@@ -473,7 +473,7 @@ def test_the_genuine_tool_of_the_name_mirrors_until_it_is_ended(east, here, tmp_
         assert wait_until(lambda: process.poll() is not None or arrived(), interval_s=0.2)
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == 143, said
     assert "--num.producers has no effect here" in said
     with ZkSession(east.zookeeper) as session:
@@ -588,7 +588,7 @@ def test_a_mirror_shows_metrics_and_a_live_table(east, here, tmp_path, monkeypat
 
         def page() -> str:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as got:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=300) as got:
                     return got.read().decode()
             except OSError:
                 return ""

@@ -148,7 +148,7 @@ def test_a_message_that_0_7_brokers_would_drop_in_silence_ends_the_mirror(
             pytest.raises(MessageTooLarge, match=r"max\.message\.size"),
             Mirror(config([source(east)], to, whitelist="t")) as mirror,
         ):
-            mirror.wait(90)
+            mirror.wait(300)
         given = config([source(east)], to, whitelist="t", abort_on_send_failure="false")
         with caught_up(given) as mirror:
             assert mirror.metrics()["dropped_messages"] == 1

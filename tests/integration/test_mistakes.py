@@ -22,7 +22,7 @@ def mistake():
             command,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             env=os.environ | (environment or {}),
             check=False,
         )
@@ -145,7 +145,7 @@ def test_a_data_directory_of_a_running_broker(mistake, properties, cluster):
 def test_output_that_cannot_be_written_is_one_line(shell, status):
     command = shell.replace("zkbroker", f"{sys.executable} -m zkbroker.cli", 1)
     ran = subprocess.run(
-        ["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        ["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=300, check=False
     )
     assert ran.returncode == status
     assert "Traceback" not in ran.stderr
@@ -173,7 +173,7 @@ def test_a_reader_that_has_seen_enough_is_no_mistake(cluster, command):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

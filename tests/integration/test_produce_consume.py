@@ -26,7 +26,7 @@ def zkbroker(cluster):
             input=stdin,
             capture_output=True,
             env={"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers},
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert ran.returncode == status, ran.stderr.decode()
@@ -57,7 +57,7 @@ def test_a_terminated_member_leaves_its_group_with_its_offset(zkbroker, cluster)
     try:
         assert [member.stdout.readline() for _ in range(2)] == [b"one\n", b"two\n"]
         member.terminate()
-        assert member.wait(90) == 143
+        assert member.wait(300) == 143
     finally:
         member.kill()
     with ZkSession(cluster.zookeeper) as session:

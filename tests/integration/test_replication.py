@@ -169,7 +169,7 @@ def test_a_killed_leader_loses_nothing_and_the_logs_are_the_same_at_the_end(
         brokers[killed].start()
         eventually(lambda: in_sync(brokers) == {1, 2, 3}, "all in sync again")
     writer.stopping.set()
-    writer.join(30)
+    writer.join(120)
     stored = read_all(brokers)
     assert set(writer.acknowledged) <= set(stored)
     assert stored == sorted(stored)
@@ -190,7 +190,7 @@ def test_a_clean_stop_hands_the_leadership_over_at_once(brokers: Brokers) -> Non
     brokers[stopped].start()
     eventually(lambda: in_sync(brokers) == {1, 2, 3}, "all in sync again")
     writer.stopping.set()
-    writer.join(30)
+    writer.join(120)
     # Leaders may have changed once more: a new one learns of the high watermark a little later.
     eventually(lambda: set(writer.acknowledged) <= set(read_all(brokers)), "all messages")
 

@@ -23,7 +23,7 @@ def committed(cluster, group):
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group}
     )
     try:
-        return [each.offset for each in consumer.committed(asked, timeout=30)]
+        return [each.offset for each in consumer.committed(asked, timeout=300)]
     finally:
         consumer.close()
 

@@ -137,7 +137,7 @@ def broker(directory, stores, zookeeper):
     yield ports, process.pid
     process.terminate()
     process.stdout.close()
-    assert process.wait(90) == 0
+    assert process.wait(300) == 0
 
 
 def client(directory, stores, user, password):
@@ -157,7 +157,7 @@ def run(*arguments, given=""):
         input=given,
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=300,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -233,7 +233,7 @@ def page(port, path, login):
         encoded = base64.b64encode(":".join(login).encode()).decode()
         asked.add_header("Authorization", f"Basic {encoded}")
     try:
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=300) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as answer:
         return answer.code, answer.read().decode() + str(answer.headers)

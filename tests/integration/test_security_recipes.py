@@ -66,7 +66,7 @@ class Recipe:
             env=environment,
             text=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
@@ -98,7 +98,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(90)
+        self._process.wait(300)
         self._process.stdout.close()
 
 

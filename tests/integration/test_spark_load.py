@@ -114,7 +114,7 @@ def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(
                 alter_config(session, topic, add={"retention.bytes": "-1"})
             # A check that had begun before may still delete: wait until the log stays as it is.
             first = beginning()
-            while wait_until(lambda at=first: beginning() != at, 2):
+            while wait_until(lambda at=first: beginning() != at, 5):
                 first = beginning()
         with pytest.raises(DataLoss, match=rf"{topic}-0 \[50, {first}\)"):
             Loader(**where).run(spark=spark)

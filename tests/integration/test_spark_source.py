@@ -97,7 +97,7 @@ def test_a_stream_copies_a_topic_exactly_once_over_restarts(spark, source, clust
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(300)
         ends = query.lastProgress["sources"][0]["latestOffset"]
         assert ends is not None
     copied = [bytes(row.value) for row in spark.read.parquet(str(tmp_path / "copy")).collect()]
@@ -117,7 +117,7 @@ def test_a_stream_writes_to_a_topic(spark, source, cluster, tmp_path):
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(300)
     copied = source(spark.read, subscribe=second).load()
     assert copied.select("value").distinct().count() == 200
     assert copied.count() == 200

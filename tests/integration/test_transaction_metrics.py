@@ -23,7 +23,7 @@ def page(local_cluster):
 
 
 def samples(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=300) as answer:
         text = answer.read().decode()
     return {
         (sample.name.removeprefix("zkbroker_"), *sorted(sample.labels.values())): sample.value

@@ -77,7 +77,7 @@ def test_a_partition_without_a_leader_is_explained(
                 input=b"line",
                 capture_output=True,
                 check=False,
-                timeout=100,
+                timeout=300,
             )
         finally:
             cluster.broker(2).start()

@@ -119,7 +119,7 @@ class Installed:
                     *(command, "consume", "-b", address, "-o", "beginning", "-c", "1", "visits"),
                     cwd=self.directory,
                 )
-                process.communicate(timeout=60)
+                process.communicate(timeout=300)
         assert "by a wheel" in said
         return log.read_text()
 

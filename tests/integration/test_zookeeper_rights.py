@@ -163,7 +163,7 @@ def test_the_command_takes_its_login_from_files(genuine, tmp_path, server):
             env=os.environ | environment,
             text=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
         return done.returncode, done.stdout, done.stderr
 
@@ -198,7 +198,7 @@ def test_a_broker_with_a_wrong_password_ends_at_once(server, tmp_path):
         [sys.executable, "-m", "zkbroker.cli", "broker", str(file)],
         text=True,
         capture_output=True,
-        timeout=50,
+        timeout=300,
     )
     assert done.returncode == 1
     assert "refused the login of kafka (SASL): check its password" in done.stderr

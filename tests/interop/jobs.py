@@ -182,7 +182,7 @@ def run(library: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         input=json.dumps(jobs),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         env=environment,
         check=False,
     )

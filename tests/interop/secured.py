@@ -91,7 +91,7 @@ def _process(library: str, job: Secured) -> list[str]:
         input=json.dumps(asdict(job)),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         env=environment,
         check=False,
     )
@@ -119,11 +119,11 @@ def _kcat(job: Secured) -> list[str]:
         if value:
             common += ["-X", f"{key}={value}"]
     written = subprocess.run(
-        [*common, "-P", "-t", job.topic, "-X", "message.timeout.ms=10000"],
+        [*common, "-P", "-t", job.topic, "-X", "message.timeout.ms=60000"],
         input=job.value,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert written.returncode == 0, written.stderr[-2000:]
@@ -131,7 +131,7 @@ def _kcat(job: Secured) -> list[str]:
         [*common, "-C", "-q", "-e", "-o", "beginning", "-t", job.topic],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert read.returncode == 0, read.stderr[-2000:]
@@ -183,7 +183,7 @@ def _own(job: Secured) -> list[str]:
         }
     )
     read: list[str] = []
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     with GroupConsumer(reading) as consumer:
         consumer.subscribe([job.topic])
         while job.value not in read and time.monotonic() < until:

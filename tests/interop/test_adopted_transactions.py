@@ -199,7 +199,7 @@ def test_kcat_stops_where_nothing_is_committed(adopted):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert kcat.stdout == lines(adopted.open.committed)
 

@@ -216,4 +216,4 @@ def test_genuine_mirror_maker_goes_through_our_brokers(ours, theirs, tmp_path, i
         assert wait_until(arrived, interval_s=0.5), log.read_text(errors="replace")[-3000:]
     finally:
         process.terminate()
-        process.wait(90)
+        process.wait(300)

@@ -14,7 +14,7 @@ VERSIONS = java_clients.versions()
 pytestmark = pytest.mark.skipif(not VERSIONS, reason=java_clients.REASON)
 
 PARTITIONS = 6
-LONG_S = 60
+LONG_S = 120
 
 
 cluster = module_cluster(3, properties={"offsets.topic.num.partitions": "3"})

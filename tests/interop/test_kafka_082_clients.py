@@ -182,8 +182,8 @@ class Member:
 
     def leave(self) -> None:
         self.process.terminate()
-        assert self.process.wait(90) == 143
-        self._thread.join(30)
+        assert self.process.wait(300) == 143
+        self._thread.join(120)
 
 
 @pytest.mark.parametrize("strategy", ["range", pytest.param("roundrobin", marks=pytest.mark.soak)])

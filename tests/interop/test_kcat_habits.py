@@ -37,7 +37,7 @@ def kcat(cluster, *arguments, stdin=b""):
         ["kcat", "-b", first_broker(cluster), *arguments],
         input=stdin,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return ran.returncode, ran.stdout

@@ -31,7 +31,7 @@ from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.testing import LocalCluster
 
 VALUES = [f"value {number}" for number in range(20)]
-_LIMIT_S = 100
+_LIMIT_S = 300
 PYTHON = ("confluent", "kafka-python", "kafka-python-2.0.2", "aiokafka")
 
 

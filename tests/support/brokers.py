@@ -26,6 +26,14 @@ class MortalBroker(BrokerProcess):
         super().__init__(directory, given, **options)  # type: ignore[arg-type]
         self._zookeeper = given["zookeeper.connect"].partition("/")[0]
 
+    def start(self, timeout_s: float = 120) -> None:
+        """Start the process and wait until it serves."""
+        super().start(timeout_s)
+
+    def stop(self, timeout_s: float = 60) -> bool:
+        """Stop cleanly; returns whether it stopped by itself."""
+        return super().stop(timeout_s)
+
     def kill(self) -> None:
         """End the process and its sessions."""
         with end_sessions_of(self.pid if self.alive else None, self._zookeeper):

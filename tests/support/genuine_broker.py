@@ -14,7 +14,7 @@ from zkbroker.registry import paths
 from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
 
-START_S = 60
+START_S = 180
 
 
 class GenuineBroker:

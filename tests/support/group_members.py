@@ -123,7 +123,7 @@ def wait_for(condition, what, timeout_s=120):
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, what()
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def wait_until_shared(members, partitions):

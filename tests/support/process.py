@@ -43,7 +43,7 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def wait_until(condition, timeout_s: float = 120, interval_s: float = 0.02) -> bool:
+def wait_until(condition, timeout_s: float = 120, interval_s: float = 0.05) -> bool:
     """Poll a condition that nothing announces; False when it never came true."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -12,7 +12,7 @@ from zkbroker.protocol import ApiKey
 from zkbroker.runtime import get_runtime
 
 RUNTIMES = pytest.mark.parametrize("runtime", ["threads", "gevent"])
-WAIT_S = 20
+WAIT_S = 60
 
 
 def make(fake: FakeCluster, runtime: str = "threads", *, plugins=None, **properties) -> Producer:

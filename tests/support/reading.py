@@ -10,7 +10,7 @@ from zkbroker.errors import LeaderNotAvailable
 from zkbroker.records import iter_entries
 from zkbroker.testing import LocalCluster
 
-_WAIT_S = 60
+_WAIT_S = 120
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def take_own_ports(worker: str | None) -> None:
     every = embedded._SERVER_PORTS
     share = len(every) // _MOST_WORKERS
     embedded._SERVER_PORTS = every[number * share : (number + 1) * share]
-    embedded._MOST_GIVEN = share // 2
+    embedded._MOST_GIVEN = share * 4 // 5
 
 
 def longest_first(items: list[pytest.Item]) -> None:

@@ -118,4 +118,4 @@ def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the awaited condition did not come true"
-        gevent.sleep(0.01)
+        gevent.sleep(0.03)

@@ -18,7 +18,7 @@ def _kcat(job: dict[str, Any], *arguments: str, stdin: bytes = b"") -> bytes:
         ["kcat", "-b", job["bootstrap"], "-X", f"client.id={job['name']}", *arguments],
         input=stdin,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=True,
     ).stdout
 

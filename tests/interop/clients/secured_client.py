@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 
 
 def confluent(job):
@@ -16,7 +16,7 @@ def confluent(job):
     settings = {
         "bootstrap.servers": job["bootstrap"],
         "security.protocol": job["protocol"],
-        "socket.timeout.ms": 10_000,
+        "socket.timeout.ms": 60_000,
         "reconnect.backoff.ms": 50,
     }
     if job["ca"]:
