@@ -178,7 +178,7 @@ def served(tmp_path: Path, partitions: int) -> Iterator[tuple[EmbeddedZooKeeper,
         running_broker(
             tmp_path,
             zookeeper.connect_string,
-            {"zookeeper.session.timeout.ms": "2000", "log.index.size.max.bytes": "4096"},
+            {"zookeeper.session.timeout.ms": "4000", "log.index.size.max.bytes": "4096"},
         ) as broker,
     ):
         client = Served(broker, partitions)
@@ -207,7 +207,7 @@ def outage(zookeeper: EmbeddedZooKeeper, client: Served, how: str, length_s: flo
 
 def test_a_broker_works_after_an_outage(tmp_path: Path) -> None:
     with served(tmp_path, 300) as (zookeeper, client):
-        outage(zookeeper, client, "kill", 4)
+        outage(zookeeper, client, "kill", 6)
 
 
 def test_a_broker_goes_on_when_one_of_three_servers_is_lost_for_good(tmp_path: Path) -> None:

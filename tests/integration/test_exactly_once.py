@@ -33,7 +33,7 @@ def test_every_message_is_counted_once_though_members_are_killed(
         command = [sys.executable, "-m", "examples.exactly_once"]
         command += ["--zookeeper", cluster.zookeeper, "--topic", topic]
         return subprocess.Popen(
-            [*command, "--database", str(database), "--session-timeout-ms", "1500"]
+            [*command, "--database", str(database), "--session-timeout-ms", "4000"]
         )
 
     values = [b"%d" % (i % 7) for i in range(500)]
