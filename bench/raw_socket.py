@@ -53,7 +53,13 @@ def fetch_request(
     topic: str, magic: int, offset: int = 0, max_bytes: int = 1 << 20, wait_ms: int = 0
 ) -> bytes:
     """A Fetch from one partition, framed."""
-    partition = FetchRequestPartition(0, -1, offset, -1, max_bytes)
+    partition = FetchRequestPartition(
+        partition=0,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        log_start_offset=-1,
+        max_bytes=max_bytes,
+    )
     request = FetchRequest(
         max_wait_ms=wait_ms, min_bytes=1, topics=[FetchRequestTopic(topic, [partition])]
     )

@@ -160,7 +160,13 @@ def test_sequences_and_leader_epochs_outlive_a_killed_broker(start: Start) -> No
             (new, ErrorCode.NONE),
             (new + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ):
-            wanted = FetchRequestPartition(0, epoch, 0, -1, 1000)
+            wanted = FetchRequestPartition(
+                partition=0,
+                current_leader_epoch=epoch,
+                fetch_offset=0,
+                log_start_offset=-1,
+                max_bytes=1000,
+            )
             request = FetchRequest(max_bytes=1000, topics=[FetchRequestTopic("t", [wanted])])
             (answer,) = connection.request(request, version=9).topics[0].partitions
             assert answer.error_code == code

@@ -19,7 +19,7 @@ from tests.support.brokers import connect
 from zkbroker.cluster import BrokerProcess
 from zkbroker.errors import ErrorCode, NetworkError
 from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol import ApiKey
+from zkbroker.protocol import SUPPORTED_VERSIONS
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
     CreateTopicsRequest,
@@ -237,7 +237,10 @@ def test_offsets_are_listed_by_every_version(connection: BrokerConnection, topic
         nothing = list_offset(connection, topic, 1_600_000_000_000, version)
         assert (nothing.error_code, nothing.timestamp, nothing.offset) == (0, -1, -1)
     assert list_offset(connection, "no-such-topic", -1, 1).error_code == 3
-    wanted = [ListOffsetsRequestPartition(0, -1, each) for each in (-1, -2)]
+    wanted = [
+        ListOffsetsRequestPartition(partition=0, current_leader_epoch=-1, timestamp=each)
+        for each in (-1, -2)
+    ]
     twice = ListOffsetsRequest(topics=[ListOffsetsRequestTopic(topic, wanted)])
     for version in range(1, 5):
         answers = connection.request(twice, version).topics[0].partitions
@@ -279,8 +282,7 @@ def test_metadata_of_no_and_all_and_bad_topics(
 
 def test_api_versions_lists_what_is_served(connection: BrokerConnection) -> None:
     assert connection.guess is None
-    assert connection.versions[ApiKey.FETCH] == (0, 10)
-    assert connection.versions[ApiKey.PRODUCE] == (0, 7)
+    assert connection.versions == SUPPORTED_VERSIONS
 
 
 def test_clients_that_leave_in_a_long_poll_are_no_warning(broker: BrokerProcess) -> None:
@@ -288,7 +290,16 @@ def test_clients_that_leave_in_a_long_poll_are_no_warning(broker: BrokerProcess)
     with connect(broker) as asking:
         name = f"left-{uuid.uuid4().hex[:8]}"
         asking.request(CreateTopicsRequest(topics=[NewTopic(name, 3, 1)]))
-        parts = [FetchRequestPartition(number, -1, 0, -1, 1000) for number in range(3)]
+        parts = [
+            FetchRequestPartition(
+                partition=number,
+                current_leader_epoch=-1,
+                fetch_offset=0,
+                log_start_offset=-1,
+                max_bytes=1000,
+            )
+            for number in range(3)
+        ]
         poll = FetchRequest(
             max_wait_ms=60_000, min_bytes=1, topics=[FetchRequestTopic(name, parts)]
         )

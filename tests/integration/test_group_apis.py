@@ -255,7 +255,16 @@ def test_a_commit_can_be_read_in_the_offsets_topic_as_any_tool_does(connection, 
         offset = 0
         while True:
             asked = FetchRequestTopic(
-                "__consumer_offsets", [FetchRequestPartition(number, -1, offset, -1, 1 << 20)]
+                "__consumer_offsets",
+                [
+                    FetchRequestPartition(
+                        partition=number,
+                        current_leader_epoch=-1,
+                        fetch_offset=offset,
+                        log_start_offset=-1,
+                        max_bytes=1 << 20,
+                    )
+                ],
             )
             part = connection.request(FetchRequest(topics=[asked])).topics[0].partitions[0]
             records = list(iter_records(part.records, start_offset=offset))

@@ -131,7 +131,18 @@ def read_all(brokers: Brokers) -> list[int]:
     offset = 0
     with connect(brokers[leader(brokers)]) as connection:
         while True:
-            asked = FetchRequestTopic("t", [FetchRequestPartition(0, -1, offset, -1, 1 << 20)])
+            asked = FetchRequestTopic(
+                "t",
+                [
+                    FetchRequestPartition(
+                        partition=0,
+                        current_leader_epoch=-1,
+                        fetch_offset=offset,
+                        log_start_offset=-1,
+                        max_bytes=1 << 20,
+                    )
+                ],
+            )
             answer = connection.request(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[asked]))
             (part,) = answer.topics[0].partitions
             if part.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION:

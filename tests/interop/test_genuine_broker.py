@@ -88,7 +88,13 @@ class Story:
             for (topic, number), messages in self.written.items():
                 found: list[Message] = []
                 while len(found) < len(messages):
-                    wanted = FetchRequestPartition(number, -1, len(found), -1, 1 << 16)
+                    wanted = FetchRequestPartition(
+                        partition=number,
+                        current_leader_epoch=-1,
+                        fetch_offset=len(found),
+                        log_start_offset=-1,
+                        max_bytes=1 << 16,
+                    )
                     request = FetchRequest(topics=[FetchRequestTopic(topic, [wanted])])
                     answers: Answers = []
 

@@ -77,7 +77,13 @@ class State:
         offset = count = 0
         with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
             while offset < self.ends[topic]:
-                wanted = FetchRequestPartition(0, -1, offset, -1, 1 << 16)
+                wanted = FetchRequestPartition(
+                    partition=0,
+                    current_leader_epoch=-1,
+                    fetch_offset=offset,
+                    log_start_offset=-1,
+                    max_bytes=1 << 16,
+                )
                 request = FetchRequest(topics=[FetchRequestTopic(topic, [wanted])])
                 answer = connection.request(request, 0).topics[0].partitions[0]
                 assert answer.error_code == 0

@@ -72,7 +72,18 @@ def fetch_request(
         min_bytes=min_bytes,
         max_bytes=total_bytes,
         topics=[
-            FetchRequestTopic(topic, [FetchRequestPartition(partition, -1, offset, -1, max_bytes)])
+            FetchRequestTopic(
+                topic,
+                [
+                    FetchRequestPartition(
+                        partition=partition,
+                        current_leader_epoch=-1,
+                        fetch_offset=offset,
+                        log_start_offset=-1,
+                        max_bytes=max_bytes,
+                    )
+                ],
+            )
         ],
     )
 
@@ -97,7 +108,17 @@ def list_offset(
 ) -> ListOffsetsResponsePartition:
     asked = ListOffsetsRequest(
         topics=[
-            ListOffsetsRequestTopic(topic, [ListOffsetsRequestPartition(0, -1, timestamp, count)])
+            ListOffsetsRequestTopic(
+                topic,
+                [
+                    ListOffsetsRequestPartition(
+                        partition=0,
+                        current_leader_epoch=-1,
+                        timestamp=timestamp,
+                        max_num_offsets=count,
+                    )
+                ],
+            )
         ]
     )
     answer: ListOffsetsResponsePartition = (

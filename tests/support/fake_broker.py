@@ -193,7 +193,10 @@ class FakeCluster:
         return CLOSE if found is LOSE_ANSWER else response
 
     def _api_versions(self, broker: FakeBroker, request: Any, code: ErrorCode | None) -> Any:
-        spans = [ApiVersion(key, low, high) for key, (low, high) in self.versions.items()]
+        spans = [
+            ApiVersion(key=key, min_version=low, max_version=high)
+            for key, (low, high) in self.versions.items()
+        ]
         return ApiVersionsResponse(error_code=0, versions=spans)
 
     def _metadata(self, broker: FakeBroker, request: Any, code: ErrorCode | None) -> Any:

@@ -152,11 +152,11 @@ class FakeLeader:
         except ZkbrokerError as error:
             return FetchResponsePartition(each.partition, error_code(error), records=b"")
         return FetchResponsePartition(
-            each.partition,
-            0,
-            read.high_watermark,
-            read.last_stable_offset,
-            partition.log_start_offset,
+            partition=each.partition,
+            error_code=0,
+            high_watermark=read.high_watermark,
+            last_stable_offset=read.last_stable_offset,
+            log_start_offset=partition.log_start_offset,
             records=data,
         )
 
@@ -174,9 +174,17 @@ class FakeLeader:
                 latest = each.timestamp == -1
                 offset = partition.log_end_offset if latest else partition.log_start_offset
                 answers.append(
-                    ListOffsetsResponsePartition(each.partition, 0, [offset])
+                    ListOffsetsResponsePartition(
+                        partition=each.partition, error_code=0, offsets=[offset]
+                    )
                     if version == 0
-                    else ListOffsetsResponsePartition(each.partition, 0, [], -1, offset)
+                    else ListOffsetsResponsePartition(
+                        partition=each.partition,
+                        error_code=0,
+                        offsets=[],
+                        timestamp=-1,
+                        offset=offset,
+                    )
                 )
             topics.append(ListOffsetsResponseTopic(topic.topic, answers))
         return ListOffsetsResponse(topics=topics)
@@ -195,7 +203,11 @@ class FakeLeader:
                         OffsetForLeaderEpochResponsePartition(error_code(error), each.partition)
                     )
                     continue
-                answers.append(OffsetForLeaderEpochResponsePartition(0, each.partition, epoch, end))
+                answers.append(
+                    OffsetForLeaderEpochResponsePartition(
+                        error_code=0, partition=each.partition, leader_epoch=epoch, end_offset=end
+                    )
+                )
             topics.append(OffsetForLeaderEpochResponseTopic(topic.topic, answers))
         return OffsetForLeaderEpochResponse(topics=topics)
 

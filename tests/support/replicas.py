@@ -203,7 +203,15 @@ def decided(
 ) -> LeaderAndIsrPartition:
     """A decision of the controller for partition t-0."""
     return LeaderAndIsrPartition(
-        "t", 0, controller_epoch, leader, epoch, list(isr), zk_version, list(replicas), is_new
+        topic="t",
+        partition=0,
+        controller_epoch=controller_epoch,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=list(isr),
+        zk_version=zk_version,
+        replicas=list(replicas),
+        is_new=is_new,
     )
 
 

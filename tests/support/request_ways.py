@@ -103,8 +103,19 @@ def fetch_way(line: Line) -> Way:
 
 
 def _decision(epoch: int) -> LeaderAndIsrRequest:
-    state = LeaderAndIsrPartition(TOPIC, 0, 1, 0, epoch, [0], 0, [0])
-    return LeaderAndIsrRequest(0, 1, -1, [state])
+    state = LeaderAndIsrPartition(
+        topic=TOPIC,
+        partition=0,
+        controller_epoch=1,
+        leader=0,
+        leader_epoch=epoch,
+        isr=[0],
+        zk_version=0,
+        replicas=[0],
+    )
+    return LeaderAndIsrRequest(
+        controller_id=0, controller_epoch=1, broker_epoch=-1, partition_states=[state]
+    )
 
 
 def repeated_decision_way(line: Line) -> Way:

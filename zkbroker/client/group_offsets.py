@@ -59,7 +59,9 @@ def commit_request(
         OffsetCommitRequestTopic(
             topic,
             [
-                OffsetCommitRequestPartition(number, each.offset, metadata=each.metadata)
+                OffsetCommitRequestPartition(
+                    partition=number, offset=each.offset, metadata=each.metadata
+                )
                 for number, each in numbers
             ],
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from zkbroker.protocol import ApiKey
 
-_SINCE: dict[ApiKey, tuple[str, ...]] = {
+SINCE: dict[ApiKey, tuple[str, ...]] = {
     ApiKey.PRODUCE: ("0.8", "0.9", "0.10.0", "0.11", "1.0", "1.0", "2.0", "2.1", "2.4"),
     ApiKey.FETCH: (
         "0.8", "0.9", "0.10.0", "0.10.1", "0.11", "0.11", "1.0", "1.1", "2.0", "2.1", "2.1", "2.3",
@@ -36,11 +36,16 @@ _SINCE: dict[ApiKey, tuple[str, ...]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: ("0.11", "2.0"),
     ApiKey.END_TXN: ("0.11", "2.0"),
     ApiKey.TXN_OFFSET_COMMIT: ("0.11", "2.0", "2.1"),
+    ApiKey.DESCRIBE_ACLS: ("0.11", "2.0"),
+    ApiKey.CREATE_ACLS: ("0.11", "2.0"),
+    ApiKey.DELETE_ACLS: ("0.11", "2.0"),
     ApiKey.DESCRIBE_CONFIGS: ("0.11", "1.1", "2.0"),
     ApiKey.ALTER_CONFIGS: ("0.11", "2.0"),
     ApiKey.DESCRIBE_LOG_DIRS: ("1.0", "2.0"),
+    ApiKey.SASL_AUTHENTICATE: ("1.0", "2.2"),
     ApiKey.CREATE_PARTITIONS: ("1.0", "2.0"),
     ApiKey.DELETE_GROUPS: ("1.1", "2.0"),
+    ApiKey.ELECT_PREFERRED_LEADERS: ("2.2",),
 }  # fmt: skip
 DATA = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA)
 
@@ -48,7 +53,7 @@ DATA = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA)
 def since(api_key: int, version: int) -> str | None:
     """Return the release that brought a version; None where that is not in the table."""
     try:
-        known = _SINCE.get(ApiKey(api_key))
+        known = SINCE.get(ApiKey(api_key))
     except ValueError:
         return None
     if known is None or version < 0:

@@ -191,7 +191,9 @@ class RequestBatch:
 
     def _leader_and_isr(self, partitions: Iterable[LeaderAndIsrPartition]) -> LeaderAndIsrRequest:
         states = list(partitions)
-        request = LeaderAndIsrRequest(self._term.controller_id, self._term.epoch)
+        request = LeaderAndIsrRequest(
+            controller_id=self._term.controller_id, controller_epoch=self._term.epoch
+        )
         if self._term.version(ApiKey.LEADER_AND_ISR) < 2:
             request.partition_states = states
         else:
@@ -214,7 +216,9 @@ class RequestBatch:
         found = (self._metadata_of(key) for key in paced(self._runtime, keys))
         states = [state for state in found if state is not None]
         request = UpdateMetadataRequest(
-            self._term.controller_id, self._term.epoch, live_brokers=live
+            controller_id=self._term.controller_id,
+            controller_epoch=self._term.epoch,
+            live_brokers=live,
         )
         if self._term.version(ApiKey.UPDATE_METADATA) < 5:
             request.partition_states = states
@@ -252,7 +256,9 @@ class RequestBatch:
 
     def _stop_replica(self, keys: Iterable[Key], delete: bool) -> StopReplicaRequest:
         request = StopReplicaRequest(
-            self._term.controller_id, self._term.epoch, delete_partitions=delete
+            controller_id=self._term.controller_id,
+            controller_epoch=self._term.epoch,
+            delete_partitions=delete,
         )
         topics: dict[str, StopReplicaTopic] = {}
         for topic, number in keys:

@@ -164,7 +164,9 @@ class TransactionRequests:
             TxnOffsetCommitRequestTopic(
                 topic,
                 [
-                    TxnOffsetCommitRequestPartition(number, each.offset, metadata=each.metadata)
+                    TxnOffsetCommitRequestPartition(
+                        partition=number, offset=each.offset, metadata=each.metadata
+                    )
                     for number, each in numbers
                 ],
             )

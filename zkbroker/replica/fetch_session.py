@@ -117,11 +117,11 @@ def _topics(wanted: Mapping[TopicPartition, PartitionFetch]) -> list[FetchReques
             item = topics[key.topic] = FetchRequestTopic(key.topic, [])
         item.partitions.append(
             FetchRequestPartition(
-                key.partition,
-                each.leader_epoch,
-                each.offset,
-                each.log_start_offset,
-                each.max_bytes,
+                partition=key.partition,
+                current_leader_epoch=each.leader_epoch,
+                fetch_offset=each.offset,
+                log_start_offset=each.log_start_offset,
+                max_bytes=each.max_bytes,
             )
         )
     return list(topics.values())

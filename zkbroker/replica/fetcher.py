@@ -165,10 +165,10 @@ class ReplicaFetcher:
             if not self._held_back(each):
                 following = each.following
                 wanted[each.key] = PartitionFetch(
-                    following.log_end_offset,
-                    following.leader_epoch,
-                    following.log_start_offset,
-                    each.max_bytes or self._share(len(due)),
+                    offset=following.log_end_offset,
+                    leader_epoch=following.leader_epoch,
+                    log_start_offset=following.log_start_offset,
+                    max_bytes=each.max_bytes or self._share(len(due)),
                 )
                 asked[each.key] = each
         if not wanted and not (self._session.incremental and self._session.asked):
@@ -176,10 +176,10 @@ class ReplicaFetcher:
         part = self._session.next(wanted)
         settings = self._settings
         request = FetchRequest(
-            self._broker_id,
-            settings.max_wait_ms if wanted else 0,
-            settings.min_bytes,
-            settings.response_max_bytes,
+            replica_id=self._broker_id,
+            max_wait_ms=settings.max_wait_ms if wanted else 0,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_max_bytes,
             session_id=part.session_id,
             session_epoch=part.session_epoch,
             topics=part.topics,

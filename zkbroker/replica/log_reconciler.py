@@ -193,7 +193,9 @@ class LogReconciler:
         """Ask the leader for its end or start; None when it refused, or all is different now."""
         key = followed.key
         asked = ListOffsetsRequestPartition(
-            key.partition, followed.following.leader_epoch, timestamp
+            partition=key.partition,
+            current_leader_epoch=followed.following.leader_epoch,
+            timestamp=timestamp,
         )
         request = ListOffsetsRequest(
             self._broker_id, topics=[ListOffsetsRequestTopic(key.topic, [asked])]

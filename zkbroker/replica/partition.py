@@ -59,7 +59,14 @@ class Partition:
         self._settings = settings
         self._replica = LocalReplica(key, broker_id, runtime, runtime.lock(), self.waiters)
         self._state = LeaderAndIsrPartition(
-            key.topic, key.partition, 0, NO_LEADER, NO_EPOCH, [], NO_VERSION, []
+            topic=key.topic,
+            partition=key.partition,
+            controller_epoch=0,
+            leader=NO_LEADER,
+            leader_epoch=NO_EPOCH,
+            isr=[],
+            zk_version=NO_VERSION,
+            replicas=[],
         )
         """What the controller decided last."""
         self.role: Role = Following(self._replica, self._state, 0)

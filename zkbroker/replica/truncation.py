@@ -59,7 +59,11 @@ def epoch_request(
         item = topics.get(key.topic)
         if item is None:
             item = topics[key.topic] = OffsetForLeaderEpochRequestTopic(key.topic, [])
-        item.partitions.append(OffsetForLeaderEpochRequestPartition(key.partition, current, epoch))
+        item.partitions.append(
+            OffsetForLeaderEpochRequestPartition(
+                partition=key.partition, current_leader_epoch=current, leader_epoch=epoch
+            )
+        )
     return OffsetForLeaderEpochRequest(replica_id, list(topics.values()))
 
 

@@ -35,7 +35,7 @@ def run(fake, *arguments, status=0):
 
 
 def directory(size, lag=0):
-    part = LogDirPartition(0, size, lag)
+    part = LogDirPartition(partition=0, size=size, offset_lag=lag)
     return LogDir(0, "/data", [LogDirTopic("visits", [part])])
 
 
@@ -68,7 +68,9 @@ def test_versions_that_a_broker_speaks_beyond_ours(brokers):
 def test_a_leader_that_moves_is_asked_for_again(brokers):
     def moved(request):
         brokers.leaders["visits"][0] = 1
-        part = DeleteRecordsResponsePartition(0, -1, ErrorCode.NOT_LEADER_FOR_PARTITION)
+        part = DeleteRecordsResponsePartition(
+            partition=0, low_watermark=-1, error_code=ErrorCode.NOT_LEADER_FOR_PARTITION
+        )
         return DeleteRecordsResponse(topics=[DeleteRecordsResponseTopic("visits", [part])])
 
     def deleted(request):

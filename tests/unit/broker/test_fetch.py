@@ -116,7 +116,13 @@ class World:
         self.park = Park()
 
     def fetch(self, offset, *, replica_id=-1, version=11, epoch=-1, **request):
-        asked = FetchRequestPartition(0, epoch, offset, 0, 100)
+        asked = FetchRequestPartition(
+            partition=0,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            log_start_offset=0,
+            max_bytes=100,
+        )
         return self.send(
             FetchRequest(
                 replica_id=replica_id, topics=[FetchRequestTopic("t", [asked])], **request

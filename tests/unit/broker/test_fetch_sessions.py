@@ -23,7 +23,17 @@ MANY = 10**9
 def request(session_id, epoch, *asked, forget=()):
     topics = [
         FetchRequestTopic(
-            "t", [FetchRequestPartition(number, 5, offset, 0, 100) for number, offset in asked]
+            "t",
+            [
+                FetchRequestPartition(
+                    partition=number,
+                    current_leader_epoch=5,
+                    fetch_offset=offset,
+                    log_start_offset=0,
+                    max_bytes=100,
+                )
+                for number, offset in asked
+            ],
         )
     ]
     return FetchRequest(
@@ -44,7 +54,18 @@ def opened(sessions, *asked):
 def answers(*numbers, records=b"", mark=3, error=0):
     return [
         FetchResponseTopic(
-            "t", [FetchResponsePartition(n, error, mark, -1, 0, records=records) for n in numbers]
+            "t",
+            [
+                FetchResponsePartition(
+                    partition=n,
+                    error_code=error,
+                    high_watermark=mark,
+                    last_stable_offset=-1,
+                    log_start_offset=0,
+                    records=records,
+                )
+                for n in numbers
+            ],
         )
     ]
 
@@ -128,7 +149,16 @@ class Bounded:
         self.sessions = FetchSessions(slots, max_bytes, PlainRuntime(lambda: int(self.now * 1000)))
 
     def open(self, partitions, topic="t"):
-        asked = [FetchRequestPartition(number, 5, 0, 0, 100) for number in range(partitions)]
+        asked = [
+            FetchRequestPartition(
+                partition=number,
+                current_leader_epoch=5,
+                fetch_offset=0,
+                log_start_offset=0,
+                max_bytes=100,
+            )
+            for number in range(partitions)
+        ]
         return self.sessions.session(
             FetchRequest(
                 replica_id=2,
@@ -216,7 +246,16 @@ def test_what_is_counted_is_what_is_kept():
             topics=[
                 FetchRequestTopic(
                     f"topic-{topic}",
-                    [FetchRequestPartition(n, 700, 10**9 + n, 10**8 + n, 10**6) for n in range(50)],
+                    [
+                        FetchRequestPartition(
+                            partition=n,
+                            current_leader_epoch=700,
+                            fetch_offset=10**9 + n,
+                            log_start_offset=10**8 + n,
+                            max_bytes=10**6,
+                        )
+                        for n in range(50)
+                    ],
                 )
                 for topic in range(100)
             ],

@@ -88,11 +88,11 @@ def likely_request(chance: random.Random, sequences: dict[int, int], timeout_ms:
         return framed(request, chance.randrange(8), client)
     asked = [
         FetchRequestPartition(
-            n,
-            chance.choice((-1, -1, 3, 2, 4)),
-            chance.choice((0, 0, 1, 7, 30, 10**6)),
-            0,
-            chance.choice((10**6, 10**6, 300, 0, -1)),
+            partition=n,
+            current_leader_epoch=chance.choice((-1, -1, 3, 2, 4)),
+            fetch_offset=chance.choice((0, 0, 1, 7, 30, 10**6)),
+            log_start_offset=0,
+            max_bytes=chance.choice((10**6, 10**6, 300, 0, -1)),
         )
         for n in numbers
     ]
@@ -190,7 +190,9 @@ def general_ones(world: PlainWorld, monkeypatch: pytest.MonkeyPatch) -> list[byt
 
 
 def fetch(version: int = 10, topic: str = "t", **more: Any) -> bytes:
-    asked = FetchRequestPartition(0, -1, 0, -1, 10**6)
+    asked = FetchRequestPartition(
+        partition=0, current_leader_epoch=-1, fetch_offset=0, log_start_offset=-1, max_bytes=10**6
+    )
     return framed(FetchRequest(topics=[FetchRequestTopic(topic, [asked])], **more), version)
 
 

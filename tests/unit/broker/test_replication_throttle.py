@@ -48,7 +48,9 @@ class World:
 
     def fetch(self, replica_id: int) -> int:
         """Return how many bytes are answered."""
-        asked = FetchRequestPartition(0, 0, 0, 0, 5000)
+        asked = FetchRequestPartition(
+            partition=0, current_leader_epoch=0, fetch_offset=0, log_start_offset=0, max_bytes=5000
+        )
         request = FetchRequest(replica_id=replica_id, topics=[FetchRequestTopic("t", [asked])])
         context = SimpleNamespace(
             api_version=11, paced=lambda items: items, release_answer=lambda: None

@@ -42,7 +42,9 @@ class Leader:
                 code = ErrorCode.NOT_LEADER_FOR_PARTITION if each.partition else 0
                 listed = [9, 6, 3][: each.max_num_offsets]
                 parts.append(
-                    ListOffsetsResponsePartition(each.partition, code, listed, offset=offset)
+                    ListOffsetsResponsePartition(
+                        partition=each.partition, error_code=code, offsets=listed, offset=offset
+                    )
                 )
             topics.append(ListOffsetsResponseTopic(topic.topic, parts))
         return ListOffsetsResponse(topics=topics)

@@ -1,14 +1,20 @@
-from zkbroker.console.releases import oldest, order, since
-from zkbroker.protocol import ApiKey
+from zkbroker.console.releases import SINCE, oldest, order, since
+from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey
 
 
 def test_versions_have_their_releases():
     assert since(ApiKey.PRODUCE, 0) == "0.8"
     assert since(ApiKey.FETCH, 4) == "0.11"
     assert since(ApiKey.METADATA, 5) == "1.0"
-    assert since(ApiKey.FETCH, 99) == "2.3"
+    assert since(ApiKey.FETCH, 99) == SINCE[ApiKey.FETCH][-1]
     assert since(999, 0) is None
     assert since(ApiKey.LEADER_AND_ISR, 0) is None
+
+
+def test_every_version_for_clients_has_a_release_no_older_than_the_one_before():
+    for key, (_, last) in SUPPORTED_VERSIONS.items():
+        assert len(SINCE[key]) > last, key
+        assert list(SINCE[key]) == sorted(SINCE[key], key=order), key
 
 
 def test_a_client_is_as_old_as_its_requests_for_data():

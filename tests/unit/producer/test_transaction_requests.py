@@ -59,7 +59,9 @@ class Coordinator:
         code = codes[0]
         parts = [TxnPartitionError(number, each) for number, each in enumerate(codes)]
         response = {
-            "InitProducerIdRequest": InitProducerIdResponse(0, code, 7, 1),
+            "InitProducerIdRequest": InitProducerIdResponse(
+                throttle_time_ms=0, error_code=code, producer_id=7, producer_epoch=1
+            ),
             "AddPartitionsToTxnRequest": AddPartitionsToTxnResponse(
                 0, [TxnTopicErrors("t", parts)]
             ),

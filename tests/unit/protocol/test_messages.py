@@ -19,8 +19,9 @@ from zkbroker.protocol import (
     encode_request,
     encode_response,
 )
-from zkbroker.protocol.schema import wire_fields
+from zkbroker.protocol.schema import KEYWORD_MESSAGES, Kind, wire_fields
 
+NUMBERS = {Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64}
 IDS = [f"{message.__name__}-v{version}" for message, version in EVERY_MESSAGE]
 
 
@@ -54,6 +55,17 @@ def test_a_default_message_can_be_encoded_in_every_version():
     for message, version in EVERY_MESSAGE:
         decoded, _ = codec.decode(message, version, codec.encode_bytes(message(), version))
         assert decoded == message(), f"{message.__name__} v{version}"
+
+
+def test_messages_with_several_numbers_in_a_row_are_made_by_keyword():
+    """Or a field that comes between them would shift the others, and no type would show it."""
+    waiting = {message for message, _ in EVERY_MESSAGE}
+    while waiting:
+        message = waiting.pop()
+        wires = [field.wire for field in wire_fields(message)]
+        rows = "".join("n" if each.kind in NUMBERS else " " for each in wires)
+        assert message in KEYWORD_MESSAGES or "nnn" not in rows, message
+        waiting |= {each.item for each in wires if isinstance(each.item, type)}
 
 
 def test_every_served_api_has_a_published_layout():

@@ -20,6 +20,7 @@ from zkbroker.protocol.messages.produce import ProduceResponsePartition, Produce
 from zkbroker.protocol.plain import MAX_ITEMS, portable
 
 SOME, MANY = 1000, 1_000_000
+PRODUCED = ("partition", "error_code", "base_offset", "log_append_time_ms", "log_start_offset")
 
 
 @pytest.fixture(scope="module", params=["portable", "native"])
@@ -104,7 +105,7 @@ def frames(seed: int, count: int) -> Any:
                 length = chance.choice((0, 1, -1, 2**31 - 1, 70))
                 frame[at : at + 4] = length.to_bytes(4, "big", signed=True)
             elif kind == 3:
-                frame[3:4] = bytes([chance.randrange(13)])
+                frame[3:4] = bytes([chance.randrange(portable.LAST_FETCH + 2)])
             else:
                 del frame[at:]
             if not frame:
@@ -164,7 +165,7 @@ def names(chance: random.Random) -> list[str]:
     return [chance.choice(("t", "é", "n" * 249, "")) for _ in range(chance.randint(1, 3))]
 
 
-@pytest.mark.parametrize("version", range(8))
+@pytest.mark.parametrize("version", range(portable.LAST_PRODUCE + 1))
 def test_answers_to_produces_are_those_of_the_codec(twin: Any, version: int) -> None:
     chance = random.Random(version)
     for _ in range(30):
@@ -174,7 +175,13 @@ def test_answers_to_produces_are_those_of_the_codec(twin: Any, version: int) -> 
         ]
         response = ProduceResponse(
             [
-                ProduceResponseTopic(name, [ProduceResponsePartition(*row) for row in rows])
+                ProduceResponseTopic(
+                    name,
+                    [
+                        ProduceResponsePartition(**dict(zip(PRODUCED, row, strict=True)))
+                        for row in rows
+                    ],
+                )
                 for name, rows in answers
             ]
         )
@@ -182,7 +189,7 @@ def test_answers_to_produces_are_those_of_the_codec(twin: Any, version: int) -> 
         assert b"".join(twin.produce_answer(version, 77, answers)) == expected
 
 
-@pytest.mark.parametrize("version", range(12))
+@pytest.mark.parametrize("version", range(portable.LAST_FETCH + 1))
 def test_answers_to_fetches_are_those_of_the_codec(twin: Any, version: int) -> None:
     chance = random.Random(version)
     for _ in range(30):
@@ -200,8 +207,12 @@ def test_answers_to_fetches_are_those_of_the_codec(twin: Any, version: int) -> N
                 sent.append(records)
                 partitions.append(
                     FetchResponsePartition(
-                        *(number, error, mark, stable, start),
-                        None
+                        partition=number,
+                        error_code=error,
+                        high_watermark=mark,
+                        last_stable_offset=stable,
+                        log_start_offset=start,
+                        aborted_transactions=None
                         if aborted is None
                         else [AbortedTransaction(*each) for each in aborted],
                         records=records,

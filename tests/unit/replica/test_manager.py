@@ -117,11 +117,18 @@ class World:
         )
 
     def tell(self, *states: LeaderAndIsrPartition, epoch: int = 1, broker_epoch: int = -1) -> Any:
-        request = LeaderAndIsrRequest(0, epoch, broker_epoch, list(states))
+        request = LeaderAndIsrRequest(
+            controller_id=0,
+            controller_epoch=epoch,
+            broker_epoch=broker_epoch,
+            partition_states=list(states),
+        )
         return self.manager.roles.leader_and_isr(request)
 
     def stop(self, *keys: TopicPartition, delete: bool, epoch: int = 1) -> Any:
-        request = StopReplicaRequest(0, epoch, -1, delete)
+        request = StopReplicaRequest(
+            controller_id=0, controller_epoch=epoch, broker_epoch=-1, delete_partitions=delete
+        )
         request.partitions = [StopReplicaPartition(*key) for key in keys]
         return self.manager.roles.stop_replica(request)
 
@@ -136,7 +143,15 @@ def state(
     is_new: bool = False,
 ) -> LeaderAndIsrPartition:
     return LeaderAndIsrPartition(
-        key.topic, key.partition, 1, leader, epoch, list(isr), 0, list(replicas), is_new
+        topic=key.topic,
+        partition=key.partition,
+        controller_epoch=1,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=list(isr),
+        zk_version=0,
+        replicas=list(replicas),
+        is_new=is_new,
     )
 
 

@@ -319,7 +319,13 @@ class FetchHandler:
 def _partition(row: FetchAnswerRow) -> FetchResponsePartition:
     number, error, mark, stable, log_start, aborted, _, records = row
     return FetchResponsePartition(
-        *(number, error, mark, stable, log_start),
-        None if aborted is None else [AbortedTransaction(*each) for each in aborted],
+        partition=number,
+        error_code=error,
+        high_watermark=mark,
+        last_stable_offset=stable,
+        log_start_offset=log_start,
+        aborted_transactions=None
+        if aborted is None
+        else [AbortedTransaction(*each) for each in aborted],
         records=records,
     )

@@ -49,7 +49,7 @@ class ListOffsetsHandler:
                 elif one_answer:
                     # Which of the two is asked for?
                     answers[partition.partition] = ListOffsetsResponsePartition(
-                        partition.partition, ErrorCode.INVALID_REQUEST
+                        partition=partition.partition, error_code=ErrorCode.INVALID_REQUEST
                     )
         return ListOffsetsResponse(
             topics=[
@@ -76,21 +76,27 @@ class ListOffsetsHandler:
             if version == 0:
                 count = max(0, asked.max_num_offsets)
                 offsets = log.segment_offsets_before(timestamp, count, leadership.end_for(reader))
-                return ListOffsetsResponsePartition(number, 0, offsets)
+                return ListOffsetsResponsePartition(partition=number, offsets=offsets)
             if timestamp == EARLIEST_TIMESTAMP:
                 start = log.log_start_offset
-                return ListOffsetsResponsePartition(number, 0, [], -1, start, epoch)
+                return ListOffsetsResponsePartition(
+                    partition=number, offset=start, leader_epoch=epoch
+                )
             if timestamp == LATEST_TIMESTAMP:
                 self._require_known_end(leadership, version, reader)
                 end = leadership.end_for(reader)
-                return ListOffsetsResponsePartition(number, 0, [], -1, end, epoch)
+                return ListOffsetsResponsePartition(
+                    partition=number, offset=end, leader_epoch=epoch
+                )
             found = log.offset_for_timestamp(timestamp, leadership.end_for(reader))
             if found is None:
                 self._require_known_end(leadership, version, reader)
-                return ListOffsetsResponsePartition(number, 0, [], -1, -1, -1)
-            return ListOffsetsResponsePartition(number, 0, [], found.timestamp, found.offset, epoch)
+                return ListOffsetsResponsePartition(partition=number)
+            return ListOffsetsResponsePartition(
+                partition=number, timestamp=found.timestamp, offset=found.offset, leader_epoch=epoch
+            )
         except ZkbrokerError as error:
-            return ListOffsetsResponsePartition(number, error_code(error))
+            return ListOffsetsResponsePartition(partition=number, error_code=error_code(error))
 
     @staticmethod
     def _require_known_end(leadership: Leadership, version: int, reader: ReadEnd) -> None:

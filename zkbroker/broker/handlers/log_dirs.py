@@ -44,6 +44,8 @@ class DescribeLogDirsHandler:
                 replica = self._replicas.get(tp.topic, tp.partition)
                 mark = 0 if replica is None else replica.high_watermark
                 lag = max(0, mark - log.log_end_offset)
-                topic.partitions.append(LogDirPartition(tp.partition, log.size_bytes, lag))
+                topic.partitions.append(
+                    LogDirPartition(partition=tp.partition, size=log.size_bytes, offset_lag=lag)
+                )
             answers.append(LogDir(ErrorCode.NONE, path, list(topics.values())))
         return DescribeLogDirsResponse(log_dirs=answers)

@@ -145,7 +145,13 @@ class MetadataHandler:
                 code = ErrorCode.REPLICA_NOT_AVAILABLE
             told = tuple(each for each in told if each not in offline)
         return MetadataPartition(
-            code, number, leader, epoch, list(told), in_sync, [e for e in replicas if e in offline]
+            error_code=code,
+            partition=number,
+            leader=leader,
+            leader_epoch=epoch,
+            replicas=list(told),
+            isr=in_sync,
+            offline_replicas=[e for e in replicas if e in offline],
         )
 
     def _missing(self, name: str, create_until: float | None) -> ErrorCode:

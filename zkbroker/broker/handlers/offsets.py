@@ -278,9 +278,9 @@ class OffsetsHandlers:
 
         def told(key: Key) -> OffsetFetchResponsePartition:
             if key in found:
-                return OffsetFetchResponsePartition(key[1], found[key][0])
+                return OffsetFetchResponsePartition(partition=key[1], offset=found[key][0])
             return OffsetFetchResponsePartition(
-                key[1], error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                partition=key[1], error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
 
         return OffsetFetchResponse(
@@ -300,8 +300,13 @@ def _can_be_node(group: str) -> bool:
 
 def _told(number: int, value: OffsetValue | None) -> OffsetFetchResponsePartition:
     if value is None:
-        return OffsetFetchResponsePartition(number)
-    return OffsetFetchResponsePartition(number, value.offset, value.leader_epoch, value.metadata)
+        return OffsetFetchResponsePartition(partition=number)
+    return OffsetFetchResponsePartition(
+        partition=number,
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )
 
 
 def _failed(
@@ -310,7 +315,10 @@ def _failed(
     return [
         OffsetFetchResponseTopic(
             topic.topic,
-            [OffsetFetchResponsePartition(number, error_code=error) for number in topic.partitions],
+            [
+                OffsetFetchResponsePartition(partition=number, error_code=error)
+                for number in topic.partitions
+            ],
         )
         for topic in topics
     ]

@@ -105,7 +105,7 @@ class ProduceHandler:
             return None
         return ProduceResponse(
             [
-                ProduceResponseTopic(topic, [ProduceResponsePartition(*row) for row in rows])
+                ProduceResponseTopic(topic, [_partition(row) for row in rows])
                 for topic, rows in answers
             ]
         )
@@ -294,6 +294,17 @@ class ProduceHandler:
             "produce failed partition=%s-%d code=%s error=%s", topic, number, code.name, error
         )
         return code
+
+
+def _partition(row: ProduceAnswerRow) -> ProduceResponsePartition:
+    number, error, base_offset, time_ms, log_start = row
+    return ProduceResponsePartition(
+        partition=number,
+        error_code=error,
+        base_offset=base_offset,
+        log_append_time_ms=time_ms,
+        log_start_offset=log_start,
+    )
 
 
 def _is_transactional(data: memoryview) -> bool:

@@ -173,8 +173,12 @@ class ReplicationHandlers:
             )
             epoch, end = leadership.log.end_offset_for_epoch(asked.leader_epoch)
         except ZkbrokerError as error:
-            return OffsetForLeaderEpochResponsePartition(error_code(error), asked.partition)
-        return OffsetForLeaderEpochResponsePartition(ErrorCode.NONE, asked.partition, epoch, end)
+            return OffsetForLeaderEpochResponsePartition(
+                error_code=error_code(error), partition=asked.partition
+            )
+        return OffsetForLeaderEpochResponsePartition(
+            error_code=ErrorCode.NONE, partition=asked.partition, leader_epoch=epoch, end_offset=end
+        )
 
     def all(self) -> dict[ApiKey, Callable[..., object]]:
         """Return the handlers by API."""

@@ -229,7 +229,7 @@ class TopicsHandlers:
         patience: Patience,
         waiting: list[tuple[DeleteRecordsResponsePartition, Leadership, int]],
     ) -> DeleteRecordsResponsePartition:
-        answer = DeleteRecordsResponsePartition(partition.partition, -1)
+        answer = DeleteRecordsResponsePartition(partition=partition.partition, low_watermark=-1)
         try:
             if topic in INTERNAL_TOPICS:
                 raise InvalidTopic(f"{topic} is internal")

@@ -7,7 +7,7 @@ error 35 and the table, so that a newer client can fall back.
 from typing import ClassVar
 
 from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey
-from zkbroker.protocol.schema import array, int16, int32, wire_message
+from zkbroker.protocol.schema import array, int16, int32, keyword_message, wire_message
 
 
 @wire_message
@@ -15,7 +15,7 @@ class ApiVersionsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.API_VERSIONS
 
 
-@wire_message
+@keyword_message
 class ApiVersion:
     key: int = int16()
     min_version: int = int16()
@@ -31,4 +31,7 @@ class ApiVersionsResponse:
 
 def served_versions() -> list[ApiVersion]:
     """The table of what is served, as the answer carries it."""
-    return [ApiVersion(key, low, high) for key, (low, high) in SUPPORTED_VERSIONS.items()]
+    return [
+        ApiVersion(key=key, min_version=low, max_version=high)
+        for key, (low, high) in SUPPORTED_VERSIONS.items()
+    ]

@@ -16,6 +16,7 @@ from zkbroker.protocol.schema import (
     int16,
     int32,
     int64,
+    keyword_message,
     records,
     string,
     wire_message,
@@ -26,7 +27,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
-@wire_message
+@keyword_message
 class FetchRequestPartition:
     """Args: max_bytes bounds this partition's share of the answer."""
 
@@ -49,7 +50,7 @@ class ForgottenTopic:
     partitions: list[int] = array(Kind.INT32)
 
 
-@wire_message
+@keyword_message
 class FetchRequest:
     """Args: replica_id -1 for a client; isolation_level 0 read uncommitted, 1 read committed."""
 
@@ -73,7 +74,7 @@ class AbortedTransaction:
     first_offset: int = int64()
 
 
-@wire_message
+@keyword_message
 class FetchResponsePartition:
     """Args: aborted_transactions is null for a reader of uncommitted records."""
 
@@ -95,7 +96,7 @@ class FetchResponseTopic:
     partitions: list[FetchResponsePartition] = array(FetchResponsePartition)
 
 
-@wire_message
+@keyword_message
 class FetchResponse:
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16(since=7)

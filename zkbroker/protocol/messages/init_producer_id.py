@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import int16, int32, int64, keyword_message, string, wire_message
 
 
 @wire_message
@@ -14,7 +14,7 @@ class InitProducerIdRequest:
     transaction_timeout_ms: int = int32(default=60000)
 
 
-@wire_message
+@keyword_message
 class InitProducerIdResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -8,14 +8,24 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 NO_BROKER_EPOCH = -1
 
 
-@wire_message
+@keyword_message
 class LeaderAndIsrPartition:
     """What was decided for one partition.
 
@@ -53,7 +63,7 @@ class LiveLeader:
     port: int = int32()
 
 
-@wire_message
+@keyword_message
 class LeaderAndIsrRequest:
     """Args: partition_states until version 1, topic_states from 2 on; `partitions` reads both."""
 

@@ -7,13 +7,23 @@ segment base offsets, newest first; later ones a single offset with its timestam
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 
 
-@wire_message
+@keyword_message
 class ListOffsetsRequestPartition:
     partition: int = int32()
     current_leader_epoch: int = int32(since=4, default=-1)
@@ -36,7 +46,7 @@ class ListOffsetsRequest:
     topics: list[ListOffsetsRequestTopic] = array(ListOffsetsRequestTopic)
 
 
-@wire_message
+@keyword_message
 class ListOffsetsResponsePartition:
     """Args: offsets for version 0; timestamp and offset, both -1 if there is none, for later."""
 

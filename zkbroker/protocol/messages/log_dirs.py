@@ -3,7 +3,17 @@
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
 @wire_message
@@ -23,7 +33,7 @@ class DescribeLogDirsRequest:
     )
 
 
-@wire_message
+@keyword_message
 class LogDirPartition:
     """Args: offset_lag is how far its log end is behind the high watermark; 0 for a leader."""
 

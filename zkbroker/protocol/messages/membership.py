@@ -7,7 +7,16 @@ protocol metadata and assignments belong to the members; a coordinator passes th
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import array, int8, int16, int32, raw, string, wire_message
+from zkbroker.protocol.schema import (
+    array,
+    int8,
+    int16,
+    int32,
+    keyword_message,
+    raw,
+    string,
+    wire_message,
+)
 
 GROUP_COORDINATOR = 0
 TRANSACTION_COORDINATOR = 1
@@ -59,7 +68,7 @@ class JoinGroupMember:
     metadata: bytes = raw()
 
 
-@wire_message
+@keyword_message
 class JoinGroupResponse:
     """Args: members is filled for the leader only."""
 

@@ -7,7 +7,16 @@ none.
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    boolean,
+    int16,
+    int32,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
 @wire_message
@@ -26,7 +35,7 @@ class MetadataBroker:
     rack: str | None = string(since=1, nullable=1, default=None)
 
 
-@wire_message
+@keyword_message
 class MetadataPartition:
     error_code: int = int16()
     partition: int = int32()

@@ -9,13 +9,21 @@ replica that is.
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import array, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    array,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
-@wire_message
+@keyword_message
 class OffsetForLeaderEpochRequestPartition:
     """Args: current_leader_epoch -1 is not checked; leader_epoch is the one asked for."""
 
@@ -42,7 +50,7 @@ class OffsetForLeaderEpochRequest:
     topics: list[OffsetForLeaderEpochRequestTopic] = array(OffsetForLeaderEpochRequestTopic)
 
 
-@wire_message
+@keyword_message
 class OffsetForLeaderEpochResponsePartition:
     error_code: int = int16()
     partition: int = int32()

@@ -7,10 +7,19 @@ commit may set its own retention in 2-4; OffsetFetch asks for all partitions wit
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
-@wire_message
+@keyword_message
 class OffsetCommitRequestPartition:
     """Args: timestamp, in version 1 only, counts as the time of the commit; -1 means now."""
 
@@ -72,7 +81,7 @@ class OffsetFetchRequest:
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, nullable=2)
 
 
-@wire_message
+@keyword_message
 class OffsetFetchResponsePartition:
     """Args: offset -1 where nothing was committed."""
 

@@ -8,7 +8,16 @@ from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.pieces import Records
-from zkbroker.protocol.schema import array, int16, int32, int64, records, string, wire_message
+from zkbroker.protocol.schema import (
+    array,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    records,
+    string,
+    wire_message,
+)
 
 
 @wire_message
@@ -35,7 +44,7 @@ class ProduceRequest:
     topics: list[ProduceRequestTopic] = array(ProduceRequestTopic)
 
 
-@wire_message
+@keyword_message
 class ProduceResponsePartition:
     """Args: log_append_time_ms is -1 unless the topic stamps records at the append."""
 

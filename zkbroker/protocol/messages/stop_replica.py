@@ -9,7 +9,17 @@ from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, PartitionError
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
 @wire_message
@@ -24,7 +34,7 @@ class StopReplicaTopic:
     partitions: list[int] = array(Kind.INT32)
 
 
-@wire_message
+@keyword_message
 class StopReplicaRequest:
     """Args: partitions in version 0, topics from 1 on; `replicas` reads both."""
 

@@ -6,7 +6,17 @@ CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
 @wire_message
@@ -96,7 +106,7 @@ class DeleteRecordsRequest:
     timeout_ms: int = int32(default=30000)
 
 
-@wire_message
+@keyword_message
 class DeleteRecordsResponsePartition:
     partition: int = int32()
     low_watermark: int = int64(default=-1)

@@ -11,7 +11,17 @@ Where versions share a layout, the higher one tells clients that the answer come
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
 @wire_message
@@ -86,7 +96,7 @@ class EndTxnResponse:
     error_code: int = int16()
 
 
-@wire_message
+@keyword_message
 class TxnOffsetCommitRequestPartition:
     partition: int = int32()
     offset: int = int64()

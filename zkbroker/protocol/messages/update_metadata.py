@@ -11,10 +11,19 @@ from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, NO_LEADER
-from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string, wire_message
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    int16,
+    int32,
+    int64,
+    keyword_message,
+    string,
+    wire_message,
+)
 
 
-@wire_message
+@keyword_message
 class UpdateMetadataPartition:
     """Args: leader -1 while there is none, -2 while the topic is being deleted."""
 
@@ -56,7 +65,7 @@ class UpdateMetadataBroker:
     rack: str | None = string(since=2, nullable=2, default=None)
 
 
-@wire_message
+@keyword_message
 class UpdateMetadataRequest:
     """Args: partition_states until version 4, topic_states from 5 on; `partitions` reads both."""
 

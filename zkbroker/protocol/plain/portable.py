@@ -13,7 +13,7 @@ from zkbroker.protocol.plain.requests import (
 )
 
 _PRODUCE, _FETCH = 0, 1
-_LAST_PRODUCE, _LAST_FETCH = 7, 11
+LAST_PRODUCE, LAST_FETCH = 7, 11
 _NO_LIMIT_BYTES = 0x7FFFFFFF
 
 
@@ -83,9 +83,9 @@ def read_plain(frame: memoryview, max_items: int) -> PlainProduce | PlainFetch |
     try:
         api_key, version, correlation_id = data.take("hhi")
         if version >= 0:
-            if api_key == _PRODUCE and version <= _LAST_PRODUCE:
+            if api_key == _PRODUCE and version <= LAST_PRODUCE:
                 return _produce(data, version, correlation_id, data.text(nullable=True))
-            if api_key == _FETCH and version <= _LAST_FETCH:
+            if api_key == _FETCH and version <= LAST_FETCH:
                 return _fetch(data, version, correlation_id, data.text(nullable=True))
     except _NotPlain:
         pass

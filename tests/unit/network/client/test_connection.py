@@ -10,7 +10,7 @@ import pytest
 from tests.support.played_broker import Answer, PlayedBroker, encoded
 from zkbroker.errors import AuthenticationFailed, NetworkError, RequestTimedOut, UnsupportedVersion
 from zkbroker.network.client.connection import BrokerConnection, Pending
-from zkbroker.protocol import ApiKey, RequestHeader
+from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey, RequestHeader
 from zkbroker.protocol.messages import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
@@ -24,6 +24,9 @@ from zkbroker.protocol.messages import (
     served_versions,
 )
 from zkbroker.runtime import Runtime
+
+LAST_FETCH = SUPPORTED_VERSIONS[ApiKey.FETCH][1]
+LAST_PRODUCE = SUPPORTED_VERSIONS[ApiKey.PRODUCE][1]
 
 
 def modern(header: RequestHeader, request: object) -> bytes | None:
@@ -44,7 +47,7 @@ def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> Broke
 def test_versions_are_negotiated(runtime: Runtime, play: Callable[[Answer], PlayedBroker]) -> None:
     with connect(runtime, play(modern)) as connection:
         assert connection.guess is None
-        assert connection.best_version(ApiKey.FETCH) == 10
+        assert connection.best_version(ApiKey.FETCH) == LAST_FETCH
         assert connection.best_version(ApiKey.FETCH, at_most=3) == 3
         assert connection.request(MetadataRequest(topics=None)).cluster_id == "it"
 
@@ -56,12 +59,12 @@ def test_a_newer_broker_bounds_the_version_from_below(
         spans = served_versions()
         for span in spans:
             if span.key == ApiKey.FETCH:
-                span.min_version, span.max_version = 11, 17
+                span.min_version, span.max_version = LAST_FETCH + 1, 99
         return encoded(header, ApiVersionsResponse(versions=spans))
 
     with (
         connect(runtime, play(future)) as connection,
-        pytest.raises(UnsupportedVersion, match=r"FETCH versions \(11, 17\)"),
+        pytest.raises(UnsupportedVersion, match=rf"FETCH versions \({LAST_FETCH + 1}, 99\)"),
     ):
         connection.best_version(ApiKey.FETCH)
 
@@ -177,7 +180,7 @@ def test_a_silent_broker_times_out_and_the_connection_ends(
 ) -> None:
     connection = connect(runtime, play(modern))
     other = connection.send(ProduceRequest())
-    with pytest.raises(RequestTimedOut, match=r"within 0\.1 s to PRODUCE v7"):
+    with pytest.raises(RequestTimedOut, match=rf"within 0\.1 s to PRODUCE v{LAST_PRODUCE}"):
         connection.request(ProduceRequest(), timeout_s=0.1)
     with pytest.raises(NetworkError, match="no answer"):
         other.result(10)
