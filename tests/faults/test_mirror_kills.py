@@ -19,18 +19,12 @@ from tests.support.clusters import TestCluster
 from tests.support.mirroring import COMMITTED, MirrorProcess, read_all
 from tests.support.process import wait_until
 from tests.support.producing import TestProducer
+from tests.support.record_strategies import FORMATS
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.mirror import SourceConfig, group_offsets
-from zkbroker.records import Codec
 from zkbroker.testing import LocalCluster
 
 PARTITIONS = 3
-FORMATS = [
-    (magic, codec)
-    for magic in (0, 1, 2)
-    for codec in Codec
-    if not (codec is Codec.ZSTD and magic < 2)
-]
 
 
 @pytest.fixture(scope="module")

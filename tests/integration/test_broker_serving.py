@@ -19,7 +19,7 @@ from tests.support.brokers import connect
 from zkbroker.cluster import BrokerProcess
 from zkbroker.errors import ErrorCode, NetworkError
 from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol import SUPPORTED_VERSIONS
+from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
     CreateTopicsRequest,
@@ -52,19 +52,17 @@ def test_an_old_producer_may_send_nothing_and_a_new_one_may_not(
 
 
 @pytest.mark.parametrize("version", range(8))
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("codec", list(Codec))
 def test_what_is_produced_is_fetched_by_every_version(
     connection: BrokerConnection, topic: str, version: int, codec: Codec
 ) -> None:
     magic = 0 if version < 2 else 1 if version == 2 else 2
-    if codec is Codec.ZSTD and version < 7:
-        pytest.skip("zstd is allowed from Produce v7 on")
+    if version < codec.produce_since:
+        pytest.skip(f"{codec.label} is allowed from Produce v{codec.produce_since} on")
     sent = [b"value-%d" % number for number in range(20)]
     answer = produce(connection, topic, message_set(magic, sent, codec), version=version)
     assert (answer.error_code, answer.base_offset) == (0, 0)
-    for fetch_version in range(11):
-        if codec is Codec.ZSTD and fetch_version < 10:
-            continue
+    for fetch_version in range(codec.fetch_since, SUPPORTED_VERSIONS[ApiKey.FETCH][1] + 1):
         found = fetch(connection, topic, 0, version=fetch_version)
         assert (found.error_code, found.high_watermark) == (0, 20)
         assert values(found) == sent

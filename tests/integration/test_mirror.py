@@ -27,13 +27,14 @@ from tests.support.mirroring import (
 )
 from tests.support.process import wait_until
 from tests.support.producing import TestProducer
+from tests.support.record_strategies import FORMATS
 from zkbroker.admin import coordinator_groups, topics, zk_groups
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ConfigError
 from zkbroker.mirror import PATH_HEADER, Mirror, group_offsets, read_syncs, translate
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
-from zkbroker.records import Codec, encode_message_set
+from zkbroker.records import encode_message_set
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
@@ -41,12 +42,6 @@ from zkbroker.zookeeper.session import ZkSession
 _numbers = itertools.count()
 STAMP = 1_700_000_000_000
 KEPT = {"retention.ms": "-1"}
-FORMATS = [
-    (magic, codec)
-    for magic in (0, 1, 2)
-    for codec in Codec
-    if not (codec is Codec.ZSTD and magic < 2)
-]
 
 
 def fresh(stem: str) -> str:

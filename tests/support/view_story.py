@@ -360,7 +360,7 @@ class Story:
             records.append((key, value, self.clock(), ()))
         magic = 2 if self.unclean else chosen.choice([0, 1, 2, 2])
         codec = chosen.choice(MODERN_CODECS)
-        if codec == Codec.ZSTD and (magic < 2 or self.format in ("0.9.0", "0.10.0")):
+        if magic < codec.first_magic or (codec.first_magic and self.format in ("0.9.0", "0.10.0")):
             codec = Codec.GZIP
         if codec == Codec.LZ4 and (magic == 0 or self.format == "0.9.0"):
             codec = Codec.SNAPPY

@@ -14,16 +14,17 @@ from collections.abc import Callable
 import gevent.lock
 
 from zkbroker.broker.context import RequestContext
+from zkbroker.codecs import CODEC_NAMES, FETCH_SINCE
 from zkbroker.errors import MessageSizeTooLarge, UnsupportedCompressionType, UnsupportedVersion
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import ReadResult
 from zkbroker.log.segments.entries import walk
-from zkbroker.records import MAX_DECOMPRESSED_BYTES, Codec, convert, iter_entries
+from zkbroker.records import MAX_DECOMPRESSED_BYTES, convert, iter_entries
 from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
 
-ZSTD_SINCE = 10
-"""The version of Fetch whose readers know zstd."""
+EVERYTHING_SINCE = max(FETCH_SINCE)
+"""The version of Fetch whose readers know every format and codec."""
 INLINE_BYTES = 128 * 1024
 LIGHT_BYTES = 4 * 1024 * 1024
 LIGHT_RECORDS = 20_000
@@ -62,7 +63,7 @@ class DownConversion:
             Whole messages, and whether memory allowed less than `size`.
 
         Raises:
-            UnsupportedCompressionType: the first entry is zstd.
+            UnsupportedCompressionType: the reader does not know the first entry's codec.
             CorruptMessage, StorageError: it cannot be read.
         """
         limit = context.reserve_answer(size)
@@ -87,7 +88,7 @@ class DownConversion:
         found: ReadResult,
         context: RequestContext,
     ) -> tuple[FileSlice | bytes, bool]:
-        """Return what a reader of a version before `ZSTD_SINCE` can read of what was found.
+        """Return what a reader of a version before `EVERYTHING_SINCE` can read of what was found.
 
         Args:
             leadership: of the partition.
@@ -102,7 +103,7 @@ class DownConversion:
 
         Raises:
             UnsupportedVersion: conversion is off.
-            UnsupportedCompressionType: the first entry is zstd.
+            UnsupportedCompressionType: the reader does not know the first entry's codec.
             CorruptMessage, StorageError: it cannot be read.
         """
         part = found.slice
@@ -111,7 +112,8 @@ class DownConversion:
         try:
             too_new = readable < 2 and found.max_magic() > readable
             if not too_new:
-                return (_without_zstd(part) if found.holds_zstd() else part), False
+                known = found.fetch_since() <= version
+                return (part if known else _known_codecs(part, version)), False
         except BaseException:
             part.close()
             raise
@@ -149,10 +151,14 @@ def _converted(data: bytes, magic: int, offset: int, max_bytes: int) -> bytes:
     return convert(data, magic, first_offset=offset, max_decompressed_bytes=max_bytes)
 
 
-def _without_zstd(part: FileSlice) -> FileSlice:
+def _known_codecs(part: FileSlice, version: int) -> FileSlice:
+    """Return what comes before the first entry whose codec came after this version of Fetch."""
     for position, entry in walk(part.fd, part.position, part.position + part.size):
-        if entry.codec == Codec.ZSTD:
+        since = FETCH_SINCE[entry.codec]
+        if since > version:
             if position == part.position:
-                raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
+                raise UnsupportedCompressionType(
+                    f"{CODEC_NAMES[entry.codec]} needs Fetch v{since} or later"
+                )
             return FileSlice(part.fd, part.position, position - part.position, part.close)
     return part

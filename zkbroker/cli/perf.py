@@ -9,10 +9,10 @@ from datetime import datetime
 
 import click
 
-from zkbroker.cli.compat.kcat_habits import CODECS
 from zkbroker.cli.connection import cluster_options, discovery_properties, open_cluster
 from zkbroker.cli.output import say
 from zkbroker.cli.settings import grouped, parse_settings
+from zkbroker.codecs import CODEC_NAMES
 from zkbroker.errors import ClientError
 
 _MEGABYTE = 1024 * 1024
@@ -98,7 +98,11 @@ def _moment(seconds: float) -> str:
 )
 @click.option("--sync", is_flag=True, help="Wait for each batch before the next.")
 @click.option(
-    "--codec", type=click.Choice(CODECS), default="none", show_default=True, help="Compression."
+    "--codec",
+    type=click.Choice(CODEC_NAMES),
+    default="none",
+    show_default=True,
+    help="Compression.",
 )
 @click.option(
     "--acks",
@@ -142,7 +146,7 @@ def produce(
     )
     if config.zookeeper_connect:
         require_cluster(config.zookeeper_connect, config.security.zookeeper)
-    fixed = f"{CODECS.index(codec)}, {message_size}, {batch_size}"
+    fixed = f"{CODEC_NAMES.index(codec)}, {message_size}, {batch_size}"
     if not hide_header:
         columns = "compression, message.size, batch.size, total.data.sent.in.MB, MB.sec, "
         columns += "total.data.sent.in.nMsg, nMsg.sec"

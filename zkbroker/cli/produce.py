@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from zkbroker.cli.compat.kcat_habits import (
-    CODECS,
     brokers_of,
     kcat_switches,
     properties_option,
@@ -24,6 +23,7 @@ from zkbroker.cli.message_format import parse_delimiter
 from zkbroker.cli.output import say, warn
 from zkbroker.cli.security import use_security
 from zkbroker.cli.settings import parse_settings
+from zkbroker.codecs import CODEC_NAMES
 
 if TYPE_CHECKING:
     from zkbroker.producer import SendFuture
@@ -63,7 +63,7 @@ _BLOCK_BYTES = 1 << 16
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option(
     "--codec",
-    type=click.Choice(CODECS),
+    type=click.Choice(CODEC_NAMES),
     help="Compression, none without it; -z CODEC, as kcat has it, is understood too.",
 )
 @generation_option
@@ -109,7 +109,7 @@ def command(
     from zkbroker.producer import KeyedMessage, Producer
     from zkbroker.producer.errors import Undelivered
 
-    if zookeeper in CODECS:
+    if zookeeper in CODEC_NAMES:
         codec, zookeeper = zookeeper, None
     if lines and len(files) != 1:
         raise click.UsageError("-l takes one FILE, whose lines are the messages")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from zkbroker.codecs import CODEC_NAMES
 from zkbroker.config.schema import (
     Bool,
     Float,
@@ -164,7 +165,7 @@ class LogConfig:
         "Largest difference in ms between a CreateTime and the broker's clock.")
     compression_type: str = option(
         "compression.type",
-        Str(("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")), "producer",
+        Str(("producer", "uncompressed", *CODEC_NAMES[1:])), "producer",
         "Codec with which messages are stored; `producer` keeps the codec with which they were "
         "sent.")
     message_downconversion_enable: bool = option("log.message.downconversion.enable", Bool(), True,

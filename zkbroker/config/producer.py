@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from zkbroker.codecs import CODEC_NAMES
 from zkbroker.config import schema
 from zkbroker.config import shared_options as shared
 from zkbroker.config.schema import Bool, Int, Int32, Str, StrList, option
@@ -22,9 +23,8 @@ from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # As old producers named them: by numbers in 0.7.
-_OLD_CODECS = {"uncompressed": "none"} | {str(n): codec for n, codec in enumerate(_CODECS)}
+_OLD_CODECS = {"uncompressed": "none"} | {str(n): codec for n, codec in enumerate(CODEC_NAMES)}
 _ADDRESS = re.compile(r"^(?:\w+://)?(?:\[[^\]]+\]|[^:\[\]]+):(\d{1,5})$")
 _LEGACY_ADDRESS = re.compile(r"^(-?\d+):([^:]+:\d{1,5}(?::\d+)?)$")
 _FOREVER = 2**31 - 1
@@ -146,7 +146,7 @@ class ProducerConfig:
         "Most bytes of one message before compression (a larger one fails at once), and about the "
         "most of one request.")
     compression_codec: str = option(
-        "compression.codec compression.type", Str(_CODECS, spellings=_OLD_CODECS), "none",
+        "compression.codec compression.type", Str(CODEC_NAMES, spellings=_OLD_CODECS), "none",
         "Codec of the batches.")
     compressed_topics: tuple[str, ...] = shared.COMPRESSED_TOPICS("compressed.topics")
     compression_level: int = option("compression.level", Int(-1, 22), -1,

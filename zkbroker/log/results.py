@@ -71,16 +71,16 @@ class ReadResult(NamedTuple):
         """
         return self._traits()[0]
 
-    def holds_zstd(self) -> bool:
-        """Whether the slice may hold a batch compressed with zstd.
+    def fetch_since(self) -> int:
+        """Return the version of Fetch that may carry the codecs of the slice.
 
         To be called before the slice is closed.
         """
         return self._traits()[1]
 
-    def _traits(self) -> tuple[int, bool]:
+    def _traits(self) -> tuple[int, int]:
         if self.slice is None or self.segment is None or self.files is None:
-            return -1, False
+            return -1, 0
         return self.segment.traits(self.files, self.slice.position, self.slice.size)
 
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping
 from functools import partial
 
+from zkbroker.codecs import FETCH_SINCE
 from zkbroker.config.log import NEVER, LogConfig
 from zkbroker.errors import CorruptMessage, ErrorCode, ProtocolError
 from zkbroker.log.parts import NO_EPOCH, LogParts
@@ -21,7 +22,6 @@ from zkbroker.records import (
     ABORT,
     COMMIT,
     LOG_APPEND_TIME,
-    Codec,
     Expanded,
     Marker,
     PreparedSet,
@@ -35,7 +35,6 @@ from zkbroker.records.append import EVER, allowed_timestamps
 
 logger = logging.getLogger(__name__)
 
-_ZSTD = int(Codec.ZSTD)
 _NO_MARKERS: Mapping[int, Marker | None] = {}
 
 
@@ -162,7 +161,7 @@ class LogWriter:
         last = end + count - 1
         prepared = PreparedSet(data, end, last, count, newest, end + newest_at, batches, magic)
         try:
-            segment.append(prepared, size, zstd=False)
+            segment.append(prepared, size, fetch_since=0)
             if batches:
                 log.tracking.record(segment, prepared, _NO_MARKERS)
         except OSError as error:
@@ -278,16 +277,18 @@ class LogWriter:
     ) -> AppendResult:
         """Write a validated set; every append ends here."""
         log = self._log
-        zstd = tracked = False
+        fetch_since, tracked = 0, False
         for entry in prepared.batches:
-            zstd = zstd or entry.codec == _ZSTD
+            since = FETCH_SINCE[entry.codec]
+            if since > fetch_since:
+                fetch_since = since
             tracked = tracked or entry.producer_id >= 0
         size = len(prepared.data)
         segment = log.segment_list.active
         try:
             if segment.must_roll(prepared, size, now, self._segment_bytes, self._roll_ms):
                 segment = log.roll(now_ms=now)
-            segment.append(prepared, size, zstd=zstd)
+            segment.append(prepared, size, fetch_since=fetch_since)
             if tracked:
                 log.tracking.record(segment, prepared, markers)
         except OSError as error:

@@ -12,6 +12,7 @@ producer id for a batch that never left.
 from collections.abc import Collection, Sequence
 from itertools import count
 
+from zkbroker.codecs import EVERY_CODEC
 from zkbroker.producer.message import RecordMetadata
 from zkbroker.producer.queued_messages import EncodedRecord, Part, SendFuture, futures_of
 from zkbroker.records import Codec, encode_message_set
@@ -166,7 +167,7 @@ class Batch:
         codec: Codec,
         level: int | None,
         *,
-        zstd: bool = True,
+        produce_version: int = EVERY_CODEC,
         transactional: bool = False,
     ) -> bytes:
         """Encode for a broker that reads `magic`; bytes that exist are kept where it can.
@@ -175,7 +176,7 @@ class Batch:
             magic: message format to write.
             codec: compression of the batch.
             level: the codec's level; None for its default.
-            zstd: whether the broker takes zstd; `codec` is another one where it does not.
+            produce_version: of the request; `codec` is one that it may carry.
             transactional: whether it is part of a transaction; the same at every call.
         """
         if self.data is not None and self.magic == magic:

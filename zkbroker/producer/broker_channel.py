@@ -27,10 +27,9 @@ from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceR
 from zkbroker.records import Codec
 from zkbroker.runtime import QueueEmpty, Runtime
 
-# Produce versions below these carry at most magic 0, at most magic 1, and no zstd.
+# Produce versions below these carry at most magic 0, and at most magic 1.
 _MAGIC_1_VERSION = 2
 _MAGIC_2_VERSION = 3
-_ZSTD_VERSION = 7
 
 
 class Exchange:
@@ -231,10 +230,11 @@ class BrokerChannel:
         self, batch: Batch, connection: BrokerConnection, version: int, magic: int
     ) -> bytes:
         codec = self._codec if self._config.compresses(batch.topic) else Codec.NONE
-        if codec is Codec.ZSTD and version < _ZSTD_VERSION:
+        if version < codec.produce_since:
+            taken = [each.label for each in Codec if each and each.produce_since <= version]
             raise UnsupportedCompressionType(
-                f"broker {self._broker_id} at {connection.address} does not take zstd: set "
-                "compression.codec to gzip, snappy or lz4"
+                f"broker {self._broker_id} at {connection.address} does not take "
+                f"{codec.label}: set compression.codec to one of {', '.join(taken)}"
             )
         if magic < 2 and any(record[3] for record in batch.records):
             raise UnsupportedForMessageFormat(
@@ -246,7 +246,7 @@ class BrokerChannel:
                 magic,
                 codec,
                 self._level,
-                zstd=version >= _ZSTD_VERSION,
+                produce_version=version,
                 transactional=bool(self._config.transactional_id),
             )
         except (ValueError, TypeError, OverflowError) as error:

@@ -9,6 +9,7 @@ Invariant: its outcome is reported once, also where the broker had it split; see
 from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 
+from zkbroker.codecs import EVERY_CODEC
 from zkbroker.errors import UnsupportedForMessageFormat
 from zkbroker.producer.batch import Batch, next_sequence
 from zkbroker.records import Codec, RecordLists, decode_lists, reframe
@@ -87,7 +88,7 @@ class EncodedBatch(Batch):
         codec: Codec,
         level: int | None,
         *,
-        zstd: bool = True,
+        produce_version: int = EVERY_CODEC,
         transactional: bool = False,
     ) -> bytes:
         """Encode for a broker; what was stored in its format passes as it is.
@@ -97,7 +98,7 @@ class EncodedBatch(Batch):
         """
         if self.data is not None and self.magic == magic:
             return self.data
-        takes = self._codec is not Codec.ZSTD or (zstd and magic == 2)
+        takes = self._codec.first_magic <= magic and self._codec.produce_since <= produce_version
         if self._stored_magic == magic and takes:
             self.data = (
                 reframe(

@@ -224,11 +224,16 @@ class _Append(SetOutput):
     def _target(self, entry: EntryInfo) -> tuple[int, Codec]:
         pinned = self.policy.message_format
         magic = entry.magic if pinned is None else pinned
-        if entry.codec > Codec.ZSTD:
-            raise CorruptMessage(f"unknown compression codec {entry.codec}")
-        codec = Codec(entry.codec) if self.policy.codec is None else self.policy.codec
-        if magic < 2 and codec == Codec.ZSTD:
-            raise UnsupportedCompressionType("zstd cannot be stored in message format 0 or 1")
+        try:
+            codec = Codec(entry.codec)
+        except ValueError:
+            raise CorruptMessage(f"unknown compression codec {entry.codec}") from None
+        if self.policy.codec is not None:
+            codec = self.policy.codec
+        if magic < codec.first_magic:
+            raise UnsupportedCompressionType(
+                f"{codec.label} cannot be stored in message format {magic}"
+            )
         return magic, codec
 
     # -- the three kinds of entry

@@ -58,7 +58,7 @@ def encode_message_set(
     Args:
         records: key, value, timestamp in ms (-1 none), headers (empty below magic 2).
         magic: 0, 1 or 2.
-        codec: ZSTD is for magic 2 only.
+        codec: one that the magic may hold.
         compression_level: of the codec; None is its default.
         producer_id: magic 2, an idempotent producer's, with epoch and sequence.
         producer_epoch: see `producer_id`.
@@ -112,7 +112,7 @@ class MessageSetBuilder:
 
         Args:
             magic: 0, 1 or 2.
-            codec: ZSTD is for magic 2 only.
+            codec: one that the magic may hold.
             compression_level: of the codec; None is its default.
             producer_id: magic 2, an idempotent producer's, with epoch and sequence.
             producer_epoch: see `producer_id`.
@@ -124,8 +124,12 @@ class MessageSetBuilder:
         """
         if magic not in (0, 1, 2):
             raise ValueError(f"magic {magic}: not 0, 1 or 2")
-        if magic < 2 and (codec == Codec.ZSTD or producer_id >= 0 or is_transactional):
-            raise ValueError(f"magic {magic} holds neither zstd nor producer ids nor transactions")
+        if magic < codec.first_magic or (magic < 2 and (producer_id >= 0 or is_transactional)):
+            raise ValueError(
+                f"magic {magic} holds neither {codec.label} nor producer ids nor transactions"
+                if magic < codec.first_magic
+                else f"magic {magic} holds neither producer ids nor transactions"
+            )
         self._magic = magic
         self._codec = codec
         self._level = compression_level

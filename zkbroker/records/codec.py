@@ -9,13 +9,13 @@ Invariant: no input makes `decompress` return, or hold, much more than `max_byte
 
 import threading
 import zlib
-from enum import IntEnum
 from typing import Final, cast
 
 import zstandard
 from isal import isal_zlib
 
-from zkbroker.errors import ConfigError, CorruptMessage, MessageSizeTooLarge
+from zkbroker.codecs import Codec as Codec
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import lz4frame, xerial
 
 # What one compressed entry may expand to. A batch is compressed from at most a few MiB; this leaves
@@ -28,38 +28,6 @@ _GZIP_WINDOW_BITS: Final = 31
 _ISAL_MAX_LEVEL: Final = 3
 # The library's stubs declare its exception as an instance.
 _ISAL_ERROR = cast("type[Exception]", isal_zlib.error)
-
-
-class Codec(IntEnum):
-    """A codec by its number in the attributes."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
-
-    @classmethod
-    def from_name(cls, name: str) -> "Codec":
-        """Return the codec with the name used in configurations: none, gzip, snappy, lz4, zstd.
-
-        Raises:
-            ConfigError: there is none of that name.
-        """
-        wanted = name.strip().lower()
-        if wanted in ("uncompressed", ""):
-            return cls.NONE
-        for codec in cls:
-            if wanted == codec.label:
-                return codec
-        raise ConfigError(
-            f"unknown compression codec {name!r}: use none, gzip, snappy, lz4 or zstd"
-        )
-
-    @property
-    def label(self) -> str:
-        """The name used in configurations."""
-        return self.name.lower()
 
 
 class _PerThread(threading.local):

@@ -2,7 +2,7 @@
 
     2 -> 1, 0   headers, producer id and control batches are dropped
     2, 1 -> 0   timestamps are dropped
-    codec       is kept; a zstd batch is never converted, an older magic cannot hold it
+    codec       is kept; a batch whose codec the older magic cannot hold is never converted
 
 Invariant: offsets never change; whole entries only.
 """
@@ -10,6 +10,7 @@ Invariant: offsets never change; whole entries only.
 from collections.abc import Iterator
 from typing import Final
 
+from zkbroker.codecs import CODEC_NAMES, FETCH_SINCE, FIRST_MAGIC
 from zkbroker.errors import UnsupportedCompressionType
 from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
@@ -47,7 +48,8 @@ def convert(
         max_decompressed_bytes: the most one entry may expand to.
 
     Raises:
-        UnsupportedCompressionType: the first entry is zstd. At a later one the answer ends.
+        UnsupportedCompressionType: `to_magic` cannot hold the first entry's codec. At a later one
+            the answer ends.
         CorruptMessage: an entry cannot be decoded.
     """
     raw = data if isinstance(data, bytes) else bytes(data)
@@ -59,11 +61,12 @@ def convert(
             continue
         if entry.is_control or entry.last_offset < first_offset:
             continue
-        if entry.codec == Codec.ZSTD:
+        if FIRST_MAGIC[entry.codec] > to_magic:
             if parts:
                 break
             raise UnsupportedCompressionType(
-                f"the batch at offset {entry.base_offset} is zstd: fetch version 10 is needed"
+                f"the batch at offset {entry.base_offset} is {CODEC_NAMES[entry.codec]}: fetch "
+                f"version {FETCH_SINCE[entry.codec]} is needed"
             )
         whole = view[entry.position : entry.position + entry.size]
         for records in _pieces(whole, entry, first_offset, max_decompressed_bytes):

@@ -3,8 +3,9 @@
 Invariant: every length is checked against the bytes that are there before it is believed.
 """
 
+from zkbroker.codecs import CODEC_NAMES, FIRST_MAGIC
 from zkbroker.errors import CorruptMessage
-from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec, decompress
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, decompress
 from zkbroker.records.entries import Data
 from zkbroker.records.layout import BATCH_HEADER_BYTES, INT32, MESSAGE_V0, MESSAGE_V1
 from zkbroker.records.record import EntryInfo
@@ -47,7 +48,7 @@ def unwrap(data: Data, entry: EntryInfo, max_bytes: int = MAX_DECOMPRESSED_BYTES
     _, _, value_at, value_size = split_message(data, entry.position, entry.size, entry.magic)
     if value_size < 0:
         raise CorruptMessage(f"a compressed message without a value at offset {entry.last_offset}")
-    if entry.codec == Codec.ZSTD:
-        raise CorruptMessage(f"zstd in magic {entry.magic}: it exists in magic 2 only")
+    if FIRST_MAGIC[entry.codec] > entry.magic:
+        raise CorruptMessage(f"{CODEC_NAMES[entry.codec]} cannot be in magic {entry.magic}")
     payload = memoryview(data)[value_at : value_at + value_size]
     return decompress(entry.codec, payload, max_bytes=max_bytes)

@@ -7,6 +7,7 @@ concern the partition (`prepare_append`).
 from dataclasses import dataclass, field
 from typing import Final
 
+from zkbroker.codecs import CODEC_NAMES, PRODUCE_SINCE
 from zkbroker.errors import CorruptMessage, UnsupportedCompressionType
 from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
@@ -79,11 +80,11 @@ class PreparedSet:
 def check_produce(data: Data, api_version: int) -> None:
     """Check what the version of a produce request allows its record sets to hold.
 
-    From version 3 on exactly one batch of magic 2; zstd from version 7 on.
+    From version 3 on exactly one batch of magic 2, with a codec that the version may carry.
 
     Raises:
         CorruptMessage: no batch, more than one, or an older magic.
-        UnsupportedCompressionType: zstd in an older version.
+        UnsupportedCompressionType: the codec came with a later version.
     """
     if api_version < 3:
         return
@@ -97,5 +98,8 @@ def check_produce(data: Data, api_version: int) -> None:
             ) from error
     if first.magic != 2 or first.size != len(data):
         raise CorruptMessage("a produce request of version 3 or later holds one batch of magic 2")
-    if first.codec == Codec.ZSTD and api_version < 7:
-        raise UnsupportedCompressionType("zstd needs produce version 7")
+    since = PRODUCE_SINCE[first.codec]
+    if api_version < since:
+        raise UnsupportedCompressionType(
+            f"{CODEC_NAMES[first.codec]} needs produce version {since}"
+        )

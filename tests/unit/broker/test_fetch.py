@@ -43,7 +43,7 @@ class ModernLog:
             slice=FileSlice(0, 0, 100, close),
             log_start_offset=0,
             max_magic=lambda: 2,
-            holds_zstd=lambda: False,
+            fetch_since=lambda: 0,
         )
 
     def read_bytes(self, offset, limit, **given):

@@ -119,18 +119,18 @@ def test_a_slice_knows_the_formats_that_old_readers_cannot_take(tmp_path, reopen
 def check_formats(log):
     def traits(offset, max_bytes=1 << 20):
         found = log.read(offset, max_bytes, end=log.log_end_offset)
-        result = found.max_magic(), found.holds_zstd()
+        result = found.max_magic(), found.fetch_since()
         found.slice.close()
         return result
 
     first = traits(0, 150)
     assert first[0] in (0, 1)
-    assert first[1] is False
-    assert traits(0) == (1, False)
+    assert first[1] == 0
+    assert traits(0) == (1, 0)
     log.append_as_leader(message_set(3, magic=2), leader_epoch=0)
-    assert traits(9) == (2, False)
+    assert traits(9) == (2, 0)
     log.append_as_leader(message_set(3, magic=2, codec=Codec.ZSTD), leader_epoch=0)
-    assert traits(9) == (2, True)
+    assert traits(9) == (2, 10)
     assert log.read(18, 100, end=log.log_end_offset).max_magic() == -1
 
 

@@ -52,9 +52,9 @@ def test_another_format_is_encoded_with_the_codec_it_had():
     assert values(sent) == [record[1] for record in RECORDS]
 
 
-@pytest.mark.parametrize(("magic", "zstd"), [(2, False), (1, True)])
-def test_zstd_becomes_another_codec_where_it_is_not_taken(magic, zstd):
-    sent = stored(Codec.ZSTD).build(magic, Codec.NONE, None, zstd=zstd)
+@pytest.mark.parametrize(("magic", "version"), [(2, 6), (1, 7)])
+def test_zstd_becomes_another_codec_where_it_is_not_taken(magic, version):
+    sent = stored(Codec.ZSTD).build(magic, Codec.NONE, None, produce_version=version)
     entry = next(iter_entries(sent, verify_crc=True))
     assert (entry.magic, entry.codec) == (magic, Codec.GZIP)
     assert values(sent) == [record[1] for record in RECORDS]

@@ -107,7 +107,7 @@ def test_append_keeps_the_records_and_makes_offsets_dense(case, base_offset):
 def test_a_pinned_format_or_codec_keeps_keys_values_and_order(case, pinned, target):
     magic, codec, records = case
     stored = codec if target is None else target
-    if stored == Codec.ZSTD and pinned < 2:
+    if pinned < stored.first_magic:
         return
     data = encode_message_set(records, magic=magic, codec=codec)
     policy = AppendPolicy(message_format=pinned, codec=target)
@@ -129,7 +129,7 @@ def test_a_pinned_format_or_codec_keeps_keys_values_and_order(case, pinned, targ
 @given(formats_and_records(), st.sampled_from([0, 1]), OFFSETS)
 def test_conversion_down_keeps_offsets_keys_values_and_codec(case, to_magic, base_offset):
     magic, codec, records = case
-    if codec == Codec.ZSTD:
+    if to_magic < codec.first_magic:
         return
     data = encode_message_set(records, magic=magic, codec=codec, base_offset=base_offset)
     down = convert(data, to_magic)

@@ -229,6 +229,15 @@ def test_both_decode_wrappers_around_messages_of_another_magic(native, cases, ou
         compare_decoders(native, wrap_message_set(reseal(hurt), outer, 500, 5, False, Codec.GZIP))
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec.first_magic == 2])
+def test_both_refuse_a_codec_that_the_magic_cannot_hold(native, codec, magic):
+    inner = encode_message_set([(None, b"v", 0, ())], magic=magic)
+    whole = wrap_message_set(inner, magic, 0, 5, False, codec)
+    compare_decoders(native, whole)
+    assert native.decode_records(whole, 0, -END, END, True, LIMIT, 1000)[3] is not None
+
+
 @settings(deadline=None, derandomize=True, max_examples=120)
 @given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_both_refuse_the_same_damage(native, cases, seed):

@@ -8,7 +8,7 @@ watermark or the last stable offset.
 """
 
 from zkbroker.broker.context import RequestContext
-from zkbroker.broker.conversion import ZSTD_SINCE, DownConversion
+from zkbroker.broker.conversion import EVERYTHING_SINCE, DownConversion
 from zkbroker.broker.errors import partition_error_code
 from zkbroker.broker.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions
 from zkbroker.broker.handlers.fetch_reading import Answers, Asked, Reading
@@ -290,7 +290,7 @@ class FetchHandler:
             part = read.found.slice
             if part is not None:
                 records, size = part, part.size
-                if asked.version < ZSTD_SINCE:
+                if asked.version < EVERYTHING_SINCE:
                     records, cut = self._conversion.older(
                         leadership, asked.version, asked.reader, offset, read.found, context
                     )

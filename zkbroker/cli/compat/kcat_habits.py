@@ -7,8 +7,6 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
 _MODES = {
     "-C": "to read: zkbroker consume -t TOPIC",
     "-P": "to publish: zkbroker produce -t TOPIC",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from zkbroker.codecs import Codec
 from zkbroker.config.schema import Int, Int32, Ms, option
 
 _INT32_MAX = 2**31 - 1
@@ -29,7 +30,7 @@ class GroupOptions:
     offsets_topic_segment_bytes: int = option(
         "offsets.topic.segment.bytes", Int32(14), 100 * 1024**2,
         "Segment size of `__consumer_offsets`.")
-    offsets_topic_codec: int = option("offsets.topic.compression.codec", Int(0, 4), 0,
+    offsets_topic_codec: int = option("offsets.topic.compression.codec", Int(0, max(Codec)), 0,
         "Compression codec of `__consumer_offsets`, by number.")
     offsets_commit_timeout_ms: int = option("offsets.commit.timeout.ms", Ms(1), 5000,
         "Longest time in ms that a commit of offsets, or a change of a transaction, waits for its "

@@ -14,8 +14,9 @@ import os
 from collections.abc import Iterator
 from struct import Struct
 
+from zkbroker.codecs import FETCH_SINCE
 from zkbroker.errors import CorruptMessage
-from zkbroker.records import Codec, EntryInfo, iter_entries, iter_records
+from zkbroker.records import EntryInfo, iter_entries, iter_records
 from zkbroker.records.layout import (
     ATTRIBUTES_V2_LOW_AT,
     BASE_TIMESTAMP_AT,
@@ -113,18 +114,18 @@ def walk(fd: int, position: int, end: int) -> Iterator[tuple[int, EntryInfo]]:
         position += used
 
 
-def traits(fd: int, position: int, end: int) -> tuple[int, bool, int]:
+def traits(fd: int, position: int, end: int) -> tuple[int, int, int]:
     """Walk the entries that begin in a range of a file.
 
     Returns:
-        (largest magic, -1 for none; whether one is compressed with zstd; position behind the last
-        entry, which may be past `end`).
+        (largest magic, -1 for none; version of Fetch that may carry their codecs; position
+        behind the last entry, which may be past `end`).
 
     Raises:
         CorruptMessage: what is met is no entry.
     """
     unpack = _HEADER.unpack_from
-    magic_seen, zstd = -1, False
+    magic_seen, fetch_since = -1, 0
     while end - position >= SMALLEST_ENTRY:
         block = os.pread(fd, min(_CHUNK, end - position), position)
         if len(block) < SMALLEST_ENTRY:
@@ -137,10 +138,11 @@ def traits(fd: int, position: int, end: int) -> tuple[int, bool, int]:
             if magic > magic_seen:
                 magic_seen = magic
             if magic == 2:
-                zstd = zstd or block[at + ATTRIBUTES_V2_LOW_AT] & CODEC_MASK == Codec.ZSTD
+                since = FETCH_SINCE[block[at + ATTRIBUTES_V2_LOW_AT] & CODEC_MASK]
+                fetch_since = max(fetch_since, since)
             at += ENTRY_HEADER_BYTES + size
         position += at
-    return magic_seen, zstd, position
+    return magic_seen, fetch_since, position
 
 
 def first_timestamp(fd: int) -> int:

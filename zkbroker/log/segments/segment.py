@@ -64,7 +64,7 @@ class Segment:
         self._offset_of_max = base_offset
         self._unindexed_bytes = 0
         self._reserved = False
-        self._traits: tuple[int, int, int, bool] = (0, 0, -1, False)
+        self._traits: tuple[int, int, int, int] = (0, 0, -1, 0)
 
     def path(self, suffix: str) -> Path:
         """Return the path of one of the segment's files."""
@@ -153,13 +153,13 @@ class Segment:
             or prepared.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         )
 
-    def append(self, prepared: PreparedSet, size: int, *, zstd: bool) -> None:
+    def append(self, prepared: PreparedSet, size: int, *, fetch_since: int) -> None:
         """Write one message set at the end, with a single call of the operating system.
 
         Args:
             prepared: the set, with its offsets.
             size: of its bytes.
-            zstd: whether a batch in it is compressed with zstd.
+            fetch_since: version of Fetch that may carry its codecs.
 
         Raises:
             OSError: it could not be written; the file was cut back to its size before where that
@@ -182,13 +182,15 @@ class Segment:
             self._offset_of_max = prepared.offset_of_max_timestamp
         if self.first_timestamp < 0:
             self.first_timestamp = timestamp
-        start, end, known_magic, known_zstd = self._traits
+        start, end, known_magic, known_since = self._traits
         if end == position:
             # What is known reaches the end, so it goes on growing with the log.
             magic = prepared.max_magic
             if magic < known_magic:
                 magic = known_magic
-            self._traits = (start, self.size, magic, known_zstd or zstd)
+            if fetch_since < known_since:
+                fetch_since = known_since
+            self._traits = (start, self.size, magic, fetch_since)
         if self._unindexed_bytes > self.index_interval_bytes:
             files.offsets.append(prepared.last_offset, position)
             files.times.append(known, self._offset_of_max)
@@ -226,7 +228,7 @@ class Segment:
         self.fs.truncate(files.fd, position)
         self.fs.fsync(files.fd)
         self.size = position
-        self._traits = (0, 0, -1, False)
+        self._traits = (0, 0, -1, 0)
         last = files.offsets.last_entry
         self._unindexed_bytes = position - (last[1] if last else 0)
         self.index_full = files.offsets.full or files.times.full
@@ -360,7 +362,7 @@ class Segment:
         self._rebuild_indexes(files.fd, "does not fit the log")
         files.replace_indexes(self._open_offsets())
 
-    def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, bool]:
+    def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, int]:
         """Return what old readers must know of a range; what was walked is remembered.
 
         Args:
@@ -369,18 +371,18 @@ class Segment:
             size: of the range in bytes; its last entry may be cut.
 
         Returns:
-            Largest magic of its entries, and whether one may be compressed with zstd.
+            Largest magic of its entries, and the version of Fetch that may carry their codecs.
         """
-        start, end, magic, zstd = self._traits
+        start, end, magic, fetch_since = self._traits
         wanted = min(position + size, self.size)
         if start <= position and wanted <= end:
-            return magic, zstd
+            return magic, fetch_since
         if not start <= position <= end:
-            start, end, magic, zstd = position, position, -1, False
-        more_magic, more_zstd, end = traits(files.fd, end, wanted)
-        magic, zstd = max(magic, more_magic), zstd or more_zstd
-        self._traits = (start, end, magic, zstd)
-        return magic, zstd
+            start, end, magic, fetch_since = position, position, -1, 0
+        more_magic, more_since, end = traits(files.fd, end, wanted)
+        magic, fetch_since = max(magic, more_magic), max(fetch_since, more_since)
+        self._traits = (start, end, magic, fetch_since)
+        return magic, fetch_since
 
     def largest_timestamp(self, files: SegmentFiles) -> tuple[int, int]:
         """Return the largest timestamp in ms, -1 for none, and the offset in its index entry."""
