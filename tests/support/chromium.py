@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from tests.support.node_clients import FOLDER
@@ -17,11 +18,7 @@ def missing() -> str | None:
     """Why no page can be opened here; None when one can."""
     if CHROMIUM is None:
         return "chromium is not installed"
-    try:
-        import playwright.sync_api  # noqa: F401
-    except ImportError:
-        return "playwright is not installed"
-    return None
+    return None if find_spec("playwright") else "playwright is not installed"
 
 
 def axe_missing() -> str | None:

@@ -17,7 +17,6 @@ from pyspark.sql.datasource import (
     Not,
     StringContains,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import ArrayType, StructType
 
@@ -63,6 +62,8 @@ def ranges(reader, *planned):
 
 
 def test_the_schema_is_that_of_sparks_kafka_source():
+    from pyspark.sql.pandas.types import to_arrow_schema  # loads pandas
+
     header = StructType().add("key", "string").add("value", "binary")
     kafka = StructType().add("key", "binary").add("value", "binary").add("topic", "string")
     kafka = kafka.add("partition", "integer").add("offset", "long").add("timestamp", "timestamp")
