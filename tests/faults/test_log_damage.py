@@ -8,11 +8,10 @@ import pytest
 
 from tests.support import soak
 from tests.support.broker_requests import fetch, led, message_set, produce, values
-from tests.support.brokers import connect, kill
+from tests.support.brokers import MortalBroker, connect
 from tests.support.damage import Expectation, copy_log, log_files, recovered, store_log
 from tests.support.logs import TP, make_manager
 from tests.support.process import wait_until
-from zkbroker.cluster.process import BrokerProcess
 
 JUNK = bytes(range(256)) * 4
 
@@ -187,30 +186,28 @@ def test_the_cut_is_reported_with_what_lay_behind(stored, expected, tmp_path):
         ("persistent", "later leader epochs dropped partition=t-0 latest=131072 decided="),
     ],
 )
-def test_a_broker_leads_again_although_a_leader_epoch_is_damaged(
-    tmp_path, chroot, zk, form, logged
-):
+def test_a_broker_leads_again_although_a_leader_epoch_is_damaged(tmp_path, chroot, form, logged):
     properties = {
         "broker.id": "0",
         "zookeeper.connect": chroot,
         "log.dirs": str(tmp_path / "data"),
         "partition.state.znodes": form,
     }
-    process = BrokerProcess(tmp_path, properties)
+    process = MortalBroker(tmp_path, properties)
     process.start()
     try:
         with connect(process) as connection:
-            assert wait_until(lambda: led(connection, "t"), 30)
+            assert wait_until(lambda: led(connection, "t"))
             for value in (b"a", b"b"):
                 assert not produce(connection, "t", message_set(2, [value])).error_code
-        kill(process, zk)
+        process.kill()
         (path,) = (tmp_path / "data" / "t-0").glob("*.log")
         data = bytearray(path.read_bytes())
         data[len(data) // 2 + 13] ^= 2  # 131,072 more
         path.write_bytes(data)
         process.start()
         with connect(process) as connection:
-            assert wait_until(lambda: led(connection, "t"), 30)
+            assert wait_until(lambda: led(connection, "t"))
             assert not produce(connection, "t", message_set(2, [b"c"])).error_code
             assert values(fetch(connection, "t", 0)) == [b"a", b"b", b"c"]
         assert logged in process.log_tail()

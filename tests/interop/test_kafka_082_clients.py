@@ -44,14 +44,6 @@ def ours(main_class: str, *arguments: object) -> str:
     )
 
 
-def create(cluster: LocalCluster, topic: str, partitions: int) -> None:
-    made = genuine(
-        "kafka.admin.TopicCommand", "--zookeeper", cluster.zookeeper, "--create",
-        "--topic", topic, "--partitions", partitions, "--replication-factor", 1,
-    )  # fmt: skip
-    assert made == f'Created topic "{topic}".\n'
-
-
 def write(cluster: LocalCluster, topic: str, lines: list[str], *options: str) -> None:
     genuine(
         "kafka.tools.ConsoleProducer", "--broker-list", cluster.bootstrap_servers,
@@ -91,7 +83,7 @@ def test_both_producers_write_with_every_codec(
 ) -> None:
     topic = f"by{producer}-{codec}"
     lines = [f"{codec} {number}" for number in range(MESSAGES)]
-    create(cluster, topic, 2)
+    cluster.create_topic(topic, partitions=2)
     write(cluster, topic, lines, "--compression-codec", codec, producer)
     read = genuine(
         CONSUMER, "--zookeeper", cluster.zookeeper, "--topic", topic, "--from-beginning",
@@ -110,7 +102,7 @@ def test_both_producers_write_with_every_codec(
 
 
 def test_offsets_kept_by_brokers_carry_a_consumer_on(cluster: LocalCluster, tmp_path: Path) -> None:
-    create(cluster, "kept", 2)
+    cluster.create_topic("kept", partitions=2)
     lines = [str(number) for number in range(MESSAGES)]
     write(cluster, "kept", lines, "--batch-size", "10")
     config = group_file(
@@ -129,7 +121,11 @@ def test_offsets_kept_by_brokers_carry_a_consumer_on(cluster: LocalCluster, tmp_
 
 
 def test_the_tools_print_what_ours_print(cluster: LocalCluster, tmp_path: Path) -> None:
-    create(cluster, "told", 3)
+    made = genuine(
+        "kafka.admin.TopicCommand", "--zookeeper", cluster.zookeeper, "--create",
+        "--topic", "told", "--partitions", 3, "--replication-factor", 1,
+    )  # fmt: skip
+    assert made == 'Created topic "told".\n'
     write(cluster, "told", [str(number) for number in range(30)], "--batch-size", "1")
     zookeeper = ("--zookeeper", cluster.zookeeper)
     alter = ("kafka.admin.TopicCommand", *zookeeper, "--alter", "--topic", "told")
@@ -191,7 +187,7 @@ def test_genuine_consumers_share_a_group_with_ours(
     cluster: LocalCluster, strategy: str, tmp_path: Path
 ) -> None:
     topic = f"shared-{strategy}"
-    create(cluster, topic, 4)
+    cluster.create_topic(topic, partitions=4)
     config = group_file(
         tmp_path, cluster, f"sharers-{strategy}", partition_assignment_strategy=strategy
     )
