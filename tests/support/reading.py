@@ -5,6 +5,8 @@ from functools import partial
 
 from zkbroker.client import BrokerUnavailable, Cluster, ZooKeeperSource
 from zkbroker.client.asking_again import ask_again
+from zkbroker.client.list_offsets import LATEST_TIME
+from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.errors import LeaderNotAvailable
 from zkbroker.records import iter_entries
@@ -30,15 +32,23 @@ def read_all(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]]
 
 
 def read_stored(cluster: LocalCluster, topic: str) -> dict[int, list[Stored]]:
-    """The same, with who sent them."""
+    """The same, with who sent them.
+
+    A new leader learns late how far its predecessor's high watermark was: its fetches end too soon
+    until then. ListOffsets waits for that (KIP-207), and says where a log ends.
+    """
     with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
+        latest = {(topic, each.partition): LATEST_TIME for each in view.partitions(topic)}
+        ends = resolve_offsets(view, latest, timeout_s=_WAIT_S)
         return {
-            number: ask_again(view, [topic], partial(_read, view, topic, number), timeout_s=_WAIT_S)
-            for number in [each.partition for each in view.partitions(topic)]
+            number: ask_again(
+                view, [topic], partial(_read, view, topic, number, end or 0), timeout_s=_WAIT_S
+            )
+            for (_, number), end in ends.items()
         }
 
 
-def _read(view: Cluster, topic: str, partition: int) -> list[Stored]:
+def _read(view: Cluster, topic: str, partition: int, end: int) -> list[Stored]:
     leader = view.leader(topic, partition)
     if leader is None:
         raise LeaderNotAvailable(f"{topic}-{partition} has no leader")
@@ -57,5 +67,7 @@ def _read(view: Cluster, topic: str, partition: int) -> list[Stored]:
             for record in found:
                 assert record.offset == len(stored)
                 stored.append(Stored(record.value, producers[record.offset]))
-            if len(stored) >= found.high_watermark:
+            if len(stored) >= max(end, found.high_watermark):
                 return stored
+            if not producers:
+                raise LeaderNotAvailable(f"{topic}-{partition} is not read to {end} yet")
