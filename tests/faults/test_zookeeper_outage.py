@@ -4,10 +4,12 @@ Everything must work again soon after its return, however long it was away: requ
 topics; and the log says once, not several times a second, that it was away.
 """
 
+import asyncio
 import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -208,6 +210,30 @@ def outage(zookeeper: EmbeddedZooKeeper, client: Served, how: str, length_s: flo
 def test_a_broker_works_after_an_outage(tmp_path: Path) -> None:
     with served(tmp_path, 300) as (zookeeper, client):
         outage(zookeeper, client, "kill", 6)
+
+
+def test_an_idempotent_producer_that_starts_meanwhile_waits_for_its_id(tmp_path: Path) -> None:
+    aiokafka = pytest.importorskip("aiokafka")
+    # The first producer of a broker: no ids are claimed yet.
+    with served(tmp_path, 1) as (zookeeper, client):
+        host, port = client.broker.address
+
+        async def send() -> int:
+            async with aiokafka.AIOKafkaProducer(
+                bootstrap_servers=f"{host}:{port}", enable_idempotence=True
+            ) as producer:
+                found = await producer.send_and_wait("many", b"x", partition=0)
+            offset: int = found.offset
+            return offset
+
+        leave(zookeeper, "freeze")
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(asyncio.run, send())
+            try:
+                until(lambda: any("no producer id" in each for each in client.warnings()), 60)
+            finally:
+                come_back(zookeeper, "freeze")
+            assert sent.result(60) > 0
 
 
 def test_a_broker_goes_on_when_one_of_three_servers_is_lost_for_good(tmp_path: Path) -> None:
