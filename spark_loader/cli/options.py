@@ -11,7 +11,7 @@ import click
 
 from spark_loader.cli.columns import column_options, value_columns
 from spark_loader.cli.types import Bytes, Seconds
-from spark_loader.lake.formats import FORMATS as TABLE_FORMATS
+from spark_loader.lake.formats import TABLE_FORMATS
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.options import ISOLATION_LEVELS
 from spark_loader.reading.positions import (
@@ -23,9 +23,9 @@ from spark_loader.reading.positions import (
     parse_partition_numbers,
 )
 from spark_loader.reading.reader import POLICIES
+from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime, to_ms, zone_of
 from spark_loader.sink.hours import FALLBACKS
-from spark_loader.sink.rows import FORMATS
 from zkbroker.cli.connection import NO_CLUSTER
 from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.cli.security import current_security
@@ -117,7 +117,7 @@ event_time_options = grouped(
     click.option(
         "--format",
         "format_",
-        type=click.Choice(list(FORMATS)),
+        type=click.Choice(list(DATA_FORMATS)),
         default="parquet",
         show_default=True,
         help="Of data files; JSON and raw lines are no part of the table.",

@@ -20,8 +20,6 @@ import pyarrow.parquet as pq
 from spark_loader.errors import AlteredCheckpoint, LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.contents import (
-    count_lines,
-    count_rows,
     data_files,
     held_in_file,
     held_in_quarantine,
@@ -35,6 +33,7 @@ from spark_loader.lake.table_files import LiveFile
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import Runs, joined, minus, repeated
 from spark_loader.reading.splits import OffsetRange
+from spark_loader.sink.data_formats import format_of, in_table
 from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join, sha256_of
 from spark_loader.words import counted
@@ -113,7 +112,7 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
     files = [
         each
         for each in data_files(filesystem, output)
-        if fresh or not each.path.endswith(".parquet") or sizes.get(each.path) == each.size_bytes
+        if fresh or not in_table(each.path) or sizes.get(each.path) == each.size_bytes
     ]
     if not files:
         raise LoadError(f"{output} holds no data files that could be taken over")
@@ -183,17 +182,17 @@ class _Look:
         path = status.path
         with self._fs.opened(join(self._output, path)) as local:
             try:
-                if path.endswith(".parquet"):
-                    self._parquet(local, status)
+                if in_table(path):
+                    self._of_table(local, status)
                 else:
-                    self._other(local, status)
+                    self._beside(local, status)
             except (ValueError, KeyError, TypeError, OSError) as error:
                 raise LoadError(
                     f"{path} cannot be taken over ({error}): move it out of {self._output}, then "
                     "try again"
                 ) from None
 
-    def _parquet(self, local: Path, status: FileStatus) -> None:
+    def _of_table(self, local: Path, status: FileStatus) -> None:
         held = held_in_file(local, status.path) or {}
         footer = pq.read_metadata(local)
         digest = sha256_of(local)
@@ -205,7 +204,7 @@ class _Look:
             self.tabled.append(table_file(status, footer, digest))
             self.schema = unified(self.schema, pq.read_schema(local))
 
-    def _other(self, local: Path, status: FileStatus) -> None:
+    def _beside(self, local: Path, status: FileStatus) -> None:
         path = status.path
         partition, held, rows, (start, until) = _contents(local, path)
         self._keep(TopicPartition(_topic(path), partition), path, held)
@@ -255,7 +254,11 @@ def unified(known: pa.Schema | None, found: pa.Schema) -> pa.Schema:
 
 def _lists_offsets(path: str, partition: int) -> bool:
     """Return whether a ledger names the offsets of a file."""
-    return is_quarantine(path) or path.endswith(".txt") or isinstance(partition, Partition07)
+    return (
+        is_quarantine(path)
+        or isinstance(partition, Partition07)
+        or format_of(path).offset_columns is None
+    )
 
 
 def _contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
@@ -270,27 +273,27 @@ def _contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
         return partition, runs, len(runs), (runs[0][0], runs[-1][1])
     held = held_in_file(local, path)
     if held is None:
-        return _raw_contents(local, path)
+        return _named_contents(local, path)
     if len(held) != 1:
         raise ValueError(f"it holds rows of {len(held)} partitions, not of one")
     [(number, each)] = held.items()
-    return number, each.runs, count_rows(local, path), (each.start, each.until)
+    return number, each.runs, format_of(path).count_rows(local), (each.start, each.until)
 
 
-def _raw_contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
+def _named_contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
     name = named_by_loader(path)
-    if name is None or not path.endswith(".txt"):
+    if name is None:
         raise ValueError("its name is not one that the loader gives")
     partition, start, until = name
     if isinstance(partition, Partition07):
-        raise ValueError("it does not record from which bytes of a log of Kafka 0.7 its lines are")
-    lines = count_lines(local)
-    if lines != until - start:
+        raise ValueError("it does not record from which bytes of a log of Kafka 0.7 its rows are")
+    rows = format_of(path).count_rows(local)
+    if rows != until - start:
         raise ValueError(
-            f"it has {lines} lines and its name {until - start} offsets, so the offsets "
-            "of its lines are unknown"
+            f"it has {rows} rows and its name {until - start} offsets, so the offsets of "
+            "its rows are unknown"
         )
-    return partition, [(start, until)], lines, (start, until)
+    return partition, [(start, until)], rows, (start, until)
 
 
 def _topic(path: str) -> str:

@@ -4,7 +4,6 @@ Invariant: a file counts as data when its name, and every directory above it, be
 `.` nor `_`; that is what Spark and other readers see.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,18 +12,21 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from spark_loader.lake.table_files import STATE
 from spark_loader.reading.columns import POSITION, ascending
 from spark_loader.reading.positions import partition_from_json
 from spark_loader.reading.runs import Runs, covered, runs
+from spark_loader.sink.data_formats import DATA_FORMATS, format_of, json_lines
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join
 from zkbroker.types import Partition07, parse_partition
 
 QUARANTINE = f"{STATE}/quarantine"
 
-_OURS = re.compile(r"(.+)\+(\d{5}|\d+-\d+)\+(\d{20})\+(\d{20})\+[^+/]+\.(?:parquet|jsonl|txt)")
+_OURS = re.compile(
+    r"(.+)\+(\d{5}|\d+-\d+)\+(\d{20})\+(\d{20})\+[^+/]+\."
+    rf"(?:{'|'.join(each.suffix for each in DATA_FORMATS.values())})"
+)
 
 
 def data_files(filesystem: LakeFileSystem, output: str) -> Iterator[FileStatus]:
@@ -74,13 +76,13 @@ class Held:
 
 
 def held_in_file(local: Path, path: str) -> dict[int, Held] | None:
-    """Return what a data file holds, by partition; None for a raw file, which does not say.
+    """Return what a data file holds, by partition; None where its format does not say.
 
     Raises:
         ValueError, OSError, KeyError: it is not what its name says (Arrow's errors are among them).
     """
-    table = _offset_columns(local, path)
-    return None if table is None else held_in_table(table)
+    offset_columns = format_of(path).offset_columns
+    return None if offset_columns is None else held_in_table(offset_columns(local))
 
 
 def held_in_table(table: pa.Table) -> dict[int, Held]:
@@ -115,14 +117,14 @@ def held_in_quarantine(local: Path) -> Runs:
         (row["position"], row["offset"])
         if "position" in row
         else (row["offset"], row.get("until", row["offset"] + 1))
-        for row in _json_lines(local)
+        for row in json_lines(local)
         if row.get("position") != row["offset"]
     ]
 
 
 def quarantined_partitions(local: Path) -> set[int]:
     """Return the partitions whose records are in a quarantine file."""
-    return {partition_from_json(row["partition"]) for row in _json_lines(local)}
+    return {partition_from_json(row["partition"]) for row in json_lines(local)}
 
 
 def extent_of(table: Any) -> tuple[int, int]:
@@ -134,44 +136,3 @@ def extent_of(table: Any) -> tuple[int, int]:
     positions = table.column(POSITION)
     # Rows that are not the last of their entry end nowhere: the file is never taken for empty.
     return positions[0].as_py(), max(last, positions[len(positions) - 1].as_py() + 1)
-
-
-def count_rows(local: Path, path: str) -> int:
-    """Return the number of rows in a file."""
-    if path.endswith(".parquet"):
-        return int(pq.ParquetFile(local).metadata.num_rows)
-    return count_lines(local)
-
-
-def _offset_columns(local: Path, path: str) -> Any:
-    """Return the columns of a file that say where its rows are from; None for a raw file."""
-    wanted = ("partition", "offset", POSITION)
-    if path.endswith(".parquet"):
-        file = pq.ParquetFile(local)
-        return file.read([name for name in wanted if name in file.schema_arrow.names])
-    if path.endswith(".jsonl"):
-        rows = list(_json_lines(local))
-        partitions = [int(partition_from_json(row["partition"])) for row in rows]
-        columns = {
-            "partition": pa.array(partitions, pa.int32()),
-            "offset": pa.array([row["offset"] for row in rows], pa.int64()),
-        }
-        if rows and POSITION in rows[0]:
-            columns[POSITION] = pa.array([row[POSITION] for row in rows], pa.int64())
-        return pa.table(columns)
-    return None
-
-
-def count_lines(local: Path) -> int:
-    """Return the number of newlines in a file."""
-    count = 0
-    with local.open("rb") as file:
-        while block := file.read(1 << 20):
-            count += block.count(b"\n")
-    return count
-
-
-def _json_lines(local: Path) -> Iterator[dict[str, Any]]:
-    with local.open("rb") as lines:
-        for line in lines:
-            yield json.loads(line)

@@ -20,6 +20,7 @@ from spark_loader.json_codec import from_json
 from spark_loader.lake.adopt import table_file, unified
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, TableFile, beside
+from spark_loader.sink.data_formats import in_table
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join
 
 
@@ -69,7 +70,7 @@ def _commit_of(
     files: list[TableFile] = []
     schema: pa.Schema | None = None
     for each in manifest.files:
-        if not each.path.endswith(".parquet") or each.path not in live:
+        if not in_table(each.path) or each.path not in live:
             continue
         path = join(checkpoints.output, each.path)
         if filesystem.size(path) != each.size_bytes:
@@ -81,7 +82,7 @@ def _commit_of(
             footer = pq.read_metadata(local)
             schema = unified(schema, pq.read_schema(local))
         files.append(table_file(FileStatus(each.path, each.size_bytes), footer, each.sha256))
-    others = tuple(each for each in manifest.files if not each.path.endswith(".parquet"))
+    others = tuple(each for each in manifest.files if not in_table(each.path))
     entry = replace(
         manifest,
         checksums={each.path: each.sha256 for each in files},

@@ -14,7 +14,6 @@ from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.storage.table_log import LOG
 
 DELTA, ICEBERG = "delta", "iceberg"
-FORMATS = (DELTA, ICEBERG)
 
 
 def open_table(filesystem: LakeFileSystem, output: str, kind: str = "") -> TableFormat:
@@ -38,16 +37,24 @@ def open_table(filesystem: LakeFileSystem, output: str, kind: str = "") -> Table
             f"{output} is a table of format {there}, not {kind}: leave --table, or load into "
             "another directory"
         )
-    if (there or kind) == ICEBERG:
-        try:
-            from spark_loader.lake.iceberg import IcebergTable
-        except ModuleNotFoundError as error:
-            raise LoadError(
-                f"an Iceberg table is written by a library ({error}): pip install "
-                "'zkbroker[iceberg]'"
-            ) from None
+    return _OPENERS[there or kind or DELTA](filesystem, output)
 
-        return IcebergTable(filesystem, output)
+
+def _delta(filesystem: LakeFileSystem, output: str) -> TableFormat:
     from spark_loader.lake.delta import DeltaTable
 
     return DeltaTable(filesystem, output)
+
+
+def _iceberg(filesystem: LakeFileSystem, output: str) -> TableFormat:
+    try:
+        from spark_loader.lake.iceberg import IcebergTable
+    except ModuleNotFoundError as error:
+        raise LoadError(
+            f"an Iceberg table is written by a library ({error}): pip install 'zkbroker[iceberg]'"
+        ) from None
+    return IcebergTable(filesystem, output)
+
+
+_OPENERS = {DELTA: _delta, ICEBERG: _iceberg}
+TABLE_FORMATS = tuple(_OPENERS)

@@ -15,6 +15,7 @@ from spark_loader.lake.contents import data_files, named_by_loader, quarantine_f
 from spark_loader.lake.ledger import DataFile, beside
 from spark_loader.lake.recover import unfinished_replay
 from spark_loader.lake.table_files import LiveFile
+from spark_loader.sink.data_formats import in_table
 from spark_loader.storage.files import LakeFileSystem, join
 
 _SHOWN = 10
@@ -78,7 +79,7 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
         size = size_of(file, there.get(file.path))
         if size != file.size_bytes:
             _lost(file, size, partitions, damage)
-    others = {path: size for path, size in there.items() if not path.endswith(".parquet")}
+    others = {path: size for path, size in there.items() if not in_table(path)}
     others.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
     if not (others or latest.beside):
         return damage

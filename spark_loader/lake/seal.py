@@ -8,9 +8,9 @@ counted. Files whose seal a crash prevented are sealed by the next optimize or r
 """
 
 from spark_loader.errors import CheckpointError
-from spark_loader.lake.contents import count_rows
 from spark_loader.lake.ledger import Entry, now_text
 from spark_loader.lake.table import LakeTable
+from spark_loader.sink.data_formats import format_of
 from spark_loader.storage.files import LakeFileSystem, join, sha256_of
 
 
@@ -26,7 +26,7 @@ def seal(table: LakeTable, filesystem: LakeFileSystem) -> int:
         if file.path in known:
             continue
         with filesystem.opened(join(table.output, file.path)) as local:
-            rows = count_rows(local, file.path)
+            rows = format_of(file.path).count_rows(local)
             if rows != file.rows:
                 raise CheckpointError(f"{file.path} holds {rows} rows, the table says {file.rows}")
             found[file.path] = sha256_of(local)

@@ -24,6 +24,7 @@ from spark_loader.lake.ledger import Entry, TableFile, now_text
 from spark_loader.lake.table_files import RESTORE, STATE, LiveFile, base_schema, concerned
 from spark_loader.lake.table_format import CONTENT, Change, CommitLost, Hours, Snapshot, TableFormat
 from spark_loader.reading.positions import TopicPartition
+from spark_loader.sink.data_formats import in_table
 from spark_loader.storage.files import LakeFileSystem, join
 
 _INLINE_BYTES = 32 * 1024
@@ -327,7 +328,7 @@ def continued(
                 f"{source} was moved from offset {position} to {latest.positions[source]} by run "
                 f"{latest.run} meanwhile, so nothing of this was published; run it again"
             )
-    gone = sum(not path.endswith(".parquet") for path in entry.withdrawn)
+    gone = sum(not in_table(path) for path in entry.withdrawn)
     return replace(
         entry,
         positions={**latest.positions, **entry.positions},

@@ -25,7 +25,6 @@ from spark_loader.errors import AlteredCheckpoint
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.contents import (
     Held,
-    count_rows,
     data_files,
     held_in_file,
     held_in_quarantine,
@@ -40,6 +39,7 @@ from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.reader import ABORTED
 from spark_loader.reading.runs import Runs, joined, minus, repeated
 from spark_loader.reading.splits import OffsetRange
+from spark_loader.sink.data_formats import format_of, in_table
 from spark_loader.storage.files import LakeFileSystem, join, sha256_of
 from zkbroker.types import Partition07
 
@@ -126,8 +126,8 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
             )
     named = {*(each.path for each in tabled), *(each.path for each in data)}
     unnamed = [each.path for each in data_files(filesystem, output) if each.path not in named]
-    report.unreferenced = sum(each.endswith(".parquet") for each in unnamed)
-    strange = [each for each in unnamed if not each.endswith(".parquet")]
+    report.unreferenced = sum(in_table(each) for each in unnamed)
+    strange = [each for each in unnamed if not in_table(each)]
     if strange:
         # Of a run that is not published yet, or was since.
         coming = checkpoints.under_way()
@@ -252,7 +252,7 @@ class _Proof:
                 self._keep(TopicPartition(file.topic, file.partition), runs)
                 return
             held = held_in_file(local, file.path)
-            rows = count_rows(local, file.path)
+            rows = format_of(file.path).count_rows(local)
         if rows != file.rows:
             report.problems.append(f"{file.path} holds {rows} rows, {file.rows} were published")
         if held is None:

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from spark_loader.columns.spec import ValueColumns
 from spark_loader.columns.types import TIMES
-from spark_loader.lake.formats import FORMATS as TABLE_FORMATS
+from spark_loader.lake.formats import TABLE_FORMATS
 from spark_loader.reading.connect import FETCH_BYTES, ConnectOptions
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import ISOLATION_LEVELS, parse_isolation
 from spark_loader.reading.positions import EARLIEST_BOUND, Bound, TopicPartition
 from spark_loader.reading.reader import POLICIES
+from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.hours import FALLBACKS
-from spark_loader.sink.rows import FORMATS
 from zkbroker.config.generation import parse_generation
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ConfigError
@@ -115,7 +115,7 @@ class LoadOptions:
                 raise ConfigError(f"{name}={getattr(self, name)!r}: {error}") from None
         for name, choice, allowed in (
             ("on_out_of_range", self.on_out_of_range, POLICIES),
-            ("format", self.format, tuple(FORMATS)),
+            ("format", self.format, tuple(DATA_FORMATS)),
             ("table", self.table, ("", *TABLE_FORMATS)),
             ("fallback", self.fallback, FALLBACKS),
             ("compression", self.compression, ("snappy", "zstd", "gzip", "none")),
@@ -152,9 +152,9 @@ class LoadOptions:
             )
 
     def _check_columns(self) -> None:
-        if self.columns is not None and self.format == "raw":
+        if self.columns is not None and not DATA_FORMATS[self.format].has_columns:
             raise ConfigError(
-                "format raw keeps values as they are and has no columns: leave either"
+                f"format {self.format} keeps values as they are and has no columns: leave either"
             )
         if self.event_time.source == "column":
             named = self.event_time.field

@@ -26,10 +26,11 @@ from spark_loader.reading.columns import POSITION
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import covered, joined, runs
+from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.hours import EventTimes
 from spark_loader.sink.quarantine import Quarantine
-from spark_loader.sink.rows import FORMATS, ParquetRows, RowWriter, row_writer
+from spark_loader.sink.rows import ParquetRows, RowWriter
 from spark_loader.sink.spool import Spool
 from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import (
@@ -116,6 +117,7 @@ class MapperSink:
         self._staging = staging
         self._token = token
         self._options = options
+        self._format = DATA_FORMATS[options.format]
         self._times = EventTimes(options.event_time, options.fallback, options.load_time_ms)
         self._columns = options.columns.rows() if options.columns is not None else None
         self._source: TopicPartition | None = None
@@ -181,7 +183,7 @@ class MapperSink:
     def _end_partition(self) -> None:
         if self._source is None:
             return
-        if self._options.format != "parquet":
+        if not self._format.in_table:
             # Their rows do not say which partition they are from, or nothing reads it back.
             self._close_all()
         self._quarantines[-1].finish()
@@ -278,13 +280,13 @@ class MapperSink:
             self._open[directory] = opened
         opened.rows.write(table)
         opened.count += table.num_rows
-        if self._options.format != "parquet":
+        if not self._format.in_table:
             start, opened.until = extent_of(table)
             opened.start = start if opened.start < 0 else opened.start
             offsets = table.column("offset").combine_chunks()
             if POSITION in table.schema.names:
                 opened.offsets.extend(covered(table.column(POSITION).combine_chunks(), offsets))
-            elif self._options.format == "raw":
+            elif self._format.offset_columns is None:
                 opened.offsets.extend(runs(offsets))
         if opened.sink.size_bytes >= self._options.target_bytes:
             self._close(directory)
@@ -292,15 +294,15 @@ class MapperSink:
     def _create(self, directory: str, schema: pa.Schema) -> _OpenFile:
         number = self._made
         self._made += 1
-        if self._options.format == "parquet":
+        if self._format.in_table:
             # At its place at once: nothing reads it before a commit names it.
-            place = f"{directory}/part-{number:05d}-{self._token}.parquet"
+            place = f"{directory}/part-{number:05d}-{self._token}.{self._format.suffix}"
             self.schema = schema if self.schema is None else pa.unify_schemas([self.schema, schema])
         else:
             place = f"{self._staging}/{self._token}+{self._source}+{number}"
         output = self._fs.create(join(self._output, place))
         sink = HashingFile(output)
-        rows = row_writer(self._options.format, sink, schema, self._options.compression)
+        rows = self._format.writer(sink, schema, self._options.compression)
         return _OpenFile(directory, place, output, sink, rows, start=-1)
 
     def _close(self, directory: str) -> None:
@@ -322,9 +324,7 @@ class MapperSink:
             )
             return
         assert self._source is not None
-        name = file_name(
-            self._source, opened.start, opened.until, self._token, FORMATS[self._options.format]
-        )
+        name = file_name(self._source, opened.start, opened.until, self._token, self._format.suffix)
         self.files.append(
             DataFile(
                 path=f"{opened.directory}/{name}",

@@ -17,9 +17,6 @@ _REPEATED = 4
 # Of each record its own, whatever a sample says.
 _APART = frozenset({"key", "value", "offset", "timestamp", "event_time", POSITION})
 
-# Formats and the suffixes of their files.
-FORMATS = {"parquet": "parquet", "json": "jsonl", "raw": "txt"}
-
 
 class RowWriter(Protocol):
     """Writes batches in one format."""
@@ -124,13 +121,6 @@ class RawRows:
 
     def close(self) -> None:
         """Nothing is held back."""
-
-
-def row_writer(kind: str, sink: HashingFile, schema: pa.Schema, compression: str) -> RowWriter:
-    """Return the writer of a format."""
-    if kind == "parquet":
-        return ParquetRows(sink, schema, compression)
-    return JsonRows(sink) if kind == "json" else RawRows(sink)
 
 
 def times_as_ms(rows: Any) -> Any:

@@ -13,7 +13,7 @@ and never deletes; an error of a policy leaves the log as it is.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -84,6 +84,9 @@ class TimeAndSize:
         return len(segments)
 
 
+BUILT_IN: Mapping[str, Callable[[LogConfig], RetentionPolicy]] = {"time-and-size": TimeAndSize}
+
+
 def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
     """Return the policy that a log's settings name.
 
@@ -91,11 +94,11 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
         ConfigError: there is no such policy, or it cannot be made with its argument.
     """
     name, _, argument = config.retention_policy.partition(":")
-    if name == "time-and-size":
-        return TimeAndSize(config)
+    if name in BUILT_IN:
+        return BUILT_IN[name](config)
     found = next(iter(entry_points(group=GROUP, name=name)), None)
     if found is None:
-        known = sorted({"time-and-size", *(each.name for each in entry_points(group=GROUP))})
+        known = sorted({*BUILT_IN, *(each.name for each in entry_points(group=GROUP))})
         raise ConfigError(
             f"retention.policy={config.retention_policy!r} is not known: there are "
             f"{', '.join(known)}; add yours as an entry point of {GROUP}"

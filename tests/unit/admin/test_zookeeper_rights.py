@@ -2,10 +2,11 @@
 
 import pytest
 
-from zkbroker.admin.zookeeper_rights import secure, unsecure
+from zkbroker.admin.zookeeper_rights import KAFKA_ROOTS, secure, unsecure
 from zkbroker.config.secret import Secret
 from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperLogin, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
 from zkbroker.zookeeper import BadVersion, NoNode, NotPermitted
 from zkbroker.zookeeper.acls import ALL, OPEN, READ, Grant
 
@@ -103,3 +104,9 @@ def test_a_dry_run_counts_only():
     tree = Tree("/brokers", "/brokers/ids")
     assert secure(tree, dry_run=True).changed == 3
     assert {acl for acl, _ in tree.rights.values()} == {OPEN}
+
+
+def test_the_walk_begins_at_every_top_of_the_tree():
+    known = [value for name, value in vars(paths).items() if name.isupper() and name[0] != "_"]
+    texts = {each for each in known if isinstance(each, str) and each.startswith("/")}
+    assert {f"/{each.split('/')[1]}" for each in texts} <= {*KAFKA_ROOTS, paths.CONSUMERS}

@@ -6,7 +6,7 @@ from examples.assignors import RandomAssignor
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor, SimpleAssignor
 from zkbroker.consumer.group.sticky import StickyAssignor
-from zkbroker.consumer.group.strategies import choose_assignors
+from zkbroker.consumer.group.strategies import BUILT_IN, choose_assignors
 from zkbroker.errors import ConfigError
 
 
@@ -62,7 +62,7 @@ def test_an_object_of_the_callers_stands_in_for_a_name():
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nonsense", "give one of range, roundrobin, sticky, the import path"),
+        ("nonsense", f"give one of {', '.join(BUILT_IN)}, the import path"),
         ("no.such.module:Name", "cannot be imported"),
         (f"{__name__}:Missing", "cannot be imported"),
         (f"{__name__}:NoAssignor", "has no user_data, assign, on_assignment"),

@@ -138,7 +138,7 @@ def test_raw_lines_whose_offsets_cannot_be_told_are_refused(cluster, run, output
     cluster.append("t", 2, [b"two\nlines"], timestamp_ms=AT)
     run(format="raw")
     forget(output)
-    with pytest.raises(LoadError, match="2 lines and its name 1 offsets"):
+    with pytest.raises(LoadError, match="2 rows and its name 1 offsets"):
         command("adopt", "--output", output)
 
 

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from spark_loader import LoadError
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
-from spark_loader.lake.formats import FORMATS, ICEBERG
+from spark_loader.lake.formats import ICEBERG, TABLE_FORMATS
 from spark_loader.lake.ledger import Entry, Gap, TableFile
 from spark_loader.lake.table import LakeTable
 from spark_loader.lake.table_files import (
@@ -27,7 +27,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
 
 
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=TABLE_FORMATS)
 def table(request, tmp_path):
     if request.param == ICEBERG:
         pytest.importorskip("pyiceberg")

@@ -7,7 +7,7 @@ import pytest
 from spark_loader import EventTime, Loader, LoadError
 from spark_loader.errors import CheckpointError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.formats import FORMATS
+from spark_loader.lake.formats import TABLE_FORMATS
 from spark_loader.lake.optimize import optimize, vacuum
 from spark_loader.lake.rows import held
 from spark_loader.reading.positions import TopicPartition
@@ -35,7 +35,7 @@ class Beside(CrashingFileSystem):
         return self._action is None
 
 
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=TABLE_FORMATS)
 def load(request, cluster, output):
     if request.param == "iceberg":
         pytest.importorskip("pyiceberg")
