@@ -11,8 +11,9 @@ left out of no sum silently.
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from zkbroker.client import Cluster
 from zkbroker.errors import (
@@ -41,6 +42,25 @@ HIGH_WATERMARK = -1
 """Deletes everything that consumers may read."""
 
 _TRIES = 3
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """What brokers answered, and why others did not; by their ids in order."""
+
+    found: dict[int, T] = field(default_factory=dict)
+    silent: dict[int, ZkbrokerError] = field(default_factory=dict)
+
+    def reasons(self) -> list[str]:
+        """Return in words why brokers did not answer."""
+        return [f"broker {broker}: {error}" for broker, error in self.silent.items()]
+
+    def require_all(self) -> None:
+        """Raise `ClientError` unless every broker answered."""
+        if self.silent:
+            raise ClientError(f"not every broker answered: {'; '.join(self.reasons())}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +91,15 @@ class Deletion:
     error: ZkbrokerError | None = None
 
 
-def api_versions(
-    cluster: Cluster,
-) -> dict[int, Mapping[int, tuple[int, int]] | ZkbrokerError]:
-    """Return what every broker speaks: API → lowest and highest version; or why it did not say."""
-    found: dict[int, Mapping[int, tuple[int, int]] | ZkbrokerError] = {}
-    for broker in sorted(cluster.brokers()):
-        try:
-            found[broker] = cluster.connection(broker).versions
-        except ZkbrokerError as error:
-            found[broker] = error
-    return found
+def api_versions(cluster: Cluster) -> Answers[Mapping[int, tuple[int, int]]]:
+    """Return what every broker speaks: API → lowest and highest version."""
+    return _ask_each(cluster, cluster.brokers(), lambda connection: connection.versions)
 
 
 def log_dirs(
     cluster: Cluster, brokers: Collection[int] = (), topics: Collection[str] = ()
-) -> dict[int, list[LogDirectory] | ZkbrokerError]:
-    """Return the data directories of brokers, or why one did not say.
+) -> Answers[list[LogDirectory]]:
+    """Return the data directories of brokers.
 
     Args:
         cluster: a started one.
@@ -110,13 +122,19 @@ def log_dirs(
             DescribeLogDirsTopic(topic, [each.partition for each in cluster.partitions(topic)])
             for topic in sorted(topics)
         ]
-    found: dict[int, list[LogDirectory] | ZkbrokerError] = {}
-    for broker in sorted(brokers or registered):
+    return _ask_each(cluster, brokers or registered, lambda each: _log_dirs(each, wanted))
+
+
+def _ask_each(
+    cluster: Cluster, brokers: Collection[int], ask: Callable[[BrokerConnection], T]
+) -> Answers[T]:
+    answers: Answers[T] = Answers()
+    for broker in sorted(brokers):
         try:
-            found[broker] = _log_dirs(cluster.connection(broker), wanted)
+            answers.found[broker] = ask(cluster.connection(broker))
         except ZkbrokerError as error:
-            found[broker] = error
-    return found
+            answers.silent[broker] = error
+    return answers
 
 
 def delete_records(

@@ -4,7 +4,6 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.output import json_option, print_json, print_table, say
-from zkbroker.errors import ClientError, ZkbrokerError
 from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey
 
 
@@ -29,8 +28,7 @@ def command(
     with open_cluster(bootstrap, zookeeper) as cluster:
         brokers = cluster.brokers()
         answers = api_versions(cluster)
-    found = {broker: each for broker, each in answers.items() if not isinstance(each, Exception)}
-    silent = {broker: e for broker, e in answers.items() if isinstance(e, ZkbrokerError)}
+    found = answers.found
     if as_json:
         print_json(
             {
@@ -69,9 +67,7 @@ def command(
             ],
             numbers=[0],
         )
-    if silent:
-        said = "; ".join(f"broker {broker}: {error}" for broker, error in silent.items())
-        raise ClientError(f"not every broker answered: {said}")
+    answers.require_all()
 
 
 def _ours(key: int) -> tuple[int, int] | None:

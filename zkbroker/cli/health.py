@@ -108,10 +108,4 @@ def _directories(bootstrap: str | None, zookeeper: str | None) -> "tuple[list[Pr
             answers = log_dirs(cluster)
     except ZkbrokerError as error:
         return [], [str(error)]
-    known = {broker: each for broker, each in answers.items() if isinstance(each, list)}
-    silent = [
-        f"broker {broker}: {error}"
-        for broker, error in answers.items()
-        if isinstance(error, ZkbrokerError)
-    ]
-    return offline_directories(known), silent
+    return offline_directories(answers.found), answers.reasons()

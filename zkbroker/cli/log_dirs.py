@@ -6,7 +6,6 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.output import json_option, print_json, print_table, say
-from zkbroker.errors import ClientError, ZkbrokerError
 
 if TYPE_CHECKING:
     from zkbroker.admin.broker_queries import LogDirectory
@@ -43,8 +42,7 @@ def command(
         say("Querying brokers for log directories information")
     with open_cluster(bootstrap, zookeeper) as cluster:
         answers = log_dirs(cluster, brokers, topics)
-    found = {broker: dirs for broker, dirs in answers.items() if isinstance(dirs, list)}
-    silent = {broker: e for broker, e in answers.items() if isinstance(e, ZkbrokerError)}
+    found = answers.found
     if genuine_text or as_json:
         if genuine_text:
             names = ",".join(map(str, found))
@@ -83,9 +81,7 @@ def command(
             ],
             numbers=[0, 2, 3],
         )
-    if silent:
-        said = "; ".join(f"broker {broker}: {error}" for broker, error in silent.items())
-        raise ClientError(f"not every broker answered: {said}")
+    answers.require_all()
 
 
 def _as_json(broker: int, dirs: "list[LogDirectory]") -> dict[str, object]:

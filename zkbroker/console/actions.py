@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zkbroker.admin import broker_queries, reassignment, topics, wire_topics
+from zkbroker.admin import broker_queries, reassignment
 from zkbroker.admin.reassignment_plan import moved_replicas, plan_reassignment
+from zkbroker.admin.topic_ways import ByBrokers, ByZooKeeper, TopicWay
 from zkbroker.admin.topics import TopicDescription
 from zkbroker.config.log import LogConfig
+from zkbroker.console.access import CLIENT_ID, ClusterAccess
 from zkbroker.console.collector import Collector
 from zkbroker.console.requests import Refused, bad, missing, text_in, whole
 from zkbroker.errors import ClientError, UnsupportedVersion
@@ -65,78 +67,46 @@ def create(collector: Collector, given: Given) -> Plan:
     settings = _settings(given.get("settings"))
     wanted = {key: value for key, value in settings.items() if value is not None}
     LogConfig().with_topic_overrides(wanted)
-    cluster, session = collector.access.cluster, collector.access.session
 
-    def run() -> None:
-        try:
-            wire_topics.create_topic(
-                cluster, name, partitions=partitions, replication_factor=replicas, config=wanted
-            )
-            wire_topics.await_topic(cluster, name)
-        except UnsupportedVersion:
-            topics.create_topic(
-                _through(session),
-                name,
-                partitions=partitions,
-                replication_factor=replicas,
-                config=wanted,
-            )
+    def run(way: TopicWay) -> None:
+        way.create(name, partitions, replicas, None, wanted, rack_aware=True)
 
     steps = [f"create topic {name}: {_count(partitions, 'partition')}, {replicas} replicas each"]
     steps += [f"set {key} = {value}" for key, value in sorted(wanted.items())]
     warnings = [] if replicas > 1 else ["with one replica, a broker that is lost loses messages"]
-    return Plan(steps, name, run, warnings)
+    return Plan(steps, name, _by_either_way(collector.access, run), warnings)
 
 
 def alter(collector: Collector, topic: str, given: Given) -> Plan:
     """Plan more partitions, and other settings of a topic."""
     found = _topic(collector, topic)
-    cluster, session = collector.access.cluster, collector.access.session
     present = len(found.partitions)
-    total = given.get("partitions")
-    if total is not None:
-        total = whole("partitions", total, 1, MAX_PARTITIONS)
-        if total <= present:
-            raise bad(f"{topic} has {present} partitions: their number can only grow")
     settings = _settings(given.get("settings"))
-    if total is None and not settings:
-        raise bad("nothing is to change: give partitions, or settings")
     add = {key: value for key, value in settings.items() if value is not None}
     delete = [key for key, value in settings.items() if value is None]
-    LogConfig().with_topic_overrides(add)
-
-    def run() -> None:
-        if total is not None:
-            try:
-                wire_topics.add_partitions(cluster, topic, total)
-            except UnsupportedVersion:
-                topics.add_partitions(_through(session), topic, total)
-        if settings:
-            try:
-                wire_topics.alter_config(cluster, topic, add=add, delete=delete)
-            except UnsupportedVersion:
-                topics.alter_config(_through(session), topic, add=add, delete=delete)
-
     steps, warnings = [], []
-    if total is not None:
+    changes: list[Callable[[TopicWay], object]] = []
+    if given.get("partitions") is not None:
+        total = whole("partitions", given["partitions"], 1, MAX_PARTITIONS)
+        if total <= present:
+            raise bad(f"{topic} has {present} partitions: their number can only grow")
+        changes.append(lambda way: way.grow(topic, total, None, rack_aware=True))
         steps.append(f"add {_count(total - present, 'partition')} to {topic}: {total} then")
         warnings.append("messages with a key may go to other partitions than before")
-    steps += [f"set {key} = {value}" for key, value in sorted(add.items())]
-    steps += [f"set {key} back to the brokers' default" for key in sorted(delete)]
+    if settings:
+        LogConfig().with_topic_overrides(add)
+        changes.append(lambda way: way.alter_config(topic, add, delete))
+        steps += [f"set {key} = {value}" for key, value in sorted(add.items())]
+        steps += [f"set {key} back to the brokers' default" for key in sorted(delete)]
+    if not changes:
+        raise bad("nothing is to change: give partitions, or settings")
+    run = _by_either_way(collector.access, *changes)
     return Plan(steps, topic, run, [*warnings, *_internal(collector, topic)])
 
 
 def delete(collector: Collector, topic: str, given: Given) -> Plan:
     """Plan the end of a topic."""
     found = _topic(collector, topic)
-    cluster, session = collector.access.cluster, collector.access.session
-
-    def run() -> None:
-        try:
-            wire_topics.delete_topic(cluster, topic)
-        except UnsupportedVersion:
-            topics.delete_topic(_through(session), topic)
-
     readers = sorted(
         group.name
         for group in collector.seen.groups.values()
@@ -146,6 +116,7 @@ def delete(collector: Collector, topic: str, given: Given) -> Plan:
     if readers:
         warnings.append(f"groups read it: {_listed(readers)}")
     steps = [f"delete topic {topic} with {_count(len(found.partitions), 'partition')}"]
+    run = _by_either_way(collector.access, lambda way: way.delete(topic))
     return Plan(steps, topic, run, [*warnings, *_internal(collector, topic)])
 
 
@@ -279,6 +250,22 @@ def moving(session: ZkSession | None) -> list[dict[str, Any]]:
         }
         for (topic, number), replicas in sorted(asked.items())
     ]
+
+
+def _by_either_way(
+    access: ClusterAccess, *changes: Callable[[TopicWay], object]
+) -> Callable[[], None]:
+    """Return what changes a topic by the brokers; in ZooKeeper where they are too old for it."""
+    cluster, session, security = access.cluster, access.session, access.settings.security
+
+    def run() -> None:
+        for change in changes:
+            try:
+                change(ByBrokers(cluster))
+            except UnsupportedVersion:
+                change(ByZooKeeper(_through(session), security, CLIENT_ID))
+
+    return run
 
 
 def _through(session: ZkSession | None) -> ZkSession:

@@ -8,7 +8,7 @@ from zkbroker.admin.broker_queries import log_dirs
 from zkbroker.client import Cluster
 from zkbroker.console.observed import Observed
 from zkbroker.console.pace import Pace
-from zkbroker.errors import UnsupportedVersion, ZkbrokerError
+from zkbroker.errors import UnsupportedVersion
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.pacing import paced
 from zkbroker.types import PartitionKey
@@ -35,19 +35,15 @@ class Directories:
             return
         seen = self._seen
         begun_ms = self._runtime.clock_ms()
-        found = log_dirs(cluster)
+        answers = log_dirs(cluster)
         self._pace.done(now_ms, self._runtime.clock_ms() - begun_ms)
         failed = [
-            f"broker {broker}: {answer}"
-            for broker, answer in found.items()
-            if isinstance(answer, ZkbrokerError) and not isinstance(answer, UnsupportedVersion)
+            f"broker {broker}: {error}"
+            for broker, error in answers.silent.items()
+            if not isinstance(error, UnsupportedVersion)
         ]
         seen.note_trouble("directories", failed, "data directories cannot be read")
-        seen.directories = {
-            broker: answer
-            for broker, answer in found.items()
-            if not isinstance(answer, ZkbrokerError)
-        }
+        seen.directories = answers.found
         sizes: dict[PartitionKey, int] = {}
         for directories in seen.directories.values():
             for directory in directories:
