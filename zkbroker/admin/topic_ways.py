@@ -26,8 +26,9 @@ _ANSWER_MS = 5_000
 class ByZooKeeper:
     """Topics by ZooKeeper.
 
-    `names` says which topics are marked for deletion; `defaults` returns settings of the brokers
-    that are whole numbers, `min_isr` leaves topics out that no broker describes.
+    `names` says which topics are marked for deletion; `set_config` replaces all settings of a
+    topic; `defaults` returns settings of the brokers that are whole numbers; `min_isr` leaves
+    topics out that no broker describes.
 
     Args:
         session: a started one.
@@ -73,6 +74,9 @@ class ByZooKeeper:
 
     def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
         topics.alter_config(self._session, topic, add=add, delete=delete)
+
+    def set_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        registry.set_topic_config(self._session, topic, settings)
 
     def grow(
         self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool
@@ -153,6 +157,9 @@ class ByBrokers:
 
     def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
         wire_topics.alter_config(self._cluster, topic, add=add, delete=delete)
+
+    def set_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        wire_topics.set_config(self._cluster, topic, settings)
 
     def grow(
         self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool

@@ -32,12 +32,14 @@ from zkbroker.errors import (
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
+    AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
 )
 from zkbroker.protocol.messages.configs import (
+    AlterConfigsResource,
     ConfigEntry,
     ConfigResourceType,
     ConfigSource,
@@ -171,6 +173,23 @@ def alter_config(
     change_described(cluster, TopicEntity(topic), add=add, delete=delete)
 
 
+def set_config(cluster: Cluster, topic: str, settings: Mapping[str, str]) -> None:
+    """Replace a topic's own configuration.
+
+    Raises:
+        ProtocolError: the broker refuses.
+        UnsupportedVersion: the broker is too old for it.
+    """
+    configs = [TopicConfig(name, value) for name, value in sorted(settings.items())]
+    request = AlterConfigsRequest([AlterConfigsResource(resource_name=topic, configs=configs)])
+    connection = cluster.any_connection()
+    _require_api(connection, request.api_key)
+    (found,) = connection.request(request).resources
+    if found.error_code:
+        why = found.error_message or f"settings of topic {topic} cannot be changed"
+        raise protocol_error(found.error_code, why)
+
+
 def describe(cluster: Cluster, names: Sequence[str] = ()) -> list[TopicDescription]:
     """Describe topics in order.
 
@@ -274,7 +293,7 @@ def _ask_controller(cluster: Cluster, request: Any) -> Any:
         controller = ask(connection, []).controller_id
         if controller in cluster.brokers():
             connection = cluster.connection(controller)
-        require_api(connection, request.api_key)
+        _require_api(connection, request.api_key)
         wait_s = TIMEOUT_MS / 1000 + connection.request_timeout_s
         answer = connection.request(request, timeout_s=wait_s)
         if answer.topics[0].error_code != ErrorCode.NOT_CONTROLLER:
@@ -283,7 +302,7 @@ def _ask_controller(cluster: Cluster, request: Any) -> Any:
     raise ClientError("no broker that answers is the controller: try again in some seconds")
 
 
-def require_api(connection: BrokerConnection, api: ApiKey) -> None:
+def _require_api(connection: BrokerConnection, api: ApiKey) -> None:
     """Raise `UnsupportedVersion` where a broker does not take an API; it names the other way."""
     if api not in connection.versions:
         raise UnsupportedVersion(

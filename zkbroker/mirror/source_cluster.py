@@ -14,7 +14,7 @@ from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.mirror.repack import Piece, cut
 from zkbroker.mirror.source_config import SourceConfig
 from zkbroker.mirror.target import cluster_id
-from zkbroker.mirror.topic_admin import TopicAdmin, WireTopics, ZooKeeperTopics
+from zkbroker.mirror.topic_admin import CLIENT_ID, TopicAdmin
 from zkbroker.protocol import ApiKey
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -42,7 +42,7 @@ class SourceCluster:
             else ZooKeeperSource(config.zookeeper, security=config.security.zookeeper)
         )
         return Cluster(
-            source, runtime=runtime, client_id="zkbroker-mirror", security=config.security
+            source, runtime=runtime, client_id=CLIENT_ID, security=config.security
         ).start()
 
     def close(self) -> None:
@@ -61,9 +61,8 @@ class SourceCluster:
 
     def topic_admin(self) -> TopicAdmin | None:
         """Return the way to its topics; None where topics have no settings."""
-        if self.config.by_coordinator or not self.config.zookeeper:
-            return WireTopics(self.cluster)
-        return ZooKeeperTopics(self.config.zookeeper, self.cluster, self.config.security.zookeeper)
+        zookeeper = "" if self.config.by_coordinator else self.config.zookeeper
+        return TopicAdmin(self.cluster, zookeeper, self.config.security)
 
     def partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic.

@@ -20,13 +20,7 @@ from zkbroker.errors import (
     ZkbrokerError,
 )
 from zkbroker.mirror.config import MirrorConfig
-from zkbroker.mirror.topic_admin import (
-    TopicAdmin,
-    TopicShape,
-    WireTopics,
-    ZooKeeperTopics,
-    followed,
-)
+from zkbroker.mirror.topic_admin import TopicAdmin, TopicShape, followed
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.producer import DefaultPartitioner, Producer
 from zkbroker.producer.assembly import make_cluster
@@ -228,11 +222,9 @@ class NewerTarget(Target):
         """
         with self._lock:
             if self._admin is None:
-                connect = self._config.target_zookeeper
-                self._admin = (
-                    ZooKeeperTopics(connect, self.cluster, self._config.target_security.zookeeper)
-                    if connect
-                    else WireTopics(self.cluster)
+                config = self._config
+                self._admin = TopicAdmin(
+                    self.cluster, config.target_zookeeper, config.target_security
                 )
             return self._admin
 

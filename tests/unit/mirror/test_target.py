@@ -98,7 +98,7 @@ def connect(monkeypatch):
         cluster.refused = refused
         monkeypatch.setattr("zkbroker.mirror.target.make_cluster", lambda *args: cluster)
         monkeypatch.setattr("zkbroker.mirror.target.Producer", lambda *args, **keywords: None)
-        monkeypatch.setattr("zkbroker.mirror.target.WireTopics", lambda cluster: topics)
+        monkeypatch.setattr("zkbroker.mirror.target.TopicAdmin", lambda *args: topics)
         return NewerTarget(make(**settings), get_runtime("threads"))
 
     return connected

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.support.played_cluster import PlayedCluster
+from zkbroker.config.security import NO_SECURITY
 from zkbroker.errors import ErrorCode, NetworkError, ProtocolError, UnsupportedVersion
-from zkbroker.mirror.topic_admin import TopicShape, WireTopics, followed
+from zkbroker.mirror.topic_admin import TopicAdmin, TopicShape, followed
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     AlterConfigsResponse,
@@ -48,6 +49,10 @@ def answering(answers, keys=ALL):
     )
 
 
+def over_protocol(cluster):
+    return TopicAdmin(cluster, "", NO_SECURITY)
+
+
 def changes(cluster):
     return [each for each in cluster.asked if each[1].api_key is not ApiKey.METADATA]
 
@@ -69,18 +74,18 @@ def test_a_shape_has_the_topics_own_settings_and_no_defaults():
             ConfigEntry("secret", None, source=ConfigSource.TOPIC),
         )
     )
-    assert WireTopics(cluster).shape("t") == TopicShape(3, 2, {"retention.ms": "5"})
+    assert over_protocol(cluster).shape("t") == TopicShape(3, 2, {"retention.ms": "5"})
 
 
 def test_brokers_that_name_no_source_tell_defaults_apart():
     cluster = answering(
         described(ConfigEntry("a", "1", is_default=True), ConfigEntry("b", "2", is_default=False))
     )
-    assert WireTopics(cluster).shape("t").settings == {"b": "2"}
+    assert over_protocol(cluster).shape("t").settings == {"b": "2"}
 
 
 def test_brokers_that_describe_no_settings_have_none():
-    assert WireTopics(answering({}, (ApiKey.METADATA,))).shape("t").settings == {}
+    assert over_protocol(answering({}, (ApiKey.METADATA,))).shape("t").settings == {}
 
 
 def test_topics_are_made_and_grown_at_the_controller():
@@ -91,7 +96,7 @@ def test_topics_are_made_and_grown_at_the_controller():
             ApiKey.ALTER_CONFIGS: AlterConfigsResponse(resources=[AlteredConfigs()]),
         }
     )
-    topics = WireTopics(cluster)
+    topics = over_protocol(cluster)
     topics.create("t", TopicShape(3, 2, {"b": "2", "a": "1"}))
     topics.grow("t", 7)
     topics.set_settings("t", {"a": "5"})
@@ -113,7 +118,7 @@ def test_topics_are_made_and_grown_at_the_controller():
 )
 def test_a_topic_that_another_made_first_is_no_error(code, refused):
     answer = CreateTopicsResponse(topics=[CreatedTopic("t", code)])
-    topics = WireTopics(answering({ApiKey.CREATE_TOPICS: answer}))
+    topics = over_protocol(answering({ApiKey.CREATE_TOPICS: answer}))
     if not refused:
         topics.create("t", TopicShape(1, 1, {}))
         return
@@ -138,7 +143,7 @@ def test_a_controller_that_moves_or_a_broker_that_goes_is_asked_again():
             ApiKey.ALTER_CONFIGS: [lost, AlterConfigsResponse(resources=[AlteredConfigs()])],
         }
     )
-    topics = WireTopics(cluster)
+    topics = over_protocol(cluster)
     topics.create("t", TopicShape(3, 2, {}))
     topics.grow("t", 7)
     topics.set_settings("t", {"a": "5"})
@@ -146,7 +151,7 @@ def test_a_controller_that_moves_or_a_broker_that_goes_is_asked_again():
 
 
 def test_what_old_brokers_cannot_do_names_the_other_way():
-    topics = WireTopics(answering({}, (ApiKey.METADATA,)))
+    topics = over_protocol(answering({}, (ApiKey.METADATA,)))
     for change in (
         lambda: topics.create("t", TopicShape(1, 1, {})),
         lambda: topics.grow("t", 2),
