@@ -15,7 +15,6 @@ and never deletes; an error of a policy leaves the log as it is.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
 
@@ -96,6 +95,9 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
     name, _, argument = config.retention_policy.partition(":")
     if name in BUILT_IN:
         return BUILT_IN[name](config)
+    # Imported when a plug-in is looked for, which most brokers never do.
+    from importlib.metadata import entry_points
+
     found = next(iter(entry_points(group=GROUP, name=name)), None)
     if found is None:
         known = sorted({*BUILT_IN, *(each.name for each in entry_points(group=GROUP))})

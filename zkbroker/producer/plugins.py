@@ -6,7 +6,6 @@ A class is instantiated without arguments.
 """
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from typing import Any
 
 from zkbroker.config.import_path import import_object, is_import_path
@@ -102,6 +101,9 @@ def _find(key: str, group: str, known: Mapping[str, Callable[[], object]], name:
         return known[name]
     if is_import_path(name):
         return import_object(key, name)
+    # Imported when a plug-in is looked for: it takes longer than the rest of a small client.
+    from importlib.metadata import entry_points
+
     points = entry_points(group=group)
     if name in points.names:
         return points[name].load()

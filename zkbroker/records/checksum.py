@@ -2,10 +2,21 @@
 
 CRC-32 covers a message from its magic byte to its end; CRC-32C covers a batch from its attributes
 to its end. Both take any buffer without copying it.
+
+CRC-32C is the extension's where that was built: the library takes longer to import than the rest of
+this room, and is not needed then.
 """
 
-from crc32c import crc32c as _crc32c
+import os
+
 from isal.isal_zlib import crc32 as _crc32
+
+try:
+    if os.environ.get("ZKBROKER_PURE_PYTHON", "0") not in ("", "0"):
+        raise ImportError("plain Python is asked for")
+    from zkbroker.records._speedups import crc32c as _crc32c
+except ImportError:
+    from crc32c import crc32c as _crc32c
 
 
 def crc32(data: bytes | bytearray | memoryview) -> int:
