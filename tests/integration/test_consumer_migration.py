@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.clusters import module_cluster
 from tests.support.producing import TestProducer
+from tests.support.zookeeper import until
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import Consumer, SimpleConsumer
 from zkbroker.registry import group_offsets
@@ -56,7 +57,7 @@ def step(cluster: LocalCluster, request: pytest.FixtureRequest) -> Step:
         )
         with Consumer.create(config, runtime=str(request.param)) as connector:
             stream = connector.create_message_streams({offsets.topic: 1})[offsets.topic][0]
-            assert connector.wait_settled(60)
+            until(lambda: (offsets.topic, 0) in connector.owned())
             return [next(stream).offset for _ in range(count)]
 
     return read

@@ -263,12 +263,6 @@ class ConsumerConnector:
         for (name, number), offset in self._generation.offsets_at(wanted).items():
             self.seek(name, number, offset)
 
-    def wait_settled(self, timeout_s: float) -> bool:
-        """Wait until no rebalance of this member is under way or due; False when it still is."""
-        self._member()
-        assert self._rebalancer is not None
-        return self._rebalancer.wait_settled(timeout_s)
-
     # -- the end
 
     def shutdown(self, timeout_s: float = 10.0, *, in_hand: bool = True) -> None:

@@ -42,7 +42,6 @@ def connector(**properties: str) -> ConsumerConnector:
 def test_a_member_is_registered_with_what_it_takes_and_leaves(session: Any) -> None:
     with connector() as one:
         one.create_message_streams({"t": 2})
-        assert one.wait_settled(20)
         found = groups.subscriptions(session, "g")
         assert found[one.consumer_id] is not None
         assert found[one.consumer_id].streams == {"t": 2}
