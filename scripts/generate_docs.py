@@ -11,8 +11,9 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import MISSING
+from dataclasses import MISSING, Field
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -98,14 +99,15 @@ def configuration_markdown() -> str:
             "| Name | Default | Allowed | Meaning |",
             "|---|---|---|---|",
         ]
-        for declared, option in options(config):
+        # What has to be given stands first.
+        for declared, option in sorted(options(config), key=lambda each: not _required(each[0])):
             names = "<br>".join(
                 f"`{key}`" + (f" (times {factor:,})" if factor != 1 else "")
                 for key, factor in option.keys
             )
             default = declared.default
             if default is MISSING:
-                default = "required" if declared.default_factory is MISSING else "none"
+                default = "required" if _required(declared) else "none"
             lines.append(
                 f"| {names} | {_shown(default)} | {_cell(option.kind.allowed)} "
                 f"| {_cell(option.doc)} |"
@@ -133,6 +135,10 @@ def configuration_markdown() -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _required(declared: Field[Any]) -> bool:
+    return declared.default is MISSING and declared.default_factory is MISSING
 
 
 def _shown(value: object) -> str:

@@ -13,7 +13,7 @@ from zkbroker.cli.generation import CommandGeneration
 from zkbroker.cli.output import warn
 from zkbroker.cli.positions import Anchor, Position, Range
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.consumer import SMALLEST, ConsumerConfig, FetchConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
@@ -48,23 +48,14 @@ def of_partitions(
     """
     from zkbroker.consumer import AssignedConsumer
 
-    group = properties.get("group.id", "none")
-    config = ConsumerConfig.from_properties(
-        {
-            "zookeeper.connect": zookeeper or "none",
-            "group.id": group,
-            "auto.offset.reset": "smallest",
-            **properties,
-        },
-        warn=warn,
-    )
+    config = FetchConfig.without_group({"auto.offset.reset": SMALLEST, **properties}, warn=warn)
     known = [info.partition for info in cluster.partitions(topic)]
     unknown = sorted(set(partitions) - set(known))
     if unknown:
         raise ConfigError(f"topic {topic} has no partition {unknown[0]}; it has 0 to {known[-1]}")
     keys = [(topic, partition) for partition in partitions or known]
     if chosen.start.anchor is Anchor.STORED:
-        starts = _stored(cluster, keys, zookeeper, group)
+        starts = _stored(cluster, keys, zookeeper, properties.get("group.id"))
     else:
         starts = resolve(cluster, keys, chosen.start, read_committed=config.read_committed)
     stops: Offsets = {}
@@ -119,11 +110,11 @@ def resolve(
 
 
 def _stored(
-    cluster: "Cluster", keys: list[PartitionKey], zookeeper: str | None, group: str
+    cluster: "Cluster", keys: list[PartitionKey], zookeeper: str | None, group: str | None
 ) -> Offsets:
     from zkbroker.registry.group_offsets import read_offset
 
-    if group == "none":
+    if group is None:
         raise ConfigError("-o stored needs the group whose offsets to take: -X group.id=GROUP")
     starts = resolve(cluster, keys, Position(Anchor.BEGINNING), read_committed=False)
     with open_session(zookeeper) as session:

@@ -39,10 +39,10 @@ from zkbroker.config.sasl_options import KEYS as SASL_KEYS
 from zkbroker.config.schema import (
     Int32,
     from_properties,
+    keys,
     logger,
     nearest,
     option,
-    options,
     validate,
 )
 from zkbroker.config.tls import TlsSettings
@@ -212,7 +212,7 @@ def refuse_unknown(properties: Iterable[str]) -> None:
 
 
 _OF_SECURITY = ("ssl.", PREFIX, ADMIN_PREFIX)
-_OWN_KEYS = {key for _, declared in options(BrokerConfig) for key, _ in declared.keys}
+_OWN_KEYS = keys(BrokerConfig)
 
 
 def _quiet(text: str) -> None:

@@ -18,6 +18,7 @@ from zkbroker.config.schema import (
     Ms,
     Str,
     from_properties,
+    keys,
     option,
     required,
     validate,
@@ -50,8 +51,8 @@ class Strategy(Str):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
-    """Settings of a `ConsumerConnector`."""
+class FetchConfig:
+    """Settings of a consumer that reads partitions, for a group or for itself."""
 
     IGNORED: ClassVar[Mapping[str, str]] = {
         "backoff.increment.ms": "an idle fetch waits at the broker (fetch.wait.max.ms)",
@@ -69,17 +70,6 @@ class ConsumerConfig:
     }
 
     # fmt: off
-    group_id: str = shared.group_id("group.id groupid")
-    zookeeper_connect: str = required("zookeeper.connect zk.connect", Str(empty=False),
-        "ZooKeeper servers as host:port,host:port with an optional /chroot at the end.")
-    consumer_id: str = shared.CONSUMER_ID("consumer.id consumerid")
-    client_id: str = option("client.id", Str(), "",
-        "Sent with every request, for the broker's logs; the group id when empty.")
-    zookeeper_session_timeout_ms: int = shared.CONSUMER_SESSION_MS(
-        "zookeeper.session.timeout.ms zk.sessiontimeout.ms")
-    zookeeper_connection_timeout_ms: int = option(
-        "zookeeper.connection.timeout.ms zk.connectiontimeout.ms", Ms(1), 6000,
-        "How long the start waits for a connection to ZooKeeper.")
     socket_timeout_ms: int = option("socket.timeout.ms", Ms(1), 30_000,
         "How long to wait for a broker's answer, beyond the wait asked of it.")
     socket_receive_buffer_bytes: int = option(
@@ -99,11 +89,75 @@ class ConsumerConfig:
         "Time between two searches for the leader of a partition without one, in ms.")
     queued_max_message_chunks: int = shared.QUEUED_CHUNKS(
         "queued.max.message.chunks queuedchunks.max")
+    auto_offset_reset: str = shared.OFFSET_RESET("auto.offset.reset autooffset.reset")
+    consumer_timeout_ms: int = shared.CONSUMER_TIMEOUT_MS("consumer.timeout.ms")
+    # fmt: on
+    security: ClientSecurity = NO_SECURITY
+    """How brokers are connected to; see `ClientSecurity`."""
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if self.fetch_message_limit_bytes < self.fetch_message_max_bytes:
+            raise ConfigError(
+                f"fetch.message.limit.bytes={self.fetch_message_limit_bytes} is not allowed: "
+                f"give at least fetch.message.max.bytes={self.fetch_message_max_bytes}"
+            )
+
+    @classmethod
+    def without_group(
+        cls, properties: Mapping[str, str], *, warn: Callable[[str], None] | None = None
+    ) -> "FetchConfig":
+        """Build the settings from properties of a consumer; those of its group are left out.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+        security, given = take_security(properties, warn=warn)
+        own = {key: text for key, text in given.items() if key not in _OF_GROUPS}
+        return from_properties(FetchConfig, own, warn=warn, others={"security": security})
+
+    def fetching(self) -> FetchSettings:
+        """Return the settings of fetches."""
+        return FetchSettings(
+            partition_bytes=self.fetch_message_max_bytes,
+            limit_bytes=self.fetch_message_limit_bytes,
+            response_bytes=self.fetch_response_max_bytes,
+            min_bytes=self.fetch_min_bytes,
+            max_wait_ms=self.fetch_wait_max_ms,
+            timeout_ms=self.socket_timeout_ms,
+            read_committed=self.read_committed,
+            auto_offset_reset=self.auto_offset_reset,
+            leader_backoff_ms=self.refresh_leader_backoff_ms,
+            fetchers=self.num_consumer_fetchers,
+            queued_chunks=self.queued_max_message_chunks,
+            receive_buffer_bytes=self.socket_receive_buffer_bytes,
+        )
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether only committed messages are read."""
+        return self.isolation_level == READ_COMMITTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(FetchConfig):
+    """Settings of a `ConsumerConnector`."""
+
+    # fmt: off
+    group_id: str = shared.group_id("group.id groupid")
+    zookeeper_connect: str = required("zookeeper.connect zk.connect", Str(empty=False),
+        "ZooKeeper servers as host:port,host:port with an optional /chroot at the end.")
+    consumer_id: str = shared.CONSUMER_ID("consumer.id consumerid")
+    client_id: str = option("client.id", Str(), "",
+        "Sent with every request, for the broker's logs; the group id when empty.")
+    zookeeper_session_timeout_ms: int = shared.CONSUMER_SESSION_MS(
+        "zookeeper.session.timeout.ms zk.sessiontimeout.ms")
+    zookeeper_connection_timeout_ms: int = option(
+        "zookeeper.connection.timeout.ms zk.connectiontimeout.ms", Ms(1), 6000,
+        "How long the start waits for a connection to ZooKeeper.")
     auto_commit_enable: bool = shared.AUTO_COMMIT("auto.commit.enable autocommit.enable")
     auto_commit_interval_ms: int = shared.AUTO_COMMIT_MS(
         "auto.commit.interval.ms autocommit.interval.ms")
-    auto_offset_reset: str = shared.OFFSET_RESET("auto.offset.reset autooffset.reset")
-    consumer_timeout_ms: int = shared.CONSUMER_TIMEOUT_MS("consumer.timeout.ms")
     rebalance_max_retries: int = shared.REBALANCE_RETRIES(
         "rebalance.max.retries rebalance.retries.max")
     rebalance_backoff_ms: int = option("rebalance.backoff.ms", Ms(1), 2000,
@@ -127,16 +181,9 @@ class ConsumerConfig:
     offsets_commit_max_retries: int = option("offsets.commit.max.retries", Int(0), 5,
         "Retries of a commit at shutdown, offsets.channel.backoff.ms apart.")
     # fmt: on
-    security: ClientSecurity = NO_SECURITY
-    """How brokers are connected to; see `ClientSecurity`."""
 
     def __post_init__(self) -> None:
-        validate(self)
-        if self.fetch_message_limit_bytes < self.fetch_message_max_bytes:
-            raise ConfigError(
-                f"fetch.message.limit.bytes={self.fetch_message_limit_bytes} is not allowed: "
-                f"give at least fetch.message.max.bytes={self.fetch_message_max_bytes}"
-            )
+        FetchConfig.__post_init__(self)
         if "/" in self.group_id or "/" in self.consumer_id:
             raise ConfigError(
                 "group.id and consumer.id become names in ZooKeeper: they must not contain '/'"
@@ -156,32 +203,10 @@ class ConsumerConfig:
         security, given = take_security(properties, warn=warn)
         return from_properties(cls, given, warn=warn, others={"security": security})
 
-    def fetching(self) -> FetchSettings:
-        """Return the settings of fetches."""
-        return FetchSettings(
-            partition_bytes=self.fetch_message_max_bytes,
-            limit_bytes=self.fetch_message_limit_bytes,
-            response_bytes=self.fetch_response_max_bytes,
-            min_bytes=self.fetch_min_bytes,
-            max_wait_ms=self.fetch_wait_max_ms,
-            timeout_ms=self.socket_timeout_ms,
-            read_committed=self.read_committed,
-            auto_offset_reset=self.auto_offset_reset,
-            leader_backoff_ms=self.refresh_leader_backoff_ms,
-            fetchers=self.num_consumer_fetchers,
-            queued_chunks=self.queued_max_message_chunks,
-            receive_buffer_bytes=self.socket_receive_buffer_bytes,
-        )
-
     @property
     def effective_client_id(self) -> str:
         """The client id that requests carry."""
         return self.client_id or self.group_id
-
-    @property
-    def read_committed(self) -> bool:
-        """Whether only committed messages are read."""
-        return self.isolation_level == READ_COMMITTED
 
     @property
     def commits_to_zookeeper(self) -> bool:
@@ -199,3 +224,6 @@ class ConsumerConfig:
         if self.dual_commit_enabled is None:
             return self.offsets_storage == "kafka"
         return self.dual_commit_enabled
+
+
+_OF_GROUPS = keys(ConsumerConfig) - keys(FetchConfig)

@@ -18,8 +18,8 @@ from zkbroker.config.schema import (
     Str,
     StrMap,
     from_properties,
+    keys,
     option,
-    options,
     validate,
 )
 from zkbroker.errors import ConfigError
@@ -204,7 +204,5 @@ def _hours(by_topic: Mapping[str, int], topic: str, default_ms: int) -> int:
     return by_topic[topic] * _HOUR_MS if topic in by_topic else default_ms
 
 
-KEYS: frozenset[str] = frozenset(
-    key for _, declared in options(Legacy07Config) for key, _ in declared.keys
-)
+KEYS = keys(Legacy07Config)
 """Every key that `Legacy07Config` reads."""

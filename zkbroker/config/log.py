@@ -22,6 +22,7 @@ from zkbroker.config.schema import (
     Str,
     StrList,
     StrMap,
+    keys,
     option,
     options,
     validate,
@@ -214,7 +215,6 @@ class LogConfig:
         "segment.ms": "roll_ms",
         "unclean.leader.election.enable": "unclean_leader_election",
     }
-    TOPIC_OVERRIDES: ClassVar[frozenset[str]] = frozenset(TOPIC_FIELDS)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -354,10 +354,5 @@ class LogManagerConfig:
         return found
 
 
-LOG_KEYS: frozenset[str] = frozenset(
-    key
-    for config in (LogConfig, LogManagerConfig)
-    for _, declared_option in options(config)
-    for key, _ in declared_option.keys
-) | frozenset(LogManagerConfig.IGNORED)
+LOG_KEYS = keys(LogConfig) | keys(LogManagerConfig) | frozenset(LogManagerConfig.IGNORED)
 """Every key of a properties file that this module reads or knows to be without effect."""

@@ -314,10 +314,14 @@ def from_properties(
     return config(**values)
 
 
+def keys(config: type[_Declared]) -> frozenset[str]:
+    """Return every spelling of the options of a configuration class."""
+    return frozenset(key for _, declared in options(config) for key, _ in declared.keys)
+
+
 def of_group(group: type, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that a group of options has, and those that it names as ignored."""
-    known = {key for _, declared in options(group) for key, _ in declared.keys}
-    known.update(getattr(group, "IGNORED", {}))
+    known = keys(group) | getattr(group, "IGNORED", {}).keys()
     return {key: text for key, text in properties.items() if key in known}
 
 

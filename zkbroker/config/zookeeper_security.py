@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from zkbroker.config.jaas import JaasLine, load_jaas_file, parse_jaas_line
-from zkbroker.config.schema import Bool, Str, StrList, from_properties, option, options, validate
+from zkbroker.config.schema import Bool, Str, StrList, from_properties, keys, option, validate
 from zkbroker.config.secret import NO_SECRET, Secret, SecretText
 from zkbroker.config.tls import (
     CHECK_HOST,
@@ -210,9 +210,7 @@ class ZooKeeperClientSettings(ZooKeeperSecurityOptions):
         validate(self)
 
 
-KEYS: Final = frozenset(
-    key for _, declared in options(ZooKeeperClientSettings) for key, _ in declared.keys
-)
+KEYS: Final = keys(ZooKeeperClientSettings)
 """Every property of this group."""
 
 

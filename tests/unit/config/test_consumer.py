@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.consumer import ConsumerConfig, FetchConfig
 from zkbroker.config.properties import parse_properties
 from zkbroker.errors import ConfigError
 
@@ -202,3 +202,14 @@ def test_a_strategy_may_be_an_import_path_and_nothing_else_unknown():
     assert config.partition_assignment_strategy == "my.module:assign"
     with pytest.raises(ConfigError, match="import path"):
         ConsumerConfig.from_properties(given | {"partition.assignment.strategy": "sticky"})
+
+
+def test_partitions_are_read_with_the_settings_of_fetches_and_none_of_a_group() -> None:
+    warnings: list[str] = []
+    config = FetchConfig.without_group(parse_properties(FILE_OF_0_8), warn=warnings.append)
+    assert (config.fetch_message_max_bytes, config.auto_offset_reset) == (1048577, "smallest")
+    assert all("zookeeper.sync.time.ms" in text for text in warnings)
+    with pytest.raises(ConfigError, match=r"fetch\.min\.bytes"):
+        FetchConfig.without_group({"fetch.min.bytes": "-1"})
+    FetchConfig.without_group({"fetch.mim.bytes": "1"}, warn=warnings.append)
+    assert "did you mean fetch.min.bytes?" in warnings[-1]

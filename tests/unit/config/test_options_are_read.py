@@ -67,8 +67,9 @@ def test_every_client_option_is_read_where_its_client_is(config):
     for path in (path for room in rooms for path in (ROOT / room).rglob("*.py")):
         if not any((ROOT / other) in path.parents for other in others):
             read |= read_of(ast.parse(path.read_text()), ("config", "_config"))
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
-    methods = [each for each in body.body if isinstance(each, ast.FunctionDef)]
+    classes = [each for each in config.__mro__ if each is not object]
+    bodies = [ast.parse(textwrap.dedent(inspect.getsource(each))).body[0] for each in classes]
+    methods = [each for body in bodies for each in body.body if isinstance(each, ast.FunctionDef)]
     # A method that is called gives what it reads itself; two rounds for one that calls another.
     for _ in range(2):
         for method in methods:
