@@ -29,7 +29,7 @@ from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
 from zkbroker.registry.state_form import StateForm
-from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.fencing import ControllerFence, states_in
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
@@ -266,7 +266,7 @@ class Probed:
             for each in self.entries
             if "leader epoch the broker already has" in each["name"]
         )
-        ((_, self.told),) = self.epoch.partitions()
+        ((_, self.told),) = states_in(self.epoch)
         self.processes = [
             MortalBroker(
                 directory,
@@ -328,7 +328,7 @@ class Probed:
         if getattr(asked, "broker_epoch", -1) > 1:
             asked.broker_epoch += self.broker_shift
         if entry["api_key"] == ApiKey.LEADER_AND_ISR:
-            for _, each in asked.partitions():
+            for _, each in states_in(asked):
                 each.leader_epoch += self.shift
         if entry["api_key"] == ApiKey.FETCH:
             asked.session_id = sessions.get(asked.session_id, asked.session_id)

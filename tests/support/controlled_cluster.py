@@ -22,6 +22,7 @@ from zkbroker.registry import paths, topics
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
 from zkbroker.registry.state_form import StateForm
+from zkbroker.replica.fencing import states_in
 from zkbroker.zookeeper import NoNode
 
 
@@ -35,7 +36,7 @@ class Sent:
     answered: Any
 
     def states(self) -> dict[Key, Any]:
-        return {(topic, state.partition): state for topic, state in self.request.partitions()}
+        return {(topic, state.partition): state for topic, state in states_in(self.request)}
 
 
 @dataclass

@@ -41,6 +41,7 @@ from tests.support.simulated_steps import (
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import LeaderAndIsrRequest
 from zkbroker.registry import paths
+from zkbroker.replica.fencing import states_in
 
 if TYPE_CHECKING:
     from tests.support.simulated_cluster import SimCluster
@@ -511,7 +512,7 @@ def late_request(cluster: "SimCluster") -> Steps:
         slow.id,
         lambda request: (
             isinstance(request, LeaderAndIsrRequest)
-            and any(topic == "d" for topic, _ in request.partitions())
+            and any(topic == "d" for topic, _ in states_in(request))
         ),
     )
     yield from until(lambda: all_in_sync(cluster, key) and knows(slow, key, 0), for_s=6.0)

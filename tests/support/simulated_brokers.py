@@ -32,6 +32,7 @@ from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
 from zkbroker.registry.state_form import StateForm
+from zkbroker.replica.fencing import states_in
 from zkbroker.zookeeper import Delete, NodeExists, SessionState
 
 SESSION_TIMEOUT_S = 6.0
@@ -220,7 +221,7 @@ class Broker:
                 self.partitions.pop(key, None)
             return response(0, [PartitionError(*key, 0) for key in keys])
         answers = []
-        for topic, state in request.partitions():
+        for topic, state in states_in(request):
             key = (topic, state.partition)
             self.world.told(self.number, key, state)
             known = self.partitions.get(key)
@@ -235,7 +236,7 @@ class Broker:
         code = self._fence(request)
         if not code:
             self.live = [broker.id for broker in request.live_brokers]
-            for topic, state in request.partitions():
+            for topic, state in states_in(request):
                 self.metadata[topic, state.partition] = state
         return UpdateMetadataResponse(code)
 

@@ -24,7 +24,12 @@ from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topics import Assignment
 from zkbroker.registry.topics_watch import TopicsView
-from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence, check_decision
+from zkbroker.replica.fencing import (
+    ONLY_CONNECTION,
+    ControllerFence,
+    check_decision,
+    states_in,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +112,7 @@ class ClusterView:
         except ProtocolError as error:
             return error.code
         code = ErrorCode.NONE
-        for topic, state in request.partitions():
+        for topic, state in states_in(request):
             key = (topic, state.partition)
             try:
                 check_decision(topic, state, known=key in self._decided)

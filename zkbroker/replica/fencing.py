@@ -12,9 +12,14 @@ a warning; a controller that repeats itself does not fill the log.
 
 import logging
 from collections.abc import Callable, Container
+from typing import overload
 
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
-from zkbroker.protocol.messages import LeaderAndIsrRequest, StopReplicaRequest
+from zkbroker.protocol.messages import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from zkbroker.protocol.messages.leader_and_isr import LEADER_DURING_DELETE, LeaderAndIsrPartition
 from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.registry.topic_rules import MAX_PARTITIONS, check_topic_name
@@ -91,6 +96,19 @@ class ControllerFence:
             self.controller_epoch = controller_epoch
             self.controller_id = controller_id
             self._connection = connection
+
+
+@overload
+def states_in(request: LeaderAndIsrRequest) -> list[tuple[str, LeaderAndIsrPartition]]: ...
+@overload
+def states_in(request: UpdateMetadataRequest) -> list[tuple[str, UpdateMetadataPartition]]: ...
+def states_in(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> object:
+    """Return topic and state of every partition that a request names, whichever version it is."""
+    if request.topic_states:
+        return [
+            (each.topic, state) for each in request.topic_states for state in each.partition_states
+        ]
+    return [(state.topic, state) for state in request.partition_states]
 
 
 def check_decision(

@@ -24,14 +24,19 @@ from zkbroker.protocol.messages import (
     StopReplicaResponse,
 )
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition, PartitionError
-from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence, ControllerRefusal
+from zkbroker.replica.fencing import (
+    ONLY_CONNECTION,
+    ControllerFence,
+    ControllerRefusal,
+    states_in,
+)
 from zkbroker.replica.following import Following
 from zkbroker.replica.leadership import LeaderSettings, Leadership
 from zkbroker.replica.log_opening import LogOpening
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.state_writer import LeaderStateWriter
 from zkbroker.runtime import Runtime
-from zkbroker.runtime.pacing import in_parts, side_by_side
+from zkbroker.runtime.pacing import side_by_side
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +156,7 @@ class RoleChanges:
     def _leader_and_isr(
         self, request: LeaderAndIsrRequest, connection: int
     ) -> LeaderAndIsrResponse:
-        states = list(request.partitions())
+        states = states_in(request)
         code = self._refusal.of(request, connection)
         codes: Codes = {}
         if not code:
@@ -218,8 +223,11 @@ class RoleChanges:
                 (soon if partition.has_log else following).append((partition, state))
         later += following
         led_before = {partition.key for partition, _ in (*soon, *later) if partition.leading}
-        for group in filter(None, (soon, *in_parts(later, ANNOUNCED_AT_ONCE))):
-            codes |= self._begin(group, configs, led_before)
+        if soon:
+            codes |= self._begin(soon, configs, led_before)
+        for start in range(0, len(later), ANNOUNCED_AT_ONCE):
+            part = later[start : start + ANNOUNCED_AT_ONCE]
+            codes |= self._begin(part, configs, led_before)
         return codes
 
     def _check(self, partition: Partition, state: LeaderAndIsrPartition) -> ErrorCode:

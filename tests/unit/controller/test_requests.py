@@ -12,6 +12,7 @@ from zkbroker.controller.requests import RequestBatch, Term, broker_message
 from zkbroker.protocol import ApiKey, decode_request
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import LeaderAndIsr
+from zkbroker.replica.fencing import states_in
 from zkbroker.runtime.threads import ThreadsRuntime
 
 RUNS = {"0.8.2": "0.8.2.2", "2.1": "2.3.0-ibp2.1", "2.3": "2.3.0"}
@@ -23,7 +24,7 @@ def genuine(level, api_key):
     for _, entry in recorded(GOLDEN / "replication" / f"kafka-{RUNS[level]}.jsonl.gz"):
         if entry["api_key"] == api_key and entry["name"].startswith("a4 "):
             request = decode_request(bytes.fromhex(entry["request"]))[1]
-            if {topic for topic, _ in request.partitions()} == {"t3"}:
+            if {topic for topic, _ in states_in(request)} == {"t3"}:
                 return entry["to"], entry["api_version"], request
     raise AssertionError
 

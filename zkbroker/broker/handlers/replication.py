@@ -29,7 +29,7 @@ from zkbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
-from zkbroker.replica.fencing import NO_BROKER_EPOCH, ControllerFence
+from zkbroker.replica.fencing import NO_BROKER_EPOCH, ControllerFence, states_in
 
 _SAYS_UNKNOWN_SINCE = 2
 
@@ -84,7 +84,7 @@ class ReplicationHandlers:
         services = self._services
         code = services.view.update(request, self._fence, context.session.number)
         if code == ErrorCode.NONE:
-            for topic, state in request.partitions():
+            for topic, state in states_in(request):
                 if state.leader == services.broker_id:
                     led = services.replicas.get(topic, state.partition)
                     if led is not None and led.leading is not None:

@@ -4,7 +4,6 @@ Version 1 says which replicas are new; version 2 names the broker epoch of the r
 the partitions by topic. The answer is flat in every version. Zero partitions are allowed.
 """
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
@@ -65,7 +64,7 @@ class LiveLeader:
 
 @keyword_message
 class LeaderAndIsrRequest:
-    """Args: partition_states until version 1, topic_states from 2 on; `partitions` reads both."""
+    """Args: partition_states until version 1, topic_states from 2 on."""
 
     api_key: ClassVar[ApiKey] = ApiKey.LEADER_AND_ISR
 
@@ -75,14 +74,6 @@ class LeaderAndIsrRequest:
     partition_states: list[LeaderAndIsrPartition] = array(LeaderAndIsrPartition, until=1)
     topic_states: list[LeaderAndIsrTopic] = array(LeaderAndIsrTopic, since=2)
     live_leaders: list[LiveLeader] = array(LiveLeader)
-
-    def partitions(self) -> Iterator[tuple[str, LeaderAndIsrPartition]]:
-        """Yield topic and decision of every partition, whichever version carried it."""
-        for state in self.partition_states:
-            yield state.topic, state
-        for topic in self.topic_states:
-            for state in topic.partition_states:
-                yield topic.topic, state
 
 
 @wire_message

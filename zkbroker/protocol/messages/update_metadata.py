@@ -6,7 +6,6 @@ partitions grouped by topic. Partitions that a request does not name keep what w
 brokers that it does not name are gone.
 """
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
@@ -67,7 +66,7 @@ class UpdateMetadataBroker:
 
 @keyword_message
 class UpdateMetadataRequest:
-    """Args: partition_states until version 4, topic_states from 5 on; `partitions` reads both."""
+    """Args: partition_states until version 4, topic_states from 5 on."""
 
     api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
 
@@ -77,14 +76,6 @@ class UpdateMetadataRequest:
     partition_states: list[UpdateMetadataPartition] = array(UpdateMetadataPartition, until=4)
     topic_states: list[UpdateMetadataTopic] = array(UpdateMetadataTopic, since=5)
     live_brokers: list[UpdateMetadataBroker] = array(UpdateMetadataBroker)
-
-    def partitions(self) -> Iterator[tuple[str, UpdateMetadataPartition]]:
-        """Yield topic and state of every partition, whichever version carried it."""
-        for state in self.partition_states:
-            yield state.topic, state
-        for topic in self.topic_states:
-            for state in topic.partition_states:
-                yield topic.topic, state
 
 
 @wire_message
