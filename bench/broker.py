@@ -76,7 +76,7 @@ class Other(NamedTuple):
             auto_create(self.ports[0], topic)
 
     def remove(self, topic: str) -> None:
-        """Leave it: others delete in their own time, which would fall into other slices."""
+        """Leave it: other brokers delete later, which would fall into other slices."""
 
 
 def bare_loop(stack: ExitStack, directory: Path) -> Other:

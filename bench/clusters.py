@@ -1,7 +1,7 @@
 """Clusters that benchmarks compare: of this checkout, of another one, of genuine Kafka 0.8.2.2.
 
-Each has a chroot and directories of its own. Invariant: what is asked of a cluster is asked in the
-same way of every kind: topics are created in ZooKeeper, and a partition is led when its leader
+Each has a chroot and directories of its own. Invariant: clusters of every kind are asked in
+the same way: topics are created in ZooKeeper, and a partition is led when its leader
 answers for it (`ListOffsets`, version 0), whatever a registry says.
 """
 
@@ -201,7 +201,7 @@ class Cluster:
                 }
                 if len(led) == partitions:
                     return time.monotonic()
-                # To look takes the brokers' time, which they need for their work.
+                # Each look takes processor time that the brokers need for their work.
                 time.sleep(max(LOOK_S, time.monotonic() - looked))
         raise TimeoutError(f"{topic} is not led after {WITHIN_S} s")
 

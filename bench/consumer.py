@@ -4,8 +4,8 @@
 
 One broker, one partition, all readers in processes of their own, one after the other, round by
 round; a reader's clock runs from its first message to its last. A ratio is taken within each round,
-so that both sides of it meet the same weather; medians and the range of the rounds are printed. CPU
-is that of the reader's process, with all of its threads.
+so that both sides of it run under the same conditions; medians and the range of the rounds are
+printed. CPU is that of the reader's process, with all of its threads.
 """
 
 import argparse

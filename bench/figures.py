@@ -1,8 +1,8 @@
 """What benchmarks find, as data: comparisons with a reference, and growth of a cost.
 
 A `Comparison` keeps every round of both sides, because its ratio is the median of the rounds'
-ratios: the two sides of one round met the same weather, two rounds did not. `save` writes one JSON
-file a benchmark; `docs/performance.md` is made of these files by `scripts/performance_page.py`.
+ratios: the two sides of one round ran under the same conditions, two rounds did not. `save` writes
+one JSON file a benchmark; `scripts/performance_page.py` makes `docs/performance.md` of these files.
 """
 
 import argparse

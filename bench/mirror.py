@@ -77,7 +77,7 @@ def consume(job: dict[str, Any]) -> float:
 
 
 def _until_all(job: dict[str, Any], go: Callable[[], object]) -> float:
-    """Call `go` all the while; the clock runs from the first arrival to the last."""
+    """Call `go` again and again; the clock runs from the first arrival to the last."""
     first: float | None = None
     with Cluster(StaticSource([job["target"]])) as cluster:
         while True:
@@ -88,7 +88,7 @@ def _until_all(job: dict[str, Any], go: Callable[[], object]) -> float:
                 first, missing = time.perf_counter(), job["messages"] - end
             if end >= job["messages"]:
                 assert first is not None
-                # What was there at the first look was not timed.
+                # Messages that were there at the first look were not timed.
                 return (time.perf_counter() - first) * job["messages"] / max(1, missing)
             time.sleep(POLL_S)
 

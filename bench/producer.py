@@ -6,8 +6,9 @@
     python -m bench.producer [--messages 1000000] [--rounds 5] [--singles 2000] [--partitions 1]
 
 One broker process, each producer in a process of its own, one after the other, round by round.
-A ratio is taken within each round, so that both sides of it meet the same weather; medians and the
-range of the rounds are printed. CPU is that of the producer's process, with all of its threads.
+A ratio is taken within each round, so that both sides of it run under the same conditions;
+medians and the range of the rounds are printed. CPU is that of the producer's process, with all of
+its threads.
 """
 
 import argparse

@@ -51,7 +51,7 @@ def measure(connection: BrokerConnection, pid: int, requests: int) -> float:
 
 
 def set_quotas(session: ZkSession, holder: str | None) -> None:
-    """Leave quotas to one client alone, and give the broker time to learn of it."""
+    """Set quotas of one client alone, and give the broker time to learn of it."""
     for client in (CLIENT, "other"):
         wanted = MUCH if client == holder else dict.fromkeys(MUCH)
         change_entity_config(session, ConfigEntity(client=client), wanted)

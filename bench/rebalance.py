@@ -1,4 +1,4 @@
-"""How long a ZooKeeper group takes to come to rest after a member joined or left.
+"""How long a ZooKeeper group takes to settle after a member joined or left.
 
     python -m bench.growth --only members
 

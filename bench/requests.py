@@ -2,11 +2,11 @@
 
 Each checkout runs a broker of its own, with the interpreter of its own `.venv`, on one ZooKeeper.
 Every kind of request is sent to one broker and then to the other, a slice of some tenths of a
-second each, so that both meet the same weather; who goes first changes every round. Reported:
-microseconds of CPU of the broker's process per request (user and system, all threads), requests
-per second, p50 and p99 where one request at a time is in flight; medians over all rounds, and the
-ratio second / first as the median of the rounds' ratios. CPU is steady where other work shares the
-machine; times are not.
+second each, so that both run under the same conditions; which goes first changes every round.
+Reported: microseconds of CPU of the broker's process per request (user and system, all threads),
+requests per second, p50 and p99 where one request at a time is in flight; medians over all rounds,
+and the ratio second / first as the median of the rounds' ratios. CPU is steady where other work
+shares the machine; times are not.
 
     python -m bench.requests [CHECKOUT [CHECKOUT]] [--rounds 5] [--seconds 1] [--only produce]
         [--json FILE]

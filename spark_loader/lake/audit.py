@@ -1,4 +1,4 @@
-"""The books of a lake: what the logs took in against what was written, and what was left out.
+"""Reconciles a lake with its logs: offsets appended there, rows written here, offsets left out.
 
 Invariant: what was written is counted in the files themselves; what was left out is what the ledger
 says, less what a rewind took back.
@@ -18,7 +18,7 @@ from spark_loader.reading.resolve import SourceCluster
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One partition's books: what the log took in against what was written.
+    """The account of one partition: what its log took in, and what became of it.
 
     All of it is counted in offsets, so in bytes of a log of Kafka 0.7.
 
@@ -42,7 +42,7 @@ class Audit:
 
     @property
     def difference(self) -> int:
-        """Offsets that are in no book, or in two (negative)."""
+        """Offsets that no count includes; negative for those that two counts include."""
         left_out = self.gaps + self.absent + self.aborted
         return self.appended - (self.rows + self.quarantined + left_out + self.pending)
 
@@ -109,7 +109,7 @@ def gap_ledger(checkpoints: Checkpoints) -> list[Gap]:
 
 
 def aborted_offsets(checkpoints: Checkpoints) -> int:
-    """Return how many offsets were left out since their transactions were aborted."""
+    """Return how many offsets were left out because their transactions were aborted."""
     _, absent = kept_ledgers(checkpoints.table.entries())
     return _sum(each for each in absent if each.cause == ABORTED)
 

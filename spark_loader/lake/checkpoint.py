@@ -9,9 +9,8 @@
     OUTPUT/_zkbroker/quarantine/…                    records no event time was found for
 
 Invariants. A run exists when its plan does, and counts when a commit of the table names it; both
-appear at once and never change. Of a topic there is at most one run that was planned and does not
-count; it is run again with identical ranges. A plan is the last thing that goes of a run that is
-given up.
+appear at once and never change. A topic has at most one run that is planned and does not count
+yet; it is resumed with identical ranges. When a run is given up, its plan is removed last.
 """
 
 import json
@@ -97,8 +96,8 @@ class Checkpoints:
     def open_plans(self) -> list[Plan]:
         """Return the plans of runs that do not count yet, in order.
 
-        Of a topic it is the last one: that earlier ones do not count either means that the table
-        was lost, and is found by what they wrote.
+        Of each topic it is the last plan. Where earlier ones do not count either, the table was
+        lost; the files that they wrote show it.
         """
         found: list[Plan] = []
         topics: set[str] = set()
@@ -116,7 +115,7 @@ class Checkpoints:
         return found[::-1]
 
     def done_so_far(self, plan: Plan) -> Iterator[MapperOffsets]:
-        """Yield what the mappers of a run did that have finished."""
+        """Yield the results of those mappers of a run that have finished."""
         for mapper in range(len(plan.mappers)):
             done = self.mapper_offsets(plan.run, mapper)
             if done is not None:
@@ -132,7 +131,7 @@ class Checkpoints:
         }
 
     def give_up(self, plan: Plan) -> None:
-        """Remove what a run wrote, and its plan, so that it is as if it had never been."""
+        """Remove what a run wrote, and its plan; no trace of the run is left."""
         for done in self.done_so_far(plan):
             for table_file in done.tabled:
                 self.filesystem.delete(join(self.output, table_file.path))
@@ -165,14 +164,14 @@ class Checkpoints:
         return self._read(path, "offsets", MapperOffsets)
 
     def write_mapper_offsets(self, done: MapperOffsets) -> bool:
-        """Write a mapper's offsets; False when another attempt of it was first."""
+        """Write a mapper's offsets; False when another attempt has written them already."""
         nexts = partition_numbers({each.source: each.until for each in done.ranges})
         content = {**to_json(done), "next_offsets": nexts}
         path = self.offsets_path(done.run, done.mapper)
         return self.filesystem.publish(path, _encode("offsets", content))
 
     def forget_mapper(self, run: int, mapper: int) -> None:
-        """Remove a mapper's offsets, so that it is done again."""
+        """Remove a mapper's offsets, so that it runs again."""
         self.filesystem.delete(self.offsets_path(run, mapper))
 
     def staging(self, run: int) -> str:

@@ -1,4 +1,4 @@
-"""What lies in an output directory and which offsets a file holds, by the files themselves.
+"""The files of an output directory, and the offsets that each holds, read from the files.
 
 Invariant: a file counts as data when its name, and every directory above it, begins with neither
 `.` nor `_`; that is what Spark and other readers see.

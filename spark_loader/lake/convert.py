@@ -66,7 +66,7 @@ def convert(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Converted:
 def _commit_of(
     checkpoints: Checkpoints, filesystem: LakeFileSystem, manifest: Entry, live: set[str]
 ) -> tuple[Entry, list[TableFile], pa.Schema | None]:
-    """Return a manifest as a commit: what of its Parquet files still counts becomes the table's."""
+    """Return a manifest as a commit: its Parquet files that still count become the table's."""
     files: list[TableFile] = []
     schema: pa.Schema | None = None
     for each in manifest.files:

@@ -72,7 +72,7 @@ class DeltaTable:
         self._output = output
         self._library = require_library()
         self._log: TableLog = filesystem.table_log(output)
-        # For reading only: a large table takes its time to open, and little to catch up.
+        # For reading only: a large table is slow to open, and quick to update.
         self._opened: Any = None
 
     def exists(self) -> bool:
@@ -97,7 +97,7 @@ class DeltaTable:
         return [] if table is None else list(table.history(limit))
 
     def check(self, schema: pa.Schema) -> None:
-        """Nothing to do: whatever columns may be, Delta can hold."""
+        """Nothing to do: Delta holds every type that a column of a load may have."""
 
     def begin(self, schema: pa.Schema) -> None:
         fields = [*schema, *(pa.field(name, kind) for name, kind in PARTITIONED.items())]

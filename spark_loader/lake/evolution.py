@@ -1,4 +1,4 @@
-"""Columns of a table over the loads: they may come, and keep their types.
+"""Columns of a table from load to load: new ones may be added, and each keeps its type.
 
 Invariant: what is published fits the table. A load whose columns do not is refused before it reads
 anything, and files without a column read as null there.

@@ -231,7 +231,7 @@ class IcebergTable:
         made: Sequence[TableFile],
         gone: Sequence[LiveFile],
     ) -> None:
-        """Commit what was written here, and remove it again where that is refused."""
+        """Commit the files written here; remove them where the commit is refused."""
         try:
             # Loads go on beside it; what they add is no reason to write all of this again.
             for _ in range(_TRIES if not change.run else 1):

@@ -1,10 +1,10 @@
-"""An Iceberg table kept in files alone: what a catalog does, done by names that are given once.
+"""An Iceberg table kept in files alone: file names, each given once, take the catalog's place.
 
     metadata/v12.metadata.json    the table after its 12th commit
     metadata/version-hint.text    12, for readers that open the directory
 
 Invariant: a commit counts once its metadata file has its name; of two writers of the same version
-the later is turned back, as on every file system of a lake. What it names is durable before. The
+the later is refused, as on every file system of a lake. What it names is durable before. The
 hint may be late after a crash, never wrong about what was committed before it.
 """
 
@@ -145,7 +145,7 @@ class FileCatalog(NoopCatalog):
             text = str(version).encode()
             if self._fs.size(path) is None or self._fs.read(path) != text:
                 self._fs.replace(path, text)
-            # Of two writers the slower would leave the older number.
+            # The slower of two writers would leave the older number.
             last, version = version, self.newest()
             if version == last:
                 return

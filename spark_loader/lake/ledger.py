@@ -1,4 +1,4 @@
-"""What checkpoints are about: gaps, files, plans, mappers' offsets, entries of the ledger.
+"""What checkpoints hold: gaps, files, plans, mappers' offsets, entries of the ledger.
 
 `checkpoint.py` says where plans and offsets are kept, `table.py` where entries are.
 """
@@ -189,7 +189,7 @@ class MapperOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What a commit of the table says beside the table's own account.
+    """What a commit of the table says in addition to the table's own metadata.
 
     Attributes:
         run: number of the run; 0 for what moves no position (`seal`, `optimize`).

@@ -1,4 +1,4 @@
-"""Who may change an output directory at the same time.
+"""Locks of an output directory: which loads and commands may change it at the same time.
 
     _zkbroker/lock             held by a command as long as it changes something, by a load only
                                while it begins
@@ -35,7 +35,7 @@ def beginning(
     """Keep every other load from beginning, and every command out.
 
     Raises:
-        LoadError: another one is in for longer than `patience_s`.
+        LoadError: another one holds the lock for longer than `patience_s`.
     """
     deadline = time.monotonic() + patience_s
     with ExitStack() as stack:
@@ -59,7 +59,7 @@ def loading(
     """Keep every other load of these topics out, and every command; within `beginning` only.
 
     Raises:
-        LoadError: one is in.
+        LoadError: one is running.
     """
     with ExitStack() as stack:
         for topic in sorted(topics):
@@ -77,7 +77,7 @@ def alone(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Iterator[None
     """Keep every load and every other command out of the directory.
 
     Raises:
-        LoadError: one is in.
+        LoadError: one is running.
     """
     with beginning(checkpoints, filesystem):
         names = filesystem.names(checkpoints.path(_TOPICS))
@@ -88,7 +88,7 @@ def alone(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Iterator[None
 
 @contextmanager
 def optimizing(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Iterator[None]:
-    """Keep every other optimize and vacuum out; raise LoadError when one is in."""
+    """Keep every other optimize and vacuum out; raise LoadError when one is running."""
     with ExitStack() as stack:
         try:
             stack.enter_context(_locked(checkpoints, filesystem, _OPTIMIZING))

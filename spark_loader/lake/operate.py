@@ -1,4 +1,4 @@
-"""What operators do between loads: look, compare, move positions.
+"""What operators do between loads: see how far they are, compare positions, move them.
 
 Invariant: a position is moved only by a commit of its own, published at once like any other, so
 `verify` holds after as before: going back takes every row from there on out of the table, going
@@ -175,7 +175,7 @@ def rewind(
         the new position of each partition.
 
     Raises:
-        LoadError: a run is unfinished, or a partition has no offset as old.
+        LoadError: a run is unfinished, or a partition has no offset that old.
     """
     recover(checkpoints, filesystem)
     latest = _idle(checkpoints)
@@ -214,7 +214,7 @@ def rewind(
         note=f"back to offset {to}",
     )
     if lost:
-        # What is lost cannot be searched: the table lets go of it, then the other rows go.
+        # Lost files cannot be searched: they leave the table first, the other rows after them.
         table.commit(entry, removed=lost, since=latest.positions)
         take_back(table, entry)
     elif tabled:
@@ -227,7 +227,7 @@ def rewind(
 
 
 def _entry_starts(found: Iterable[Held], offset: int) -> Iterator[int]:
-    """Yield where the entry of a 0.7 log begins that an offset lies in."""
+    """Yield where the entry of a 0.7 log begins in which an offset lies."""
     for each in found:
         for start, until in each.entries:
             if start < offset < until:

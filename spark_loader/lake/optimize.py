@@ -106,7 +106,7 @@ def vacuum(
     allow_short: bool = False,
     dry_run: bool = False,
 ) -> list[str]:
-    """Delete the files that no version of the table needs that is young enough.
+    """Delete the files that no sufficiently recent version of the table needs.
 
     Args:
         checkpoints: of the output directory.

@@ -1,4 +1,4 @@
-"""The table at one version, for those that compare its parts.
+"""The table at one version, for checks that compare its parts.
 
 Invariant: files, positions and ledger are those of the same commit, whatever is published since.
 """
@@ -18,7 +18,7 @@ class PinnedTable(LakeTable):
     def __init__(self, filesystem: LakeFileSystem, output: str) -> None:
         super().__init__(filesystem, output)
         found = super().newest()
-        # A format may bring what it opened last up to date; this stays as it is.
+        # A format may update the table that it opened last; this one stays as it is.
         self._pinned = None if found is None else self.format.at(found.version)
 
     def newest(self) -> Snapshot | None:

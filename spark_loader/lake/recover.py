@@ -1,7 +1,7 @@
 """Recovery from an operation that was interrupted.
 
-Invariant: after `recover` nothing is left staged of a run that counts, no file beside the table
-that was withdrawn, and no replay that is half published. Repeatable. Files of the table that
+Invariant: after `recover` no run that counts has staged files, no withdrawn file lies beside the
+table, and no replay is half published. Repeatable. Files of the table that
 nothing names are left to `vacuum`: readers do not see them.
 """
 
@@ -11,7 +11,7 @@ from spark_loader.lake.rows import take_back
 from spark_loader.lake.table_files import schema_from_texts
 from spark_loader.storage.files import LakeFileSystem, join
 
-# Of older runs nothing is left: each load looks at its own, and at the last ones.
+# Older runs have nothing left: each load checks its own run, and the last ones.
 _LOOKED_AT = 4
 
 
@@ -25,7 +25,7 @@ def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
         return
     checkpoints.table.format.settle()
     if latest.kind == "rewind":
-        # Where files had been lost the entry came before its rows went.
+        # Where files had been lost, the entry was written before its rows were removed.
         take_back(checkpoints.table, latest)
     for path in latest.withdrawn:
         filesystem.delete(join(checkpoints.output, path))
@@ -45,7 +45,7 @@ def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
         if (latest is not None and latest.counts(run)) or checkpoints.is_planned(run):
             continue
         found = checkpoints.mapper_offsets(run, 0)
-        # What a late attempt of a mapper says of a run that was given up has ranges.
+        # A late attempt of a mapper, of a run that was given up, has ranges.
         if found is not None and not found.ranges:
             return found
     return None

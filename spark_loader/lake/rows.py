@@ -1,4 +1,4 @@
-"""Rows of the table by partition and offset: taken back, and counted.
+"""Removes and counts rows of the table by partition and offset.
 
 Invariant: rows are chosen by the columns `topic`, `partition` and `offset` (`position` in Kafka
 0.7), never by files: a file may hold rows of many partitions.

@@ -2,9 +2,9 @@
 
     optimize, rewind ─▶ files by the library ─▶ their SHA-256, in a commit of its own
 
-Invariant: a file that is sealed was whole when it was: its Parquet footer was read and its rows
+Invariant: a file was whole when it was sealed: its Parquet footer was read and its rows were
 counted. Files whose seal a crash prevented are sealed by the next optimize or rewind; until then
-`verify` reads them all the same and says how many they are.
+`verify` reads them all the same and says how many there are.
 """
 
 from spark_loader.errors import CheckpointError
@@ -15,7 +15,7 @@ from spark_loader.storage.files import LakeFileSystem, join, sha256_of
 
 
 def seal(table: LakeTable, filesystem: LakeFileSystem) -> int:
-    """Seal every file of the table that is not; return how many.
+    """Seal every file of the table that has no seal yet; return how many.
 
     Raises:
         CheckpointError: a file holds another number of rows than the table says.

@@ -89,7 +89,7 @@ def _gap(gap: Gap) -> dict[str, Any]:
 
 
 def _ms(text: str) -> int | None:
-    """Return a time of a checkpoint; None where it is none."""
+    """Return a time of a checkpoint in ms; None where the text is no time."""
     try:
         return round(dt.datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:

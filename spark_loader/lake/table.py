@@ -28,7 +28,7 @@ from spark_loader.sink.data_formats import in_table
 from spark_loader.storage.files import LakeFileSystem, join
 
 _INLINE_BYTES = 32 * 1024
-# Histories are read from their end; entries without a run may lie before the one looked for.
+# Histories are read from their end; entries without a run may precede the one that is wanted.
 _LOOK_BACK = (1, 20, None)
 _TRIES = 20
 
@@ -191,7 +191,7 @@ class LakeTable:
             if not self.exists():
                 self.format.begin(schema)
             base = self.newest()
-            # No older than the snapshot: of what came after both the commit is turned back.
+            # No older than the snapshot: whatever came after both refuses the commit.
             latest = self.latest()
             said = self._continued(entry, latest, since)
             change = self._change(said, latest, schema, files, removed)
@@ -212,7 +212,7 @@ class LakeTable:
 
         Args:
             entry: what it says; None where it is published already.
-            cuts: rows at or beyond an offset of their partition go.
+            cuts: rows at or beyond an offset of their partition are removed.
             since: as for `commit`.
         """
         for _ in range(_TRIES):
@@ -302,7 +302,7 @@ def continued(
         planned: other runs that are planned and do not count yet.
 
     Raises:
-        CheckpointError: positions are others than those that it goes on from.
+        CheckpointError: the positions have changed since those that it goes on from.
     """
     own = len(entry.files) + len(entry.quarantined)
     if not entry.run:

@@ -1,8 +1,8 @@
 """What a lake asks of a table format: Delta or Iceberg, each by its library.
 
 Invariant: a commit happens at once or not at all, and only on top of the snapshot it was made for
-as far as runs go: of two runs that go on from the same one the later is turned back
-(`CommitLost`), and nothing of it counts. Commits that name no run do not stand in the way.
+as far as runs go: of two runs that go on from the same one the later is refused (`CommitLost`),
+and nothing of it counts. Commits that name no run do not conflict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ CONTENT = "zkbroker"
 
 
 class CommitLost(Exception):
-    """Another writer was faster; look again and commit on top of that."""
+    """Another writer was faster; read the table again and commit on top of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The proof over table, ledger and files, offline: no gap, no duplicate, nothing changed.
+"""Proves offline, from table, ledger and files: no gap, no duplicate, nothing changed.
 
     offsets the ledger accounts for
       = offsets in the table + in files beside it + in quarantine + in the gap ledger
@@ -82,14 +82,14 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
 
     Raises:
         CheckpointError: the table or its ledger cannot be read.
-        LoadError: there is no table: a misspelt directory proves nothing.
+        LoadError: there is no table, as in a misspelt directory.
     """
     checkpoints = Checkpoints(filesystem, output)
     require_loaded(checkpoints)
     output = checkpoints.output
     report = Report()
     proof = _Proof(filesystem, output, report)
-    # Loads and merges go on meanwhile: what is compared is of one commit.
+    # Loads and merges go on meanwhile: all that is compared is of one commit.
     table = PinnedTable(filesystem, output)
     try:
         entries = table.entries()
@@ -129,7 +129,7 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     report.unreferenced = sum(in_table(each) for each in unnamed)
     strange = [each for each in unnamed if not in_table(each)]
     if strange:
-        # Of a run that is not published yet, or was since.
+        # Files of a run that is not published yet, or was published since.
         coming = checkpoints.under_way()
         coming.update(each.path for each in beside(checkpoints.table.entries())[0])
         report.problems.extend(

@@ -69,7 +69,7 @@ Trouble = DataLoss | DamagedLog | QuarantineLimit
 
 @dataclass(frozen=True, slots=True)
 class MapperOutcome:
-    """What became of a mapper: the rows it wrote, and what is in the way of its other ranges."""
+    """The result of a mapper: the rows it wrote, and why its other ranges could not be loaded."""
 
     mapper: int
     rows: int = 0
@@ -176,7 +176,7 @@ def _published(checkpoints: Checkpoints, task: MapperTask, token: str) -> bool:
     try:
         found = checkpoints.mapper_offsets(task.run, task.mapper)
     except OSError:
-        # Unknown: files are left, the driver removes those that do not count.
+        # It is not known: the files stay, and the driver removes those that do not count.
         return True
     return found is not None and found.attempt == token
 

@@ -139,7 +139,7 @@ class LoadOptions:
                 raise ConfigError(f"{name}={number} is not allowed: give a number above 0")
 
     def _check_place(self, place: str) -> None:
-        """Check that a policy of its own is one of something that is loaded."""
+        """Check that a policy is of a topic or partition that is loaded."""
         topic, _, partition = place.partition(":")
         if partition and not _PARTITION.fullmatch(partition):
             raise ConfigError(

@@ -1,9 +1,9 @@
 """The plan of a run: the offsets to load, fixed once, and the gaps with their causes.
 
 Invariant: for every partition planned, `[position, end)` is covered by ranges and gaps, disjoint
-and in order; a partition that cannot be is left out whole. Positions come from the last entry; a
-partition it does not know starts where the options say, or at its beginning when its topic was
-loaded before (records may have come since).
+and in order; a partition for which that cannot be is left out whole. Positions come from the last
+entry; a partition it does not know starts where the options say, or at its beginning when its topic
+was loaded before (records may have come since).
 """
 
 from collections.abc import Iterable, Mapping
@@ -103,7 +103,7 @@ def make_plan(
         log_starts=starts,
         log_ends=ends,
         read_committed=options.read_committed,
-        # Of a topic with partitions held back the old time stays, so that they are the next time.
+        # A topic with partitions held back keeps its old time, so that they are checked next time.
         topics_created_ms={
             **created,
             **{tp.topic: before[tp.topic] for tp in held if tp.topic in before},
@@ -184,7 +184,7 @@ def first_positions(
 
 
 def only(bound: Bound, wanted: set[TopicPartition]) -> Bound:
-    """Leave out of a bound per partition what is not wanted: it was used by an earlier run."""
+    """Return a bound per partition without those that are not wanted: an earlier run used them."""
     if isinstance(bound, AtOffsets):
         return replace(bound, offsets={tp: o for tp, o in bound.offsets.items() if tp in wanted})
     if isinstance(bound, AtTimes):

@@ -1,6 +1,6 @@
 """How far a load has got: counts that mappers send by UDP, summed for the caller.
 
-Invariant: progress is for the eye only. Nothing is decided by it, and a load runs the same when
+Invariant: progress is for people only. Nothing depends on it, and a load runs the same when
 every datagram is lost.
 """
 

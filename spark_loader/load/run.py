@@ -63,7 +63,7 @@ class Run:
         self._report(Progress(stage="plan"))
         latest = self._checkpoints.table.latest()
         if latest is not None:
-            # Again, should the last run have been stopped just before it. Of other topics another
+            # Repeated in case the last run was stopped just before it. Of other topics another
             # load may have committed later ones.
             mine = {tp: at for tp, at in latest.positions.items() if tp.topic in options.topics}
             self._commit_group(options.group, mine)
@@ -221,7 +221,7 @@ class Run:
     ) -> Entry:
         """Commit the files, the offsets and the ledger to the table, then the group's offsets.
 
-        Of a partition in which a mapper failed only what lies before that is published.
+        Of a partition in which a mapper failed, only what lies before its ranges is published.
         """
         in_trouble = {each.mapper for each in outcomes if each.troubles}
         written: dict[int, MapperOffsets] = {}
@@ -270,7 +270,7 @@ class Run:
         try:
             self._checkpoints.table.commit(entry, tabled, schema, since=plan.positions)
         except CheckpointError:
-            # Another run was there before: what this one wrote can never count.
+            # Another run was published first: what this one wrote can never count.
             self._checkpoints.give_up(plan)
             raise
         try:

@@ -68,7 +68,7 @@ class Loads:
 
 
 def _books(path: str) -> Mapping[str, Any]:
-    """Return the books of a lake, or why they cannot be read."""
+    """Return the runs, positions and gaps of a lake, or why they cannot be read."""
     try:
         read: Callable[[str], Mapping[str, Any]] = import_object("--lake", PLUGIN)
         return {**read(path), "error": None}
