@@ -1,4 +1,4 @@
-"""What docs/ARCHITECTURE.md and CONTRIBUTING.md say of the tree is true."""
+"""What docs/ARCHITECTURE.md and docs/CONTRIBUTING.md say of the tree is true."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.markdown import ROOT
 
-PAGES = (ROOT / "docs" / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
+PAGES = (ROOT / "docs" / "ARCHITECTURE.md", ROOT / "docs" / "CONTRIBUTING.md")
 PATH = re.compile(r"`((?:zkbroker|spark_loader|tests|docs|scripts|bench|examples)/[\w./-]*)`")
 WALK = re.compile(r"^### (.+)\n((?:\d+\. `[^`]+`.*\n(?:   .*\n)*)+)", re.MULTILINE)
 STEP = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
