@@ -57,6 +57,7 @@ from zkbroker.protocol.messages.topics import (
 TIMEOUT_MS = 30_000
 """How long the controller may take until what was asked has taken effect."""
 _AGAIN_S = 0.05
+_KNOWN_S = 10.0
 
 
 def create_topic(
@@ -93,13 +94,13 @@ def create_topic(
     _check(answer.topics[0], f"topic {topic} was not created")
 
 
-def await_topic(cluster: Cluster, topic: str, timeout_s: float = 10.0) -> None:
+def await_topic(cluster: Cluster, topic: str) -> None:
     """Wait until every broker that answers knows a topic that was just created.
 
     Brokers learn of it one after the other; what is asked next may be asked of any of them. After
     the time it is left at that.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + _KNOWN_S
     for broker in sorted(cluster.brokers()):
         with contextlib.suppress(ZkbrokerError):  # one that does not answer is asked nothing next
             connection = cluster.connection(broker)

@@ -47,7 +47,6 @@ class PeerKnowledge:
         session_over: whether ZooKeeper must have ended this broker's session.
         connect: makes a connection to a broker; it is opened when it is used.
         runtime: what the task runs on.
-        interval_s: time between two brokers that are asked.
     """
 
     def __init__(
@@ -57,24 +56,22 @@ class PeerKnowledge:
         connect: Callable[[BrokerInfo], PeerLine],
         *,
         runtime: Runtime,
-        interval_s: float = INTERVAL_S,
     ) -> None:
         self._view = view
         self._session_over = session_over
         self._connect = connect
-        self._interval_s = interval_s
         self._asked = view.own.id
         self._loop = OwnerLoop(
             runtime,
             self._step,
             name="asking other brokers",
             logger=logger,
-            retry_s=interval_s,
+            retry_s=INTERVAL_S,
             foreseen=(ProtocolError,),
         )
 
     def start(self) -> None:
-        self._loop.start(self._interval_s)
+        self._loop.start(INTERVAL_S)
 
     def close(self, timeout_s: float) -> bool:
         """End the task; false when that takes longer."""
@@ -83,7 +80,7 @@ class PeerKnowledge:
     def _step(self) -> float:
         if self._session_over():
             self.ask()
-        return self._interval_s
+        return INTERVAL_S
 
     def ask(self) -> int:
         """Ask the next broker; returns of how many partitions it knew more.

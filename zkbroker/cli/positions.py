@@ -56,17 +56,16 @@ _NAMED = {
 }
 
 
-def parse_range(texts: tuple[str, ...], default: Anchor = Anchor.BEGINNING) -> Range:
-    """Combine the `-o` options of a command line.
+def parse_range(texts: tuple[str, ...]) -> Range:
+    """Combine the `-o` options of a command line; without a start, reading starts at the beginning.
 
     Args:
         texts: each one position; of two starts the later one counts.
-        default: where to start without any.
 
     Raises:
         ConfigError: a text is none of the forms.
     """
-    start = Position(default)
+    start = Position(Anchor.BEGINNING)
     stop = None
     for text in texts:
         if text.startswith("e@"):

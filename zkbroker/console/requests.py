@@ -37,9 +37,9 @@ def missing(text: str) -> Refused:
     return Refused(404, "not_found", text)
 
 
-def text_of(name: str, default: str = "", most: int = _MAX_TEXT) -> str:
-    """Return a text of the query."""
-    value = request.args.get(name, default)
+def text_of(name: str, *, most: int = _MAX_TEXT) -> str:
+    """Return a text of the query, empty where it is not given."""
+    value = request.args.get(name, "")
     if len(value) > most:
         raise bad(f"{name} is longer than {most} characters: shorten it")
     return value

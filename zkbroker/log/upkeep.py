@@ -102,13 +102,13 @@ class LogUpkeep:
 
     # Flushes
 
-    def flush_due(self, now_ms: int | None = None) -> int | None:
+    def flush_due(self) -> int | None:
         """Flush every log whose oldest unflushed message has reached `flush.ms`.
 
         Returns:
             When the next one is due, in ms since 1970; None when nothing waits.
         """
-        now = self._now_ms() if now_ms is None else now_ms
+        now = self._now_ms()
         following: int | None = None
         started: list[tuple[Log, int]] = []
         for log in self._logs.online():

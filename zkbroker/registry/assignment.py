@@ -26,7 +26,6 @@ def assign_replicas(
     start_broker: int | None = None,
     first_partition: int = 0,
     rack_aware: bool = True,
-    chance: random.Random = _chance,
 ) -> dict[int, list[int]]:
     """Assign partitions to brokers.
 
@@ -38,7 +37,6 @@ def assign_replicas(
             partition 0, so that it goes on as it was begun. A random one by default.
         first_partition: number of the first of them; above 0 when a topic grows.
         rack_aware: False ignores racks.
-        chance: source of the random start.
 
     Returns:
         Partition → broker ids, the preferred leader first.
@@ -56,7 +54,7 @@ def assign_replicas(
     aware = rack_aware and len(racks) == len(brokers)
     order = alternate_racks(racks) if aware else sorted(brokers)
     if start_broker is None:
-        start, shift = chance.randrange(len(order)), chance.randrange(len(order))
+        start, shift = _chance.randrange(len(order)), _chance.randrange(len(order))
     else:
         # The place among the ids, also where the order is that of racks: as genuine brokers do.
         start = shift = next(

@@ -99,14 +99,14 @@ def free_port() -> int:
     raise RegistryError("no TCP port of 127.0.0.1 is free")
 
 
-def server_mode(port: int, timeout_s: float = 1.0) -> str | None:
+def server_mode(port: int) -> str | None:
     """Ask a server on 127.0.0.1 for its mode (`standalone`, `leader`, `follower`).
 
     Returns:
         None while it does not serve.
     """
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout_s) as asked:
+        with socket.create_connection(("127.0.0.1", port), 1.0) as asked:
             asked.sendall(b"srvr")
             answer = b""
             while part := asked.recv(4096):

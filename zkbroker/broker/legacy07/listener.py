@@ -7,7 +7,6 @@ Invariant: a start that fails undoes what it did and raises.
 """
 
 import logging
-import random
 import socket
 from collections.abc import Callable
 
@@ -32,7 +31,6 @@ class Legacy07Broker:
     Args:
         services: of the node it belongs to; its `config.legacy07` has a listener.
         limits: the bounds of its connections.
-        choose: picks a partition below a number, for sets to partition -1.
         permissions: of the node; None where every client may do everything.
     """
 
@@ -40,7 +38,6 @@ class Legacy07Broker:
         self,
         services: BrokerServices,
         limits: Limits,
-        choose: Callable[[int], int] = random.randrange,
         permissions: Permissions | None = None,
     ) -> None:
         config, runtime, now_ms = services.config, services.runtime, services.runtime.now_ms
@@ -61,7 +58,9 @@ class Legacy07Broker:
             max_decompressed_bytes=config.max_decompressed_bytes,
             max_messages=config.max_request_records,
         )
-        self._handlers = Handlers07(self.logs, checks, runtime, choose, self.views, permissions)
+        self._handlers = Handlers07(
+            self.logs, checks, runtime, views=self.views, permissions=permissions
+        )
         self._endpoint = own.endpoint
         self._server = Server(
             [Listener(self._endpoint.name, self._endpoint.host, self._endpoint.port)],

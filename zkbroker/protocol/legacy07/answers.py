@@ -25,9 +25,9 @@ def part_head(size: int, error: int = ErrorCode.NONE) -> bytes:
     return _HEAD.pack(2 + size, error)
 
 
-def encode_answer(body: bytes = b"", error: int = ErrorCode.NONE) -> bytes:
-    """Return an answer with its length."""
-    return part_head(len(body), error) + body
+def encode_answer(body: bytes = b"") -> bytes:
+    """Return an answer without an error, with its length."""
+    return part_head(len(body)) + body
 
 
 def encode_offsets(offsets: Sequence[int]) -> bytes:
