@@ -15,7 +15,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 
-from zkbroker.errors import RegistryError
+from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import ENDPOINTS_SINCE, list_brokers
 from zkbroker.registry.config_changes import changed_entity, note_change
@@ -161,14 +161,18 @@ def add_partitions(session: ZkSession, name: str, added: Mapping[int, Sequence[i
 
     Raises:
         NoNode: there is no such topic.
-        RegistryError: a partition exists already.
+        ProtocolError: a partition exists already (37).
+        RegistryError: ZooKeeper does not answer, or too many change the topic.
     """
     for _ in range(_ATTEMPTS):
         data, stat = session.get(paths.topic(name))
         current = decode_assignment(name, data)
         both = current.keys() & added.keys()
         if both:
-            raise RegistryError(f"partition {min(both)} of topic {name} exists already")
+            raise ProtocolError(
+                f"partition {min(both)} of topic {name} exists already",
+                code=ErrorCode.INVALID_PARTITIONS,
+            )
         whole = current | {number: tuple(replicas) for number, replicas in added.items()}
         with contextlib.suppress(BadVersion):
             session.set(paths.topic(name), encode_assignment(whole), stat.version)

@@ -11,6 +11,7 @@ together, so that 0.7 clients learn of the topic once.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from zkbroker.broker.services import BrokerServices
@@ -40,6 +41,8 @@ _MADE_WITHIN_S = 10.0
 _TOLD_WITHIN_S = 10.0
 """How long views of a topic wait for its partitions that the controller has not announced."""
 _GROW_ATTEMPTS = 5
+_SEEN_WITHIN_S = 2.0
+"""How long a try to grow a topic waits to see what another broker added to it."""
 
 
 class Claims07:
@@ -183,10 +186,10 @@ class Claims07:
             try:
                 services.topics.add_partitions(topic, total, self._replicas(count))
             except ProtocolError:
-                # Another broker added its own at the same moment.
+                # Another broker added its own, which the view here may not show yet.
                 if not attempts_left:
                     raise
-                services.runtime.sleep(0.2)
+                services.view.wait_for(partial(self._has_grown, topic, len(known)), _SEEN_WITHIN_S)
                 continue
             logger.info("topic grown through 0.7 topic=%s partitions=%d more", topic, count)
             break
@@ -194,6 +197,11 @@ class Claims07:
         self._claim(topic)
         if not self._logs.is_view(topic):
             raise StorageError(f"no partition of {topic} has its view at this broker")
+
+    def _has_grown(self, topic: str, count: int) -> bool:
+        """Whether the view shows more partitions of a topic than these, or none any more."""
+        now = self._services.view.assignment(topic)
+        return now is None or len(now) > count
 
     def _replicas(self, count: int) -> list[list[int]]:
         """Return for each new partition its replicas: this broker first, the others in turn."""

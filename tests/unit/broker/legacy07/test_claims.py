@@ -12,6 +12,7 @@ from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.errors import StorageError
 from zkbroker.records.legacy07 import build_message
 from zkbroker.registry import legacy07_views as registry
+from zkbroker.registry import topics
 from zkbroker.registry.legacy07_views import Shown
 
 
@@ -141,3 +142,33 @@ def test_a_topic_with_0_7_logs_of_its_own_gets_no_views(cluster):
     cluster.lead(0)
     assert cluster.claim() == []
     assert cluster.logs.views() == {}
+
+
+def test_partitions_that_another_broker_added_first_are_seen_and_added_to(cluster):
+    topics.create_topic(cluster.session, "t", {0: [1]})
+    services = cluster.claims._services
+    cluster.assignments["t"] = {0: [1]}  # what the view shows, which may be behind
+    seen = []
+
+    def add_partitions(topic, total, assignments):
+        known = len(cluster.assignments[topic])
+        topics.add_partitions(cluster.session, topic, {known: assignments[0]})
+        cluster.assignments[topic] = dict(enumerate([[1], [2], [0]]))
+        cluster.lead(2)
+
+    def wait_for(condition, _timeout_s):
+        if not condition():
+            seen.append(len(cluster.assignments["t"]))
+            cluster.assignments["t"] = {0: [1], 1: [2]}
+        return condition()
+
+    services.topics = SimpleNamespace(add_partitions=add_partitions)
+    services.view.wait_for = wait_for
+    services.view.exists = lambda topic: True
+    services.view.brokers = (0, 1, 2)
+    services.config = SimpleNamespace(default_replication_factor=1)
+    topics.add_partitions(cluster.session, "t", {1: [2]})
+    cluster.claims.make_for("t")
+    assert seen == [1], "the view was waited for, once"
+    assert topics.assignment(cluster.session, "t") == {0: (1,), 1: (2,), 2: (0,)}
+    assert registry.shown(cluster.session, "t") == {2: Shown(7, 0)}
