@@ -36,4 +36,3 @@ def test_tables_are_by_the_number_in_attributes():
 
 def test_zstd_is_for_magic_2_produce_7_and_fetch_10():
     assert (Codec.ZSTD.first_magic, Codec.ZSTD.produce_since, Codec.ZSTD.fetch_since) == (2, 7, 10)
-    assert {each.fetch_since for each in Codec} == {0, 10}

@@ -8,16 +8,35 @@ import pytest
 
 from tests.support import soak
 from tests.support.random_requests import random_request
-from zkbroker.protocol import ApiKey, decode_request, encode_response
+from zkbroker.protocol import (
+    ApiKey,
+    RequestHeader,
+    decode_request,
+    encode_request,
+    encode_response,
+)
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
-from zkbroker.protocol.messages import FetchResponse, ProduceResponse
+from zkbroker.protocol.messages import (
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from zkbroker.protocol.messages.fetch import (
     AbortedTransaction,
+    FetchRequestPartition,
+    FetchRequestTopic,
     FetchResponsePartition,
     FetchResponseTopic,
 )
-from zkbroker.protocol.messages.produce import ProduceResponsePartition, ProduceResponseTopic
+from zkbroker.protocol.messages.produce import (
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponsePartition,
+    ProduceResponseTopic,
+)
 from zkbroker.protocol.plain import MAX_ITEMS, portable
+from zkbroker.protocol.schema import wire_fields
 
 SOME, MANY = 1000, 1_000_000
 PRODUCED = ("partition", "error_code", "base_offset", "log_append_time_ms", "log_start_offset")
@@ -131,6 +150,32 @@ def test_twins_read_what_the_codec_reads(native: Any) -> None:
 @pytest.mark.soak
 def test_twins_read_what_the_codec_reads_a_million_times(native: Any) -> None:
     compare_reading(native, 2 + soak.SEED, soak.part_of(MANY))
+
+
+def numbered(message: type[Any]) -> Any:
+    """Return a part of a request in which each number is another one."""
+    return message(**{field.name: at for at, field in enumerate(wire_fields(message), 11)})
+
+
+LAST = [(ApiKey.PRODUCE, portable.LAST_PRODUCE), (ApiKey.FETCH, portable.LAST_FETCH)]
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [(key, version) for key, last in LAST for version in range(last + 1)]
+)
+def test_every_version_is_read_with_each_field_in_its_place(
+    twin: Any, key: ApiKey, version: int
+) -> None:
+    fetched = FetchRequestTopic("t", [numbered(FetchRequestPartition)])
+    fetch = FetchRequest(
+        max_wait_ms=1, min_bytes=2, max_bytes=3, isolation_level=1, topics=[fetched], rack_id="r"
+    )
+    produced = ProduceRequestTopic("t", [ProduceRequestPartition(5, b"records")])
+    produce = ProduceRequest(acks=1, timeout_ms=2, topics=[produced])
+    request = fetch if key == ApiKey.FETCH else produce
+    parts = encode_request(RequestHeader(key, version, 7, "c"), request)
+    frame = memoryview(b"".join(parts)[4:])  # type: ignore[arg-type]
+    assert as_bytes(twin.read_plain(frame, MAX_ITEMS)) == by_codec(frame) is not None
 
 
 def test_no_frame_is_too_short(twin: Any) -> None:

@@ -5,6 +5,7 @@ import pytest
 from spark_loader.columns.spec import ValueColumns
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.positions import TopicPartition
+from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime
 from zkbroker.errors import ConfigError
 
@@ -16,7 +17,7 @@ from zkbroker.errors import ConfigError
         ({"topics": ()}, "name topics"),
         ({"whitelist": "t.*"}, "name topics"),
         ({"topics": (), "blacklist": "("}, "blacklist='\\('"),
-        ({"format": "csv"}, "parquet, json, raw"),
+        ({"format": "csv"}, ", ".join(DATA_FORMATS)),
         ({"compression": "lz9"}, "'lz9' is not allowed"),
         ({"on_out_of_range": "ignore"}, "'ignore' is not allowed"),
         ({"policies": {"t": "ignore"}}, "'ignore' is not allowed"),
