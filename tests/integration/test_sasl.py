@@ -264,7 +264,7 @@ def test_brokers_log_in_by_users_of_zookeeper(tmp_path: Path) -> None:
     [
         ({"listener.name.client.plain.sasl.jaas.config": ""}, "is no JAAS configuration"),
         ({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, "is not enabled on the"),
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "Kerberos, which is not spoken here"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "Kerberos, which is not supported"),
         (
             {"listener.name.client.plain.sasl.server.callback.handler.class": "none.such:thing"},
             "cannot be imported",

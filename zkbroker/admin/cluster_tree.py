@@ -75,7 +75,7 @@ def require_cluster(connect: str, security: ZooKeeperSecurity = UNPROTECTED) -> 
 
     Args:
         connect: the address.
-        security: how ZooKeeper is spoken to.
+        security: how ZooKeeper is connected to.
 
     Raises:
         RegistryError: there are none; the text names where there are some.

@@ -11,7 +11,7 @@ _ONE_LOOP = "requests are handled by one event loop; there are no thread counts 
 _METRICS = "metrics are served in Prometheus form on admin.port"
 _PURGATORY = "delayed requests are dropped as they are answered; nothing is purged"
 _MOVES = "replicas do not move between data directories"
-_KERBEROS = "Kerberos is not spoken: clients log in by SCRAM, OAUTHBEARER or PLAIN"
+_KERBEROS = "Kerberos is not supported: clients log in by SCRAM, OAUTHBEARER or PLAIN"
 _JAVA = "Java classes are not run"
 _ACLS = "access control lists are not enforced; restrict access to the network instead"
 

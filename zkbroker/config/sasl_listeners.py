@@ -57,7 +57,7 @@ G = TypeVar("G", LoginOptions, MechanismOptions)
 _USER = "user_"
 _OPTION_OF_JAVA = re.compile(r"-Djava\.security\.auth\.login\.config==?(\S+)")
 _KERBEROS = (
-    "GSSAPI is Kerberos, which is not spoken here: use SCRAM-SHA-512, or OAUTHBEARER with tokens "
+    "GSSAPI is Kerberos, which is not supported: use SCRAM-SHA-512, or OAUTHBEARER with tokens "
     "of your identity provider"
 )
 
@@ -177,7 +177,7 @@ def _enabled(
     for name in names:
         if name not in MODULES:
             raise ConfigError(
-                f"{key} names {name}, which is no mechanism spoken here: give some of "
+                f"{key} names {name}, which is no supported mechanism: give some of "
                 f"{', '.join(MODULES)}"
             )
     if names and GSSAPI in given:

@@ -4,7 +4,7 @@
     sasl.jaas.config=org...ScramLoginModule required username="alice" password="...";
     or sasl.username=alice and sasl.password=...
 
-Invariant: a login that is built can be tried: it has a mechanism that is spoken here and what the
+Invariant: a login that is built can be tried: it has a supported mechanism and what the
 mechanism needs. A message names the setting and never the password.
 """
 
@@ -19,7 +19,7 @@ from zkbroker.config.secret import NO_SECRET, Secret, SecretText
 from zkbroker.errors import ConfigError
 
 _GIVE = "set sasl.mechanism to one of " + ", ".join(MECHANISMS)
-_KERBEROS = "sasl.mechanism=GSSAPI is Kerberos, which is not spoken here: " + _GIVE
+_KERBEROS = "sasl.mechanism=GSSAPI is Kerberos, which is not supported: " + _GIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,9 @@ class SaslLogin:
         if name not in MECHANISMS:
             if name == "GSSAPI":
                 raise ConfigError(_KERBEROS)
-            given = f"sasl.mechanism={name} is not spoken" if name else "sasl.mechanism is missing"
+            given = (
+                f"sasl.mechanism={name} is not supported" if name else "sasl.mechanism is missing"
+            )
             raise ConfigError(f"{given}: {_GIVE}")
         if self.line is None and self.jaas_config:
             line = parse_jaas_line(self.jaas_config.reveal(), "sasl.jaas.config")

@@ -26,7 +26,7 @@ class LoginOptions:
     # fmt: off
     enabled: tuple[str, ...] = option("sasl.enabled.mechanisms", StrList(), ("GSSAPI",),
         f"Mechanisms by which clients log in on SASL_ listeners: some of {', '.join(MECHANISMS)}. "
-        "GSSAPI (Kerberos) is not spoken.")
+        "GSSAPI (Kerberos) is not supported.")
     inter_broker: str = option("sasl.mechanism.inter.broker.protocol", Str(), "GSSAPI",
         "Mechanism by which brokers log in among themselves, where their listener is a SASL_ one.")
     jaas_file: str = option("java.security.auth.login.config", Str(), "",

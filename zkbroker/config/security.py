@@ -47,7 +47,7 @@ class ClientSecurity:
         protocol: one of `PROTOCOLS`.
         tls: keys and authorities, where the protocol has TLS.
         sasl: the login; None where the protocol has none.
-        zookeeper: how ZooKeeper is spoken to, by those clients that do.
+        zookeeper: how ZooKeeper is connected to, by those clients that do.
     """
 
     # fmt: off

@@ -1,4 +1,4 @@
-"""What is spoken by TLS: keys, certificates, authorities, versions; of a client and of a listener.
+"""Settings of TLS: keys, certificates, authorities, versions; of a client and of a listener.
 
     one file        ssl.keystore.location       PEM with key and chain, or PKCS#12
     inline          ssl.keystore.key, ssl.keystore.certificate.chain
@@ -45,7 +45,7 @@ class Versions(StrList):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """Keys, certificates and what is spoken with them: of a client, and of a broker's listener."""
+    """Keys, certificates and protocol versions: of a client, and of a broker's listener."""
 
     IGNORED: ClassVar[Mapping[str, str]] = {
         "ssl.protocol": "ssl.enabled.protocols says which versions are spoken",

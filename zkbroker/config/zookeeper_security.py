@@ -1,4 +1,4 @@
-"""How ZooKeeper is spoken to: with which login, by TLS or not, and with which rights on new nodes.
+"""How ZooKeeper is connected to: with which login, by TLS or not, and which rights new nodes get.
 
     zookeeper.auth.digest             user:password of ZooKeeper's own scheme `digest`
     zookeeper.sasl.jaas.config        one DigestLoginModule line, or
@@ -34,7 +34,7 @@ JAAS_EXAMPLE: Final = (
     'org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="...";'
 )
 IGNORED: Final[Mapping[str, str]] = {
-    "zookeeper.clientCnxnSocket": "zookeeper.ssl.client.enable says whether TLS is spoken",
+    "zookeeper.clientCnxnSocket": "zookeeper.ssl.client.enable says whether TLS is used",
     "zookeeper.ssl.protocol": "zookeeper.ssl.enabled.protocols says which versions are spoken",
     "zookeeper.ssl.crl.enable": "lists of revoked certificates are not read",
     "zookeeper.ssl.ocsp.enable": "revoked certificates are not looked up",
@@ -103,7 +103,7 @@ class ZooKeeperSecurityOptions:
         "may read them, but for `/config/users`, `/config/brokers` and delegation tokens; "
         "`/consumers` stays open.")
     zookeeper_tls: bool = option("zookeeper.ssl.client.enable", Bool(), False,
-        "Whether ZooKeeper is spoken to by TLS; its ports with TLS are others than the plain ones.")
+        "Whether ZooKeeper is connected to by TLS, which has a port of its own there.")
     zookeeper_keystore: str = option("zookeeper.ssl.keystore.location", Str(), "",
         "File with the key and certificate that ZooKeeper is shown: PEM or PKCS#12.")
     zookeeper_keystore_type: str = option("zookeeper.ssl.keystore.type", Str(STORE_TYPES), "",
@@ -166,7 +166,7 @@ class ZooKeeperSecurityOptions:
             ]
             if given:
                 raise ConfigError(
-                    f"{given[0]} is set, and ZooKeeper would be spoken to without TLS: set "
+                    f"{given[0]} is set, and ZooKeeper would be connected to without TLS: set "
                     "zookeeper.ssl.client.enable=true, or leave it out"
                 )
             return None
@@ -229,7 +229,7 @@ def take_zookeeper_security(
         warn: receives each warning; the module's logger by default.
 
     Returns:
-        How ZooKeeper is spoken to, and the properties that are left.
+        How ZooKeeper is connected to, and the properties that are left.
 
     Raises:
         ConfigError: a value is not allowed, or a login cannot be read.

@@ -75,7 +75,7 @@ class ConsumerConfig07:
         "Only false: streams always deliver single messages, never compressed ones.")
     # fmt: on
     zookeeper: ZooKeeperSecurity = UNPROTECTED
-    """How ZooKeeper is spoken to."""
+    """How ZooKeeper is connected to."""
 
     def __post_init__(self) -> None:
         validate(self)

@@ -97,7 +97,7 @@ class ProducerOptions07:
         "zk.connectiontimeout.ms zookeeper.connection.timeout.ms")
     # fmt: on
     zookeeper: ZooKeeperSecurity = UNPROTECTED
-    """How ZooKeeper is spoken to."""
+    """How ZooKeeper is connected to."""
 
     def __post_init__(self) -> None:
         validate(self)

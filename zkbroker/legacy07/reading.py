@@ -38,7 +38,7 @@ def read_partitions(
         zookeeper: of the registry.
         start: a position in bytes between two messages, `EARLIEST_TIME` or `LATEST_TIME`.
         exit_at_end: stop at the ends as they are now.
-        security: how ZooKeeper is spoken to.
+        security: how ZooKeeper is connected to.
 
     Raises:
         ConfigError: a partition does not exist.

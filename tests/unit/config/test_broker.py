@@ -199,7 +199,7 @@ def test_a_mistyped_key_names_the_nearest() -> None:
     [
         ("ssl.keystore.location", "all listeners are plain"),
         ("sasl.enabled.mechanisms", "no listener has a SASL_ protocol"),
-        ("sasl.kerberos.service.name", "Kerberos is not spoken"),
+        ("sasl.kerberos.service.name", "Kerberos is not supported"),
         ("connections.max.reauth.ms", "a login holds as long as its connection"),
         ("replica.lag.max.messages", "time alone"),
         ("num.recovery.threads.per.data.dir", "one task"),

@@ -80,7 +80,7 @@ def test_kerberos_beside_others_is_warned_of():
     ("properties", "says"),
     [
         ({}, r"GSSAPI \(the default\).*Kerberos.*set sasl.enabled.mechanisms=SCRAM-SHA-512"),
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "Kerberos, which is not spoken here"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "Kerberos, which is not supported"),
         ({"sasl.enabled.mechanisms": ""}, "names no mechanism"),
         ({"sasl.enabled.mechanisms": "PLAIN,CRAM-MD5"}, "names CRAM-MD5.*give some of PLAIN"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, rf"enables PLAIN without.*set {KEY}=org"),

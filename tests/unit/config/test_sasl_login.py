@@ -51,7 +51,7 @@ def test_tokens_in_any_way():
         ({}, "needs a login: set sasl.mechanism"),
         ({"sasl.username": "a"}, "sasl.mechanism is missing: set sasl.mechanism to one of PLAIN"),
         ({"sasl.mechanism": "GSSAPI"}, "Kerberos"),
-        ({"sasl.mechanism": "CRAM-MD5"}, "sasl.mechanism=CRAM-MD5 is not spoken"),
+        ({"sasl.mechanism": "CRAM-MD5"}, "sasl.mechanism=CRAM-MD5 is not supported"),
         ({"sasl.mechanism": "PLAIN"}, "needs a user: set sasl.username, or sasl.jaas.config"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "needs a password"),
         (

@@ -64,7 +64,7 @@ MISTAKES = {
         {**SASL, "sasl.enabled.mechanisms": ""},
         "sasl.enabled.mechanisms=SCRAM-SHA-512",
     ),
-    "a mechanism that is not spoken": (
+    "a mechanism that is not supported": (
         {**SASL, "sasl.enabled.mechanisms": "NTLM"},
         "sasl.enabled.mechanisms names NTLM",
     ),

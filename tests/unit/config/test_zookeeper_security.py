@@ -124,7 +124,7 @@ def test_tls_is_taken_under_its_own_names(tmp_path):
     )
     assert taken.logins == "a certificate (TLS)"
     given["zookeeper_ssl_client_enable"] = "false"
-    with pytest.raises(ConfigError, match="would be spoken to without TLS: set zookeeper"):
+    with pytest.raises(ConfigError, match="would be connected to without TLS: set zookeeper"):
         security(**given)
 
 

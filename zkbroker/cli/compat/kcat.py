@@ -110,7 +110,7 @@ def _translated(
     for letter, value in given:
         if letter == "-r" or (value == "list" and letter == "-X"):
             raise click.UsageError(
-                "-r needs Avro, which is not spoken here: print the bytes with -s or -f"
+                "-r needs Avro, which is not supported: print the bytes with -s or -f"
                 if letter == "-r"
                 else "-X list: see docs/configuration.md, or zkbroker consume --help"
             )

@@ -7,7 +7,7 @@
     ...                                      principal, or `LoginRefused`
 
 The mechanisms are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. GSSAPI is Kerberos, which is
-not spoken here.
+not supported.
 
 Invariant: nothing here knows sockets, ZooKeeper or files; each side is a state machine over bytes.
 What fails says nothing of whether a user exists.
