@@ -182,6 +182,23 @@ class Member:
         self._thread.join(120)
 
 
+def test_the_replica_verification_reads_from_followers_too(cluster: LocalCluster) -> None:
+    cluster.create_topic("verified", replication=2)
+    write(cluster, "verified", [f"line {n}" for n in range(50)])
+    tool = Member(
+        java_clients.tool_command(
+            "kafka.tools.ReplicaVerificationTool", "--broker-list", cluster.bootstrap_servers,
+            "--topic-white-list", "verified", "--report-interval-ms", "200", "--time", "-2",
+        )
+    )  # fmt: skip
+    try:
+        same = "max lag is 0 for partition [verified,0] at offset 50 among"
+        wait_for(lambda: any(same in line for line in tool.read), lambda: tool.read[-3:])
+    finally:
+        tool.leave()
+    assert not [line for line in tool.read if "error" in line.lower()]
+
+
 @pytest.mark.parametrize("strategy", ["range", pytest.param("roundrobin", marks=pytest.mark.soak)])
 def test_genuine_consumers_share_a_group_with_ours(
     cluster: LocalCluster, strategy: str, tmp_path: Path

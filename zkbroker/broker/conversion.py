@@ -20,8 +20,8 @@ from zkbroker.fileslice import FileSlice
 from zkbroker.log import ReadResult
 from zkbroker.log.segments.entries import walk
 from zkbroker.records import MAX_DECOMPRESSED_BYTES, convert, iter_entries
-from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
+from zkbroker.replica.role import Role
 
 EVERYTHING_SINCE = max(FETCH_SINCE)
 """The version of Fetch whose readers know every format and codec."""
@@ -81,7 +81,7 @@ class DownConversion:
 
     def older(
         self,
-        leadership: Leadership,
+        role: Role,
         version: int,
         reader: ReadEnd,
         offset: int,
@@ -91,7 +91,7 @@ class DownConversion:
         """Return what a reader of a version before `EVERYTHING_SINCE` can read of what was found.
 
         Args:
-            leadership: of the partition.
+            role: of the partition.
             version: of the fetch.
             reader: how far it sees.
             offset: from which it was read.
@@ -118,13 +118,13 @@ class DownConversion:
             part.close()
             raise
         part.close()
-        if not leadership.log.config.message_downconversion_enable:
+        if not role.log.config.message_downconversion_enable:
             raise UnsupportedVersion(
                 f"fetch version {version} reads message format {readable}, and "
                 f"message.downconversion.enable=false"
             )
         return self.read(
-            lambda at, limit: leadership.read_bytes(at, limit, reader=reader),
+            lambda at, limit: role.read_bytes(at, limit, reader=reader),
             offset,
             part.size,
             readable,

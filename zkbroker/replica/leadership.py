@@ -16,7 +16,6 @@ from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.records import Expanded, RequestBudget
 from zkbroker.registry.partition_states import IsrUpdate, LeaderAndIsr
 from zkbroker.replica.isr import InSyncReplicas
-from zkbroker.replica.reads import PartitionRead, ReadEnd
 from zkbroker.replica.remote import RemoteReplica
 from zkbroker.replica.role import NO_EPOCH, LocalReplica, Role, other_epoch
 
@@ -61,7 +60,6 @@ class Leadership(Role):
         settings: LeaderSettings,
     ) -> None:
         super().__init__(replica, state, high_watermark)
-        self.waiters = replica.waiters
         self._log = self.log  # what was appended is flushed under another leader
         self.isr = InSyncReplicas()
         self.epoch_start = 0
@@ -207,51 +205,7 @@ class Leadership(Role):
             )
         return True
 
-    # -- reading
-
-    def end_for(self, reader: ReadEnd) -> int:
-        """Return where the log ends for a reader."""
-        if reader is ReadEnd.HIGH_WATERMARK:
-            return self.high_watermark
-        if reader is ReadEnd.LOG_END:
-            return self.log.log_end_offset
-        return self.log.last_stable_offset(self.high_watermark)
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        reader: ReadEnd = ReadEnd.HIGH_WATERMARK,
-        min_one_entry: bool = True,
-    ) -> PartitionRead:
-        """Read as far as the reader sees.
-
-        Raises:
-            ProtocolError, StorageError: this leadership is over; or see `Log.read`.
-        """
-        log = self.log
-        end, mark = log.log_end_offset, self.high_watermark
-        stable = log.last_stable_offset(mark)
-        visible = mark
-        if reader is not ReadEnd.HIGH_WATERMARK:
-            visible = end if reader is ReadEnd.LOG_END else stable
-        found = log.read(offset, max_bytes, end=visible, min_one_entry=min_one_entry)
-        aborted = None
-        if reader is ReadEnd.LAST_STABLE:
-            try:
-                aborted = log.aborted_transactions(offset, found)
-            except BaseException:
-                if found.slice is not None:
-                    found.slice.close()
-                raise
-        return PartitionRead(found, mark, stable, end, aborted)
-
-    def read_bytes(
-        self, offset: int, max_bytes: int, *, reader: ReadEnd = ReadEnd.HIGH_WATERMARK
-    ) -> bytes:
-        """Read a copy, whole entries first; see `read`."""
-        return self.log.read_bytes(offset, max_bytes, end=self.end_for(reader), min_one_entry=True)
+    # -- deletion
 
     def delete_records_before(self, offset: int) -> int:
         """Let the log begin at an offset (-1: the high watermark); returns where it begins.

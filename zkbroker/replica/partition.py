@@ -160,6 +160,20 @@ class Partition:
             return leading
         raise self._refusal(current_leader_epoch)
 
+    def readable(self, current_leader_epoch: int = NO_EPOCH) -> Role:
+        """Return the present role if it has messages to compare with those of other replicas.
+
+        Raises:
+            ZkbrokerError: see `leadership`; there is no replica here.
+        """
+        if (
+            isinstance(self.role, Leadership | Following)
+            and not self.offline
+            and current_leader_epoch in (NO_EPOCH, self.leader_epoch)
+        ):
+            return self.role
+        raise self._refusal(current_leader_epoch)
+
     def following(self) -> Following:
         """Return the present role if it is to copy from a leader.
 

@@ -18,6 +18,7 @@ from zkbroker.errors import ErrorCode, ProtocolError, StorageError, ZkbrokerErro
 from zkbroker.log import Log, TopicPartition
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.replica.delayed import Waiters
+from zkbroker.replica.reads import PartitionRead, ReadEnd
 from zkbroker.runtime import Lock, Runtime
 
 NO_LEADER = -1
@@ -68,6 +69,7 @@ class Role:
     ) -> None:
         self.replica = replica
         self.key = replica.key
+        self.waiters = replica.waiters
         self.high_watermark = high_watermark
         """End of what consumers may read."""
         self.leader = state.leader
@@ -95,6 +97,50 @@ class Role:
     def over(self) -> bool:
         """Whether another role has begun."""
         return self._why_over is not None
+
+    def end_for(self, reader: ReadEnd) -> int:
+        """Return where the log ends for a reader."""
+        if reader is ReadEnd.HIGH_WATERMARK:
+            return self.high_watermark
+        if reader is ReadEnd.LOG_END:
+            return self.log.log_end_offset
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        reader: ReadEnd = ReadEnd.HIGH_WATERMARK,
+        min_one_entry: bool = True,
+    ) -> PartitionRead:
+        """Read as far as the reader sees.
+
+        Raises:
+            ProtocolError, StorageError: this role is over; or see `Log.read`.
+        """
+        log = self.log
+        end, mark = log.log_end_offset, self.high_watermark
+        stable = log.last_stable_offset(mark)
+        visible = mark
+        if reader is not ReadEnd.HIGH_WATERMARK:
+            visible = end if reader is ReadEnd.LOG_END else stable
+        found = log.read(offset, max_bytes, end=visible, min_one_entry=min_one_entry)
+        aborted = None
+        if reader is ReadEnd.LAST_STABLE:
+            try:
+                aborted = log.aborted_transactions(offset, found)
+            except BaseException:
+                if found.slice is not None:
+                    found.slice.close()
+                raise
+        return PartitionRead(found, mark, stable, end, aborted)
+
+    def read_bytes(
+        self, offset: int, max_bytes: int, *, reader: ReadEnd = ReadEnd.HIGH_WATERMARK
+    ) -> bytes:
+        """Read a copy, whole entries first; see `read`."""
+        return self.log.read_bytes(offset, max_bytes, end=self.end_for(reader), min_one_entry=True)
 
     def __getattr__(self, name: str) -> Any:
         """Say why there is no log: it is asked for what this role does not have.

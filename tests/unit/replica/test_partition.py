@@ -61,6 +61,24 @@ def test_another_epoch_is_refused_with_its_code(epoch, code):
     assert raised.value.code == code
 
 
+def test_replicas_are_compared_whoever_leads():
+    """Genuine brokers let a client of replica id -2 read from any replica (`ReplicaManager`)."""
+    partition = make_partition(log=EntryLog([(0, 1)] * 5), high_watermark=3)
+    partition.become_follower(decided(2, 5))
+    assert partition.readable(5).read(0, 100).high_watermark == 3
+    partition.become_leader(decided(1, 6, (1,)))
+    role = partition.readable()
+    assert role is partition.leading
+    with pytest.raises(ProtocolError) as raised:
+        partition.readable(5)
+    assert raised.value.code == ErrorCode.FENCED_LEADER_EPOCH
+    partition.mark_offline()
+    with pytest.raises(StorageError):
+        partition.readable()
+    with pytest.raises(StorageError):
+        role.read(0, 100)
+
+
 def test_the_epoch_is_checked_before_the_leadership():
     partition = make_partition()
     partition.become_follower(decided(2, 5))

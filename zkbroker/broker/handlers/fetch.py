@@ -19,6 +19,7 @@ from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import (
+    COMPARES_REPLICAS,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     AbortedTransaction,
@@ -29,7 +30,7 @@ from zkbroker.protocol.plain import FetchAnswerRow, FetchRow, PlainFetch
 from zkbroker.replica.delayed import DelayedOperation
 from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
-from zkbroker.replica.role import NO_EPOCH
+from zkbroker.replica.role import NO_EPOCH, Role
 from zkbroker.replica.throttle import ReplicationThrottle, names_replica
 
 MAX_RESPONSE_BYTES = 2**31 - 1 - 16 * 1024 * 1024
@@ -152,8 +153,9 @@ class FetchHandler:
                 self._throttle.record(size)
 
     @staticmethod
-    def _throttled(leadership: Leadership, follower: int) -> bool:
+    def _throttled(leadership: Role, follower: int) -> bool:
         """Whether a follower is to be held back while it is out of sync."""
+        assert isinstance(leadership, Leadership)
         text = leadership.log.config.leader_throttled_replicas
         return (
             bool(text)
@@ -167,7 +169,7 @@ class FetchHandler:
             reading.failed
             or reading.cut
             or reading.size >= min_bytes
-            or not reading.leaderships
+            or not reading.roles
             or self._services.draining
         )
 
@@ -176,7 +178,7 @@ class FetchHandler:
     ) -> Reading:
         operation = DelayedOperation(self._services.runtime)
         deadline_ms = self._services.runtime.clock_ms() + max_wait_ms
-        watched = [leadership.waiters for leadership in reading.leaderships]
+        watched = [role.waiters for role in reading.roles]
         for waiters in watched:
             if asked.reader is ReadEnd.LOG_END:
                 waiters.watch_appends(operation)
@@ -256,16 +258,17 @@ class FetchHandler:
                 partition = services.partition(topic, number, asked.patience, copying=follower >= 0)
             counts = services.metrics.topics.get(topic) or services.metrics.topic(topic)
             counts.fetches += 1
-            leadership = partition.leading
-            if leadership is None or epoch not in (NO_EPOCH, leadership.leader_epoch):
-                leadership = partition.leadership(epoch)
+            role: Role | None = partition.leading
+            if role is None or epoch not in (NO_EPOCH, role.leader_epoch):
+                any_replica = follower == COMPARES_REPLICAS
+                role = partition.readable(epoch) if any_replica else partition.leadership(epoch)
             if max_bytes < 0:
                 raise ProtocolError(f"max_bytes={max_bytes}", code=ErrorCode.INVALID_FETCH_SIZE)
             limit = min(max_bytes, max(left, 0))
-            if follower >= 0 and self._throttle.exceeded and self._throttled(leadership, follower):
+            if follower >= 0 and self._throttle.exceeded and self._throttled(role, follower):
                 limit, whole_entry = 0, False
-            read = leadership.read(offset, limit, reader=asked.reader, min_one_entry=whole_entry)
-            reading.leaderships.append(leadership)
+            read = role.read(offset, limit, reader=asked.reader, min_one_entry=whole_entry)
+            reading.roles.append(role)
             reading.ends.append(
                 read.log_end_offset
                 if asked.reader is ReadEnd.LOG_END
@@ -275,8 +278,9 @@ class FetchHandler:
             )
             if follower >= 0 and reading.arriving:
                 # The position of a replica that is not assigned counts for nothing.
+                assert isinstance(role, Leadership)
                 try:
-                    leadership.record_follower_fetch(
+                    role.record_follower_fetch(
                         follower, offset, log_start_offset, read.log_end_offset, epoch
                     )
                 except BaseException:
@@ -292,7 +296,7 @@ class FetchHandler:
                 records, size = part, part.size
                 if asked.version < EVERYTHING_SINCE:
                     records, cut = self._conversion.older(
-                        leadership, asked.version, asked.reader, offset, read.found, context
+                        role, asked.version, asked.reader, offset, read.found, context
                     )
                     size = len(records)
                     reading.cut = reading.cut or cut

@@ -1,7 +1,7 @@
 """What a fetch asks for, and one look at all of its partitions.
 
 Invariant: whether something came after a look is seen by where each partition ended then; a look at
-what has not grown, under leaderships that go on, needs no other look.
+what has not grown, under roles that go on, needs no other look.
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from zkbroker.broker.services import Patience
 from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.plain import FetchAnswerRow, FetchRow
-from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
+from zkbroker.replica.role import Role
 
 Answers = list[tuple[str, list[FetchAnswerRow]]]
 """What is answered: topics in the order of the request, each with its partitions."""
@@ -48,7 +48,7 @@ class Reading:
         size: bytes of records in it.
         sizes: topic, partition and bytes of those that have any.
         failed: whether a partition has an error.
-        leaderships: of the partitions that were read, to wait for.
+        roles: of the partitions that were read, to wait for.
         ends: where each of these ended for the reader.
         cut: whether there was more than memory to convert it in.
         arriving: whether it is the first look, which tells where a follower is.
@@ -58,15 +58,15 @@ class Reading:
     size: int
     sizes: list[tuple[str, int, int]]
     failed: bool
-    leaderships: list[Leadership]
+    roles: list[Role]
     ends: list[int]
     cut: bool = False
     arriving: bool = False
 
     def grown(self, reader: ReadEnd) -> bool:
-        """Whether a partition has more for the reader by now, or a leadership is over."""
-        for leadership, end in zip(self.leaderships, self.ends, strict=True):
-            if leadership.over or leadership.end_for(reader) != end:
+        """Whether a partition has more for the reader by now, or a role is over."""
+        for role, end in zip(self.roles, self.ends, strict=True):
+            if role.over or role.end_for(reader) != end:
                 return True
         return False
 
@@ -81,11 +81,11 @@ class Reading:
         """
         if self.size or self.failed or self.grown(reader):
             return False
-        leaderships = iter(self.leaderships)
+        roles = iter(self.roles)
         for _, rows in self.topics:
             for at, (number, _, _, _, _, aborted, _, _) in enumerate(rows):
-                leadership = next(leaderships)
-                log, mark = leadership.log, leadership.high_watermark
+                role = next(roles)
+                log, mark = role.log, role.high_watermark
                 stable = log.last_stable_offset(mark)
                 rows[at] = (number, 0, mark, stable, log.log_start_offset, aborted, 0, b"")
         return True

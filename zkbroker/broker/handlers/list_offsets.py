@@ -6,6 +6,7 @@ from zkbroker.broker.handlers.fetch import reader_of
 from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from zkbroker.protocol.messages.fetch import COMPARES_REPLICAS
 from zkbroker.protocol.messages.list_offsets import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -15,6 +16,7 @@ from zkbroker.protocol.messages.list_offsets import (
 )
 from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.reads import ReadEnd
+from zkbroker.replica.role import Role
 
 CONSUMER = -1
 _ONE_ANSWER_SINCE = 1
@@ -32,6 +34,7 @@ class ListOffsetsHandler:
         self._services = services
 
     def __call__(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+        any_replica = request.replica_id == COMPARES_REPLICAS
         if request.replica_id != CONSUMER:
             reader = ReadEnd.LOG_END
         else:
@@ -44,7 +47,7 @@ class ListOffsetsHandler:
             for partition in context.paced(topic.partitions):
                 if partition.partition not in answers:
                     answers[partition.partition] = self._look_up(
-                        topic.topic, partition, context.api_version, reader, patience
+                        topic.topic, partition, context.api_version, reader, patience, any_replica
                     )
                 elif one_answer:
                     # Which of the two is asked for?
@@ -65,17 +68,18 @@ class ListOffsetsHandler:
         version: int,
         reader: ReadEnd,
         patience: Patience,
+        any_replica: bool,
     ) -> ListOffsetsResponsePartition:
         number = asked.partition
         timestamp = asked.timestamp
         try:
-            leadership = self._services.leadership(
-                topic, number, patience, epoch=asked.current_leader_epoch
-            )
-            log, epoch = leadership.log, leadership.leader_epoch
+            partition = self._services.partition(topic, number, patience)
+            current = asked.current_leader_epoch
+            role = partition.readable(current) if any_replica else partition.leadership(current)
+            log, epoch = role.log, role.leader_epoch
             if version == 0:
                 count = max(0, asked.max_num_offsets)
-                offsets = log.segment_offsets_before(timestamp, count, leadership.end_for(reader))
+                offsets = log.segment_offsets_before(timestamp, count, role.end_for(reader))
                 return ListOffsetsResponsePartition(partition=number, offsets=offsets)
             if timestamp == EARLIEST_TIMESTAMP:
                 start = log.log_start_offset
@@ -83,14 +87,14 @@ class ListOffsetsHandler:
                     partition=number, offset=start, leader_epoch=epoch
                 )
             if timestamp == LATEST_TIMESTAMP:
-                self._require_known_end(leadership, version, reader)
-                end = leadership.end_for(reader)
+                self._require_known_end(role, version, reader)
+                end = role.end_for(reader)
                 return ListOffsetsResponsePartition(
                     partition=number, offset=end, leader_epoch=epoch
                 )
-            found = log.offset_for_timestamp(timestamp, leadership.end_for(reader))
+            found = log.offset_for_timestamp(timestamp, role.end_for(reader))
             if found is None:
-                self._require_known_end(leadership, version, reader)
+                self._require_known_end(role, version, reader)
                 return ListOffsetsResponsePartition(partition=number)
             return ListOffsetsResponsePartition(
                 partition=number, timestamp=found.timestamp, offset=found.offset, leader_epoch=epoch
@@ -99,7 +103,7 @@ class ListOffsetsHandler:
             return ListOffsetsResponsePartition(partition=number, error_code=error_code(error))
 
     @staticmethod
-    def _require_known_end(leadership: Leadership, version: int, reader: ReadEnd) -> None:
+    def _require_known_end(role: Role, version: int, reader: ReadEnd) -> None:
         """Refuse to answer a consumer an end that may lie before one that was answered earlier.
 
         A new leader may not know yet how far its predecessor's high watermark was (KIP-207).
@@ -107,12 +111,14 @@ class ListOffsetsHandler:
         Raises:
             ProtocolError: OFFSET_NOT_AVAILABLE (78), to older readers LEADER_NOT_AVAILABLE (5).
         """
-        if reader is not ReadEnd.LOG_END and leadership.high_watermark < leadership.epoch_start:
+        if (
+            reader is not ReadEnd.LOG_END
+            and isinstance(role, Leadership)
+            and role.high_watermark < role.epoch_start
+        ):
             code = (
                 ErrorCode.OFFSET_NOT_AVAILABLE
                 if version >= _NOT_AVAILABLE_SINCE
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
-            raise ProtocolError(
-                f"the high watermark of {leadership.key} is not known yet", code=code
-            )
+            raise ProtocolError(f"the high watermark of {role.key} is not known yet", code=code)

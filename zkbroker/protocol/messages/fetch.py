@@ -25,6 +25,8 @@ from zkbroker.protocol.schema import (
 NO_LIMIT_BYTES = 0x7FFFFFFF
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+COMPARES_REPLICAS = -2
+"""Replica id of a client that reads from any replica (`Request.DebuggingConsumerId`)."""
 
 
 @keyword_message
