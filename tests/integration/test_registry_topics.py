@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from tests.support.zookeeper import expire, until
-from zkbroker.errors import InvalidTopic, RegistryError
+from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError
 from zkbroker.registry import paths, topics
 from zkbroker.registry.topics_watch import TopicsView, TopicsWatch
 from zkbroker.zookeeper import NodeExists, NoNode, ZkSession
@@ -27,8 +27,9 @@ def test_a_topic_is_created_with_its_settings_and_only_once(zk: ZkSession) -> No
 def test_partitions_are_added_and_existing_ones_are_refused(zk: ZkSession) -> None:
     topics.create_topic(zk, "t", {0: [1]})
     assert topics.add_partitions(zk, "t", {1: [2]}) == {0: (1,), 1: (2,)}
-    with pytest.raises(RegistryError, match="partition 1 of topic t exists"):
+    with pytest.raises(ProtocolError, match="partition 1 of topic t exists") as raised:
         topics.add_partitions(zk, "t", {1: [3]})
+    assert raised.value.code is ErrorCode.INVALID_PARTITIONS
     with pytest.raises(NoNode):
         topics.add_partitions(zk, "none", {1: [3]})
 
