@@ -55,6 +55,30 @@ class _GreenletTask:
         return not self._greenlet.ready()
 
 
+class _Expired(BaseException):
+    """The time of one wait is over."""
+
+
+class _GreenletEvent(gevent.event.Event):  # type: ignore[misc]
+    """gevent's event, with a time limit at a third of the cost: fetches wait with one."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout is None or timeout <= 0 or self.is_set():
+            return bool(super().wait(timeout))
+        expired = _Expired()
+        timer = gevent.get_hub().loop.timer(timeout)
+        timer.start(gevent.getcurrent().throw, expired)
+        try:
+            return bool(super().wait())
+        except _Expired as error:
+            if error is not expired:
+                raise
+            return bool(self.is_set())
+        finally:
+            timer.stop()
+            timer.close()
+
+
 class _GreenletLock:
     """A mutex. Requests enter several of them: gevent's RLock makes six calls for each, this two.
 
@@ -123,7 +147,7 @@ class GreenletsRuntime:
             yield_turn()
 
     def event(self) -> Event:
-        return cast("Event", gevent.event.Event())
+        return cast("Event", _GreenletEvent())
 
     def lock(self) -> Lock:
         return _GreenletLock()

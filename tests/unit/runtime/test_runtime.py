@@ -2,6 +2,7 @@ import socket
 import subprocess
 import sys
 
+import gevent
 import gevent.monkey
 import gevent.socket
 import pytest
@@ -104,6 +105,46 @@ def test_events_wake_those_who_wait(runtime):
     assert event.is_set()
     event.clear()
     assert not event.is_set()
+
+
+def test_the_time_of_one_wait_ends_that_wait_alone(runtime):
+    event, results = runtime.event(), {}
+
+    def wait(name, timeout_s):
+        results[name] = event.wait(timeout_s)
+
+    tasks = [
+        runtime.spawn(wait, name, timeout_s, name=name)
+        for name, timeout_s in (("short", 0.02), ("long", 60), ("endless", None))
+    ]
+    assert tasks[0].join(30)
+    assert results == {"short": False}
+    event.set()
+    assert all(task.join(30) for task in tasks)
+    assert results == {"short": False, "long": True, "endless": True}
+    assert event.wait(60)
+
+
+def test_an_event_is_set_by_another_thread_before_its_time(runtime):
+    event = runtime.event()
+    start = gevent.monkey.get_original("_thread", "start_new_thread")
+    start(event.set, ())
+    assert event.wait(60)
+
+
+def test_what_ends_a_greenlet_that_waits_passes_through():
+    runtime, ended = get_runtime("gevent"), []
+
+    def wait():
+        try:
+            runtime.event().wait(60)
+        except gevent.GreenletExit as error:
+            ended.append(error)
+
+    greenlet = gevent.spawn(wait)
+    gevent.sleep(0)
+    greenlet.kill(timeout=30)
+    assert len(ended) == 1
 
 
 def test_queues_are_bounded_and_in_order(runtime):
