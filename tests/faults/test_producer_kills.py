@@ -4,6 +4,7 @@ With idempotence and a flush after every message, each message whose future reso
 exactly once and in order; each other one is reported.
 """
 
+import queue
 import random
 import threading
 from collections import defaultdict
@@ -27,29 +28,25 @@ class Killer:
     def __init__(self, cluster: LocalCluster, seed: int) -> None:
         self._cluster = cluster
         self._random = random.Random(seed)
-        self._asked = threading.Semaphore(0)
-        self._over = False
+        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self.kills = 0
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def ask(self) -> None:
-        self._asked.release()
+        self._asked.put(True)
 
     def stop(self) -> None:
-        self._over = True
-        self._asked.release()
+        """Kill as often as was asked for, and end."""
+        self._asked.put(False)
         self._thread.join()
         if self.error is not None:
             raise self.error
 
     def _run(self) -> None:
         try:
-            while True:
-                self._asked.acquire()
-                if self._over:
-                    return
+            while self._asked.get():
                 victims = self._random.sample(range(1, BROKERS + 1), self._random.choice((1, 1, 2)))
                 for broker_id in victims:
                     self._cluster.broker(broker_id).kill()

@@ -67,7 +67,8 @@ class _GreenletEvent(gevent.event.Event):  # type: ignore[misc]
             return bool(super().wait(timeout))
         expired = _Expired()
         timer = gevent.get_hub().loop.timer(timeout)
-        timer.start(gevent.getcurrent().throw, expired)
+        # The loop's clock stands still while a greenlet runs: the time counts from now.
+        timer.start(gevent.getcurrent().throw, expired, update=True)
         try:
             return bool(super().wait())
         except _Expired as error:

@@ -1,6 +1,7 @@
 import socket
 import subprocess
 import sys
+import time
 
 import gevent
 import gevent.monkey
@@ -123,6 +124,15 @@ def test_the_time_of_one_wait_ends_that_wait_alone(runtime):
     assert all(task.join(30) for task in tasks)
     assert results == {"short": False, "long": True, "endless": True}
     assert event.wait(60)
+
+
+def test_the_time_of_a_wait_counts_from_its_beginning(runtime):
+    runtime.sleep(0.01)
+    time.sleep(0.3)  # as a task that works, which gives no turn to others
+    event = runtime.event()
+    started = time.monotonic()
+    assert not event.wait(0.2)
+    assert time.monotonic() - started >= 0.15
 
 
 def test_an_event_is_set_by_another_thread_before_its_time(runtime):
