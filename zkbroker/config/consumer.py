@@ -19,6 +19,7 @@ from zkbroker.config.schema import (
     Str,
     from_properties,
     keys,
+    logger,
     option,
     required,
     validate,
@@ -107,13 +108,22 @@ class FetchConfig:
     def without_group(
         cls, properties: Mapping[str, str], *, warn: Callable[[str], None] | None = None
     ) -> "FetchConfig":
-        """Build the settings from properties of a consumer; those of its group are left out.
+        """Build the settings from properties of a consumer; those of its group have no effect.
+
+        Args:
+            properties: key → text.
+            warn: receives each warning; those of the group are one. The module's logger by default.
 
         Raises:
             ConfigError: a value is not allowed.
         """
         security, given = take_security(properties, warn=warn)
         own = {key: text for key, text in given.items() if key not in _OF_GROUPS}
+        # The group itself may be named, so that reading begins at its offsets.
+        unused = sorted(given.keys() - own.keys() - {"group.id", "groupid"})
+        if unused:
+            report = warn if warn is not None else logger.warning
+            report(f"without a group these have no effect: {', '.join(unused)}")
         return from_properties(FetchConfig, own, warn=warn, others={"security": security})
 
     def fetching(self) -> FetchSettings:

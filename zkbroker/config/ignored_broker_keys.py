@@ -13,7 +13,6 @@ _PURGATORY = "delayed requests are dropped as they are answered; nothing is purg
 _MOVES = "replicas do not move between data directories"
 _KERBEROS = "Kerberos is not supported: clients log in by SCRAM, OAUTHBEARER or PLAIN"
 _JAVA = "Java classes are not run"
-_ACLS = "access control lists are not enforced; restrict access to the network instead"
 
 IGNORED: Mapping[str, str] = {
     "alter.config.policy.class.name": "policies are Java classes",

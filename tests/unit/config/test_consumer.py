@@ -208,7 +208,11 @@ def test_partitions_are_read_with_the_settings_of_fetches_and_none_of_a_group() 
     warnings: list[str] = []
     config = FetchConfig.without_group(parse_properties(FILE_OF_0_8), warn=warnings.append)
     assert (config.fetch_message_max_bytes, config.auto_offset_reset) == (1048577, "smallest")
-    assert all("zookeeper.sync.time.ms" in text for text in warnings)
+    of_group, unused = warnings
+    assert of_group.startswith("without a group these have no effect: auto.commit.enable, ")
+    assert "client.id" in of_group
+    assert "group.id" not in of_group
+    assert "zookeeper.sync.time.ms" in unused
     with pytest.raises(ConfigError, match=r"fetch\.min\.bytes"):
         FetchConfig.without_group({"fetch.min.bytes": "-1"})
     FetchConfig.without_group({"fetch.mim.bytes": "1"}, warn=warnings.append)
