@@ -5,10 +5,12 @@ import gc
 import os
 import re
 import uuid
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gevent
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -63,6 +65,16 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSparkWorker | None:
     return OneSparkWorker(config, log) if config.option.dist == "loadfile" else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_greenlet_left() -> Iterator[None]:
+    """What a module leaves running would end, fail and log in the middle of another test."""
+    started: weakref.WeakSet[gevent.Greenlet] = weakref.WeakSet()
+    gevent.Greenlet.add_spawn_callback(started.add)
+    yield
+    gevent.Greenlet.remove_spawn_callback(started.add)
+    assert not [each for each in started if not each.dead]
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.sockets import shut
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey, decode_request, encode_response
 from zkbroker.protocol.messages import (
@@ -90,13 +91,8 @@ class FakeBroker:
 
     def stop(self) -> None:
         """Close every socket, as a killed process does."""
-        # Closing alone does not wake a thread that waits in accept or recv.
         for each in [self._listener, *self._connections]:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            each.close()
+            shut(each)
 
     def _accept(self) -> None:
         while True:

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Callable
 
+from tests.support.sockets import shut
 from zkbroker.protocol import RequestHeader, decode_request, encode_response
 
 Answer = Callable[[RequestHeader, object], bytes | None]
@@ -54,11 +55,8 @@ class PlayedBroker:
 
     def drop_connections(self) -> None:
         for connection in self.open:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            shut(connection)
 
     def close(self) -> None:
-        self._listening.close()
+        shut(self._listening)
         self.drop_connections()

@@ -11,6 +11,8 @@ import socket
 import threading
 from typing import Self
 
+from tests.support.sockets import shut
+
 _BROKER = re.compile(rb"broker-(\d+)-")
 
 
@@ -41,16 +43,16 @@ class Proxy:
             cut = [pair for pair in self._pairs if self._stopped(pair[2])]
             self._cut = set()
         for client, server, _ in cut:
-            _shut(client)
-            _shut(server)
+            shut(client)
+            shut(server)
 
     def close(self) -> None:
-        self._listener.close()
+        shut(self._listener)
         with self._lock:
             pairs, self._pairs = self._pairs, []
         for client, server, _ in pairs:
-            _shut(client)
-            _shut(server)
+            shut(client)
+            shut(server)
 
     def __enter__(self) -> Self:
         return self
@@ -74,7 +76,7 @@ class Proxy:
             first = client.recv(65536)
             server = socket.create_connection(("127.0.0.1", self._target), 5)
         except OSError:
-            _shut(client)
+            shut(client)
             return
         server.settimeout(None)
         named = _BROKER.search(first[:100])
@@ -108,11 +110,5 @@ class Proxy:
         except OSError:
             return
         finally:
-            _shut(sink)
-            _shut(source)
-
-
-def _shut(end: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        end.shutdown(socket.SHUT_RDWR)
-    end.close()
+            shut(sink)
+            shut(source)

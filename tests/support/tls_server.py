@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.support.sockets import shut
+
 _TIMEOUT_S = 20
 
 
@@ -27,9 +29,7 @@ def tls_echo(context: ssl.SSLContext | None) -> Iterator[int]:
     try:
         yield listening.getsockname()[1]
     finally:
-        # Wakes the accept.
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
+        shut(listening)
         thread.join(_TIMEOUT_S)
 
 

@@ -1,6 +1,6 @@
 """The owner loop of a member's offsets: what is written when, and to which storage."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import pytest
@@ -35,8 +35,18 @@ class Storage:
         pass
 
 
+made: list[OffsetKeeper] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    while made:
+        made.pop().close(10)
+
+
 def keeper(zookeeper: Storage | None, kafka: Storage | None, **options: Any) -> OffsetKeeper:
-    return OffsetKeeper(
+    one = OffsetKeeper(
         cast("ZooKeeperOffsets | None", zookeeper),
         cast("CoordinatorOffsets | None", kafka),
         runtime=get_runtime(options.pop("runtime", "threads")),
@@ -44,6 +54,8 @@ def keeper(zookeeper: Storage | None, kafka: Storage | None, **options: Any) -> 
         positions=options.pop("positions", dict),
         earlier=cast("ZooKeeperOffsets | None", options.pop("earlier", None)),
     )
+    made.append(one)
+    return one
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])

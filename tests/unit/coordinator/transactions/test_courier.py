@@ -1,4 +1,5 @@
 import gevent
+import gevent.event
 import pytest
 
 from zkbroker.coordinator.transactions.courier import Courier
@@ -44,14 +45,14 @@ def test_an_answer_that_is_too_short_is_an_error():
 
 
 def test_close_ends_every_wait():
-    def send(items):
-        gevent.sleep(10)
-
-    courier = make(send)
-    courier.submit(1)
+    answer = gevent.event.AsyncResult()
+    courier = make(lambda items: answer.get())
+    under_way = courier.submit(1)
     gevent.sleep(0)
     waiting = courier.submit(2)
     courier.close()
     for ticket in (waiting, courier.submit(3)):
         with pytest.raises(NetworkError, match="stopping"):
             ticket.result()
+    answer.set([10])
+    assert under_way.result() == 10

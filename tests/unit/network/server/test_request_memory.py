@@ -44,6 +44,7 @@ def test_one_address_holds_half_of_it_and_the_others_go_on() -> None:
     assert [task.ready() for task in held_up[:6]] == [True] * 5 + [False]
     for task in held_up[6:]:
         assert not task.ready()
+    gevent.killall(held_up)
 
 
 def test_another_address_is_served_while_one_has_its_half() -> None:
