@@ -51,7 +51,7 @@ class Store:
         return int(row[0])
 
     def add(self, message: MessageAndMetadata) -> bool:
-        """Count a message and move its partition's offset on; False when somebody else has."""
+        """Count a message and move its partition's offset on; False when another consumer has."""
         with self.lock, self.database:
             moved = self.database.execute(
                 "UPDATE offsets SET next_offset = ?"

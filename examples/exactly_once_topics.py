@@ -79,7 +79,7 @@ class Options:
 
 
 def copy(options: Options, stopping: threading.Event) -> None:
-    """Copy until told to stop.
+    """Copy until `stopping` is set.
 
     Raises:
         TransactionFatal: another program took this one's place; or its fate is unknown, and a new

@@ -32,7 +32,7 @@ class ClientCollector(Collector):
     """Turns the counts of clients into metric families.
 
     Args:
-        clients: producers and consumers; each is told apart by its `client.id`, with a number
+        clients: producers and consumers; each is known by its `client.id`, with a number
             where several have the same.
     """
 

@@ -105,7 +105,7 @@ def healthy(name):
     return container.attrs["State"]["Health"]["Status"] == "healthy"
 
 
-def test_the_image_is_small_and_runs_as_nobody_special(image):
+def test_the_image_is_small_and_runs_without_privileges(image):
     attributes = CLIENT.images.get(image).attrs
     assert attributes["Config"]["User"] == "zkbroker"
     assert attributes["Size"] < 400_000_000

@@ -86,7 +86,7 @@ def owner(zk: ZkSession, path: str) -> int:
     return 0 if stat is None else stat.ephemeral_owner
 
 
-def test_a_broker_that_stood_still_registers_everything_anew_and_loses_no_request(
+def test_a_broker_that_was_paused_registers_everything_again_and_loses_no_request(
     cluster: LocalCluster,
 ) -> None:
     topic = cluster.create_topic()

@@ -262,7 +262,7 @@ def test_a_frame_that_does_not_go_on_is_closed(server, bystander):
 
 
 @pytest.mark.parametrize("server", [10.0], indirect=True)
-def test_peers_that_do_not_read_their_answers_are_closed_and_block_nobody(server, bystander):
+def test_peers_that_do_not_read_their_answers_are_closed_and_block_no_one(server, bystander):
     filler = build_message(bytes(900_000))
     with server.connect() as client:
         for _ in range(20):

@@ -85,7 +85,9 @@ def slow_reader(process: BrokerProcess, request: list[Piece]) -> socket.socket:
     return reader
 
 
-def test_a_reader_of_a_byte_a_time_holds_up_nobody_and_no_memory(process: BrokerProcess) -> None:
+def test_a_reader_of_a_byte_at_a_time_delays_no_one_and_holds_no_memory(
+    process: BrokerProcess,
+) -> None:
     with connect(process) as connection:
         data = message_set(2, [b"x" * 900_000])
         for _ in range(20):

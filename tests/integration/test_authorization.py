@@ -233,7 +233,7 @@ def test_each_broker_follows_changes_of_the_other(
     until(lambda: told() == [29, 29])
 
 
-def test_a_topic_is_created_on_the_way_by_who_may_create_it(bobs: list[Bob], zk: ZkSession) -> None:
+def test_a_topic_is_auto_created_by_a_user_with_create(bobs: list[Bob], zk: ZkSession) -> None:
     def told(name: str) -> int:
         return int(bobs[0].ask(m.MetadataRequest([name])).topics[0].error_code)
 

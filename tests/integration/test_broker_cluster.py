@@ -320,7 +320,7 @@ def test_a_broker_serves_on_and_registers_again_after_a_lost_session(
             assert len(values(fetch(connection, "t", 0))) == 21
 
 
-def test_every_broker_knows_who_leads_what(start: Start, zk: ZkSession) -> None:
+def test_every_broker_knows_all_leaders(start: Start, zk: ZkSession) -> None:
     brokers = [start(number, num__partitions="4") for number in range(3)]
     with connect(brokers[0]) as first, connect(brokers[2]) as third:
         metadata(first, "spread", 1)

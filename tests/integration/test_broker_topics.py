@@ -257,7 +257,7 @@ def test_idempotent_producers(connection: BrokerConnection, topic: str) -> None:
     assert len(values(fetch(connection, topic, 0))) == 15
 
 
-def test_a_batch_of_a_transaction_that_nobody_coordinates_is_refused(
+def test_a_batch_of_a_transaction_without_a_coordinator_is_refused(
     connection: BrokerConnection, topic: str
 ) -> None:
     batch = encode_message_set(

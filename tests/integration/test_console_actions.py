@@ -271,7 +271,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(operator, path, body, stat
     assert (found, bool(said.get("error"))) == (status, True), said
 
 
-def test_the_log_names_who_did_what(served, operator):
+def test_the_log_names_user_and_action(served, operator):
     done(operator, "topics", {"name": "logged", "partitions": 1, "replication": 1})
     # Read at the very end: the process writes to a pipe.
     served.expected_in_log = "console action=create user='bob'"

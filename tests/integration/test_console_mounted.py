@@ -47,7 +47,7 @@ def ask(address, user=None, body=None, **headers):
         return error.code, error.headers, error.read().decode()
 
 
-def test_nobody_comes_in_without_the_login_of_the_page(page):
+def test_no_request_passes_without_the_login_of_the_page(page):
     for path in ("/console/", "/console/api/session", "/console/static/index.html"):
         assert ask(f"{page}{path}")[0] == 401
     assert ask(f"{page}/console/", "ann:wrong")[0] == 401

@@ -370,7 +370,7 @@ def test_seek_and_rewind_by_offset_and_time(
         connector.rewind(0, "other")
 
 
-def test_lag_and_counts_are_told(
+def test_lag_and_counts_are_reported(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:
     topic = cluster.create_topic(partitions=2)

@@ -46,7 +46,7 @@ def test_member_that_was_replaced_cannot_overwrite_its_successor(
     assert successor.commit({T0: 91}) == set()
 
 
-def test_owner_goes_on_after_somebody_wrote_without_condition(zk: ZkSession) -> None:
+def test_owner_goes_on_after_an_unconditional_write_of_another_client(zk: ZkSession) -> None:
     offsets = member(zk, "g_a")
     groups.claim(zk, "g", "g_a", {T0: "g_a-0"})
     offsets.read([T0])

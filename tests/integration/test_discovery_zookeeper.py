@@ -118,7 +118,7 @@ def test_a_partition_of_a_broker_that_is_gone_has_no_leader(zk, fake, open_clust
     until(lambda: cluster.leader("t", 0) is None)
 
 
-def test_watchers_are_told_of_every_change(zk, fake, open_cluster):
+def test_watchers_see_every_change(zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     cluster = open_cluster("threads")
     told: list[float] = []

@@ -85,7 +85,7 @@ def log_lines(broker: Broker, text: str) -> int:
     return broker.log_path.read_text().count(text)
 
 
-def test_sources_and_synonyms_are_told_in_the_order_in_which_they_win(
+def test_sources_and_synonyms_are_listed_in_order_of_precedence(
     first: BrokerConnection,
 ) -> None:
     key = "message.max.bytes"

@@ -346,7 +346,7 @@ def test_members_with_different_lists_use_what_most_prefer(scene):
     assert described.protocol_name == "sticky"
 
 
-def test_a_member_with_no_strategy_in_common_is_told(scene):
+def test_a_member_with_no_strategy_in_common_gets_an_error(scene):
     topic = scene.topic(1)
     first = scene.consumer(strategies=("range",))
     first.subscribe([topic])

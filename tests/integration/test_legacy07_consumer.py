@@ -96,7 +96,7 @@ def test_the_order_of_each_partition_is_kept_over_a_takeover(tmp_path, chroot, t
             connection.close()
 
 
-def test_string_order_decides_who_has_what_with_more_than_ten_brokers(tmp_path, chroot, tree):
+def test_string_order_decides_ownership_with_more_than_ten_brokers(tmp_path, chroot, tree):
     """10-0 comes before 3-0; the registry alone says so, no broker need answer."""
     with cluster07(tmp_path, chroot, tree, brokers=1):
         address = tree.get("/brokers/ids/0")[0]

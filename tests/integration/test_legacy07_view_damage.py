@@ -40,9 +40,7 @@ def reads(tree, topic="t", position=0):
     return error, data
 
 
-def test_files_that_are_gone_are_made_anew_and_a_view_that_is_gone_is_refused(
-    tmp_path, tree, process
-):
+def test_lost_files_are_rebuilt_and_a_lost_view_is_refused(tmp_path, tree, process):
     fill(tree)
     folder = tmp_path / "legacy" / "t-0"
     kafka, mapped = folder / f"{0:020d}.kafka", folder / f"{0:020d}.map"

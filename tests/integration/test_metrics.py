@@ -105,7 +105,7 @@ def test_messages_bytes_and_requests_are_counted_exactly(page):
     assert after["zkbroker_request_total_seconds_bucket", (("le", "+Inf"), *fetches)] == count
 
 
-def test_who_speaks_what_is_told(page):
+def test_clients_are_listed_by_api_and_version(page):
     cluster, port = page
     host, broker_port = cluster.broker(1).address
     with BrokerConnection(

@@ -81,7 +81,7 @@ def test_large_claims_are_all_or_nothing_too(zk: ZkSession, chroot: str) -> None
     assert len(groups.owners(zk, "g", "t")) == 2500
 
 
-def test_of_two_who_claim_at_once_one_gets_all(zk: ZkSession, chroot: str) -> None:
+def test_of_two_claims_at_once_one_gets_all(zk: ZkSession, chroot: str) -> None:
     wanted = [("t", n) for n in range(20)]
     with ZkSession(chroot) as other:
         outcomes: dict[str, bool] = {}

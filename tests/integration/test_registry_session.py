@@ -213,7 +213,7 @@ def test_requests_fail_once_the_session_is_closed(chroot: str) -> None:
         session.get("/")
 
 
-def test_an_outage_is_told_in_a_line_or_two(
+def test_an_outage_is_logged_in_a_line_or_two(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

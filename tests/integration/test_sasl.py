@@ -122,7 +122,7 @@ def test_our_clients_write_and_read_what_is_replicated(
     assert sorted(found, key=int) == [b"%d" % number for number in range(20)]
 
 
-def test_the_log_of_a_broker_names_nobody_s_password(cluster: LocalCluster) -> None:
+def test_the_log_of_a_broker_holds_no_password(cluster: LocalCluster) -> None:
     secret = "not the password of anyone"
     assert not can_log_in(cluster, "PLAIN", USER, secret)
     path = cluster.brokers[0].log_path
@@ -296,7 +296,7 @@ def test_a_start_is_refused_with_the_line_to_change(
     assert PASSWORD not in done.stderr
 
 
-def test_a_quota_of_a_user_holds_for_who_logged_in_as_it(cluster: LocalCluster) -> None:
+def test_a_quota_of_a_user_holds_for_clients_that_logged_in_as_it(cluster: LocalCluster) -> None:
     request = MetadataRequest(topics=[])
     with (
         ZkSession(cluster.zookeeper) as session,

@@ -194,7 +194,7 @@ def test_a_changed_or_doubled_file_does_not_pass(cluster, tmp_path):
     assert verify(LOCAL, str(lake)).problems
 
 
-def test_a_broker_that_is_down_loses_nothing_and_positions_that_are_gone_are_told(
+def test_a_broker_that_is_down_loses_nothing_and_positions_that_are_gone_are_reported(
     cluster, tmp_path
 ):
     lines = lines_of_a_log(tmp_path, 400)

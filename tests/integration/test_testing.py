@@ -47,7 +47,7 @@ def test_a_cluster_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize("in_process", [False, True])
-def test_a_cluster_that_nobody_stops_ends_with_the_interpreter(in_process, tmp_path):
+def test_a_cluster_that_is_not_stopped_ends_with_the_interpreter(in_process, tmp_path):
     program = (
         "from zkbroker.testing import LocalCluster\n"
         f"cluster = LocalCluster(in_process={in_process})\n"

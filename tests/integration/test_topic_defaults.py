@@ -62,7 +62,7 @@ def test_metadata_shows_the_replicas_and_hides_the_brokers_own_topics(cluster, r
     assert [sorted(each["isr"]) for each in found] == [[1, 2, 3]] * 2
 
 
-def test_a_partition_without_a_leader_says_who_is_missing(cluster, run):
+def test_a_partition_without_a_leader_names_the_missing_brokers(cluster, run):
     run("topics", "create", "lonely", "--replica-assignment", "3")
     until(lambda: "Leader: 3" in run("topics", "describe", "lonely").stdout)
     cluster.broker(3).kill()

@@ -37,7 +37,7 @@ def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
             assert "Traceback" not in broker.log_path.read_text()
 
 
-def test_librdkafka_is_told_of_throttle_times(cluster: LocalCluster) -> None:
+def test_librdkafka_reports_throttle_times(cluster: LocalCluster) -> None:
     cluster.create_topic("of-confluent")
     throttled: list[float] = []
     common = {

@@ -102,7 +102,7 @@ def test_a_client_writes_and_reads(
 @pytest.mark.parametrize(
     ("protocol", "mechanism"), [("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", OFTEN)]
 )
-def test_a_wrong_password_is_told_by_the_client(
+def test_the_client_reports_a_wrong_password(
     cluster: LocalCluster, directory: Path, library: str, protocol: str, mechanism: str
 ) -> None:
     reason = missing(library)

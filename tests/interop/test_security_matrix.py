@@ -240,7 +240,7 @@ def test_what_is_acknowledged_is_at_both_brokers(
     assert stored[0] == stored[1]
 
 
-def test_who_may_not_come_in_is_told_why(cluster: LocalCluster, credentials: Credentials) -> None:
+def test_a_refused_client_gets_the_reason(cluster: LocalCluster, credentials: Credentials) -> None:
     def refused(listener: str, **settings: str) -> str:
         given = {key.replace("_", "."): value for key, value in settings.items()}
         security = ClientSecurity.from_properties(given)

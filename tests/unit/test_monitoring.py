@@ -51,7 +51,7 @@ def test_counters_gauges_and_histograms():
     assert 'zkbroker_producer_request_seconds_count{client_id="c"} 1.0' in shown
 
 
-def test_clients_of_one_name_are_told_apart():
+def test_clients_of_one_name_are_kept_apart():
     shown = text(Client("", 1), Client("", 2), Client("other", 4))
     for name, queue in (("producer", 1), ("producer-2", 2), ("other", 4)):
         assert f'zkbroker_producer_queue_size{{client_id="{name}"}} {queue}.0' in shown

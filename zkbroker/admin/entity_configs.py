@@ -108,7 +108,7 @@ def _named(word: str, name: Name) -> str:
 
 
 def shown(key: str, value: str) -> str:
-    """Return a value as it may be told: a credential is hidden."""
+    """Return a value as it may be shown: a credential is hidden."""
     return HIDDEN if key in HASHES or value.startswith("encryptedPassword:") else value
 
 

@@ -64,7 +64,7 @@ def dump_segment07(path: Path, *, payloads: bool, deep: bool) -> Iterator[str]:
 
     Args:
         path: a `.kafka` file; its name is the position of its first byte.
-        payloads: print the payloads, as the genuine tool does unless told not to.
+        payloads: print the payloads, as the genuine tool does by default.
         deep: print the messages inside wrappers, each after a bar, with its next offset.
 
     Raises:
@@ -202,7 +202,7 @@ def _damaged_map(path: Path) -> Iterator[Damage07]:
         yield Damage07(path, 0, "the head of the map is damaged", 0, 0)
         return
     if not kafka.exists():
-        yield Damage07(kafka, 0, "it is missing; the broker makes it anew when it starts", 0, 0)
+        yield Damage07(kafka, 0, "it is missing; the broker rebuilds it when it starts", 0, 0)
         return
     with kafka.open("rb") as file:
         for record in reader.records():
@@ -211,7 +211,7 @@ def _damaged_map(path: Path) -> Iterator[Damage07]:
                 yield Damage07(
                     kafka,
                     place,
-                    "it is not what its map says; the broker makes it anew when it starts",
+                    "it is not what its map says; the broker rebuilds it when it starts",
                     0,
                     0,
                 )

@@ -45,7 +45,7 @@ class DynamicConfig:
         part(self)
 
     def on_check(self, look: Callable[[BrokerConfig], object]) -> None:
-        """Have settings that somebody wants to store looked at; `look` raises `ConfigError`."""
+        """Check settings before they are stored with `look`, which raises `ConfigError`."""
         self._looks.append(look)
 
     def take(self, settings: BrokerSettings) -> None:
@@ -72,7 +72,7 @@ class DynamicConfig:
         self._taken = settings
 
     def check(self, of_all: Mapping[str, str], own: Mapping[str, str]) -> None:
-        """Check settings that somebody wants to store.
+        """Check settings before they are stored.
 
         Raises:
             ProtocolError: INVALID_REQUEST: one of them may not change while a broker runs.

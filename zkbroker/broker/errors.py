@@ -39,7 +39,7 @@ _CODES: tuple[tuple[type[ZkbrokerError], ErrorCode], ...] = (
 
 
 def error_code(error: Exception) -> ErrorCode:
-    """Return the code that a client is told for an exception."""
+    """Return the code that a client gets for an exception."""
     if isinstance(error, ProtocolError):
         return error.code
     for kind, code in _CODES:
@@ -61,7 +61,7 @@ def partition_error_code(error: Exception, api: ApiKey, version: int) -> ErrorCo
 
 
 def error_message(error: Exception) -> str:
-    """Return the text that a client is told for an exception; the wire has room for 32,767 bytes.
+    """Return the text that a client gets for an exception; the wire has room for 32,767 bytes.
 
     What a client sent, a name of many kilobytes, may be part of it.
     """

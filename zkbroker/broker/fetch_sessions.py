@@ -111,7 +111,7 @@ class FetchSession:
         self, topics: list[FetchResponseTopic], *, incremental: bool
     ) -> list[FetchResponseTopic]:
         """Return the changed partitions of an answer; those with records come last next time."""
-        told: list[FetchResponseTopic] = []
+        changed: list[FetchResponseTopic] = []
         served: list[Key] = []
         for topic in topics:
             partitions = []
@@ -124,12 +124,12 @@ class FetchSession:
                 if answer.records:
                     served.append(key)
             if partitions:
-                told.append(FetchResponseTopic(topic.topic, partitions))
+                changed.append(FetchResponseTopic(topic.topic, partitions))
         for key in served:
             cached = self._partitions.pop(key, None)
             if cached is not None:
                 self._partitions[key] = cached
-        return told
+        return changed
 
 
 def _partition_bytes(topic: str) -> int:

@@ -37,7 +37,7 @@ class Logins:
             brokers; asked where users log in by SCRAM.
 
     Raises:
-        ConfigError: nobody could log in on a listener.
+        ConfigError: no login could succeed on a listener.
     """
 
     def __init__(

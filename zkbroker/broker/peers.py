@@ -117,7 +117,7 @@ class PeerKnowledge:
         return self._view.brokers[self._asked]
 
     def _replicated(self) -> Iterator[list[str]]:
-        """Yield the topics that somebody else may lead by now, so many at once."""
+        """Yield the topics that another broker may lead by now, so many at once."""
         topics = [
             topic
             for topic, assignment in self._view.topics.assignments.items()

@@ -116,7 +116,7 @@ class Topics:
                 raise topic_exists(name) from None
 
     def create_automatically(self, name: str) -> None:
-        """Create a topic that somebody asked for, with the defaults; fine if it exists.
+        """Create a topic that a client asked for, with the defaults; fine if it exists.
 
         Raises:
             ProtocolError: the name is not allowed.

@@ -38,7 +38,7 @@ class TransactionCoordination:
 
     Args:
         services: of the broker.
-        groups: told of the markers in `__consumer_offsets`.
+        groups: gets the markers in `__consumer_offsets`.
     """
 
     def __init__(self, services: BrokerServices, groups: GroupCoordinator) -> None:

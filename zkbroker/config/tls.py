@@ -92,7 +92,7 @@ class TlsSettings:
         "ssl.endpoint.identification.algorithm",
         Str((CHECK_HOST, ""), spellings={"none": ""}), CHECK_HOST,
         "https: the peer's certificate must be for the host that was connected to. Empty (or none) "
-        "leaves that out: whoever has a certificate of a trusted authority may pose as the "
+        "leaves that out: any holder of a certificate of a trusted authority may pose as the "
         "broker.")
     verify: bool = option("enable.ssl.certificate.verification", Bool(), True,
         "Whether the broker's certificate is verified. false: anybody may pose as the broker.")

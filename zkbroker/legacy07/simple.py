@@ -203,7 +203,7 @@ class SimpleConsumer07:
         self._closed = True
         connection = self._socket
         if connection is not None:
-            # A task that waits for an answer is told.
+            # Wakes the task that waits for an answer.
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._drop()

@@ -15,7 +15,7 @@ from zkbroker.producer.batch import Batch, next_sequence
 from zkbroker.records import Codec, RecordLists, decode_lists, reframe
 from zkbroker.records.record import Unsent
 
-Told = Callable[["EncodedBatch"], object]
+OnDone = Callable[["EncodedBatch"], object]
 
 
 class EncodedBatch(Batch):
@@ -52,7 +52,7 @@ class EncodedBatch(Batch):
         self,
         topic: str,
         partition: int,
-        on_done: Told,
+        on_done: OnDone,
         *,
         stored: bytes | memoryview = b"",
         magic: int = -1,
@@ -66,7 +66,7 @@ class EncodedBatch(Batch):
         self._stored_magic = magic
         self._count = count or len(records)
         self._codec = codec
-        self._on_done: Told | None = on_done
+        self._on_done: OnDone | None = on_done
         self._whole: EncodedBatch | None = None
         self._parts_left = 0
         self.failed = 0

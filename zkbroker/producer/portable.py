@@ -4,7 +4,7 @@ Invariants:
 - A message is queued and counted, or neither. What is not plain, has no room, or comes first for
   its topic is left to `SendQueue.put`, which gives the same result in more steps; so nothing here
   waits, and nothing here is refused.
-- Whoever changes the counts or the lists holds `lock`. The C twin takes no lock: it holds the
+- A change of the counts or the lists holds `lock`. The C twin takes no lock: it holds the
   interpreter's, runs no Python code between its first look and its last change, and leaves the
   message to `put` while the lock is held.
 

@@ -5,7 +5,7 @@ unpacked by one prebuilt `struct.Struct`, together with the length word of the f
 
 In the generated code `b` is the frame, `e` its end, `p` the position, `w` appends a piece; `n` is
 how many array items may still come, `paced` goes through those of a long array and may let other
-tasks run; `errors` is told every error code that is not 0.
+tasks run; `errors` collects every error code that is not 0.
 """
 
 import struct

@@ -34,7 +34,7 @@ class Subscription:
 
     Args:
         topics: their names.
-        user_data: the assignor's own; None and b"" are told apart on the wire.
+        user_data: the assignor's own; None and b"" differ on the wire.
         owned: what the member holds at the moment, from version 1.
     """
 

@@ -1,6 +1,6 @@
 """The ZooKeeper consumer group: which member owns which partition, and how ownership changes.
 
-Invariant: at rest every partition of every topic that somebody takes has exactly one owner; no
+Invariant: at rest every partition of every subscribed topic has exactly one owner; no
 sockets here, and ZooKeeper only through the registry.
 """
 

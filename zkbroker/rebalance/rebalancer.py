@@ -208,7 +208,7 @@ class Rebalancer:
             self._register(generation)
         share = self._share()
         if share is None:
-            # Somebody removed our registration.
+            # Another client removed our registration.
             self._registered_in = None
             return 0.0
         with self._lock:

@@ -54,7 +54,7 @@ class GroupStore(Protocol):
         """Become the owner of all of the partitions.
 
         Raises:
-            ClaimBlocked: one is owned by somebody else; nothing was claimed.
+            ClaimBlocked: one is owned by another member; nothing was claimed.
             SessionLost: the member is not registered any more.
         """
 

@@ -6,7 +6,7 @@
 
 Invariant: a client cannot fill the disk: the same denial (principal, operation, resource) has one
 line a minute, at most `MAX_LINES` different ones have a line in a minute, and the rest is counted
-and told when the minute is over. What clients sent is cut and quoted where it is not printable.
+and logged when the minute is over. What clients sent is cut and quoted where it is not printable.
 """
 
 import logging

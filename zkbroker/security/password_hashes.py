@@ -86,7 +86,7 @@ def load_users(path: str, key: str) -> dict[str, PasswordHash]:
         key: the setting that names it, for messages.
 
     Raises:
-        ConfigError: it cannot be read, a line cannot, or it names nobody.
+        ConfigError: it cannot be read, a line cannot, or it has no user.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -109,7 +109,7 @@ def load_users(path: str, key: str) -> dict[str, PasswordHash]:
         users[user] = found
     if not users:
         raise ConfigError(
-            f"{key}={path} names nobody: add a line made with zkbroker hash-password USER"
+            f"{key}={path} has no user: add a line made with zkbroker hash-password USER"
         )
     return users
 

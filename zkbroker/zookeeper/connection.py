@@ -168,7 +168,7 @@ class Connection:
             return
         client.remove_listener(self._state_changed)
         end_client(client)
-        # Whoever waits for a connection is not to wait any longer.
+        # Tasks that wait for a connection stop waiting.
         self._connected.set()
         if self._heartbeat is not None:
             self._heartbeat.join(self._request_timeout_s)

@@ -31,7 +31,7 @@ class NodeExists(RegistryError):
 
 
 class BadVersion(RegistryError):
-    """The node was changed by somebody else since it was read."""
+    """The node was changed by another client since it was read."""
 
 
 class NotEmpty(RegistryError):
@@ -69,7 +69,7 @@ class BrokerIdInUse(RegistryError):
 
 
 class ClaimBlocked(RegistryError):
-    """A partition to be claimed is owned by somebody else; nothing was claimed.
+    """A partition to be claimed is owned by another member; nothing was claimed.
 
     `path` is the owner node that is in the way and `owner` what it holds.
     """

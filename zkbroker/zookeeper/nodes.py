@@ -102,7 +102,7 @@ def library_error(error: kz.KazooException, path: str) -> RegistryError:
 _TEXTS: dict[type[RegistryError], str] = {
     NoNode: "no such node",
     NodeExists: "the node exists already",
-    BadVersion: "the node was changed by somebody else",
+    BadVersion: "the node was changed by another client",
     NotEmpty: "the node has children",
     ConnectionLost: "the connection to ZooKeeper broke",
     SessionLost: "the ZooKeeper session is over",

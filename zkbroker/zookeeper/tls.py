@@ -19,7 +19,7 @@ Select = Callable[[list[Any], list[Any], list[Any], float], Any]
 
 
 class TlsRefused(ConnectionError):
-    """The handshake failed for a reason that stays until somebody changes something."""
+    """The handshake failed for a reason that a retry cannot mend."""
 
 
 def shake_hands(

@@ -40,7 +40,7 @@ def test_genuine_logs_are_found_sound(version):
     assert [check.findings for check in checks] == [[]] * len(checks)
 
 
-def test_damage_is_told_with_what_a_repair_costs_and_repaired(stored):
+def test_damage_is_reported_with_the_cost_of_a_repair_and_repaired(stored):
     expected = Expectation(stored)
     path = log_files(stored)[1]
     position, _, _ = expected.files[path.name][1]
@@ -71,7 +71,7 @@ def test_damage_is_told_with_what_a_repair_costs_and_repaired(stored):
     assert records == wanted
 
 
-def test_a_hole_between_segments_is_told_and_nothing_behind_it_is_cut(stored):
+def test_a_hole_between_segments_is_reported_and_nothing_behind_it_is_cut(stored):
     files = log_files(stored)
     before = [path.read_bytes() for path in files]
     files[1].unlink()
@@ -83,7 +83,7 @@ def test_a_hole_between_segments_is_told_and_nothing_behind_it_is_cut(stored):
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_wrong_index_entries_are_told_and_rebuilt(tmp_path, suffix):
+def test_wrong_index_entries_are_reported_and_rebuilt(tmp_path, suffix):
     with started(tmp_path) as manager:
         log = manager.get_or_create(TP)
         for at in range(100):
@@ -100,7 +100,7 @@ def test_wrong_index_entries_are_told_and_rebuilt(tmp_path, suffix):
     assert [check.findings for check in check_logs([tmp_path])] == [[]]
 
 
-def test_damaged_small_files_are_told(stored):
+def test_damaged_small_files_are_reported(stored):
     partition = stored / str(TP)
     (partition / "00000000000000000012.snapshot").write_bytes(b"\0\1junkjunk")
     (partition / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")

@@ -195,7 +195,7 @@ def test_a_refusal_says_what_to_give():
     assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_partitions_without_a_leader_are_told_apart():
+def test_partitions_without_a_leader_are_listed_apart():
     stored = StoredCluster({KEY: Log(), ("t", 1): Log(), ("u", 0): Log()})
     known = stored.known_partitions
 

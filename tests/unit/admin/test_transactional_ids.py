@@ -70,7 +70,7 @@ def test_where_no_transaction_ever_was_there_is_no_id():
         describe_id(StoredCluster({}), "x")
 
 
-def test_an_id_that_is_not_known_is_told():
+def test_an_unknown_id_is_reported():
     known = cluster(("x", value(S.EMPTY)))
     assert describe_id(known, "x").state is S.EMPTY
     with pytest.raises(ClientError, match="no transactional id 'y'"):

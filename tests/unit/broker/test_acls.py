@@ -82,7 +82,7 @@ def test_prefixes_need_a_cluster_that_knows_them(handlers, context, session, ind
     assert "inter.broker.protocol.version of 2.0" in answers[0].error_message
 
 
-def test_a_failed_write_is_told_of_each_acl_of_the_pattern(handlers, context, session):
+def test_a_failed_write_is_an_error_of_each_acl_of_the_pattern(handlers, context, session):
     session.create(node_path(ORDERS), b"?")
     other = creation(ORDERS, ALICE._replace(principal="User:bob"))
     answers = create(handlers, context, creation(ORDERS), other, creation(TEAM))
@@ -107,7 +107,7 @@ def test_acls_are_described_by_their_patterns(handlers, context):
     assert handlers.describe(DescribeAclsRequest(resource_type=0), context).error_code == 42
 
 
-def test_each_filter_is_told_what_it_deleted(handlers, context, session, index):
+def test_each_filter_gets_what_it_deleted(handlers, context, session, index):
     create(handlers, context, creation(ORDERS), creation(TEAM))
     filters = [AclFilter(TOPIC, "orders", 3), AclFilter(pattern_type=1), AclFilter(operation=0)]
     answers = handlers.delete(DeleteAclsRequest(filters), context).results

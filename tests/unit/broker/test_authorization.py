@@ -149,7 +149,7 @@ def test_a_broker_is_to_the_others_what_it_logs_in_as():
     assert own({"security.protocol": "SSL"}) is None
 
 
-def test_a_refused_broker_is_told_beside_the_audit_log(session, caplog):
+def test_a_refused_broker_is_logged_beside_the_audit_log(session, caplog):
     caplog.set_level(logging.ERROR, "zkbroker")
     made = authorization(session, authorizer_class_name=SIMPLE[0])
     asker = SimpleNamespace(principal=Principal("User", "b2"), peer="10.0.0.2", client_id="c")

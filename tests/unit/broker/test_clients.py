@@ -59,7 +59,7 @@ def test_kinds_of_requests_of_one_client_are_bounded() -> None:
     assert counts.knows(7000)
 
 
-def test_throttled_clients_are_told() -> None:
+def test_throttled_clients_are_reported() -> None:
     clients = ClientVersions(PlainRuntime(lambda: 0))
     clients.client("calm", "a")
     greedy = clients.client(None, "a")

@@ -33,7 +33,7 @@ def context(session):
     return RequestContext(session, 1, 10, 7, "c")
 
 
-def test_it_tells_who_asks_and_how(context):
+def test_it_names_the_client_and_the_connection(context):
     assert (context.api_key, context.api_version, context.correlation_id) == (1, 10, 7)
     assert (context.client_id, context.listener, context.peer) == ("c", "INSIDE", "10.0.0.1")
     assert context.principal is ANONYMOUS

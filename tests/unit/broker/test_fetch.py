@@ -152,7 +152,7 @@ def test_a_failed_disk_is_another_leader_to_old_consumers(version, code):
     assert only(world.fetch(0, version=version)).error_code == code
 
 
-def test_each_reader_is_told_its_end():
+def test_each_reader_gets_its_own_end():
     world = World()
     world.fetch(3, replica_id=2)
     world.replica.log.reads.clear()

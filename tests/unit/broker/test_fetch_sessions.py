@@ -272,7 +272,7 @@ def test_what_is_counted_is_what_is_kept():
     assert kept <= world.sessions.size_bytes <= 1.5 * kept
 
 
-def test_a_session_that_is_not_kept_is_told_once(caplog):
+def test_sessions_without_room_are_logged_once(caplog):
     world = Bounded(max_bytes=1000)
     for _ in range(5):
         assert world.open(100) is None

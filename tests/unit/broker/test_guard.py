@@ -189,7 +189,9 @@ def test_without_any_permission_nothing_is_handled_but_what_lists(api: ApiKey) -
 
 
 @pytest.mark.parametrize("version", [0, 1, 7])
-def test_refused_topics_are_told_beside_the_brokers_and_none_is_told_as_all(version: int) -> None:
+def test_refused_topics_come_beside_the_brokers(
+    version: int,
+) -> None:
     seen: list[Any] = []
 
     def handler(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
@@ -225,13 +227,13 @@ def test_what_was_not_named_is_left_out_rather_than_refused() -> None:
     assert [each.topic for each in answer.topics] == ["a"]
 
 
-def test_groups_are_listed_by_who_may_describe_the_cluster() -> None:
+def test_groups_are_listed_for_users_that_may_describe_the_cluster() -> None:
     allowed = Played(lambda operation, resource: resource.type is GROUP)
     groups = ListGroupsResponse(groups=[ListedGroup("a", "c")])
     assert len(ask(ListGroupsRequest(), allowed, Handler(groups)).groups) == 1
 
 
-def test_a_topic_is_created_on_the_way_by_who_may_create_it() -> None:
+def test_a_topic_is_auto_created_by_a_user_with_create() -> None:
     new = SimpleNamespace(would_create=lambda name: name == "new")
     denied = Played(lambda operation, resource: operation is Operation.CREATE)
     for request, kept in (

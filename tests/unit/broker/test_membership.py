@@ -97,7 +97,7 @@ def test_it_is_asked_again_and_then_goes_all_the_same(world):
     assert len(controller.asked) == 3
 
 
-def test_nothing_is_asked_where_nobody_could_take_over(world):
+def test_nothing_is_asked_without_a_broker_that_could_take_over(world):
     controller = PlayedController()
     assert hand_over(world, controller, others=(7,))
     assert controller.asked == []

@@ -77,7 +77,7 @@ LISTENING = {
         ("OTHER", 7, [], [72, 72]),
     ],
 )
-def test_clients_are_told_the_endpoints_of_their_own_listener(listener, version, brokers, codes):
+def test_clients_get_the_endpoints_of_their_own_listener(listener, version, brokers, codes):
     view = ClusterView(LISTENING[1])
     view.set_brokers(LISTENING)
     view.set_topics(TopicsView({"t": {0: (1, 2), 1: (2, 1)}}, {}, frozenset()))

@@ -38,7 +38,7 @@ def test_levels_that_go_together(caplog):
     assert told(caplog, "2.3", KAFKA_2_3, OURS, OURS_2_1) == []
 
 
-def test_a_peer_is_told_of_once_until_it_goes(caplog):
+def test_a_peer_is_logged_once_until_it_goes(caplog):
     levels = PeerLevels(9, "0.8.2")
     for brokers in ([OURS], [OURS], [OURS, KAFKA_2_3], [KAFKA_2_3], [OURS, KAFKA_2_3]):
         levels.look({each.id: each for each in brokers})

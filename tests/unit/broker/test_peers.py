@@ -83,7 +83,7 @@ def test_brokers_are_asked_in_turn_also_past_one_that_is_down(world):
     assert [broker for broker, _ in world.asked] == [2, 3, 2]
 
 
-def test_nobody_is_asked_while_the_session_may_live(world):
+def test_no_peer_is_asked_while_the_session_may_live(world):
     world.peers._step()
     assert world.asked == []
     world.over = True
@@ -91,7 +91,7 @@ def test_nobody_is_asked_while_the_session_may_live(world):
     assert world.view.leader("t", 0) == (2, 5)
 
 
-def test_a_broker_alone_asks_nobody(world):
+def test_a_broker_alone_asks_no_peer(world):
     world.view.set_brokers({})
     assert world.peers.ask() == 0
 

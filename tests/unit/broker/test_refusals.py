@@ -107,7 +107,7 @@ def test_every_partition_has_its_error_or_all_of_it_has_one(request_, version):
 
 
 @pytest.mark.parametrize(("request_", "version"), each_version(FOR_ALL))
-def test_an_error_for_all_of_it_is_told_where_there_is_one(request_, version):
+def test_an_error_of_the_whole_answer_is_used_where_there_is_one(request_, version):
     assert told(request_, version).error_code == CODE
 
 
@@ -126,7 +126,7 @@ def test_offsets_of_all_partitions_are_refused_without_naming_any():
     assert told(OffsetFetchRequest("g", None), 5).error_code == CODE
 
 
-def test_where_nothing_can_be_told_there_is_no_answer():
+def test_an_answer_without_room_for_errors_is_not_sent():
     assert refusal(ProduceRequest(None, 0, 1, []), 7, CODE) is None
     assert refusal(MetadataRequest([]), 5, CODE) is None
     assert ApiKey.METADATA in BROKER_VERSIONS

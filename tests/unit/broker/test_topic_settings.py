@@ -14,7 +14,7 @@ from zkbroker.registry.topics_watch import TopicsView
 
 class Logs:
     def __init__(self, *topics):
-        self.told = []
+        self.applied = []
         self.topics = topics
         self.refuse = False
 
@@ -24,7 +24,7 @@ class Logs:
     def update_topic_config(self, topic, settings):
         if self.refuse:
             raise ConfigError("no")
-        self.told.append((topic, dict(settings)))
+        self.applied.append((topic, dict(settings)))
 
 
 def seen(**configs):
@@ -35,24 +35,24 @@ def seen(**configs):
     )
 
 
-def test_only_what_changed_is_told_and_of_logs_that_are_here():
+def test_only_changes_are_applied_and_to_local_logs_only():
     logs = Logs("a", "b")
     settings = TopicSettings(None, logs, None)
     settings.apply(seen(a={"x": "1"}, b={}, c={"x": "2"}))
-    assert sorted(logs.told) == [("a", {"x": "1"}), ("b", {})]
-    logs.told.clear()
+    assert sorted(logs.applied) == [("a", {"x": "1"}), ("b", {})]
+    logs.applied.clear()
     settings.apply(seen(a={"x": "1"}, b={"y": "1"}))
-    assert logs.told == [("b", {"y": "1"})]
+    assert logs.applied == [("b", {"y": "1"})]
 
 
-def test_what_was_refused_is_told_again():
+def test_a_refused_change_is_applied_again():
     logs = Logs("a")
     settings = TopicSettings(None, logs, None)
     logs.refuse = True
     settings.apply(seen(a={"x": "1"}))
     logs.refuse = False
     settings.apply(seen(a={"x": "1"}))
-    assert logs.told == [("a", {"x": "1"})]
+    assert logs.applied == [("a", {"x": "1"})]
 
 
 def test_a_topic_that_the_view_does_not_have_yet_is_asked_for():

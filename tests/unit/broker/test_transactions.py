@@ -89,7 +89,7 @@ def test_each_partition_gets_its_marker_and_its_answer(led):
     assert ended == [((3, 1, 0), {"commit": True})]
 
 
-def test_markers_of_who_was_replaced_have_their_codes(led):
+def test_markers_of_a_replaced_producer_have_their_codes(led):
     assert write(led, marker(KEYS[1], epoch=2, coordinator_epoch=5))[0] == [{KEYS[1]: 0}]
     codes, ended = write(
         led,

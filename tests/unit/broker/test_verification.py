@@ -89,7 +89,7 @@ def test_another_brokers_coordinator_is_asked_over_the_network():
         (E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_ENOUGH_REPLICAS),
     ],
 )
-def test_a_producer_is_told_what_it_can_act_upon(leader, said, told):
+def test_a_producer_gets_a_code_that_it_can_act_upon(leader, said, told):
     assert World(leader, said).refused() is told
 
 
@@ -104,7 +104,7 @@ def test_a_producer_tries_again_where_the_topic_of_transactions_is_not_known_yet
     assert world.refused() is E.NOT_ENOUGH_REPLICAS
 
 
-def test_nobody_is_asked_where_that_is_switched_off():
+def test_no_broker_is_asked_while_verification_is_off():
     world = World(code=E.INVALID_TXN_STATE, enabled=False)
     world.check()
     assert world.asked == world.sent == []

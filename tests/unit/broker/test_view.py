@@ -28,7 +28,7 @@ def update(made, leader, epoch=1, controller_epoch=1, fence=None):
     return made.update(request, fence or ControllerFence(lambda: 1))
 
 
-def test_nobody_leads_before_the_controller_says_so():
+def test_there_is_no_leader_before_the_controller_says_so():
     made = view()
     assert made.leader("t", 0) == (-1, -1)
     assert not made.led("t")
@@ -92,7 +92,7 @@ def test_a_new_partition_is_waited_for_until_the_controller_decided_and_not_for_
         UpdateMetadataPartition("t", 1, 1, 1, 0, [1], 0, [1, -4]),
     ],
 )
-def test_nonsense_is_42_and_not_told_to_clients_and_the_rest_counts(nonsense, caplog):
+def test_nonsense_is_42_and_kept_from_clients_and_the_rest_counts(nonsense, caplog):
     made = view()
     sound = UpdateMetadataPartition("t", 0, 1, 2, 1, [1, 2], 0, [1, 2])
     request = UpdateMetadataRequest(7, 1, partition_states=[nonsense, sound])

@@ -18,7 +18,7 @@ def test_brokers_count_before_a_zookeeper():
     assert discovery_properties(None, "z:1") == {"zookeeper.connect": "z:1"}
 
 
-def test_who_names_no_cluster_is_told_what_to_give():
+def test_a_command_without_a_cluster_says_what_to_give():
     with pytest.raises(ConfigError, match="ZKBROKER_BOOTSTRAP"):
         discovery_properties(None, None)
     with pytest.raises(ConfigError, match="ZKBROKER_BOOTSTRAP"), open_cluster(None, None):

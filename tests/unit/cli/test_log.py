@@ -37,7 +37,7 @@ def test_damage_is_found_repaired_and_kept_aside(partition):
     assert CliRunner().invoke(cli, ["log", "check", str(partition)]).exit_code == 0
 
 
-def test_a_log_is_compacted_and_before_that_told_what_would_go(tmp_path):
+def test_a_log_is_compacted_after_a_dry_run_says_what_would_go(tmp_path):
     opened = open_stage("kafka-2.3.0", "1-before", "c-v2-txn-keep", tmp_path / "data")
     opened.manager.close()
     directory = opened.directory

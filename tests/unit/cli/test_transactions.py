@@ -34,7 +34,7 @@ def test_a_duration_has_a_unit(text, ms):
         (90_000_000, "1 d 1 h"),
     ],
 )
-def test_a_span_is_told_in_the_units_that_matter(ms, text):
+def test_a_span_is_shown_in_the_units_that_matter(ms, text):
     assert _span(ms) == text
 
 

@@ -165,7 +165,7 @@ def test_the_root_may_be_the_chroot_where_the_newer_registry_has_another():
         config(legacy07_zookeeper_chroot="/", zookeeper_connect="zk:2181")
 
 
-def test_an_unknown_key_of_its_own_is_told_with_the_near_one():
+def test_an_unknown_key_is_refused_with_the_near_one():
     warnings = []
     config(warnings, legacy07_log_dirs="/x")
     assert warnings == [

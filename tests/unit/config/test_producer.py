@@ -151,7 +151,7 @@ def test_the_defaults_are_those_of_0_8_save_the_documented_ones():
     assert config.required_acks == 1
 
 
-def test_idempotence_retries_as_long_as_delivery_may_take_unless_told_otherwise():
+def test_idempotence_retries_as_long_as_delivery_may_take_by_default():
     assert load("broker.list=b:1\nenable.idempotence=true").retries == 2**31 - 1
     assert load("broker.list=b:1\nenable.idempotence=true\nretries=4").retries == 4
 

@@ -112,7 +112,7 @@ def test_kerberos_beside_others_is_warned_of():
         ),
     ],
 )
-def test_a_listener_on_which_nobody_could_log_in_is_refused(properties, says):
+def test_a_listener_without_a_possible_login_is_refused(properties, says):
     with pytest.raises(ConfigError, match=says) as raised:
         read(properties)
     assert '"b"' not in str(raised.value)

@@ -75,7 +75,7 @@ def test_without_users_the_session_is_there_at_once():
 
 
 @pytest.mark.parametrize("path", ["overview", "topics", "groups", "series", "events", "nothing"])
-def test_nothing_is_told_before_the_login(users, path):
+def test_nothing_is_shown_before_the_login(users, path):
     client = console(users)
     assert client.get("/api/session").get_json() == {"login": True}
     answer = client.get(f"/api/clusters/c/{path}")

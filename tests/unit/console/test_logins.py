@@ -26,7 +26,7 @@ def logins(users, clock):
     return Logins(access, {"bob"}, lambda: clock[0])
 
 
-def test_without_users_everybody_looks_on_and_nobody_changes(clock):
+def test_without_users_the_page_is_read_only(clock):
     visitor = Logins(None, (), lambda: 0).visitor(None)
     assert (visitor.user, visitor.role) == (None, Role.VIEWER)
     assert len(visitor.csrf) == 64

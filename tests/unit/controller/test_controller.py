@@ -102,7 +102,7 @@ def test_a_start_that_failed_leaves_nothing_behind(world, monkeypatch):
     assert tasks.count("controller") == 1
 
 
-def test_answers_and_refusals_reach_whoever_asked(world):
+def test_answers_and_refusals_reach_the_caller(world):
     broker = controller_of(world)
     assert ask(world, broker, lambda controller: controller.controlled_shutdown(1)) == []
     refused = ask(world, broker, lambda controller: controller.controlled_shutdown(77))

@@ -24,7 +24,7 @@ def test_the_generated_stream_is_the_same_every_time(tmp_path):
     assert all(re.match(rb"\d+\.\d+\.\d+\.\d+ - - \[", line) for line in lines)
 
 
-def test_a_log_that_grew_goes_on_and_another_starts_anew(tmp_path):
+def test_a_log_that_grew_goes_on_and_another_starts_again(tmp_path):
     log, memory = tmp_path / "log", tmp_path / "memory.json"
     log.write_bytes(b"one\ntwo\n")
     shipped = Shipped.load(memory)

@@ -22,7 +22,7 @@ def test_the_offset_of_a_message_is_where_to_go_on():
     assert (chunk.count, chunk.last_offset, chunk.error) == (3, end, None)
 
 
-def test_what_is_before_damage_comes_and_the_damage_is_told():
+def test_messages_before_damage_come_and_the_damage_is_reported():
     bad = bytearray(ONE)
     bad[-1] ^= 1
     chunk = decode_chunk07("t", Partition07(0, 0), ONE + bytes(bad), 0)

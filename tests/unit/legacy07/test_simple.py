@@ -101,7 +101,7 @@ def test_what_the_broker_closes_for_is_a_network_error_and_the_next_request_work
         consumer.fetch("t", 0, 0)
 
 
-def test_damage_is_told_where_it_is_and_not_before(server, consumer, tmp_path):
+def test_damage_is_reported_where_it_is_and_not_before(server, consumer, tmp_path):
     put(server, "t", ONE + WRAPPER + ONE)
     path = tmp_path / "t-0" / f"{0:020d}.kafka"
     with path.open("r+b") as file:

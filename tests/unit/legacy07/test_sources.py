@@ -21,7 +21,7 @@ def test_a_list_gives_one_place_for_each_broker():
         assert cluster.topics() == []
 
 
-def test_without_a_broker_nobody_waits_for_a_place_and_a_retry_may_find_one():
+def test_without_a_broker_the_error_comes_at_once_and_may_be_retried():
     with (
         Cluster(ListedSource07({})) as cluster,
         pytest.raises(ProtocolError, match=r"no broker of the 0\.7 cluster is up") as raised,

@@ -132,7 +132,7 @@ def test_an_open_index_has_one_descriptor_and_a_small_closed_one_none(tmp_path):
         assert descriptors_of(path) == 0
 
 
-def test_a_file_that_somebody_cuts_is_an_error_and_no_signal(tmp_path):
+def test_a_file_that_is_cut_meanwhile_is_an_error_and_no_signal(tmp_path):
     path = tmp_path / "x.index"
     index = OffsetIndex(FS, path, 0, max_bytes=8 * 20_000)
     for number in range(1, 20_000):

@@ -48,12 +48,12 @@ def test_what_the_user_says_of_the_beginning_holds():
     assert east.connector(0).auto_offset_reset == "largest"
 
 
-def test_streams_with_one_consumer_id_are_told_apart():
+def test_streams_with_one_consumer_id_are_kept_apart():
     (east, _) = make(source_east_consumer_id="me").sources
     assert [east.connector(n).consumer_id for n in range(2)] == ["me", "me-1"]
 
 
-def test_the_producer_loses_nothing_unless_told_to():
+def test_the_producer_loses_nothing_by_default():
     producer = make().producer(idempotent=True)
     assert (producer.required_acks, producer.idempotence, producer.linger_ms) == (-1, True, 0)
     assert producer.retries == producer.delivery_timeout_ms == 2**31 - 1

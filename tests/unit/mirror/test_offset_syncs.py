@@ -25,7 +25,7 @@ def test_elsewhere_the_earlier_sync_is_taken():
     assert at(999, (100, 1100), (200, 1200)) == 1200
 
 
-def test_before_the_first_sync_nobody_knows():
+def test_before_the_first_sync_nothing_is_known():
     assert at(99, (100, 1100)) is None
     assert at(5) is None
 

@@ -90,7 +90,7 @@ def test_no_longer_than_allowed(log):
         mine.read(0.1)
 
 
-def test_a_tombstone_lets_a_partition_begin_anew(log):
+def test_a_tombstone_lets_a_partition_begin_again(log):
     mine = make()
     log.messages = [mine.message(("t", 0), 3)]
     gone = SimpleNamespace(key=log.messages[0].key, message=None)
@@ -103,7 +103,7 @@ def strange(key, value):
     return SimpleNamespace(key=key, message=value)
 
 
-def test_what_others_left_in_the_topic_is_nobodys_position(log):
+def test_records_of_other_tools_are_no_position(log):
     mine = make()
     keys = [None, b"", b"\xff", b"[]", b"[" * 100_000, b"1e999", b"{}", b'{"source": "east"}']
     keys += [b'{"source": "east", "topic": [], "partition": 0}']

@@ -24,7 +24,7 @@ def test_a_key_of_the_source_names_its_partition():
         b'{"source": "east", "topic": "t", "partition": true}',
     ],
 )
-def test_any_other_key_is_nobodys(key):
+def test_any_other_key_is_not_ours(key):
     assert parse_key(key, "east") is None
 
 

@@ -201,7 +201,7 @@ def test_nothing_is_sent_to_a_partition_that_brokers_do_not_know_yet(connect):
         target.count_like("t", 3, Topics(t=LIKE), "t")
 
 
-def test_a_topic_that_somebody_else_has_grown_meanwhile_is_no_failure(connect):
+def test_a_topic_that_another_client_has_grown_meanwhile_is_no_failure(connect):
     ours = Topics(t=TopicShape(2, 1, {}))
     target = connect(ours)
     target.cluster.partitions("t")
@@ -229,7 +229,7 @@ def test_settings_and_counts_are_followed_but_for_those_of_ones_own(connect):
     assert ours.shapes["t"] == expected
 
 
-def test_what_cannot_be_followed_is_told_once_until_it_could(connect, caplog):
+def test_a_change_that_cannot_be_followed_is_logged_once_until_it_could(connect, caplog):
     ours = Topics(t=TopicShape(4, 1, {}))
     target = connect(ours)
     ours.error = UnsupportedVersion("old broker")

@@ -121,7 +121,7 @@ def test_ids_of_all_partitions_that_came_are_taken_before_any_position_is_read()
     assert world.story[2] == ("read",)
 
 
-def test_partitions_that_are_given_away_are_committed_and_taken_anew_when_they_come_back():
+def test_revoked_partitions_are_committed_and_read_again_when_they_come_back():
     world, one, again = World(), partition(), partition()
     world.send(chunk(one, 0, 5))
     world.step.release([KEY])
@@ -176,7 +176,7 @@ def test_a_new_reading_of_the_same_partition_commits_what_was_sent_of_the_old_on
     assert ("position", KEY, 5) in world.story
 
 
-def test_a_source_that_was_made_anew_is_told():
+def test_a_recreated_source_is_reported():
     world, one = World({KEY: 2000}), partition()
     with pytest.raises(ConfigError, match=r"made again.*exactly.once.id"):
         world.send(chunk(one, 0, 5))

@@ -148,7 +148,7 @@ def test_one_call_at_a_time():
         pass
 
 
-def test_an_error_stays_untold_until_a_call_raises_it():
+def test_an_error_stays_pending_until_a_call_raises_it():
     found = made(State.FAILED)
     assert found.untold() is FAILURE
     with pytest.raises(TransactionAbortable):

@@ -161,12 +161,12 @@ def test_each_version_is_compiled_once():
     assert codec.encoder(JoinGroupRequest, 2) is codec.encoder(JoinGroupRequest, 2)
 
 
-def test_the_errors_that_a_message_tells_are_given_to_who_asks():
+def test_encode_collects_the_error_codes():
     partitions = [FetchResponsePartition(n, code, records=b"") for n, code in enumerate((0, 3, 6))]
     response = FetchResponse(error_code=70, topics=[FetchResponseTopic("t", partitions)])
     errors: list[int] = []
     codec.encode(response, 10, errors=errors)
     assert sorted(errors) == [3, 6, 70]
-    # Version 4 has no error of the whole answer: it is not told.
+    # Version 4 has no error code of the whole response.
     codec.encode(response, 4, errors=(older := []))
     assert older == [3, 6]

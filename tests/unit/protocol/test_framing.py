@@ -50,7 +50,7 @@ def test_a_client_id_may_be_null():
 @pytest.mark.parametrize(
     ("api_key", "version"), [(0, 8), (0, -1), (4, 3), (99, 0), (-1, 0), (17, 2)]
 )
-def test_an_unserved_request_is_refused_and_says_who_asked_for_what(api_key, version):
+def test_an_unserved_request_is_refused_with_client_and_version(api_key, version):
     frame = b"".join(encode_request(RequestHeader(18, 0, 1, "old-app"), ApiVersionsRequest()))[4:]
     frame = (
         api_key.to_bytes(2, "big", signed=True)
@@ -105,7 +105,7 @@ def test_a_file_slice_is_a_part_of_its_own_and_counted_in_the_size():
     assert int.from_bytes(head[:4], "big") == len(head) - 4 + 5000 + len(tail)
 
 
-def test_an_empty_file_slice_still_reaches_whoever_is_to_close_it():
+def test_an_empty_file_slice_still_reaches_its_closer():
     piece = FileSlice(fd=-1, position=0, size=0)
     response = FetchResponse(
         topics=[FetchResponseTopic("t", [FetchResponsePartition(0, records=piece)])]

@@ -66,7 +66,7 @@ def test_what_no_client_sends_is_refused(frame):
         decode_request(memoryview(frame))
 
 
-def test_bytes_that_are_no_utf8_become_a_topic_that_nobody_may_use():
+def test_bytes_that_are_no_utf8_become_an_invalid_topic():
     frame = b"\x00\x01\x00\x01\xff" + bytes(16)
     assert decode_request(memoryview(frame)).topic == "\ufffd"
 

@@ -73,7 +73,7 @@ def test_brokers_are_watched_also_before_the_first_registers(server: Any) -> Non
     assert changed.is_set()
 
 
-def test_a_claim_takes_all_or_nothing_and_says_who_is_in_the_way(server: Any) -> None:
+def test_a_claim_takes_all_or_nothing_and_names_the_owner_in_the_way(server: Any) -> None:
     session, one = member(server, "g_one")
     _, two = member(server, "g_two")
     for each in (one, two):

@@ -338,7 +338,7 @@ def test_a_gzip_set_that_grows_by_faster_compression_is_not_refused():
     assert prepare_append(bytearray(data), 0, policy, 0).count == 50
 
 
-def test_a_wrapper_whose_messages_claim_log_append_time_is_written_anew():
+def test_a_wrapper_whose_messages_claim_log_append_time_is_rewritten():
     inner = b"".join(encode_message(1, i, None, b"v", 1000 + i, 8) for i in range(3))
     data = encode_message(1, 2, None, compress(Codec.GZIP, inner), 1002, Codec.GZIP)
     prepared = prepare_append(bytearray(data), 5, AppendPolicy(), 0)

@@ -59,7 +59,7 @@ def test_the_node_of_the_recorded_session_is_replaced_at_once(server):
     ("only_here", "listening", "replaced"),
     [(True, True, True), (False, True, False), (True, False, False)],
 )
-def test_the_same_address_proves_death_only_where_nobody_else_can_have_it(
+def test_the_same_address_proves_death_only_when_no_other_broker_can_have_it(
     server, monkeypatch, only_here, listening, replaced
 ):
     dead, ours = InstantSession(server), InstantSession(server)
@@ -87,7 +87,7 @@ def test_a_node_left_by_hand_is_never_replaced(server):
         register_broker(ours, INFO, predecessor_session=0, listening=True, wait_ms=0)
 
 
-def test_a_broker_registers_anew_after_its_session_was_lost(server, tmp_path):
+def test_a_broker_registers_again_after_its_session_was_lost(server, tmp_path):
     session = InstantSession(server)
     registered = []
     record = SessionRecord(tmp_path / "session.json")

@@ -19,7 +19,7 @@ def test_the_id_is_made_once_for_all():
     assert cluster_id(two) == read_cluster_id(one) == made
 
 
-def test_who_comes_second_takes_the_id_of_who_came_first():
+def test_the_second_broker_takes_the_id_of_the_first():
     server = new_server()
     session, other = InstantSession(server), InstantSession(server)
     create = session.create

@@ -51,5 +51,5 @@ def test_filters_keep_their_expression():
         b'{"t": 1e999}',
     ],
 )
-def test_nodes_of_others_are_nobodys(node):
+def test_nodes_of_other_tools_are_no_subscriptions(node):
     assert parse_subscription(node) is None

@@ -80,7 +80,7 @@ def test_a_deposed_controller_writes_nothing(server, states):
     assert states.read([KEY, ("t", 1)]) == stored
 
 
-def test_of_two_writers_one_is_told(states):
+def test_of_two_writers_one_gets_an_error(states):
     stored = states.write({KEY: first()}, 0)[KEY]
     newer = replace(stored, leader=2, leader_epoch=1)
     assert states.write({KEY: newer}, 0) == {KEY: replace(newer, zk_version=1)}
@@ -150,7 +150,7 @@ def test_the_next_leader_takes_the_registration_over(server, ephemeral):
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_who_leads_again_does_not_live_on_the_registration_of_who_led_meanwhile(
+def test_a_leader_that_leads_again_does_not_live_on_the_registration_of_another(
     server, ephemeral, gone
 ):
     stored = ephemeral.write({KEY: first()}, 0)
@@ -387,7 +387,7 @@ def test_a_broker_beside_genuine_ones_must_say_so(server, session):
     assert server.get(paths.TOPICS)[0] == b""
 
 
-def test_a_tree_that_nobody_serves_takes_either_form(server, session):
+def test_a_tree_without_brokers_takes_either_form(server, session):
     declare_form(session, StateForm.EPHEMERAL, 1)
     declare_form(session, StateForm.PERSISTENT, 1)
     assert server.get(paths.TOPICS)[0] == b""

@@ -129,5 +129,5 @@ def test_an_assignment_of_no_partitions_is_refused():
         check_assignment({}, THREE)
 
 
-def test_brokers_need_not_live_where_nobody_asks_for_it():
+def test_brokers_need_not_live_unless_that_is_asked_for():
     assert check_assignment({0: [1], 1: [7]}, None) == {0: (1,), 1: (7,)}

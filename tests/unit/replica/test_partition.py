@@ -61,7 +61,7 @@ def test_another_epoch_is_refused_with_its_code(epoch, code):
     assert raised.value.code == code
 
 
-def test_replicas_are_compared_whoever_leads():
+def test_replicas_are_compared_under_every_leader():
     """Genuine brokers let a client of replica id -2 read from any replica (`ReplicaManager`)."""
     partition = make_partition(log=EntryLog([(0, 1)] * 5), high_watermark=3)
     partition.become_follower(decided(2, 5))

@@ -53,7 +53,7 @@ def test_a_step_is_made_again_after_the_time_it_asked_for(runtime):
     assert len(made) == 3
 
 
-def test_what_fails_is_repeated_and_the_same_failure_told_once(runtime, caplog):
+def test_a_failed_step_is_repeated_and_logged_once(runtime, caplog):
     caplog.set_level(logging.WARNING)
     troubles = [LookupError("a"), LookupError("a"), OSError("b"), LookupError("a")]
     failed = []

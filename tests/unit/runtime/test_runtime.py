@@ -34,7 +34,7 @@ def test_tasks_run_and_are_joined(runtime):
     assert not task.alive
 
 
-def test_a_task_that_joins_itself_is_told_that_it_runs(runtime):
+def test_a_task_that_joins_itself_learns_that_it_runs(runtime):
     found = runtime.queue(1)
     holder = runtime.queue(1)
     task = runtime.spawn(lambda: found.put(holder.get(5).join(5)), name="t")
@@ -98,7 +98,7 @@ def test_an_exception_in_a_task_is_logged_with_its_name(runtime, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_events_wake_those_who_wait(runtime):
+def test_events_wake_waiting_tasks(runtime):
     event = runtime.event()
     assert not event.wait(0)
     runtime.spawn(event.set, name="t")

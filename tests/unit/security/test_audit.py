@@ -34,7 +34,7 @@ def note(audit, name="orders", *, allowed=False):
     audit.note(BOB, Operation.WRITE, topic(name), "10.0.0.7", allowed=allowed, client="app")
 
 
-def test_a_denial_is_a_warning_that_says_who_what_and_from_where(audit, caplog, denied):
+def test_a_denial_is_a_warning_with_user_resource_and_address(audit, caplog, denied):
     note(audit)
     (message,) = caplog.messages
     assert message == (
@@ -45,7 +45,7 @@ def test_a_denial_is_a_warning_that_says_who_what_and_from_where(audit, caplog, 
     assert denied == [(BOB, Operation.WRITE)]
 
 
-def test_the_same_denial_is_counted_and_told_when_the_minute_is_over(audit, caplog, clock):
+def test_repeated_denials_are_counted_and_logged_after_a_minute(audit, caplog, clock):
     for _ in range(1000):
         note(audit)
     assert len(caplog.messages) == 1
@@ -67,7 +67,7 @@ def test_many_different_denials_are_bounded(audit, caplog):
     ]
 
 
-def test_what_is_allowed_is_told_at_debug(audit, caplog):
+def test_permitted_requests_are_logged_at_debug(audit, caplog):
     note(audit, allowed=True)
     assert caplog.messages == []
     caplog.set_level(logging.DEBUG, "zkbroker.audit")

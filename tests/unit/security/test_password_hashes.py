@@ -61,7 +61,7 @@ def test_files_of_users(tmp_path):
     for text, said in (
         (f"{line}\nbob:secret\n", "line 2 is not user:[$]pbkdf2-sha256"),
         (f"{line}\n{line}\n", "line 2 names no user, or one a second time"),
-        ("# nobody\n", "names nobody: add a line made with zkbroker hash-password USER"),
+        ("# nobody\n", "has no user: add a line made with zkbroker hash-password USER"),
     ):
         file.write_text(text)
         with pytest.raises(ConfigError, match=said) as refused:

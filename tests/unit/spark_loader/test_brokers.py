@@ -51,7 +51,7 @@ def test_a_former_leader_whose_log_ends_earlier_loses_nothing():
 
 
 @pytest.mark.parametrize("offset", [2, 100])
-def test_an_offset_that_is_truly_not_in_the_log_is_told_with_its_range(offset):
+def test_an_offset_that_is_truly_not_in_the_log_is_an_error_with_its_range(offset):
     with pytest.raises(OffsetOutOfRange) as raised:
         fetch(client_of(log_with(3, start=5)), offset)
     assert (raised.value.earliest, raised.value.latest) == (5, 8)

@@ -66,7 +66,7 @@ def test_ctrl_c_waits_until_spark_has_started():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_an_interrupt_is_logged_by_nobody_and_other_trouble_is(caplog):
+def test_an_interrupt_is_not_logged_and_other_errors_are(caplog):
     with quiet_interrupts():
         for error in (KeyboardInterrupt(), OSError("broken")):
             try:

@@ -29,7 +29,7 @@ def test_the_address_is_taken_apart(connection):
     assert Connection("h:1/").chroot == Connection("h:1").chroot == ""
 
 
-def test_each_loss_is_counted_and_told_in_order(connection):
+def test_each_loss_is_counted_and_announced_in_order(connection):
     seen = []
     unsubscribe = connection.on_state(seen.append)
     for state in (KazooState.SUSPENDED, KazooState.LOST, KazooState.CONNECTED, KazooState.LOST):
@@ -62,7 +62,7 @@ def test_the_lease_is_what_the_server_granted(connection, clock):
     assert not connection.lease_valid()
 
 
-def test_a_closed_session_lets_go_who_waits_for_a_connection(connection):
+def test_a_closed_session_releases_tasks_that_wait_for_a_connection(connection):
     connection._state_changed(KazooState.SUSPENDED)
     waited = []
     task = connection.runtime.spawn(

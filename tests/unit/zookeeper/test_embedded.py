@@ -83,7 +83,7 @@ def test_no_port_is_given_to_two_servers():
     assert len(set(ports)) == len(ports)
 
 
-def test_where_nobody_listens_there_is_no_mode():
+def test_a_port_without_a_listener_has_no_mode():
     assert server_mode(free_port()) is None
 
 

@@ -29,7 +29,7 @@ def test_a_missing_library_is_named(monkeypatch):
         require_sasl()
 
 
-def test_connected_is_told_after_the_login():
+def test_connected_is_announced_after_the_login():
     gate = LoginGate(SASL, "h:1", pytest.fail)
     assert gate.passes(KeeperState.CONNECTING)
     with gate.login():

@@ -129,14 +129,14 @@ class GroupHandlers:
         broker = None if leader == NO_LEADER else view.brokers.get(leader)
         if broker is None:
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        told = described_broker(broker, context.listener)
-        if told is None:
+        described = described_broker(broker, context.listener)
+        if described is None:
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(
             error_message=ErrorCode.NONE.name,  # genuine brokers say it in words, too
-            node_id=told.node_id,
-            host=told.host,
-            port=told.port,
+            node_id=described.node_id,
+            host=described.host,
+            port=described.port,
         )
 
     def join_group(self, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:

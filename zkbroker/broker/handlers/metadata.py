@@ -126,10 +126,10 @@ class MetadataHandler:
         state = view.decided(topic, number)
         leader, epoch = view.leader(topic, number)
         live = leader != NO_LEADER
-        told = replicas if state is None else tuple(state.replicas)
-        offline = {each for each in told if each not in view.brokers}
+        assigned = replicas if state is None else tuple(state.replicas)
+        offline = {each for each in assigned if each not in view.brokers}
         if state is not None:
-            offline.update(each for each in state.offline_replicas if each in told)
+            offline.update(each for each in state.offline_replicas if each in assigned)
         in_sync = [] if state is None or not live else list(state.isr)
         code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
         if not code and not view.reachable(leader, context.listener):
@@ -143,13 +143,13 @@ class MetadataHandler:
             in_sync = [each for each in in_sync if each not in offline]
             if offline and not code:
                 code = ErrorCode.REPLICA_NOT_AVAILABLE
-            told = tuple(each for each in told if each not in offline)
+            assigned = tuple(each for each in assigned if each not in offline)
         return MetadataPartition(
             error_code=code,
             partition=number,
             leader=leader,
             leader_epoch=epoch,
-            replicas=list(told),
+            replicas=list(assigned),
             isr=in_sync,
             offline_replicas=[e for e in replicas if e in offline],
         )

@@ -276,7 +276,7 @@ class OffsetsHandlers:
         except ProtocolError as error:
             return OffsetFetchResponse(topics=_failed(topics, error.code))
 
-        def told(key: Key) -> OffsetFetchResponsePartition:
+        def answer(key: Key) -> OffsetFetchResponsePartition:
             if key in found:
                 return OffsetFetchResponsePartition(partition=key[1], offset=found[key][0])
             return OffsetFetchResponsePartition(
@@ -286,7 +286,7 @@ class OffsetsHandlers:
         return OffsetFetchResponse(
             topics=[
                 OffsetFetchResponseTopic(
-                    topic.topic, [told((topic.topic, number)) for number in topic.partitions]
+                    topic.topic, [answer((topic.topic, number)) for number in topic.partitions]
                 )
                 for topic in topics
             ]

@@ -188,7 +188,7 @@ class MarkerHandler:
 
     Args:
         services: of the broker.
-        groups: told of the markers in `__consumer_offsets`.
+        groups: gets the markers in `__consumer_offsets`.
         timeout_s: for the replicas in sync.
     """
 

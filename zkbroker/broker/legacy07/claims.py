@@ -113,9 +113,9 @@ class Claims07:
         raise StorageError(
             f"the view of partition {partition} of {topic} for clients of 0.7, {folder}, {what}. "
             "Bring it back from a copy. Without one, move what is left of it away and make the "
-            f"folder anew with one empty file in it, {names.file_name(10**15, names.KAFKA_07)} for "
-            "example: the view then begins at the position in that name, which must be above any "
-            "that 0.7 clients were given; those are out of range then"
+            f"folder again with one empty file in it, {names.file_name(10**15, names.KAFKA_07)} "
+            "for example: the view then begins at the position in that name, which must be above "
+            "any that 0.7 clients were given; those are out of range then"
         )
 
     # -- which topics

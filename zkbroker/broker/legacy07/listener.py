@@ -141,12 +141,12 @@ class Legacy07Broker:
         registration.start()
 
     def _told(self) -> tuple[str, int]:
-        """Return the host and port that clients are told."""
-        told = self._config.legacy07.advertised
-        host = told.host
+        """Return the host and port that clients get."""
+        advertised = self._config.legacy07.advertised
+        host = advertised.host
         if host in ("", "0.0.0.0"):  # noqa: S104 - replaced, not bound
             host = self._config.host or socket.getfqdn()
-        return host, told.port or self.address[1]
+        return host, advertised.port or self.address[1]
 
     def _partition_counts(self) -> dict[str, int]:
         return {topic: self.logs.partitions(topic) for topic in self.logs.topics}

@@ -67,7 +67,7 @@ class _Handler(WSGIHandler):  # type: ignore[misc]
 
     def _handle_client_error(self, ex: Exception) -> tuple[str, bytes] | None:
         if isinstance(ex, OSError):
-            # Nobody is left to answer; without a result the connection is closed.
+            # No client is left to answer; without a result the connection is closed.
             self.log_error("peer %s left within a request: %s", self.client_address, ex)
             return None
         answer: tuple[str, bytes] = super()._handle_client_error(ex)

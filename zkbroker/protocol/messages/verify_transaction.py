@@ -1,7 +1,7 @@
 """VerifyTransaction (10001): a partition's leader asks whether a transaction is ongoing.
 
-Brokers of this kind alone send it to each other; no client is told of it. Genuine brokers ask the
-same since 3.6, with a later version of AddPartitionsToTxn.
+Brokers of this kind alone send it to each other; ApiVersions does not list it. Genuine brokers
+ask the same since 3.6, with a later version of AddPartitionsToTxn.
 """
 
 from typing import ClassVar

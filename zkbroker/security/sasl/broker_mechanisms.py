@@ -22,7 +22,7 @@ from zkbroker.security.sasl.tokens import ClaimRules, UnsecuredValidator
 logger = logging.getLogger(__name__)
 
 Mechanisms = Mapping[str, Callable[[], ServerMechanism]]
-"""Name → makes the broker's side of one login; in the order in which clients are told."""
+"""Name → makes the broker's side of one login; in the order in which clients see them."""
 
 _SCHEMES = ("https:", "http:", "file:")
 

@@ -38,7 +38,7 @@ class ServerExchange:
     """One login.
 
     Args:
-        mechanisms: name → makes the broker's side of it; in the order in which clients are told.
+        mechanisms: name → makes the broker's side of it; in the order in which clients see them.
     """
 
     def __init__(self, mechanisms: Mapping[str, Callable[[], ServerMechanism]]) -> None:

@@ -1,4 +1,4 @@
-r"""OAUTHBEARER (RFC 7628): a token that somebody else issued.
+r"""OAUTHBEARER (RFC 7628): a token that another party issued.
 
     client   n,[a=id],^Aauth=Bearer token^A[key=value^A ...]^A          ^A is byte 1
     server   (empty token), or {"status":"invalid_token"}
@@ -28,7 +28,7 @@ class TokenRefused(ZkbrokerError):
     """A validator does not accept a token.
 
     Args:
-        reason: for the broker's log; the client is told the status alone.
+        reason: for the broker's log; the client gets the status alone.
         status: `invalid_token` or `insufficient_scope`.
         scope: what the token must grant, where that is the reason.
     """
@@ -55,7 +55,7 @@ class OAuthBearerServer:
 
     Args:
         validator: accepts tokens.
-        refused: told why a token was refused, for the log.
+        refused: called with the reason of a refusal, for the log.
     """
 
     waits = True
@@ -73,7 +73,7 @@ class OAuthBearerServer:
 
         Raises:
             LoginRefused: the exchange has failed; the message is the status as JSON where
-                the client was told it.
+                the client has it.
         """
         if self._failure is not None:
             if token == _CONTROL_A:

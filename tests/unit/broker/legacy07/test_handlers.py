@@ -71,7 +71,7 @@ def send(logs, request):
     return handlers(logs).handle(Session(), memoryview(encode_request(request)))
 
 
-def test_partition_minus_one_is_chosen_anew_for_each_set(logs):
+def test_partition_minus_one_is_chosen_for_each_set(logs):
     chosen = iter([2, 0])
     request = MultiProduce07((Produce07("t", -1, ONE), Produce07("t", -1, ONE)))
     handlers(logs, lambda count: next(chosen)).handle(

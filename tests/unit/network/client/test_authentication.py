@@ -93,7 +93,7 @@ def test_a_token_logs_in(age):
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM_SHA_256, SCRAM_SHA_512])
 @pytest.mark.parametrize("user", ["alice", "mallory"])
-def test_a_wrong_password_is_told_with_user_and_mechanism(mechanism, user, age):
+def test_a_wrong_password_is_an_error_with_user_and_mechanism(mechanism, user, age):
     with broker() as (transport, connection), pytest.raises(AuthenticationFailed) as raised:
         authenticate(transport, password_login(mechanism, "wr0ng", user), "b:1")
     said = str(raised.value)
@@ -107,7 +107,7 @@ def test_a_wrong_password_is_told_with_user_and_mechanism(mechanism, user, age):
     assert not connection.logged_in
 
 
-def test_a_refused_token_is_told_with_the_status(age):
+def test_a_refused_token_is_an_error_with_the_status(age):
     login = SaslLogin(mechanism=OAUTHBEARER, token=lambda: "s3cret-token")
     with broker() as (transport, _), pytest.raises(AuthenticationFailed) as raised:
         authenticate(transport, login, "b:1")
@@ -117,7 +117,7 @@ def test_a_refused_token_is_told_with_the_status(age):
         assert '{"status":"invalid_token"}' in str(raised.value)
 
 
-def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are():
+def test_a_mechanism_that_is_not_enabled_is_an_error_with_those_that_are():
     gate = Gate({SCRAM_SHA_512: enabled()[SCRAM_SHA_512]})
     with (
         broker(gate) as (transport, _),
@@ -129,7 +129,7 @@ def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are():
         authenticate(transport, password_login("PLAIN"), "b:1")
 
 
-def test_a_listener_without_logins_is_told():
+def test_a_listener_without_logins_is_an_error():
     gate = Gate(enabled())
     plain = LoginConnection()
     plain.login = LOGGED_IN
@@ -145,7 +145,7 @@ def test_a_listener_without_logins_is_told():
 
 
 @pytest.mark.parametrize("answers", [0, 1, 2])
-def test_a_broker_that_hangs_up_is_told(answers):
+def test_a_broker_that_hangs_up_is_an_error(answers):
     gate, connection = Gate(enabled()), LoginConnection()
     left = [answers]
 

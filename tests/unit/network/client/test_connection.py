@@ -199,7 +199,7 @@ def test_an_answer_to_no_request_ends_the_connection(
         connection.request(MetadataRequest())
 
 
-def test_a_callback_that_fails_ends_the_connection_and_nobody_waits_for_it(
+def test_a_callback_that_fails_ends_the_connection_and_every_wait(
     runtime: Runtime, play: Callable[[Answer], PlayedBroker]
 ) -> None:
     asked = threading.Event()
@@ -228,7 +228,7 @@ def test_an_answer_beyond_the_limit_ends_the_connection(
         connection.request(FindCoordinatorRequest(key="k" * 2000))
 
 
-def test_nobody_listening_is_a_clear_error(runtime: Runtime) -> None:
+def test_a_port_without_a_listener_is_a_clear_error(runtime: Runtime) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(NetworkError, match=f"cannot connect to 127.0.0.1:{port}"):

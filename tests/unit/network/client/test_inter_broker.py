@@ -110,7 +110,7 @@ def test_an_answer_beyond_the_limit_ends_the_connection(runtime: Runtime, play: 
     assert ask(connection) == "a"
 
 
-def test_a_broker_that_closes_is_told_of(runtime: Runtime, play: Play) -> None:
+def test_a_broker_that_closes_is_an_error(runtime: Runtime, play: Play) -> None:
     connection = connect(runtime, play(lambda header, request: None))
     with pytest.raises(NetworkError, match="lost: closed by the broker"):
         ask(connection)
@@ -151,7 +151,7 @@ def test_closing_fails_the_request_that_waits(runtime: Runtime, play: Play) -> N
     assert len(failed) == 1
 
 
-def test_nobody_listening_is_a_clear_error(runtime: Runtime) -> None:
+def test_a_port_without_a_listener_is_a_clear_error(runtime: Runtime) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(NetworkError, match=rf"cannot connect to 127.0.0.1:{port}"):

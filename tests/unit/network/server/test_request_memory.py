@@ -59,7 +59,7 @@ def test_another_address_is_served_while_one_has_its_half() -> None:
     assert waiting.ready()
 
 
-def test_who_is_killed_while_it_waits_leaves_nothing_held() -> None:
+def test_a_task_killed_while_it_waits_leaves_nothing_held() -> None:
     memory = RequestMemory(100)
     first, second = memory.open(A), memory.open(B)
     first.charge(100)
@@ -73,6 +73,6 @@ def test_who_is_killed_while_it_waits_leaves_nothing_held() -> None:
     assert not memory.short
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_no_request_waits() -> None:
     memory = RequestMemory(-1)
     assert [memory.open(A).charge(2**40) for _ in range(2)] == [False, False]

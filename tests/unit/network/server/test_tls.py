@@ -132,7 +132,7 @@ def test_what_is_in_flight_is_answered_encrypted_when_the_broker_stops(tmp_path:
         stopping.join(TIMEOUT_S)
 
 
-def test_a_certificate_of_the_client_says_who_it_is(tmp_path: Path) -> None:
+def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path: Path) -> None:
     alice = AUTHORITY.issue("CN=alice,OU=a", hosts=()).pem(tmp_path)
     with Serving(tmp_path, ssl_client_auth="requested") as serving:
         assert serving.ask(b"who") == b"User:ANONYMOUS SSL"
@@ -290,7 +290,7 @@ def mutated(seed: int, whole: bytes) -> bytes:
 @pytest.mark.parametrize(
     "seeds", [2_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 )
-def test_mutated_handshakes_harm_nobody(
+def test_mutated_handshakes_do_no_harm(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, seeds: int
 ) -> None:
     seeds = soak.part_of(seeds)

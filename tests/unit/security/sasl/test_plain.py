@@ -55,7 +55,7 @@ async def check(user, password):
 
 
 @pytest.mark.parametrize("own", [lambda user, password: "no", lambda user, password: None, check])
-def test_a_check_that_says_neither_yes_nor_no_lets_nobody_in(own, recwarn):
+def test_a_check_that_says_neither_yes_nor_no_refuses_the_login(own, recwarn):
     server = PlainServer(own)
     with pytest.raises(TypeError, match="not True or False"):
         server.evaluate(b"\0alice\0s3cret")

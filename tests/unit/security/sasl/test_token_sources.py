@@ -135,7 +135,7 @@ def test_a_page_issues_tokens_until_they_end():
         ('{"access_token":"t","expires_in":"soon"}', 200, "no JSON"),
     ],
 )
-def test_a_page_that_issues_none_is_told(answer, status, says):
+def test_a_page_that_issues_none_is_an_error(answer, status, says):
     with (
         issuer(lambda number: answer, status) as (url, _),
         pytest.raises(AuthenticationFailed, match=says) as raised,
@@ -144,7 +144,7 @@ def test_a_page_that_issues_none_is_told(answer, status, says):
     assert "s&s" not in str(raised.value)
 
 
-def test_a_page_that_is_away_is_told():
+def test_a_page_that_is_away_is_an_error():
     with issuer(lambda number: "") as (url, _):
         pass
     with pytest.raises(AuthenticationFailed, match="no token from http"):

@@ -69,7 +69,7 @@ def test_every_refusal_says_what_to_change(error, said):
     assert said in explain_refusal(error)
 
 
-def test_who_does_not_speak_tls_is_told_apart():
+def test_a_peer_without_tls_is_recognised():
     assert is_plain(failed("WRONG_VERSION_NUMBER"))
     assert not is_plain(failed("NO_SHARED_CIPHER"))
     assert not is_plain(ConnectionResetError(104, "reset"))

@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_read_is_named(run, output, command, harm):
     assert file.name in str(found.value)
 
 
-def test_raw_lines_whose_offsets_cannot_be_told_are_refused(cluster, run, output, command):
+def test_raw_lines_whose_offsets_are_unknown_are_refused(cluster, run, output, command):
     cluster.append("t", 2, [b"two\nlines"], timestamp_ms=AT)
     run(format="raw")
     forget(output)

@@ -179,7 +179,7 @@ def test_a_table_that_was_moved_says_so(load, output, tmp_path):
         Checkpoints(LOCAL, str(tmp_path / "moved")).table.newest()
 
 
-def test_metadata_that_is_damaged_is_named_and_taken_over_anew(load, output, command):
+def test_damaged_metadata_is_named_and_adopted_again(load, output, command):
     load()
     [newest] = [*(output / "metadata").glob("v2.metadata.json")]
     newest.write_text(newest.read_text()[:-10])

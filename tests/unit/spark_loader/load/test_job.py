@@ -14,7 +14,7 @@ from tests.support.loading import AT, LOCAL, proved
 from zkbroker.errors import ConfigError
 
 
-def test_a_first_run_begins_where_it_is_told(cluster, tmp_path):
+def test_a_first_run_begins_where_the_options_say(cluster, tmp_path):
     begun = {}
     for name, starting in (
         ("latest", LATEST_BOUND),

@@ -125,7 +125,7 @@ def test_a_position_beyond_the_log_is_never_decided_by_a_policy():
     assert "go on at the end" in gap.cause
 
 
-def test_a_topic_that_was_made_anew_is_noticed():
+def test_a_topic_that_was_recreated_is_noticed():
     check_same_topic(T0, 5, {"t": 1}, {"t": 1})
     check_same_topic(T0, 0, {"t": 1}, {"t": 2})
     check_same_topic(T0, 5, {}, {"t": 2})

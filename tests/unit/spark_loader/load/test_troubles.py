@@ -109,7 +109,7 @@ def test_of_a_split_partition_what_lies_before_the_trouble_is_published(run, clu
     proved(output)
 
 
-def test_a_topic_made_anew_fails_whatever_the_policy(run, cluster):
+def test_a_recreated_topic_fails_under_every_policy(run, cluster):
     run()
     cluster._file("t", 0).write_bytes(b"")
     cluster.append("t", 0, [b"new"])
@@ -197,7 +197,7 @@ def test_a_registry_that_is_away_at_the_end_costs_the_groups_offsets_only(
     assert cluster.view(None).group_offsets("g", []) == {("t", 0): 100, ("t", 1): 40, ("t", 2): 0}
 
 
-def test_a_topic_made_anew_is_noticed_however_long_it_is(run, cluster, output, command):
+def test_a_recreated_topic_is_noticed_however_long_it_is(run, cluster, output, command):
     created = Path(cluster.path) / "created.json"
     created.write_text('{"t": 1431857103000}')
     run()

@@ -63,7 +63,7 @@ def test_each_partition_needs_its_own_offset(view):
         resolved(view, AtTimes({T0: AT}))
 
 
-def test_a_time_newer_than_every_record_is_the_end_only_when_told(view):
+def test_a_time_newer_than_every_record_is_the_end_only_when_asked_for(view):
     with pytest.raises(NoOffsetForTime, match=f"{AT} ms in t-1"):
         resolved(view, AtTime(AT))
     found = resolved(view, AtTime(AT), latest_when_no_time_matches=True)

@@ -90,7 +90,7 @@ def test_min_partitions_cuts_in_proportion_to_bytes():
 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=10), st.integers(1, 50))
-def test_shares_add_up_and_nobody_gets_nothing(weights, total):
+def test_shares_add_up_and_none_is_empty(weights, total):
     shares = proportional(weights, total)
     assert all(share >= 1 for share in shares)
     if sum(weights) > 0 and total >= len(weights):

@@ -155,7 +155,7 @@ def stream(cluster, **more):
     return ZkbrokerStreamReader(options(True, **more), cluster)
 
 
-def test_a_stream_begins_at_the_log_end_unless_told_otherwise(cluster):
+def test_a_stream_begins_at_the_log_end_by_default(cluster):
     assert stream(cluster, startingOffsets="latest").initialOffset() == {"a": {"0": 200, "1": 50}}
     assert stream(cluster).initialOffset() == {"a": {"0": 0, "1": 0}}
 

@@ -146,7 +146,7 @@ def test_an_epoch_that_is_over_is_refused(topic):
         write(6, messages(b"a"))
 
 
-def test_a_query_that_begins_anew_is_not_held_for_the_one_before(topic):
+def test_a_query_that_begins_again_is_not_taken_for_the_one_before(topic):
     write(7, messages(b"a"))
     assert write(0, messages(b"b"), query="other") == 1
     assert sent(topic) == [b"a", b"b"]
@@ -160,7 +160,7 @@ def test_a_note_that_shows_up_late_is_seen_before_the_commit(topic):
     assert sent(topic) == [b"a"]
 
 
-def test_a_task_without_rows_asks_nobody(topic):
+def test_a_task_without_rows_sends_no_request(topic):
     assert write(4) == 0
     assert topic.ids == []
 

@@ -55,7 +55,7 @@ def test_a_schema_that_cannot_be_sent_is_refused(types, reason):
         RowSink.of(CONNECT, schema(**types))
 
 
-def test_producers_are_idempotent_and_wait_unless_told_otherwise():
+def test_producers_are_idempotent_and_wait_by_default():
     found = producer_properties({**CONNECT, "kafka.acks": "1", "kafka.check.crcs": "false"})
     assert found["acks"] == "1"
     assert found["enable.idempotence"] == "true"

@@ -110,7 +110,7 @@ def test_a_dead_holders_lock_is_taken_over_and_it_cannot_renew_it(bucket, root, 
         assert bucket.read(path).startswith(b"the next\n")
 
 
-def test_ages_are_told_by_the_servers_clock(bucket, root):
+def test_ages_are_measured_by_the_servers_clock(bucket, root):
     lease = s3._Lease(bucket, f"{root}/lock", "me")
     assert abs((lease._server_time() - datetime.now(UTC)).total_seconds()) < 60
     assert bucket.names(root) == []
