@@ -72,6 +72,7 @@ def test_each_topic_has_its_own_result(connection: BrokerConnection, topic: str)
         NewTopic(both, 1, 1, [ReplicaAssignment(0, [0])]),
         NewTopic("bad-config", 1, 1, [], [TopicConfig("retention.ms", "soon")]),
         NewTopic("unknown-config", 1, 1, [], [TopicConfig("retention.years", "1")]),
+        NewTopic("null-config", 1, 1, [], [TopicConfig("retention.ms", None)]),
     ) == {
         good: 0,
         given: 0,
@@ -85,6 +86,7 @@ def test_each_topic_has_its_own_result(connection: BrokerConnection, topic: str)
         both: ErrorCode.INVALID_REQUEST,
         "bad-config": ErrorCode.INVALID_CONFIG,
         "unknown-config": ErrorCode.INVALID_CONFIG,
+        "null-config": ErrorCode.INVALID_REQUEST,
     }
     # Ready when answered: every partition has its leader.
     assert [p.error_code for p in metadata(connection, good, 1).partitions] == [0, 0, 0]
@@ -178,7 +180,7 @@ def described(
     return answer.error_code, {e.name: (e.value, e.source) for e in answer.entries}
 
 
-def alter(connection: BrokerConnection, kind: int, name: str, **settings: str) -> int:
+def alter(connection: BrokerConnection, kind: int, name: str, **settings: str | None) -> int:
     request = AlterConfigsRequest(
         resources=[
             AlterConfigsResource(
@@ -208,6 +210,9 @@ def test_configurations_are_described_and_altered(connection: BrokerConnection, 
     assert [each.error_code for each in connection.request(request).resources] == [0]
     assert described(connection, kind, topic, "max.message.bytes") == (code, after)
     assert alter(connection, kind, topic, max_message_bytes="few") == ErrorCode.INVALID_CONFIG
+    # It would otherwise remove the setting, and all others of the topic that are not named.
+    assert alter(connection, kind, topic, retention_ms=None) == ErrorCode.INVALID_REQUEST
+    assert described(connection, kind, topic, "max.message.bytes") == (code, after)
     assert alter(connection, kind, "no-such-topic", retention_ms="1") == 3
     assert described(connection, kind, "no-such-topic")[0] == 3
 

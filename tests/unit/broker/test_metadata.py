@@ -27,7 +27,7 @@ def created(monkeypatch):
 
 
 @pytest.fixture
-def handler(created):
+def services(created):
     view = SimpleNamespace(
         topics=SimpleNamespace(assignments={}, deleting=set()),
         brokers={},
@@ -35,12 +35,16 @@ def handler(created):
         awaits_decision=lambda name: False,
         assignment=lambda name: None,
     )
-    services = SimpleNamespace(
+    return SimpleNamespace(
         view=view,
         controller_id=lambda: 0,
         config=SimpleNamespace(auto_create_topics=True),
         topics=SimpleNamespace(create_automatically=created.append),
     )
+
+
+@pytest.fixture
+def handler(services):
     return MetadataHandler(services)
 
 
@@ -60,6 +64,17 @@ def test_nothing_is_created_that_was_not_asked_for(handler, created):
     answer = handler(MetadataRequest(topics=["t"], allow_auto_topic_creation=False), CONTEXT)
     assert [each.error_code for each in answer.topics] == [3]
     assert created == []
+
+
+def test_topics_of_coordinators_are_created_whatever_the_request_and_the_settings_say(
+    handler, created, services
+):
+    services.config.auto_create_topics = False
+    request = MetadataRequest(["__consumer_offsets", "t"], allow_auto_topic_creation=False)
+    answer = handler(request, CONTEXT)
+    told = [(each.error_code, each.is_internal) for each in answer.topics]
+    assert told == [(5, True), (3, False)]
+    assert created == ["__consumer_offsets"]
 
 
 LISTENING = {

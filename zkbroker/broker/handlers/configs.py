@@ -46,6 +46,7 @@ from zkbroker.protocol.messages.configs import (
     DescribeConfigsResource,
     DescribedConfigs,
 )
+from zkbroker.protocol.messages.topics import TopicConfig
 from zkbroker.registry.broker_configs import broker_settings, set_broker_config
 
 Resource = TypeVar("Resource", DescribeConfigsResource, AlterConfigsResource)
@@ -137,10 +138,8 @@ class ConfigsHandlers:
 
     def _alter(self, resource: AlterConfigsResource, *, validate_only: bool) -> AlteredConfigs:
         answer = AlteredConfigs(0, None, resource.resource_type, resource.resource_name)
-        settings = {
-            setting.name: setting.value for setting in resource.configs if setting.value is not None
-        }
         try:
+            settings = given_settings(resource.configs)
             if resource.resource_type == ConfigResourceType.TOPIC:
                 self._services.topics.configure(
                     resource.resource_name, settings, validate_only=validate_only
@@ -180,6 +179,28 @@ class ConfigsHandlers:
                 code=ErrorCode.INVALID_REQUEST,
             )
         return bool(name)
+
+
+def given_settings(configs: Iterable[TopicConfig]) -> dict[str, str]:
+    """Return name → value of settings that a client gives.
+
+    Raises:
+        ProtocolError: some have no value: INVALID_REQUEST, as of genuine brokers from 2.4 on.
+    """
+    settings: dict[str, str] = {}
+    without = []
+    for each in configs:
+        if each.value is None:
+            without.append(each.name)
+        else:
+            settings[each.name] = each.value
+    if without:
+        raise ProtocolError(
+            f"These settings have no value: {', '.join(without)}. Leave out what is to have its "
+            "default.",
+            code=ErrorCode.INVALID_REQUEST,
+        )
+    return settings
 
 
 def _once(resources: Iterable[Resource]) -> list[Resource]:

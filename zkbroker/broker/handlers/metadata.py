@@ -160,9 +160,11 @@ class MetadataHandler:
             check_topic_name(name)
             if name in services.view.topics.deleting:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if create_until is None or not services.config.auto_create_topics:
+            wanted = create_until is not None and services.config.auto_create_topics
+            # The coordinators' topics are created whatever the request and the settings say.
+            if not wanted and name not in INTERNAL_TOPICS:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if time.monotonic() > create_until:
+            if create_until is not None and time.monotonic() > create_until:
                 return ErrorCode.LEADER_NOT_AVAILABLE
             services.topics.create_automatically(name)
         except ProtocolError as error:

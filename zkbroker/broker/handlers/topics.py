@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code, error_message
+from zkbroker.broker.handlers.configs import given_settings
 from zkbroker.broker.services import BrokerServices, Patience
 from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, ZkbrokerError
 from zkbroker.protocol import ApiKey
@@ -188,9 +189,7 @@ class TopicsHandlers:
         return inter_broker_version(level, ApiKey.FETCH) >= _SAYS_LOG_START_SINCE
 
     def _create(self, topic: NewTopic, *, validate_only: bool) -> None:
-        settings = {
-            setting.name: setting.value for setting in topic.configs if setting.value is not None
-        }
+        settings = given_settings(topic.configs)
         assignment = {item.partition: tuple(item.broker_ids) for item in topic.assignments}
         if len(assignment) != len(topic.assignments):
             raise ProtocolError(
