@@ -1,3 +1,4 @@
+import gc
 import socket
 import subprocess
 import sys
@@ -133,6 +134,18 @@ def test_the_time_of_a_wait_counts_from_its_beginning(runtime):
     started = time.monotonic()
     assert not event.wait(0.2)
     assert time.monotonic() - started >= 0.15
+
+
+def test_a_wait_that_ran_out_leaves_no_cycle():
+    event = get_runtime("gevent").event()
+    assert not event.wait(0.01)  # makes the hub
+    gc.collect()
+    gc.disable()
+    try:
+        assert not any(event.wait(0.01) for _ in range(3))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_an_event_is_set_by_another_thread_before_its_time(runtime):
