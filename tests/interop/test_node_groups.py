@@ -1,11 +1,15 @@
-"""Groups with Node.js clients: kafkajs and kafka-node, the latter through ZooKeeper as well."""
+"""Groups with Node.js clients: kafkajs, kafka-ts and kafka-node, which uses ZooKeeper as well."""
 
 import contextlib
+import json
+import subprocess
 import threading
 import uuid
 
+import confluent_kafka
 import pytest
 
+from tests.interop.jobs import BEFORE_ZSTD
 from tests.interop.test_groups import (  # noqa: F401 - the broker is a fixture
     PARTITIONS,
     groups_broker,
@@ -40,6 +44,57 @@ def test_node_members_share_a_group_with_others(groups_broker):  # noqa: F811
         scene.crash(kafka_node)
         scene.join("node-kafkajs", "node-kafka-node")
         scene.produce()
+
+
+def publish(scene, codec, values):
+    """Write values with librdkafka; each has a header that names the codec."""
+    settings = {"bootstrap.servers": scene.address, "compression.type": codec}
+    producer = confluent_kafka.Producer(settings)
+    for value in values:
+        producer.produce(scene.topic, value.encode(), headers={"by": codec})
+    assert producer.flush(60) == 0
+
+
+def test_kafka_ts_reads_what_librdkafka_and_itself_wrote(groups_broker):  # noqa: F811
+    if not (node_clients.FOLDER / "node_modules" / "kafka-ts").exists():
+        pytest.skip("kafka-ts is not installed")
+    with scene_of(groups_broker) as scene:
+        # zstd it reads with Node.js 22.15 and later.
+        theirs = {
+            codec: [f"{codec}-{number} " * 50 for number in range(3)] for codec in BEFORE_ZSTD
+        }
+        for codec, values in theirs.items():
+            publish(scene, codec, values)
+        own = [f"own-{number}" for number in range(3)]
+        written = [(value, codec) for codec, values in theirs.items() for value in values]
+        written += [(value, "kafka-ts") for value in own]
+        job = {
+            "bootstrap": scene.address,
+            "topic": scene.topic,
+            "group": scene.group,
+            "values": own,
+            "expect": len(written),
+        }
+        done = subprocess.run(
+            node_clients.command("kafka_ts.js"),
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            timeout=200,
+            env=node_clients.environment(),
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        found = [(each["value"], each["headers"]["by"]) for each in json.loads(done.stdout)]
+        assert sorted(found) == sorted(written)
+        settings = {"bootstrap.servers": scene.address, "group.id": scene.group}
+        reader = confluent_kafka.Consumer(settings)
+        try:
+            numbers = [confluent_kafka.TopicPartition(scene.topic, n) for n in range(PARTITIONS)]
+            committed = [max(each.offset, 0) for each in reader.committed(numbers, timeout=60)]
+        finally:
+            reader.close()
+        assert sum(committed) == len(found)
 
 
 class Streams:
