@@ -19,13 +19,13 @@ from spark_loader.causes import cause_of
 from spark_loader.columns.spec import ValueColumns
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.operate import table_paths
 from spark_loader.load.job import Loader
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.progress import Progress
 from spark_loader.load.result import LoadResult
 from spark_loader.session import session
 from spark_loader.sink.event_time import EventTime
-from spark_loader.storage.files import join
 from spark_loader.storage.filesystems import filesystem_for, output_path, spark_path
 
 __all__ = [
@@ -69,15 +69,15 @@ def files(
         spark: a session, for an output on a Hadoop file system.
         storage: settings of `s3://`, beside those of the environment (`AWS_…`).
 
+    Returns:
+        none where the table has no rows.
+
     Raises:
-        LoadError: nothing was loaded there, or there is no such run.
+        LoadError: nothing was loaded there, there is no such run, or what was loaded is JSON or raw
+            lines, which are not in the table.
     """
     checkpoints = Checkpoints(filesystem_for(output, spark, storage=storage), output)
-    table = checkpoints.table
-    found = table.files(table.version_of(run) if run is not None else None)
-    if not found:
-        raise LoadError(f"nothing was loaded into {output} yet")
-    return [join(checkpoints.output, each.path) for each in found]
+    return table_paths(checkpoints, run)
 
 
 def read(
@@ -99,6 +99,11 @@ def read(
         LoadError: nothing was loaded there, or there is no such run.
     """
     paths = [spark_path(each) for each in files(output, run, spark, storage)]
+    if not paths:
+        table = Checkpoints(filesystem_for(output, spark, storage=storage), output).table
+        snapshot = table.newest()
+        assert snapshot is not None  # else there would be no paths to ask for
+        return spark.createDataFrame(snapshot.schema().empty_table())
     base = spark_path(output_path(output))
     reader = spark.read.option("basePath", base).option("mergeSchema", "true")
     return reader.parquet(*paths)

@@ -22,10 +22,11 @@ _CARRIERS = ("PythonException", "SparkException", "Py4JJavaError", "PySparkRunti
 def cause_of(error: BaseException) -> str:
     """Return the cause of an error that Spark raised, as `Name: why`."""
     text = _AROUND.sub("", str(error))
-    if "Traceback (most recent call last)" in text:
-        after = text[text.rindex("Traceback (most recent call last)") :]
-        for name, why in _PYTHON.findall(after)[:1]:
-            return f"{_PACKAGES.sub('', name)}: {why}"
+    for trace in text.split("Traceback (most recent call last)")[:0:-1]:
+        for name, why in _PYTHON.findall(trace)[:1]:
+            # PySpark's own: it stops the reader of a stream that could not be made.
+            if name != "UnboundLocalError":
+                return f"{_PACKAGES.sub('', name)}: {why}"
     found = [*_CAUSED.findall(text)[-1:], *_TASK.findall(text)[-1:]]
     for each in found:
         if not _PACKAGES.sub("", each).startswith(_CARRIERS):

@@ -95,6 +95,8 @@ def status(
             click.echo(f"{each.source} is no longer in the cluster")
         elif each.position is None:
             click.echo(f"{each.source} is new: the next load takes it up")
+        elif each.beyond:
+            click.echo(f"{each.source}: its log ends before the position, so a load would fail")
         if each.lost:
             deleted = (
                 f"{counted(each.lost, 'offset')} {'was' if each.lost == 1 else 'were'} deleted"
@@ -177,7 +179,7 @@ def plan(as_json: bool, **given: Any) -> None:
         click.echo("nothing new")
     for gap in made.gaps if made is not None else ():
         click.echo(f"would give up {gap}")
-    for trouble in held:
+    for trouble in dict.fromkeys(map(str, held)):
         click.echo(f"would be held back: {trouble}")
     if unfinished is not None:
         click.echo(f"run {unfinished.run} is unfinished: this is its plan")

@@ -11,11 +11,10 @@ from spark_loader.cli.options import output_option, spark_options
 from spark_loader.cli.types import Bytes
 from spark_loader.lake.convert import convert as convert_manifests
 from spark_loader.lake.locks import alone
-from spark_loader.lake.operate import require_loaded
+from spark_loader.lake.operate import table_paths
 from spark_loader.lake.optimize import DEFAULT_HOURS, DEFAULT_TARGET, SAFE_RETENTION_HOURS
 from spark_loader.lake.optimize import optimize as optimize_table
 from spark_loader.lake.optimize import vacuum as vacuum_table
-from spark_loader.storage.files import join
 from spark_loader.words import counted
 
 
@@ -29,10 +28,7 @@ from spark_loader.words import counted
 def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
     """List the Parquet files that count, for readers that know neither Delta nor Iceberg tables."""
     checkpoints, _ = opened(output, spark)
-    require_loaded(checkpoints)
-    table = checkpoints.table
-    found = table.files(table.version_of(run) if run is not None else None)
-    paths = [join(checkpoints.output, each.path) for each in found]
+    paths = table_paths(checkpoints, run)
     click.echo(json.dumps(paths) if as_json else "\n".join(paths), nl=as_json or bool(paths))
 
 

@@ -5,6 +5,7 @@ since each begins with `{` and ends with `}`, and no JSON text holds a raw newli
 object over two values nor two in one can pass unseen: the number of rows tells.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from spark_loader.columns.converter import Converted, without
 from spark_loader.columns.texts import from_numbers, from_texts
 from spark_loader.columns.types import NUMBERED, TIMES, Column
 from zkbroker.errors import ConfigError
+
+_ROW = re.compile(r" in row \d+$")
+_CHANGED = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
 
 
 class JsonValues:
@@ -51,14 +55,17 @@ class JsonValues:
     def _read(self, values: pa.Array) -> list[pa.Array]:
         whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
         text = pc.binary_join(whole, b"\n")[0].as_buffer()
-        table = pj.read_json(
-            pa.BufferReader(text),
-            # One block: an object is never cut.
-            read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
-            parse_options=pj.ParseOptions(
-                explicit_schema=self._schema, unexpected_field_behavior="ignore"
-            ),
-        )
+        try:
+            table = pj.read_json(
+                pa.BufferReader(text),
+                # One block: an object is never cut.
+                read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
+                parse_options=pj.ParseOptions(
+                    explicit_schema=self._schema, unexpected_field_behavior="ignore"
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(_reason(str(error))) from None
         if table.num_rows != len(values):
             raise pa.ArrowInvalid("not one JSON object, but several")
         # The reader does not look at whether texts are UTF-8.
@@ -88,6 +95,16 @@ def _no_objects(values: pa.Array) -> Mapping[int, str]:
         if not (text.startswith(b"{") and text.endswith(b"}")):
             bad[index] = "not a JSON object"
     return bad
+
+
+def _reason(text: str) -> str:
+    """Return what Arrow says of a text, in the words of whoever wrote the JSON."""
+    text = _ROW.sub("", text.removeprefix("JSON parse error: "))
+    changed = _CHANGED.fullmatch(text)
+    if changed is None:
+        return text
+    path, wanted, found = changed.groups()
+    return f"field {path.replace('/', '.')}: {found} where {wanted} is expected"
 
 
 def _as_text(column: Column) -> bool:

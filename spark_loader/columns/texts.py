@@ -1,7 +1,7 @@
 """Texts → a typed array, without a loop over the rows.
 
-Invariant: a text is either of the type or an error; nothing is guessed or cut off. A time without a
-zone of its own is one of the zone that is given.
+Invariant: a text is either of the type or an error; nothing is guessed or cut off but digits of a
+time below a microsecond. A time without a zone of its own is one of the zone that is given.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from spark_loader.columns.types import NUMBERED, TIMES, Column
 
 _ZONED = r"[T ]\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+_NANOSECONDS = r"(:\d\d\.\d{6})\d{1,3}(\D|$)"
 _PER_UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _SURE_US = 253_402_300_800_000_000
 
@@ -60,6 +61,8 @@ def _times(texts: pa.Array, layout: str, zone: str) -> pa.Array:
     with contextlib.suppress(pa.ArrowInvalid):
         # Which succeeds where each has a zone of its own.
         return texts.cast(TIMES)
+    # Java and Go write nanoseconds, which are cut to what is stored.
+    texts = pc.replace_substring_regex(texts, _NANOSECONDS, r"\1\2")
     zoned = pc.fill_null(pc.match_substring_regex(texts, _ZONED), True)
     nothing = pa.scalar(None, pa.string())
     own = pc.if_else(zoned, texts, nothing).cast(TIMES)

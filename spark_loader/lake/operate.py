@@ -21,7 +21,7 @@ from spark_loader.lake.table_files import concerned
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.reading.splits import OffsetRange
-from spark_loader.storage.files import LakeFileSystem
+from spark_loader.storage.files import LakeFileSystem, join
 from zkbroker.errors import UnknownTopicOrPartition
 from zkbroker.types import Partition07
 
@@ -53,6 +53,13 @@ class Standing:
         return max(0, self.log_end - begin)
 
     @property
+    def beyond(self) -> bool:
+        """Whether the log ends before the position: it was cut, or the topic created again."""
+        return (
+            self.position is not None and self.log_end is not None and self.position > self.log_end
+        )
+
+    @property
     def lost(self) -> int:
         """Offsets that were deleted from the log before they were loaded."""
         if self.log_start is None or self.position is None:
@@ -69,6 +76,24 @@ def require_loaded(checkpoints: Checkpoints) -> None:
     if checkpoints.table.latest() is None:
         require_whole(checkpoints, checkpoints.filesystem)
         raise LoadError(f"nothing was loaded into {checkpoints.output} yet: it has no table")
+
+
+def table_paths(checkpoints: Checkpoints, run: int | None = None) -> list[str]:
+    """Return the paths of the table's files, now or as they were after a run.
+
+    Raises:
+        LoadError: nothing was loaded, there is no such run, or all that was loaded lies beside the
+            table.
+    """
+    require_loaded(checkpoints)
+    table = checkpoints.table
+    found = table.files(table.version_of(run) if run is not None else None)
+    if not found and beside(table.entries())[0]:
+        raise LoadError(
+            f"{checkpoints.output} has files of JSON or raw lines, which are not in the table: "
+            "read them by directory, topic=TOPIC/date=DATE/hour=HOUR"
+        )
+    return [join(checkpoints.output, each.path) for each in found]
 
 
 def in_cluster(view: SourceCluster, topics: Iterable[str]) -> set[TopicPartition]:

@@ -21,7 +21,14 @@ from spark_loader.errors import AlteredCheckpoint, CheckpointError, LoadError
 from spark_loader.json_codec import from_json, to_json
 from spark_loader.lake.formats import open_table
 from spark_loader.lake.ledger import Entry, TableFile, now_text
-from spark_loader.lake.table_files import RESTORE, STATE, LiveFile, base_schema, concerned
+from spark_loader.lake.table_files import (
+    PARTITIONED,
+    RESTORE,
+    STATE,
+    LiveFile,
+    base_schema,
+    concerned,
+)
 from spark_loader.lake.table_format import CONTENT, Change, CommitLost, Hours, Snapshot, TableFormat
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.data_formats import in_table
@@ -55,6 +62,7 @@ class LakeTable:
         self._planned = planned
         self.output = output
         self._opened: TableFormat | None = None
+        self._is_ours = False
         # By version: entries are looked for many times in one load.
         self._latest: tuple[int, Entry | None] | None = None
 
@@ -80,8 +88,21 @@ class LakeTable:
 
         Raises:
             AlteredCheckpoint: it cannot be read.
+            LoadError: it is not one of a load.
         """
-        return self.format.newest()
+        newest = self.format.newest()
+        if newest is not None and not self._is_ours:
+            self._require_ours(newest)
+        return newest
+
+    def _require_ours(self, snapshot: Snapshot) -> None:
+        """Refuse a table that something else made: its rows would be mixed with those of loads."""
+        if not set(PARTITIONED) <= set(snapshot.schema().names):
+            raise LoadError(
+                f"{self.output} holds a table that zkbroker-load did not make: it is not "
+                f"partitioned by {', '.join(PARTITIONED)}. Name another directory"
+            )
+        self._is_ours = True
 
     def latest(self) -> Entry | None:
         """Return the entry that holds the current positions."""

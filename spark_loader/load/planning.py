@@ -14,8 +14,10 @@ from spark_loader.lake.ledger import Entry, Gap, Plan, now_text
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.cuts import at_cuts, split_at_cuts
 from spark_loader.reading.positions import AtOffsets, AtTimes, Bound, TopicPartition, TopicSelection
+from spark_loader.reading.reader import POLICY_ADVICE
 from spark_loader.reading.resolve import SourceCluster, estimate_bytes, find_partitions, resolve
 from spark_loader.reading.splits import OffsetRange, cap_records, split_for_loading
+from zkbroker.errors import UnknownTopicOrPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def make_plan(
         LoadError: no topic matches.
     """
     known = latest.positions if latest is not None else {}
-    partitions = wanted_partitions(options, view)
+    partitions, held = _present(wanted_topics(options, view), view, known)
     # Logs grow and are trimmed meanwhile; looked up in this order no offset is above the next one.
     starts = view.earliest(partitions)
     first = first_positions(options, view, partitions, known)
@@ -59,7 +61,6 @@ def make_plan(
     extents = {tp: Extent(starts[tp], ends[tp], readable[tp]) for tp in partitions}
     positions = {tp: known.get(tp, first.get(tp, starts[tp])) for tp in partitions}
     gaps: list[Gap] = []
-    held: dict[TopicPartition, DataLoss] = {}
     begin: dict[TopicPartition, int] = {}
     created = view.created_ms(sorted({tp.topic for tp in partitions}))
     before = latest.topics_created_ms if latest is not None else {}
@@ -158,9 +159,29 @@ def wanted_topics(options: LoadOptions, view: SourceCluster) -> tuple[str, ...]:
     return topics
 
 
-def wanted_partitions(options: LoadOptions, view: SourceCluster) -> list[TopicPartition]:
-    """Return the partitions to load, in order; raise LoadError when no topic matches."""
-    return find_partitions(TopicSelection(subscribe=wanted_topics(options, view)), view)
+def _present(
+    topics: Iterable[str], view: SourceCluster, known: Mapping[TopicPartition, int]
+) -> tuple[list[TopicPartition], dict[TopicPartition, DataLoss]]:
+    """Return the partitions of topics, in order, and why those of topics that are gone are held.
+
+    Raises:
+        UnknownTopicOrPartition: a topic does not exist and was never loaded: it may be misspelt.
+    """
+    partitions: list[TopicPartition] = []
+    held: dict[TopicPartition, DataLoss] = {}
+    for topic in topics:
+        loaded = sorted(tp for tp in known if tp.topic == topic)
+        try:
+            partitions += find_partitions(TopicSelection(subscribe=(topic,)), view)
+        except UnknownTopicOrPartition:
+            if not loaded:
+                raise
+            trouble = DataLoss(
+                f"topic {topic} is no longer in the cluster; what was loaded of it stays. Leave it "
+                "out of the loads, or create it again"
+            )
+            held.update(dict.fromkeys(loaded, trouble))
+    return sorted(partitions), held
 
 
 def first_positions(
@@ -213,8 +234,7 @@ def place(tp: TopicPartition, position: int, extent: Extent, policy: str) -> tup
     if policy == "fail":
         raise DataLoss(
             f"{tp} [{position}, {extent.start}): deleted from the log, which begins at offset "
-            f"{extent.start}. Nothing was given up; to go on without these offsets choose another "
-            "policy for offsets out of range (earliest, latest or nearest)"
+            f"{extent.start}. {POLICY_ADVICE}"
         )
     begin = extent.until if policy == "latest" else extent.start
     cause = f"deleted from the log, which begins at offset {extent.start}"

@@ -28,8 +28,8 @@ from zkbroker.records import AbortedBatches, Columns, decode_columns
 
 POLICIES = ("fail", "earliest", "latest", "nearest")
 POLICY_ADVICE = (
-    "Nothing was given up; to go on without these offsets choose another policy for offsets out "
-    "of range (earliest, latest or nearest)"
+    "Nothing was given up; to go on without these offsets give --on-out-of-range earliest, nearest "
+    "or latest"
 )
 ABSENT = "no record in the log: control record or compacted"
 ABORTED = "written in a transaction that was aborted"

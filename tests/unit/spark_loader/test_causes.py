@@ -22,6 +22,17 @@ zkbroker.errors.ClientError: no broker answers: give other addresses
 
 {TRACE}
 """
+STREAM = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):
+  File "options.py", line 83, in parse
+zkbroker.errors.ConfigError: there is no option startingoffets
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "python_streaming_source_runner.py", line 295, in main
+UnboundLocalError: cannot access local variable 'reader'
+ SQLSTATE: 38000
+"""
 HEAP = f"""An error occurred while calling o1.x.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 1.0 failed 4 \
 times, most recent failure: Lost task 3.3 in stage 1.0 (TID 9) (h executor 1): \
@@ -45,6 +56,7 @@ exited caused by one of the running tasks) Reason: worker lost"""
     ("text", "cause"),
     [
         (PYTHON, "ClientError: no broker answers: give other addresses"),
+        (STREAM, "ConfigError: there is no option startingoffets"),
         (HEAP, "OutOfMemoryError: Java heap space"),
         (DISK, "IOException: No space left on device"),
         (LOST, LOST.rpartition("): ")[2]),

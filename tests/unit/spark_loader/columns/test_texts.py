@@ -37,6 +37,9 @@ def test_times_with_and_without_a_zone_may_stand_side_by_side():
     hours = [each.hour for each in convert("timestamp", *texts, zone="Europe/Berlin")]
     assert hours == [10, 8, 8]
     assert convert("timestamp", texts[0])[0].microsecond == 7
+    nanoseconds = ("2015-05-17T10:05:03.123456789Z", "2015-05-17T10:05:03.1234567", texts[0])
+    found = convert("timestamp", *nanoseconds)
+    assert [each.microsecond for each in found] == [123_456, 123_456, 7]
     (midnight,) = convert("timestamp", "2015-05-17", zone="Europe/Berlin")
     assert midnight == datetime(2015, 5, 16, 22, tzinfo=UTC)
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
+import spark_loader
 from spark_loader import LoadError
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.lake.formats import ICEBERG, TABLE_FORMATS
@@ -178,3 +179,24 @@ def test_headers_and_later_columns_are_read_by_the_library(run, cluster, output)
     assert "headers" in found.column_names
     assert found.num_rows == 145 == proved(output).rows
     assert loaded_offsets(output)["t", 0] == [*range(105)]
+
+
+def test_a_table_that_something_else_made_is_refused(run, output, command):
+    write_deltalake(str(output), pa.table({"a": [1]}))
+    for work in (run, lambda: LakeTable(LOCAL, str(output)).newest()):
+        with pytest.raises(LoadError, match="a table that zkbroker-load did not make"):
+            work()
+    assert DeltaTable(str(output)).version() == 0
+    assert not (output / "_zkbroker/runs").exists()
+
+
+def test_a_lake_without_rows_is_read_as_empty(run, cluster, output, command):
+    with pytest.raises(LoadError, match="nothing was loaded into"):
+        spark_loader.files(str(output))
+    cluster.append("empty", 0, [])
+    run(topics=["empty"])
+    assert spark_loader.files(str(output)) == []
+    assert command("files", "--output", output) == ""
+    run(format="raw")
+    with pytest.raises(LoadError, match="JSON or raw lines, which are not in the table"):
+        spark_loader.files(str(output))

@@ -16,6 +16,7 @@ from spark_loader.reading.positions import (
 )
 from tests.support.directory_cluster import DirectoryCluster, DirectoryView
 from tests.support.transactional import TransactionalLog
+from zkbroker.errors import UnknownTopicOrPartition
 
 AT = 1_431_857_103_000
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -113,6 +114,21 @@ def test_offsets_that_are_gone_hold_their_partition_back_unless_a_policy_says_ot
         assert held == []
         assert [(gap.start, gap.until) for gap in plan.gaps] == [(20, begin)]
         assert plan.positions[T0] == 20
+
+
+def test_a_topic_that_is_gone_holds_up_no_other_and_one_that_never_was_is_an_error(cluster):
+    gone = TopicPartition("gone", 0), TopicPartition("gone", 1)
+    latest = manifest(positions={T0: 20, **dict.fromkeys(gone, 5)}, topics_created_ms={"gone": 7})
+    plan, held = planned(cluster, latest, topics=("gone", "t"))
+    assert covered(plan) == {(T0, 20, 100), (T1, 0, 40)}
+    assert {str(each).partition(";")[0] for each in held} == {
+        "topic gone is no longer in the cluster"
+    }
+    assert plan.topics_created_ms["gone"] == 7
+    plan, held = planned(cluster, latest, topics=("gone",))
+    assert (plan, len(held)) == (None, 2)
+    with pytest.raises(UnknownTopicOrPartition, match="gnoe"):
+        planned(cluster, latest, topics=("gnoe", "t"))
 
 
 def test_a_position_beyond_the_log_is_never_decided_by_a_policy():
