@@ -181,7 +181,7 @@ def test_headers_and_later_columns_are_read_by_the_library(run, cluster, output)
     assert loaded_offsets(output)["t", 0] == [*range(105)]
 
 
-def test_a_table_that_something_else_made_is_refused(run, output, command):
+def test_a_table_that_something_else_made_is_refused(run, output):
     write_deltalake(str(output), pa.table({"a": [1]}))
     for work in (run, lambda: LakeTable(LOCAL, str(output)).newest()):
         with pytest.raises(LoadError, match="a table that zkbroker-load did not make"):

@@ -173,6 +173,9 @@ def test_the_state_of_topics_that_are_gone_or_have_grown_can_be_seen(run, cluste
     assert "gone-0 is no longer in the cluster" in said
     assert "t-3 is new" in said
     assert {e["difference"] for e in json.loads(command("audit", *where, "--json"))} == {0}
+    cluster._file("t", 1).unlink()
+    cluster.append("t", 1, [b"x"] * 3, timestamp_ms=AT)
+    assert "t-1: its log ends before the position" in command("status", *where)
 
 
 def test_what_the_disk_says_is_an_error_of_one_line(run, output):
