@@ -61,6 +61,12 @@ _NAMES = (
     "transactionalIdPrefix",
     "zookeeper.connect",
 )
+OF_READS = frozenset(
+    each.lower()
+    for each in _NAMES
+    if each not in ("topic", "transactionalIdPrefix", "zookeeper.connect")
+)
+"""Options of reads alone, in lower case."""
 # Of a sink Spark hands on its own as well.
 _OF_SPARK = frozenset({"checkpointlocation", "outputmode", "path", "queryname"})
 _NEAR = 0.8

@@ -13,6 +13,7 @@ Spark's own Kafka sink (at least once). With `transactionalIdPrefix` a stream wr
 see `transactional.py`.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +26,14 @@ from pyspark.sql.datasource import (
 )
 
 from spark_loader.network import NetworkAccess
-from spark_loader.reading.option_names import check_names
+from spark_loader.reading.option_names import OF_READS, check_names
 from spark_loader.reading.options import parse_connect
 from spark_loader.source.transactional import TRANSACTION_TIMEOUT_MS, EpochWriter, TaskEpoch
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.producer import KeyedMessage, Producer
+
+logger = logging.getLogger(__name__)
 
 _CHUNK_ROWS = 10_000
 _BYTES = ("binary", "string")
@@ -91,6 +94,8 @@ class RowSink:
         """
         given = {key.lower(): value for key, value in options.items()}
         check_names(given, {})
+        if unused := sorted(given.keys() & OF_READS):
+            logger.warning("options without effect on this sink %s", " ".join(unused))
         prefix = _transactional(given, streaming)
         types = {each.name: each.dataType.typeName() for each in schema.fields}
         topic = given.get("topic") or None

@@ -23,6 +23,7 @@ from zkbroker.config.schema import (
     StrList,
     StrMap,
     keys,
+    nearest,
     option,
     options,
     validate,
@@ -245,7 +246,8 @@ class LogConfig:
         values: dict[str, Any] = {}
         for name, text in overrides.items():
             if name not in self.TOPIC_FIELDS:
-                raise ConfigError(f"{name} is not a configuration of a topic")
+                meant = nearest(name, self.TOPIC_FIELDS)
+                raise ConfigError(f"{name} is not a configuration of a topic{meant}")
             target = self.TOPIC_FIELDS[name]
             values[target] = _parse_override(name, text, kinds[target])
         return replace(self, **values)

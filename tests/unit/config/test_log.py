@@ -96,6 +96,11 @@ def test_an_override_that_is_not_allowed_names_key_and_value(name, text):
         LogConfig().with_topic_overrides({name: text})
 
 
+def test_an_override_that_is_misspelt_is_refused_with_the_near_one():
+    with pytest.raises(ConfigError, match=r"retentoin\.ms .*did you mean retention\.ms\?"):
+        LogConfig().with_topic_overrides({"retentoin.ms": "1"})
+
+
 @pytest.mark.parametrize(
     ("text", "magic"),
     [

@@ -55,6 +55,13 @@ def test_a_schema_that_cannot_be_sent_is_refused(types, reason):
         RowSink.of(CONNECT, schema(**types))
 
 
+def test_options_of_reads_are_named_as_without_effect(caplog):
+    RowSink.of({**CONNECT, "topic": "to", "subscribe": "from"}, schema(value=StringType()))
+    assert [each.getMessage() for each in caplog.records] == [
+        "options without effect on this sink subscribe"
+    ]
+
+
 def test_producers_are_idempotent_and_wait_by_default():
     found = producer_properties({**CONNECT, "kafka.acks": "1", "kafka.check.crcs": "false"})
     assert found["acks"] == "1"
