@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,13 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.brokers import connect, running_broker
 from tests.support.clusters import MakeCluster, TestCluster
-from tests.support.workers import OneSparkWorker, longest_first, take_own_ports, worker_count
+from tests.support.workers import (
+    OneSparkWorker,
+    longest_first,
+    own_place_first,
+    take_own_ports,
+    worker_count,
+)
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
@@ -50,6 +56,18 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    worker, count = (os.environ.get(f"PYTEST_XDIST_WORKER{each}") for each in ("", "_COUNT"))
+    if worker and count and isinstance(collector, pytest.Directory):
+        own_place_first(report.result, worker, int(count))
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest_first(items)
 

@@ -24,13 +24,14 @@ def every(kind: type[ZkbrokerError]) -> Iterator[type[ZkbrokerError]]:
         yield from every(subclass)
 
 
-@pytest.mark.parametrize("kind", sorted(set(every(ZkbrokerError)), key=lambda kind: kind.__name__))
-def test_every_exception_has_a_code(kind: type[ZkbrokerError]) -> None:
-    error = kind.__new__(kind)
-    Exception.__init__(error, "made by a test")
-    code = error_code(error)
-    assert isinstance(code, ErrorCode)
-    assert code is not ErrorCode.NONE
+def test_every_exception_has_a_code() -> None:
+    # Those of all modules that are imported by now; tests must not depend on which those are.
+    for kind in set(every(ZkbrokerError)):
+        error = kind.__new__(kind)
+        Exception.__init__(error, "made by a test")
+        code = error_code(error)
+        assert isinstance(code, ErrorCode), kind
+        assert code is not ErrorCode.NONE, kind
 
 
 @pytest.mark.parametrize(
