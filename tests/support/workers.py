@@ -15,7 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from zkbroker.zookeeper import embedded
 
-_WORKERS_PER_CORE = 4
+_WORKERS_PER_CORE = 3
 """Most of the time a test waits for other processes."""
 _MOST_WORKERS = 16
 
