@@ -23,7 +23,7 @@ class AdminOptions:
         "Whether the console of the cluster is on the HTTP page too, under /console/.")
     admin_console_operators: tuple[str, ...] = option("admin.console.operators", StrList(), (),
         "Users of admin.users.file that may change things in the console, separated by commas; "
-        "all others look on.")
+        "all others can only read.")
     admin_console_config: str = option("admin.console.config", Str(), "",
         "Property file with the client settings by which the console connects to brokers, as "
         "security.protocol; it connects plainly without it.")

@@ -14,8 +14,8 @@ class ControllerOptions:
         "Whether the controller elects preferred replicas as leaders without being asked.")
     leader_imbalance_percentage: int = option(
         "leader.imbalance.per.broker.percentage", Int(0, 100), 10,
-        "The controller elects a broker once it does not lead more than this percentage of the "
-        "partitions whose preferred replica it is.")
+        "Partitions that a broker is the preferred leader of but does not lead, in percent: above "
+        "it, the controller makes the broker their leader.")
     leader_imbalance_check_s: int = option("leader.imbalance.check.interval.seconds", Int32(1), 300,
         "Time in seconds between two checks of that percentage.")
     controller_socket_timeout_ms: int = option("controller.socket.timeout.ms", Int32(1), 30_000,

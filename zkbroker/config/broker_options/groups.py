@@ -17,8 +17,8 @@ class GroupOptions:
     offset_metadata_max_bytes: int = option("offset.metadata.max.bytes", Int32(0), 4096,
         "Largest metadata string that a consumer may commit with an offset.")
     offsets_retention_ms: int = option("offsets.retention.minutes", Ms(1), 10_080 * _MINUTE_MS,
-        "Time in ms that committed offsets of a group without members are kept (1440 minutes, "
-        "counted from each commit, up to 1.1).")
+        "How long committed offsets of a group without members are kept (1440 minutes, counted "
+        "from each commit, up to 1.1).")
     offsets_retention_check_ms: int = option("offsets.retention.check.interval.ms", Ms(1), 600_000,
         "Time in ms between two searches for expired offsets.")
     offsets_topic_partitions: int = option("offsets.topic.num.partitions", Int32(1), 50,
