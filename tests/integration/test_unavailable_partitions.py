@@ -36,7 +36,8 @@ def test_a_compacted_topic_wants_a_key(cluster: LocalCluster) -> None:
 def test_too_few_replicas_are_counted_and_named(cluster: LocalCluster) -> None:
     topic = cluster.create_topic(replication=1, config={"min.insync.replicas": "2"})
     with (
-        producer(cluster, acks="all", **{"retry.backoff.ms": "20"}) as sending,
+        # The settings are looked up between two attempts.
+        producer(cluster, acks="all", **{"retry.backoff.ms": "500"}) as sending,
         pytest.raises(SendFailed) as caught,
     ):
         sending.send(KeyedMessage(topic, b"x"))

@@ -23,6 +23,8 @@ QUOTA = 500_000
 MESSAGES, SIZE = 150, 10_000
 """Three times what the quota lets through in a second."""
 LEAST_S = (MESSAGES * SIZE - QUOTA) / QUOTA * 0.8
+UNTHROTTLED_S = MESSAGES * SIZE / QUOTA
+"""A client that takes longer, on a busy machine, may have kept below its quota by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +52,9 @@ def test_librdkafka_reports_throttle_times(cluster: LocalCluster) -> None:
     for number in range(MESSAGES):
         producer.produce("of-confluent", b"%d" % number + bytes(SIZE))
     assert producer.flush(60) == 0
-    assert time.monotonic() - started > LEAST_S
-    assert throttled
+    took_s = time.monotonic() - started
+    assert took_s > LEAST_S
+    assert throttled or took_s > UNTHROTTLED_S
     throttled.clear()
     consumer = confluent_kafka.Consumer(
         {
@@ -69,8 +72,9 @@ def test_librdkafka_reports_throttle_times(cluster: LocalCluster) -> None:
         assert message.error() is None
         assert message.value().startswith(b"%d" % read)
         read += 1
-    assert time.monotonic() - started > LEAST_S
-    assert throttled
+    took_s = time.monotonic() - started
+    assert took_s > LEAST_S
+    assert throttled or took_s > UNTHROTTLED_S
     consumer.close()
 
 
@@ -83,8 +87,9 @@ def test_kafka_python_keeps_to_its_quota(
     started = time.monotonic()
     sent = [producer.send("of-python", b"%d" % each + bytes(SIZE)) for each in range(MESSAGES)]
     assert [each.get(60).offset for each in sent] == list(range(MESSAGES))
-    assert time.monotonic() - started > LEAST_S
-    assert "ProduceResponse throttled by broker" in caplog.text
+    took_s = time.monotonic() - started
+    assert took_s > LEAST_S
+    assert "ProduceResponse throttled by broker" in caplog.text or took_s > UNTHROTTLED_S
     producer.close()
     consumer = KafkaConsumer(**common, max_partition_fetch_bytes=100_000)
     partition = TopicPartition("of-python", 0)
