@@ -33,6 +33,10 @@ from tests.support.senders import (
     RdKafkaSender,
     Sender,
 )
+from zkbroker.admin.coordinator_groups import describe
+from zkbroker.client import Cluster, ZooKeeperSource
+from zkbroker.errors import ZkbrokerError
+from zkbroker.testing import LocalCluster
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("aiokafka")
@@ -69,6 +73,15 @@ def end(tasks: list[Any]) -> None:
         each.join(max(0.0, deadline - time.monotonic()))
     left = [type(each).__name__ for each in started if each.is_alive()]
     assert not left, f"{left} did not end within {_END_S:g} s"
+
+
+def group_state(cluster: LocalCluster, group: str) -> object:
+    """What the coordinator knows of a group that does not go on."""
+    try:
+        with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
+            return describe(view, group)
+    except ZkbrokerError as error:
+        return error
 
 
 def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
@@ -108,14 +121,16 @@ def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
                 eventually(world.in_sync, f"all in sync again after {broker_id}")
             pauses = [reader.pauses.longest_s for reader in readers]
             end([*watches, *senders])
+            behind: dict[str, object] = {}
             for sender, reader in zip(senders, readers, strict=True):
-                wait_until(
+                if not wait_until(
                     # What was read twice, or stored twice, does not stand for what is missing.
                     lambda reader=reader, sender=sender: (
                         len(set(reader.values)) >= len(sender.sent) or reader.failure is not None
                     ),
                     timeout_s=_READ_S,
-                )
+                ):
+                    behind[reader.topic] = group_state(cluster, reader.topic)
         finally:
             end([*watches, *senders, *readers])
         for watch, reader, pause in zip(watches, readers, pauses, strict=True):
@@ -133,6 +148,7 @@ def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
                 partition for partition, value, _ in sender.sent if value not in read_once
             )
             assert not missing, (
-                f"{reader.topic}: not read within {_READ_S:g} s, by partition: {missing}"
+                f"{reader.topic}: stored and not read within {_READ_S:g} s, by partition: "
+                f"{missing}; its group then: {behind.get(reader.topic)}"
             )
             print(f"{reader.topic}: {len(reader.values) - len(sender.sent)} read twice")

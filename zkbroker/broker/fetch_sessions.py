@@ -4,10 +4,11 @@
     epoch -1: the session ends
 
 Invariant: a session keeps everything that was asked of a partition, the leader epoch with it: a
-follower that was left behind is refused in each fetch, not only in its first. Sessions are bounded
-in number and in bytes. One that was not used for two minutes makes room for another, and one that
-is older than that for a larger one; where none may go, the new one is not made, and its follower
-names everything in each fetch.
+follower that was left behind is refused in each fetch, not only in its first. A partition that is
+named is answered, whatever its follower was told before. Sessions are bounded in number and in
+bytes. One that was not used for two minutes makes room for another, and one that is older than that
+for a larger one; where none may go, the new one is not made, and its follower names everything in
+each fetch.
 """
 
 import logging
@@ -89,6 +90,8 @@ class FetchSession:
                     self.size_bytes += partition_bytes
                 else:
                     cached.asked = asked
+                    # In another epoch it has dropped what was answered last.
+                    cached.answered = False
         for forgotten in request.forgotten_topics:
             partition_bytes = _partition_bytes(forgotten.topic)
             for number in forgotten.partitions:

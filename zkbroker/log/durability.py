@@ -54,7 +54,9 @@ class Durability:
         self._active = active
         self._unsynced = unsynced
         # Whether its names are stable is not known of a log that was not flushed to its end.
-        self._names_unsynced = durable < end or (not active.size and not unsynced)
+        self._names_changes = int(durable < end or (not active.size and not unsynced))
+        # How many of these changes are stable. Flushes may overlap: each counts those it includes.
+        self._names_stable = 0
         self._since_ms = directory.now_ms() if durable < end else None
         self._truncations = 0
         self._waiters: list[_Waiter] = []
@@ -99,7 +101,7 @@ class Durability:
 
     def names_changed(self) -> None:
         """Note that a file was made, or replaced, to which only its name in the directory leads."""
-        self._names_unsynced = True
+        self._names_changes += 1
 
     def rolled(self, active: Segment) -> None:
         """Note that another segment is written now; the one before is not flushed to its end."""
@@ -111,7 +113,7 @@ class Durability:
         """Note that the active segment is written no more: its indexes are to be flushed too."""
         with self._lock:
             self._unsynced.append(self._active)
-            self._names_unsynced = True
+            self._names_changes += 1
             self._finished = True
 
     def keep(self, segments: tuple[Segment, ...]) -> None:
@@ -134,7 +136,7 @@ class Durability:
             self._unsynced = [each for each in self._unsynced if each in segments[:-1]]
             self.durable = min(self.durable, end)
             self._wanted = min(self._wanted, end)
-            self._names_unsynced = True
+            self._names_changes += 1
             lost = [each for each in self._waiters if each.target > end]
             self._waiters = [each for each in self._waiters if each.target <= end]
         _wake(lost, StorageError(f"{self._path.name} was cut back to offset {end}"))
@@ -193,15 +195,14 @@ class Durability:
                 # The next append sets the time again, whether this flush covers it or not.
                 since, self._since_ms = self._since_ms, None
                 end, truncations = self._end, self._truncations
-                rolled, names_unsynced = list(self._unsynced), self._names_unsynced
-                self._names_unsynced = False
+                rolled, names_changes = list(self._unsynced), self._names_changes
+                names_unsynced = names_changes > self._names_stable
                 segments = [each for each in rolled if each is not self._active]
                 try:
                     with directory.storage():
                         fds = [self._hold(each, held) for each in (*segments, self._active)]
                 except StorageError:
                     self._since_ms = since if since is not None else self._since_ms
-                    self._names_unsynced |= names_unsynced
                     raise
             try:
                 started = time.monotonic()
@@ -210,12 +211,12 @@ class Durability:
                 directory.flush_times.observe(time.monotonic() - started)
             except BaseException:
                 self._since_ms = since if since is not None else self._since_ms
-                self._names_unsynced |= names_unsynced
                 raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]
+            self._names_stable = max(self._names_stable, names_changes)
             # A segment that was begun meanwhile has a name that was not there yet.
-            self._names_unsynced |= bool(self._unsynced)
+            self._names_changes += bool(self._unsynced)
             if truncations != self._truncations:
                 # What was flushed may have been taken back meanwhile.
                 return self.durable

@@ -293,7 +293,11 @@ class RoleChanges:
             error,
         )
         self.partitions[partition.key] = partition
+        led = partition.leading is not None
         partition.mark_offline()
+        if led:
+            self._writer.unregister([partition.key])
+        self._left(partition.key)
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _announce(self, changed: list[Partition], led_before: Set[TopicPartition]) -> None:

@@ -107,6 +107,15 @@ def test_only_changes_are_answered():
     assert told(session, answers(1, mark=4)) == [1]  # the error is over
 
 
+def test_a_partition_that_is_named_again_is_answered_without_changes_too():
+    # Its follower has begun another leader epoch, and dropped what was on its way: the log start
+    # without which it may not join the ISR, the high watermark.
+    sessions = FetchSessions(10, MANY, PlainRuntime())
+    first = opened(sessions, (0, 10), (1, 20))
+    assert told(sessions.session(request(first.id, 1, (1, 20))), answers(0, 1)) == [1]
+    assert told(sessions.session(request(first.id, 2)), answers(0, 1)) == []
+
+
 def test_a_partition_with_records_comes_last_the_next_time():
     session = opened(FetchSessions(10, MANY, PlainRuntime()), (0, 10), (1, 20), (2, 30))
     told(session, answers(0, records=b"x"))

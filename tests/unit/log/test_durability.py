@@ -253,6 +253,44 @@ def test_a_flush_for_which_no_file_could_be_opened_stays_due_and_holds_none(tmp_
         assert log.durability.unflushed_since_ms is None
 
 
+def test_a_flush_beside_a_slower_one_makes_the_names_stable_that_it_counts_on(tmp_path):
+    class Slow(FileSystem):
+        """Holds up the first flush that is told to, and says which directories are stable."""
+
+        def __init__(self):
+            self.hold = threading.Event()
+            self.entered = threading.Event()
+            self.free = threading.Event()
+            self.directories = 0
+
+        def fsync(self, fd):
+            if self.hold.is_set():
+                self.hold.clear()
+                self.entered.set()
+                assert self.free.wait(30)
+            super().fsync(fd)
+
+        def fsync_dir(self, path):
+            self.directories += 1
+            super().fsync_dir(path)
+
+    fs = Slow()
+    with started(tmp_path, fs=fs, runtime="gevent") as manager:
+        log = manager.get_or_create(TP)
+        log.flush()
+        log.writer.begin_epoch(5)  # the new name of the epochs' file is not stable yet
+        fs.directories = 0
+        fs.hold.set()
+        slow = gevent.spawn(log.flush)
+        while not fs.entered.is_set():
+            gevent.sleep(0.001)
+        log.append_as_leader(message_set(1), leader_epoch=5)
+        assert log.flush() == 1
+        assert fs.directories == 1
+        fs.free.set()
+        slow.get(timeout=20)
+
+
 def test_no_append_waits_for_a_flush_that_ended_unexpectedly(tmp_path):
     class Surprise(Exception):
         """Not an error of the disk."""

@@ -361,6 +361,21 @@ def test_subscribers_follow_the_leadership():
     assert calls == [("lead", 0), ("leave", 0), ("lead", 0), ("leave", 0)]
 
 
+def test_a_leader_whose_disk_fails_at_its_next_epoch_is_left_and_deregistered():
+    world = World()
+    calls: list[str] = []
+    world.manager.subscribe(
+        "t", lambda each: calls.append("lead"), lambda key: calls.append("leave")
+    )
+    world.tell(state(1, 1))
+    world.logs.held[T0].broken = True
+    assert codes(world.tell(state(1, 2, isr=(1,)))) == [56]
+    # The check of failed directories finds nothing to do any more.
+    assert world.manager.get("t", 0).offline
+    assert calls == ["lead", "leave"]
+    assert world.notes.of("unregister") == [T0]
+
+
 def test_high_watermarks_are_kept_for_undecided_partitions():
     logs = PlayedLogs()
     logs.marks = {T0: 3, TopicPartition("u", 0): 9}

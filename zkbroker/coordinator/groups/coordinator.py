@@ -348,18 +348,7 @@ class GroupCoordinator:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not GroupState.EMPTY or partition.store.has_pending(group_id):
             return ErrorCode.NON_EMPTY_GROUP
-        self._partitions.drop(partition, group)
-        error = self._partitions.remove_offsets(
-            partition,
-            group_id,
-            list(partition.store.offsets(group_id)),
-            metadata=True,
-            park=park,
-        )
-        stays = group_id in partition.store.group_ids() and group_id not in partition.groups
-        if error is not ErrorCode.NONE and stays and self._partitions.hosted.holds(partition):
-            self._partitions.create(partition, group_id)  # nothing was removed: it can be again
-        return error
+        return self._partitions.remove_group(partition, group, park)
 
     # --- time -------------------------------------------------------------------------------
 

@@ -202,6 +202,20 @@ class GroupPartitions:
             return self.storage_error("remove", group_id, failure)
         return ErrorCode.NONE
 
+    def remove_group(
+        self, partition: GroupPartition, group: Group, park: Park = unparked
+    ) -> ErrorCode:
+        """Forget a group with all of its offsets; where nothing was removed it can be again."""
+        group_id, store = group.group_id, partition.store
+        self.drop(partition, group)
+        error = self.remove_offsets(
+            partition, group_id, list(store.offsets(group_id)), metadata=True, park=park
+        )
+        stays = group_id in store.group_ids() and group_id not in partition.groups
+        if error is not ErrorCode.NONE and stays and self.hosted.holds(partition):
+            self.create(partition, group_id)
+        return error
+
     def _read(self, partition: GroupPartition) -> int:
         return partition.store.load(lambda: self._runtime.sleep(0))
 

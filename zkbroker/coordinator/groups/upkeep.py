@@ -39,11 +39,10 @@ class Upkeep:
                 offsets = partition.store.offsets(group.group_id)
                 gone = [key for key, value in offsets.items() if self._over(group, value, now_ms)]
                 count += len(gone)
-                last = len(gone) == len(offsets)
-                if last:
-                    self._partitions.drop(partition, group)
-                if gone or last:
-                    self._partitions.remove_offsets(partition, group.group_id, gone, metadata=last)
+                if len(gone) == len(offsets):
+                    self._partitions.remove_group(partition, group)
+                elif gone:
+                    self._partitions.remove_offsets(partition, group.group_id, gone)
         return count
 
     def forget_topic(self, topic: str) -> None:

@@ -26,8 +26,12 @@ logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
 _IN_DOUBT = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-_FINAL = frozenset({ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.INVALID_TXN_STATE})
-"""After which Complete* is written, or not to be written here."""
+_FINAL = frozenset({ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE})
+"""After which Complete* is written, or not to be written.
+
+Error 16 is a flush that failed, which may pass, or a leadership that is over: then this broker does
+not hold the partition any more.
+"""
 
 
 class Transitions:

@@ -92,6 +92,20 @@ class TestExpiry:
         desk.wall += 1
         assert desk.coordinator.upkeep.expire_offsets() == 1
 
+    def test_a_group_whose_expiry_cannot_be_stored_expires_at_the_next_look(self):
+        desk = Desk().host()
+        desk.commit()
+        desk.wall += DAY_MS
+        log = desk.logs[key_partition("g", 4)]
+        log.fail_with = NotEnoughReplicas()
+        desk.coordinator.upkeep.expire_offsets()
+        assert desk.offset() == 5
+        assert [name for name, _ in desk.coordinator.list_groups()[1]] == ["g"]
+        log.fail_with = None
+        assert desk.coordinator.upkeep.expire_offsets() == 1
+        assert desk.offset() is None
+        assert desk.coordinator.list_groups()[1] == []
+
 
 @pytest.mark.parametrize(
     ("failure", "level", "code"),

@@ -472,6 +472,19 @@ def test_a_completion_that_is_not_written_is_counted(desk):
     desk.log.fail_with = None
 
 
+def test_a_completion_whose_flush_failed_is_written_again(desk):
+    desk.begin(A)
+    answered = gevent.event.Event()
+    desk.cluster.before_answer = answered.wait
+    desk.end()
+    until(lambda: desk.coordinator.figures().markers_queued == 1)
+    desk.log.fail_with = StorageError("Too many open files")
+    answered.set()
+    until(lambda: counts(desk).failed_writes > 0)
+    desk.log.fail_with = None
+    until(lambda: desk.state() is S.COMPLETE_COMMIT)
+
+
 def test_a_leadership_that_ends_while_it_loads_is_no_error(desk, caplog):
     caplog.set_level(logging.INFO)
 
