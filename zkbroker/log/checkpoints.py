@@ -6,8 +6,8 @@ r"""Small text files beside the partitions, in genuine Kafka's layout.
     <topic> <partition> <offset> <epoch> <start offset>      broker.id=<id>
     ...                          ...                         cluster.id=<id>
 
-Invariant: a file is replaced as a whole, so a reader sees the old content or the new. What cannot
-be read is a `StorageError` that names the file and the line.
+Invariant: a file is replaced as a whole, so a reader sees the old content or the new. A file that
+cannot be read raises a `StorageError` that names the file and the line.
 """
 
 import datetime as dt
@@ -97,7 +97,7 @@ def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
 
 
 def _number(text: str, most: int) -> int:
-    """Read a number; a negative or too large one is damage."""
+    """Parse a number; a negative or too large one is damage."""
     number = int(text)
     if not 0 <= number <= most:
         raise ValueError(f"{number} is not in 0 to {most}")
@@ -122,10 +122,10 @@ class MetaProperties:
 
 
 def read_meta(directory: Path) -> MetaProperties:
-    """Read `meta.properties` of a data directory; one without has neither id.
+    """Read `meta.properties` of a data directory; without the file both ids are None.
 
     Raises:
-        StorageError: it is of another version, or not the file of a broker.
+        StorageError: the file has another version, or is not a broker's.
         OSError: the file cannot be read.
     """
     path = directory / META_PROPERTIES

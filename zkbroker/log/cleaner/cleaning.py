@@ -1,11 +1,11 @@
 """One pass over one log.
 
     flush -> map the dirty part -> group all segments before the end -> copy each group beside
-    the log -> swap it in -> note the end in the checkpoint
+    the log -> swap it in -> write the end to the checkpoint
 
-Invariant: groups are swapped in ascending order, so a record without a value never goes while an
-older value of its key is still there. A pass that ends early, for whatever reason, leaves a log
-that is valid and compacted in part; the next one does it all again.
+Invariant: groups are swapped in ascending order, so a record without a value is never removed while
+an older value of its key remains. A pass that ends early, for whatever reason, leaves a valid,
+partly compacted log; the next pass starts over.
 """
 
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class CleaningAborted(Exception):
-    """The log was truncated, deleted or closed while it was compacted; nothing is wrong."""
+    """The log was truncated, deleted or closed during the pass; this is not an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class PassSettings:
 
     Args:
         map_bytes: memory of the offset map.
-        load_factor: how full it may become.
-        io_bytes: read and written at once.
-        paced: rest between steps, since clients are served meanwhile.
+        load_factor: how full the map may become.
+        io_bytes: bytes read or written at once.
+        paced: rest between steps, because the broker serves clients meanwhile.
     """
 
     map_bytes: int
@@ -72,7 +72,7 @@ class CleanStats:
 
 
 class _Counting:
-    """Takes what would be written, and keeps only its size."""
+    """A target that counts the bytes and drops them."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -104,7 +104,7 @@ class _Pass:
         )
 
     def check(self) -> None:
-        """End the pass when the log is not what it was."""
+        """End the pass if the broker stops, or if the log went offline or was truncated."""
         log = self._log
         if self._stopping():
             raise CleaningAborted("the broker stops")
@@ -114,7 +114,7 @@ class _Pass:
             raise CleaningAborted(f"{log.topic_partition} was truncated")
 
     def moved(self, count: int) -> None:
-        """Count bytes that were read or are to be written, and hold the pass back."""
+        """Count bytes that were read or are to be written, and throttle the pass."""
         self.stats.bytes_moved += count
         if self._pace is not None:
             self._pace.rest()
@@ -124,7 +124,7 @@ class _Pass:
             self.check()
 
     def map(self) -> int:
-        """Fill the map; returns the offset up to which it knows everything."""
+        """Fill the map; returns the offset below which every record is mapped."""
         part, stats = self._part, self.stats
         map_segments(
             self._map,
@@ -150,7 +150,7 @@ class _Pass:
         return clean[-1].modified_ms() - self._log.config.delete_retention_ms
 
     def groups(self, end: int) -> list[list[Segment]]:
-        """Return the segments that have offsets before the end, as they are to be joined."""
+        """Return the segments that begin before the end, in the groups to be joined."""
         segments = [each for each in self._part.segments if each.base_offset < end]
         self.stats.segments_before = len(segments)
         self.stats.bytes_before = sum(each.size for each in segments)
@@ -165,7 +165,7 @@ class _Pass:
         return Copier(self._map, end, transactions, producers, self.stats.copied)
 
     def write(self, copier: Copier, group: list[Segment], horizon_ms: int) -> SegmentWriter:
-        """Write what becomes of a group beside the log."""
+        """Write the replacement of a group beside the log."""
         writer = segment_writer(self._log, group[0].base_offset)
         try:
             copier.copy(
@@ -198,7 +198,7 @@ class _Pass:
 
 
 def cleaned_path(segment: Segment, suffix: str) -> Path:
-    """Return where a file of a segment is while it is written beside the log."""
+    """Return the path of a segment's file while it is written beside the log."""
     path = segment.path(suffix)
     return path.with_name(path.name + names.CLEANED)
 
@@ -214,11 +214,11 @@ def clean(
     """Compact a log.
 
     Args:
-        part: what of it.
-        settings: how.
-        keep: partitions of its data directory.
-        throttle: holds the pass back.
-        stopping: whether to give up.
+        part: the log and its cleanable part.
+        settings: of the pass.
+        keep: returns the partitions of the log's data directory.
+        throttle: limits the bytes per second.
+        stopping: returns True when the pass should end.
 
     Raises:
         CleaningAborted: the log was truncated, deleted or closed.
@@ -231,8 +231,8 @@ def clean(
     stats = run.stats
     try:
         with directory.storage():
-            # Nothing gives way to a record, or to the end of a transaction, that a power cut could
-            # take; and no recovery looks for the offsets that will be missing.
+            # A record or marker that a power cut could take must not replace older records. And
+            # recovery must not take the offsets that compaction removes for lost ones.
             log.flush()
             directory.save_recovery_point(
                 log.topic_partition, lambda: log.durability.recovery_start
@@ -278,7 +278,7 @@ def clean(
 
 
 def dry_run(part: Cleanable, settings: PassSettings) -> CleanStats:
-    """Find out what `clean` would do, and change nothing.
+    """Return the results that `clean` would have, and change nothing.
 
     Raises:
         CorruptMessage: an entry is damaged.
