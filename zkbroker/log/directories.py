@@ -26,10 +26,10 @@ class DataDirectories:
         self._make = make
         self.all: list[DataDirectory] = []
         self.meta = MetaProperties(None, None)
-        """The ids that are stored in them."""
+        """The ids stored in the directories."""
 
     def open(self, broker_id: int | None) -> None:
-        """Lock the directories and read what lies beside the partitions.
+        """Lock the directories and read their own files: ids, checkpoints, clean-stop marker.
 
         Args:
             broker_id: as configured; checked against `meta.properties`.

@@ -1,8 +1,8 @@
-"""Durability of one log: how far it is on stable storage, and group commit of the rest.
+"""Durability of one log: the part that is on stable storage, and group commit of the rest.
 
-Invariant: `durable` is the end offset below which every message is on stable storage, with the
-name of its file. `recovery_point` is at most that, and the indexes below it are stable too:
-recovery verifies none of that. Both grow, except in a truncation. Waiters that come while an fsync
+Invariant: `durable` is the offset below which every message, and the name of its file, is on stable
+storage. `recovery_point` is at most that, and the indexes below it are stable too: recovery
+verifies nothing below it. Both grow, except in a truncation. Waiters that arrive while an fsync
 runs share the next one. A failed fsync is never retried: it fails every waiter, for good.
 """
 
@@ -30,10 +30,10 @@ class _Waiter:
 
 
 class Durability:
-    """Flushes one log, which reports each change to it."""
+    """Flushes one log; the log reports each of its changes here."""
 
     def __init__(self, directory: DataDirectory, path: Path, state: LogState) -> None:
-        """Make one for a log that was opened.
+        """Begin with the state of an opened log.
 
         Args:
             directory: the data directory.
@@ -53,7 +53,7 @@ class Durability:
         self._end = end
         self._active = active
         self._unsynced = unsynced
-        # Whether its names are stable is not known of a log that was not flushed to its end.
+        # In a log that was not flushed to its end, the names of its files may not be stable.
         self._names_unsynced = durable < end or (not active.size and not unsynced)
         self._since_ms = directory.now_ms() if durable < end else None
         self._truncations = 0
@@ -63,7 +63,7 @@ class Durability:
         self._failure: StorageError | None = None
         self._finished = False
         self.durable = durable
-        """End offset of what is on stable storage."""
+        """End offset of the part that is on stable storage."""
 
     @property
     def recovery_point(self) -> int:
@@ -75,22 +75,22 @@ class Durability:
     def recovery_start(self) -> int:
         """The recovery point as a checkpoint stores it.
 
-        It never goes past the base offset of the segment that is written: recovery reads that
-        segment as a whole anyway, and while it is written its indexes are not stable. A recovery
-        point at its end would pass for the start of the next segment as soon as there is one.
+        It never goes past the base offset of the active segment: recovery reads that segment as a
+        whole anyway, and its indexes are not yet stable. A recovery point at its end would count as
+        the start of the next segment as soon as there is one.
         """
         point = self.recovery_point
         return point if self._finished else min(point, self._active.base_offset)
 
     @property
     def unflushed_since_ms(self) -> int | None:
-        """When the oldest message that is not on stable storage was written, None for none."""
+        """When the oldest unflushed message was written, None if there is none."""
         return self._since_ms
 
     # Changes of the log
 
     def written(self, end: int, now_ms: int, at_most: int) -> None:
-        """Note an append, and have the log flushed when `at_most` or more messages wait for it."""
+        """Record an append, and request a flush once `at_most` or more messages are unflushed."""
         self._end = end
         if self._since_ms is None:
             self._since_ms = now_ms
@@ -98,17 +98,17 @@ class Durability:
             self.request(end)
 
     def names_changed(self) -> None:
-        """Note that a file was made, or replaced, to which only its name in the directory leads."""
+        """Record that a file was made or replaced: its name in the directory is not yet stable."""
         self._names_unsynced = True
 
     def rolled(self, active: Segment) -> None:
-        """Note that another segment is written now; the one before is not flushed to its end."""
+        """Record the new active segment; the one before is not flushed to its end."""
         with self._lock:
             self._unsynced.append(self._active)
             self._active = active
 
     def finished(self) -> None:
-        """Note that the active segment is written no more: its indexes are to be flushed too."""
+        """Record that the active segment is closed: its indexes are to be flushed too."""
         with self._lock:
             self._unsynced.append(self._active)
             self._names_unsynced = True
@@ -120,13 +120,13 @@ class Durability:
             self._unsynced = [each for each in self._unsynced if each in segments]
 
     def lower(self, end: int) -> None:
-        """Note that nothing at or behind an offset counts as stable any more: it is to be cut."""
+        """Count nothing from an offset on as stable: a truncation will cut it."""
         with self._lock:
             self._truncations += 1
             self.durable = min(self.durable, end)
 
     def truncated(self, end: int, segments: tuple[Segment, ...]) -> None:
-        """Note that the log ends earlier than it did; the last of `segments` is written now."""
+        """Record that the log was truncated; the last of `segments` is the active one now."""
         with self._lock:
             self._truncations += 1
             self._end = end
@@ -146,7 +146,7 @@ class Durability:
     # Flushing
 
     def request(self, end: int) -> None:
-        """Have everything below `end` flushed; does not wait."""
+        """Request a flush of everything below `end`, without waiting."""
         with self._lock:
             self._wanted = max(self._wanted, end)
             if self._flushing or self._failure is not None or self.durable >= end:
@@ -158,7 +158,7 @@ class Durability:
         """Wait until everything below `target` is on stable storage.
 
         Raises:
-            StorageError: it never will be.
+            StorageError: the flush failed, or the messages were cut off.
             RequestTimedOut: not within `timeout_s`.
         """
         if self.durable >= target:
@@ -175,7 +175,7 @@ class Durability:
             raise waiter.failure
 
     def flush(self) -> int:
-        """Bring everything written so far to stable storage, off the event loop.
+        """Flush everything written so far to stable storage, off the event loop.
 
         Returns:
             The end offset that is on stable storage.
@@ -214,10 +214,10 @@ class Durability:
                 raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]
-            # A segment that was begun meanwhile has a name that was not there yet.
+            # The name of a segment that was begun meanwhile is not stable yet.
             self._names_unsynced |= bool(self._unsynced)
             if truncations != self._truncations:
-                # What was flushed may have been taken back meanwhile.
+                # A truncation may have removed a part of the flushed messages meanwhile.
                 return self.durable
             self.durable = max(self.durable, end)
             reached = [each for each in self._waiters if each.target <= self.durable]

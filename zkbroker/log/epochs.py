@@ -1,10 +1,10 @@
 """Leader epochs of a log and their start offsets.
 
-Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all. An
-epoch ends where the next one begins. The file is whole at any moment. That it has the latest epochs
-survives a power cut as soon as messages of them count as flushed: their flush makes the file's new
-name stable. Before that, recovery finds epochs in the batches; messages without an epoch then
-count to the one before, of which a replica cuts off rather too much than too little.
+Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all, and is
+whole at any moment. An epoch ends where the next one begins. An epoch in the file survives a power
+cut once messages of that epoch count as flushed, because their flush also makes the file's new name
+stable. If the power fails before, recovery takes the epochs from the batches; messages without an
+epoch then belong to the epoch before, and a replica truncates rather too much than too little.
 """
 
 import logging
@@ -30,7 +30,7 @@ class LeaderEpochs:
         try:
             epochs = read_epochs(self._path)
         except StorageError as error:
-            # A follower gets them from its leader again; a leader begins with the next epoch.
+            # A follower learns them from its leader again; a leader begins with its next epoch.
             logger.warning("leader epochs ignored reason=%s", error)
             epochs = []
         self._use(epochs)
@@ -45,20 +45,20 @@ class LeaderEpochs:
         return list(self._epochs)
 
     def goes_on(self, epoch: int, offset: int) -> bool:
-        """Whether messages from an offset on, of one epoch (-1: of none), begin nothing new."""
+        """Whether messages of an epoch (-1 for none) from an offset on belong to the latest one."""
         if not self._epochs:
             return epoch < 0
         latest, start = self._epochs[-1]
         return latest == epoch and start <= offset
 
     def assign(self, epoch: int, start_offset: int, *, durable: bool = True) -> None:
-        """Begin an epoch at an offset; epochs that are as new, or begin as late, are dropped.
+        """Begin an epoch at an offset; known epochs as high, or starting as late, are dropped.
 
         Args:
             epoch: the epoch.
-            start_offset: where it begins.
-            durable: whether the file's new name is to be stable now; without, the caller sees to it
-                before messages of the epoch count as flushed.
+            start_offset: its first offset.
+            durable: make the file's new name stable now; if False, the caller must do so before
+                messages of the epoch count as flushed.
 
         Raises:
             OSError: it cannot be written.
@@ -69,14 +69,14 @@ class LeaderEpochs:
         self._save([*kept, (epoch, start_offset)], durable=durable)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the last epoch that is not newer than one, and where it ends.
+        """Return the latest epoch that is not newer than a given one, with its end offset.
 
-        An epoch below all that are known ends where the first of them begins; of one that is newer
-        than all of them nothing is known: (-1, -1).
+        An epoch below all known ones ends where the first known one begins. For an epoch newer than
+        all known ones the result is (-1, -1), undefined.
 
         Args:
-            epoch: the epoch asked for.
-            log_end_offset: where the last epoch ends.
+            epoch: the requested epoch.
+            log_end_offset: the end offset of the last epoch.
         """
         if epoch < 0 or epoch > self.latest:
             return UNDEFINED
@@ -90,7 +90,7 @@ class LeaderEpochs:
         raise AssertionError("an epoch below the last one has one behind it")
 
     def truncate_to(self, end_offset: int) -> None:
-        """Drop the epochs that begin at an offset or behind it.
+        """Drop the epochs that begin at or after an offset.
 
         Raises:
             OSError: it cannot be written.
@@ -100,7 +100,7 @@ class LeaderEpochs:
             self._save(kept)
 
     def advance_start_to(self, start_offset: int) -> None:
-        """Let the epochs begin at the log's new start.
+        """Move the start of the epochs to the log's new start.
 
         Raises:
             OSError: it cannot be written.
@@ -111,7 +111,7 @@ class LeaderEpochs:
             self._save([(before[-1][0], start_offset), *after])
 
     def clear(self) -> None:
-        """Forget all of them.
+        """Drop all epochs.
 
         Raises:
             OSError: it cannot be written.

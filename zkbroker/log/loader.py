@@ -56,7 +56,7 @@ class LogLoader:
         self._open_limit = open_limit
 
     def load_all(self, read_settings: ReadSettings | None) -> list[Cut]:
-        """Recover and open every log; returns what recovery cut off.
+        """Recover and open every log; returns the cuts that recovery made.
 
         Args:
             read_settings: returns the stored settings of topics; None if all of them are known.
@@ -138,7 +138,7 @@ class LogLoader:
     def recover(
         self, directory: DataDirectory, tp: TopicPartition, path: Path, *, clean: bool
     ) -> tuple[LogState, list[Cut]]:
-        """Recover one log, or begin an empty one where there is none.
+        """Recover one log, or begin an empty one if there is none.
 
         Args:
             directory: its data directory.
@@ -152,9 +152,9 @@ class LogLoader:
         """
         config = self._settings.of(tp.topic)
         known = self._settings.complete or tp.topic in self._settings.known
-        # A log that was ever compacted lacks offsets for good, whatever its topic's settings are.
+        # A log that was ever compacted has gaps for good, whatever its topic's settings are now.
         compacted = config.compacted or tp.topic in INTERNAL_TOPICS or tp in directory.cleaned
-        # A compaction begins with a checkpoint: without one nothing is known of compactions.
+        # A compaction first writes a recovery point: without one, any part may be compacted.
         below = ANYWHERE
         if tp in directory.recovery_points:
             below = max(directory.recovery_points[tp], directory.cleaned.get(tp, 0))
@@ -207,6 +207,6 @@ class LogLoader:
 
 
 def out_of_descriptors(error: StorageError) -> bool:
-    """Whether the process has no file descriptor left, which says nothing of the disk."""
+    """Whether the cause is a lack of file descriptors, and not the disk."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE)

@@ -1,7 +1,7 @@
 """The logs of a broker.
 
-Invariant: a partition has at most one log here, open or unopened. Logs of a directory that is
-offline stay, and refuse every call.
+Invariant: a partition has at most one log here, open or unopened. Logs of an offline directory stay
+in the set, and refuse every call.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from zkbroker.log.results import LogState
 
 
 class UnopenedLog(NamedTuple):
-    """A log that was recovered, and not opened since no more files may be open."""
+    """A recovered log that was not opened, because the process may open no more files."""
 
     directory: DataDirectory
     path: Path

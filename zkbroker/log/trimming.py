@@ -1,7 +1,7 @@
-"""Truncation and retention: how the two ends of a log move.
+"""Truncation and retention: they move the two ends of a log.
 
 Invariant: a crash leaves no hole. The new start is on stable storage before the first file is
-removed; what a truncation will cut counts as neither stable nor compacted before it is cut.
+removed. Before a truncation cuts messages, they no longer count as stable or compacted.
 """
 
 import logging
@@ -33,8 +33,8 @@ def advance_start(log: LogParts, offset: int) -> int:
                 offload(log.epochs.advance_start_to, offset)
             if not moved and not log.segment_list.count_below(log.log_start_offset):
                 return 0
-        # On stable storage before the first file goes: a crash that brings some of the files back
-        # leaves no hole then.
+        # The start must be on stable storage before the first file is removed: then a crash that
+        # brings back some of the files leaves no hole.
         directory.save_start_offset(log.topic_partition, lambda: log.log_start_offset)
         with log.lock, directory.storage():
             log.require_online()
@@ -60,7 +60,7 @@ def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
     Args:
         log: the log.
         now_ms: the clock.
-        end: the high watermark; nothing behind it is deleted.
+        end: the high watermark; nothing above it is deleted.
 
     Raises:
         ConfigError: the policy cannot be loaded, or failed.
@@ -71,7 +71,7 @@ def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
     with log.lock, log.directory.storage():
         log.require_online()
         segments = log.segments
-        # An active segment can go if it has entries; a new one takes its place.
+        # The active segment can be deleted if it has entries; a new one takes its place.
         usable = segments if segments[-1].size else segments[:-1]
         newest_ms = log.segment_list.largest_timestamp
         summaries = [
@@ -91,8 +91,8 @@ def truncate(log: LogParts, offset: int) -> None:
     with log.files_lock, log.lock:
         log.require_online()
         if offset >= log.log_end_offset:
-            # An epoch that begins at the end has no message: a follower that asks where it ended
-            # would ask for ever.
+            # An epoch that begins at the end has no message: a follower that asked for its end
+            # offset would ask for ever.
             with directory.storage():
                 offload(log.epochs.truncate_to, log.log_end_offset)
             return

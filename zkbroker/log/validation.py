@@ -1,4 +1,4 @@
-"""Validation of what is appended to a log, beyond what `zkbroker.records` validates.
+"""Validation of appended sets, beyond the checks of `zkbroker.records`.
 
 Invariant: a set is validated as a whole before any of it is written.
 """
@@ -69,7 +69,7 @@ def markers_in(prepared: PreparedSet) -> Mapping[int, Marker | None]:
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """The first batch of a leader epoch in a set, -1 for entries that carry none."""
+    """The start of a leader epoch in a set; epoch -1 for entries that carry none."""
 
     epoch: int
     offset: int
@@ -80,10 +80,9 @@ class LeaderSet:
     """Validated entries of a leader's log, in parts that each fit one segment.
 
     Args:
-        parts: in order; none when not even one entry is whole.
-        epochs: where the epoch of the entries changes, in order.
-        count: messages, as far as the entries say: holes and compressed old entries count by
-            their offsets.
+        parts: in order; empty if no entry is whole.
+        epochs: the places where the epoch of the entries changes, in order.
+        count: how many offsets the entries span, which may be more than there are messages.
     """
 
     parts: list[PreparedSet]
@@ -95,9 +94,9 @@ def check_leader_set(data: Data, log_end_offset: int, segment_bytes: int) -> Lea
     """Validate entries that a follower fetched; bytes and offsets stay as they are.
 
     Args:
-        data: entries; the last one may be cut off, and is left out then.
+        data: entries; a last one that is cut off is left out.
         log_end_offset: of the follower.
-        segment_bytes: size of a part at most; an entry that is larger makes one alone.
+        segment_bytes: size of a part at most; a larger entry is a part of its own.
 
     Raises:
         CorruptMessage: an entry is damaged, or offsets go back.
