@@ -1,8 +1,8 @@
-"""Which files of segments stay open between two uses.
+"""The files of segments that stay open between two uses.
 
 Invariant: at most `limit` segments are held open for the next read, and at most 64 transaction
-indexes for the next aborted transaction; segments that are being read and segments that are written
-are open beside them.
+indexes for the next aborted transaction; in addition, active segments and segments that are being
+read are open.
 """
 
 from collections import OrderedDict
@@ -18,22 +18,22 @@ _TRANSACTION_INDEXES: Final = 64
 
 
 class OpenFiles:
-    """The open files of segments that are only read: the most recently used ones stay open."""
+    """The open files of closed segments: the most recently used ones stay open."""
 
     def __init__(self, runtime: Runtime, limit: int) -> None:
         self._lock = runtime.guard()
         self.transaction_indexes = AppendedFiles(runtime.guard(), _TRANSACTION_INDEXES)
-        """Those of segments that are written."""
+        """The transaction indexes of active segments."""
         self._limit = limit
         self._recent: OrderedDict[int, Segment] = OrderedDict()
 
     @property
     def lock(self) -> Lock:
-        """Guards every count of holders."""
+        """The lock that guards every count of holders."""
         return self._lock
 
     def acquire(self, segment: Segment) -> SegmentFiles:
-        """Open a segment's files if they are not, and hold them; the caller releases them.
+        """Hold a segment's files, opening them if needed; the caller releases them.
 
         Raises:
             OSError: they cannot be opened.
@@ -77,7 +77,7 @@ class OpenFiles:
 
 
 def _drop(segment: Segment) -> None:
-    """Give up a segment's own hold on its files; the lock is held."""
+    """Give up a segment's own hold on its files; the caller holds the lock."""
     files, segment.files = segment.files, None
     if files is not None:
         files.drop()

@@ -1,15 +1,14 @@
-"""The aborted transactions of a segment, those whose ABORT marker lies in it.
+"""The aborted transactions of a segment: those whose ABORT marker lies in it.
 
     transaction index `%020d.txnindex`
     { version:int16 = 0  producer_id:int64  first_offset:int64  last_offset:int64
       last_stable_offset:int64 }*
 
-An aborted transaction spans from its first batch to its ABORT marker, a control batch. Where the
-last stable offset of an entry is at or past the end of what is read, no later entry matters.
+An aborted transaction spans from its first batch to its ABORT marker, a control batch. Once the
+last stable offset of an entry is at or above the end of a read, no later entry matters to it.
 
-Invariant: an index says what the batches of its segment say; one that is missing says that none of
-them ended a transaction by aborting it, as with genuine brokers, which make the file with its first
-entry.
+Invariant: an index agrees with the batches of its segment. If the file is missing, the segment has
+no ABORT marker: like genuine brokers, this one makes the file with its first entry.
 """
 
 from bisect import bisect_left
@@ -36,7 +35,7 @@ class AbortedTransaction(NamedTuple):
 
 
 def encode_index(transactions: Iterable[AbortedTransaction]) -> bytes:
-    """Return the content of an index file, or a part of it."""
+    """Return entries as they are stored in an index file."""
     return b"".join(_ENTRY.pack(_VERSION, *each) for each in transactions)
 
 
@@ -71,10 +70,10 @@ def read_index(path: Path, base_offset: int, end_offset: int) -> list[AbortedTra
 def select(
     indexes: Iterable[Sequence[AbortedTransaction]], start: int, end: int
 ) -> Iterator[AbortedTransaction]:
-    """Yield the aborted transactions that have a part in a range of offsets.
+    """Yield the aborted transactions that overlap a range of offsets.
 
     Args:
-        indexes: those of the segments from the one that holds `start` on.
+        indexes: of the segments from the one that holds `start` on.
         start: first offset of the range.
         end: the offset after it.
     """
