@@ -1,8 +1,8 @@
-"""The 0.7 logs of one data directory: opened, recovered, flushed by time, kept to their limits.
+"""The 0.7 logs of one data directory: opening, recovery, timed flushes, retention.
 
-Invariants: one broker uses a directory at a time (`DirectoryLock`). `.kafka_cleanshutdown` is there
-only while every file is whole and on stable storage: it is made last at a clean stop, and removed
-at a start before anything is appended.
+Invariants: one broker uses a directory at a time (`DirectoryLock`). `.kafka_cleanshutdown` exists
+only while every file is whole and on stable storage: a clean stop makes it last, and a start
+removes it before anything is appended.
 """
 
 import logging
@@ -28,14 +28,15 @@ from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
 
-# What 0.7.2 refuses in a topic's name: slashes, controls, surrogates, private use, specials.
+# Characters that 0.7.2 refuses in a topic's name: slashes, controls, surrogates, private use,
+# specials.
 _ILLEGAL = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 _MAX_FOLDER_BYTES = 255
 _AT_A_TIME = 64
 
 
 class Claim(NamedTuple):
-    """A view that is to be made: which number shows which partition, from which offset on."""
+    """A view to be made: its number, and the partition and the first offset that it shows."""
 
     number: int
     partition: int
@@ -47,10 +48,10 @@ class Legacy07Logs:
 
     Args:
         config: its settings; `log_dir` is the directory.
-        runtime: runs its tasks and what waits for the disk.
+        runtime: runs its tasks and disk operations.
         now_ms: wall clock in milliseconds.
         fs: the file system.
-        masters: finds what views are made from after a crash.
+        masters: finds the masters from which views are restored after a crash.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Legacy07Logs:
         """Lock the directory, open and recover its logs.
 
         Raises:
-            StorageError: it cannot be used; the message says what to change.
+            StorageError: the directory cannot be used; the message says what to change.
         """
         try:
             make_private_directory(self.directory)
@@ -126,28 +127,28 @@ class Legacy07Logs:
 
     @property
     def cuts(self) -> list[Cut]:
-        """What the recovery at the start cut off."""
+        """The cuts that the recovery at the start made."""
         return self._folders.cuts
 
     @property
     def topics(self) -> frozenset[str]:
-        """Every topic with a log."""
+        """The topics with a log."""
         return frozenset(self._topics)
 
     def all(self) -> dict[Key, Legacy07Log]:
-        """Every log by topic and partition."""
+        """Return every log by topic and partition."""
         return dict(self._logs)
 
     def get(self, topic: str, partition: int) -> Legacy07Log | None:
-        """Return a log, None when nothing was produced to it yet."""
+        """Return a log, None if nothing was produced to it yet."""
         return self._logs.get((topic, partition))
 
     def get_or_make(self, topic: str, partition: int) -> Legacy07Log:
-        """Return a log, made when it is not there.
+        """Return a log; a missing one is made.
 
         Raises:
             InvalidTopic: there can be no such topic.
-            StorageError: it cannot be made, or there are too many.
+            StorageError: it cannot be made, or there are too many logs.
         """
         log = self._logs.get((topic, partition))
         if log is not None:
@@ -170,7 +171,7 @@ class Legacy07Logs:
         return self._logs[topic, partition]
 
     def views(self, topic: str | None = None) -> dict[Key, View07]:
-        """Every view, or those of one topic, by topic and index."""
+        """Return every view, or those of one topic, by topic and index."""
         return {
             key: log
             for key, log in self._logs.items()
@@ -178,9 +179,9 @@ class Legacy07Logs:
         }
 
     def make_views(self, topic: str, claims: Sequence[Claim]) -> None:
-        """Make views, in place of empty logs where there are such; all at once or none.
+        """Make views; they replace empty logs of the same index.
 
-        A view goes on at the position where an empty log ends, since retention may have emptied it.
+        A view begins at the position where such a log ends, because retention may have emptied it.
 
         Raises:
             StorageError: they cannot be made, or there are too many logs.
@@ -249,7 +250,7 @@ class Legacy07Logs:
         self.on_new_topic(topic)
 
     def check_room(self, more: int = 1) -> None:
-        """Check that there may be more logs.
+        """Check that more logs are allowed.
 
         Raises:
             StorageError: there are too many.
@@ -273,7 +274,7 @@ class Legacy07Logs:
             )
 
     def partitions(self, topic: str) -> int:
-        """How many partitions of a topic there are on this broker."""
+        """Return how many partitions of a topic this broker has."""
         return self._view_counts.get(topic) or self._config.partitions(topic)
 
     def is_view(self, topic: str) -> bool:
@@ -332,7 +333,7 @@ class Legacy07Logs:
         return self._config.cleanup_ms / 1000
 
     def _with_each(self, step: Callable[[Legacy07Log], object]) -> None:
-        """Do it with every log; one that fails keeps no other from it."""
+        """Call a step for every log; the failure of one log does not stop the others."""
         for count, log in enumerate(list(self._logs.values())):
             try:
                 step(log)

@@ -1,8 +1,8 @@
-"""Looking up in a view's maps: the offset of a position, the position of an offset.
+"""Look-ups in a view's maps: the offset of a position, the position of an offset.
 
-Invariant: nothing is changed, so that it works beside a running broker. Where a position or an
-offset is inside a wrapper, the answer is that of the wrapper's first message, or of its beginning:
-a reader that goes on there gets messages again, and skips none.
+Invariant: nothing is changed, so that a look-up works beside a running broker. For a position or an
+offset inside a wrapper, the result is that of the wrapper's start: a reader that goes on there gets
+some messages again, and skips none.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class ViewMap:
         directory: of the view, such as `visits-0`.
 
     Raises:
-        StorageError: it is no view, or its maps are damaged.
+        StorageError: it is not a view, or its maps are damaged.
         OSError: it cannot be read.
     """
 
@@ -30,10 +30,10 @@ class ViewMap:
         self.directory = directory
         self._files = map_files(directory)
         if not self._files:
-            raise StorageError(f"{directory} is no view of a newer topic: it has no map")
+            raise StorageError(f"{directory} is not a view of a newer topic: it has no map")
         first = read_head(self._files[0])
         self.partition = first.partition
-        """Of the newer topic."""
+        """The partition of the newer topic."""
         self.start = first.position
         """Its first position."""
 
@@ -41,7 +41,7 @@ class ViewMap:
         """Return the offset at which a reader of this position goes on.
 
         Raises:
-            OffsetOutOfRange: the view does not have the position, or not any more.
+            OffsetOutOfRange: the view does not have the position yet, or not any more.
             StorageError: no message begins there.
         """
         reached, offset = self.start, read_head(self._files[0]).offset
@@ -70,12 +70,12 @@ class ViewMap:
         for record in self._records():
             if record.kind == CUT:
                 if found is not None and found.next_offset > record.offset:
-                    # What is behind the cut comes again; before it, it stays where it is.
+                    # Offsets from the cut on are shown again; those before it stay where they are.
                     found = found if offset < record.offset else None
             elif record.offset <= offset < record.next_offset:
                 found = record
             elif record.offset > offset and found is None and offset >= first:
-                # Nothing has that offset any more, or a marker had: the next message.
+                # The offset's message was removed, or it was a marker: take the next message.
                 found = record
             reached, position = record.next_offset, record.end
         if found is not None:
@@ -96,7 +96,7 @@ class ViewMap:
             yield from reader.records()
 
     def _messages_before(self, record: MapRecord, position: int) -> int:
-        """Count the messages of a stretch that end at a position or before it."""
+        """Count the messages of a stretch that end at or before a position."""
         if record.kind == AS_SENT and position != record.position:
             raise self._inside(position)
         count, at = 0, record.position
@@ -115,13 +115,13 @@ class ViewMap:
         if len(ends) != record.messages:
             raise StorageError(
                 f"{self.directory} is damaged at position {record.position}: it holds "
-                f"{len(ends)} messages there, its map says {record.messages}. Check it with "
+                f"{len(ends)} messages there, and its map has {record.messages}. Check it with "
                 "zkbroker log check"
             )
         return ends[offset - record.offset - 1]
 
     def _ends(self, record: MapRecord) -> Iterator[int]:
-        """Yield the position behind each message of a stretch."""
+        """Yield the position after each message of a stretch."""
         path = next(
             path
             for path in reversed(self._files)
