@@ -1,6 +1,6 @@
 """Shallow walk over entries: their heads, one after the other.
 
-Invariant: every entry that comes out is whole; with a CRC check asked for, its checksum is right.
+Invariant: every returned entry is whole; if a CRC check is requested, its checksum is right.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from zkbroker.records.record import EntryInfo, PartialEntry
 
 
 def verify_entry(data: Data, position: int = 0, *, max_bytes: int | None = None) -> EntryInfo:
-    """Read and verify one entry as recovery needs it: a sane head, whole, the checksum right.
+    """Read the head of one entry, and verify that the entry is whole and its checksum right.
 
     Args:
         data: the bytes of a segment or of a part that begins at an entry.
@@ -21,8 +21,8 @@ def verify_entry(data: Data, position: int = 0, *, max_bytes: int | None = None)
         max_bytes: an entry that claims to be larger is corrupt, not partial.
 
     Raises:
-        PartialEntry: it is cut off.
-        CorruptMessage: the message says why.
+        PartialEntry: the entry is cut off.
+        CorruptMessage: the entry is damaged.
     """
     if max_bytes is not None and len(data) - position >= ENTRY_HEADER_BYTES:
         size = ENTRY.unpack_from(data, position)[1] + ENTRY_HEADER_BYTES

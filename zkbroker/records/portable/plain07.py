@@ -14,19 +14,19 @@ _CODEC_MASK = 3
 def plain_messages(
     data: Data, position: int, kind: int, max_payload: int, limit: int, collect: bool
 ) -> tuple[int, int, list[bytes] | None]:
-    """Walk through uncompressed messages with a right CRC, to the first entry that is none.
+    """Walk over uncompressed messages with a right CRC, up to the first other entry.
 
     Args:
         data: entries.
         position: of the first one.
-        kind: the magic that is wanted, 1 without any attributes; -1 takes both, and attributes
-            that name no codec.
+        kind: the accepted magic, 1 only without attributes; -1 accepts both, and attributes without
+            a codec.
         max_payload: a message with a larger payload ends the walk.
-        limit: bytes after which the walk ends, behind the message that reaches it.
+        limit: the walk ends after the message that reaches this size, in bytes.
         collect: return the payloads.
 
     Returns:
-        The position behind the last message, how many there are, and their payloads.
+        The position after the last message, how many there are, and their payloads.
     """
     view = memoryview(data)
     if not 0 <= position <= len(view):
@@ -65,9 +65,9 @@ def plain_records(data: Data, position: int, end: int, first_delta: int) -> byte
     """Return uncompressed messages as records of magic 2: no key, no headers, timestamp delta 0.
 
     Args:
-        data: messages that `plain_messages` walked through.
+        data: messages that `plain_messages` walked over.
         position: of the first one.
-        end: behind the last one.
+        end: the position after the last one.
         first_delta: offset delta of the first record.
 
     Raises:
