@@ -82,7 +82,7 @@ def plain_records(data: Data, position: int, end: int, first_delta: int) -> byte
         magic = view[position + 4] if end - position >= 9 else 2
         (length,) = _LENGTH.unpack_from(view, position) if magic < 2 else (0,)
         if length < 5 + magic or length > end - position - 4:
-            raise ValueError("no whole message")
+            raise ValueError("not a whole message")
         payload = view[position + 9 + magic : position + 4 + length]
         index, size = encode_varint(delta), encode_varint(len(payload))
         body = encode_varint(4 + len(index) + len(size) + len(payload))
