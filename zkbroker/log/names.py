@@ -11,7 +11,7 @@
                                    <segment>.log.corrupt-<ms>   bytes cut off by a recovery
     <data dir>/<topic>-<partition>.<32 hex>-delete/ deleted partition, removed after a delay
 
-Invariant: only this module spells names; a file of another name is left alone.
+Invariant: only this module knows the names; files with other names are left alone.
 """
 
 import re
