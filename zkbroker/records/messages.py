@@ -1,4 +1,4 @@
-"""Building message sets of magic 0 and 1. `layout` has the diagram.
+"""Builds message sets of magic 0 and 1. `layout` has the diagram.
 
 A compressed message's value is itself a message set, one level deep:
 
@@ -7,7 +7,7 @@ A compressed message's value is itself a message set, one level deep:
                 last one's, its timestamp the largest; a wrapper with LogAppendTime gives its
                 timestamp to all inside
 
-Invariant: inside a wrapper there are whole, uncompressed messages of the wrapper's magic only.
+Invariant: a wrapper contains only whole, uncompressed messages of its own magic.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def build_message_set(
         records: key, value, timestamp in ms, headers (not held); at least one.
         magic: 0 or 1.
         base_offset: of the first record; the others follow densely.
-        offsets: rising offsets of the records instead.
+        offsets: ascending offsets of the records, in place of `base_offset`.
         codec: of the wrapper.
         level: of the codec.
         append_time: magic 1: the type is LogAppendTime and this is the time, in ms.
@@ -50,7 +50,7 @@ def build_message_set(
             base_offset = 0
         else:
             offsets = [offset - offsets[0] for offset in offsets]
-    # Genuine brokers stamp the inner messages of a wrapper they write as well.
+    # Genuine brokers also stamp the inner messages of a wrapper that they write.
     body = kernels.encode_messages(records, magic, base_offset, offsets, append_time)
     if not codec:
         return body
@@ -85,5 +85,5 @@ def wrap_message_set(
 
 
 def unsent(records: Sequence[Record]) -> list[Unsent]:
-    """Turn records into what the builders take."""
+    """Turn records into arguments of the builders."""
     return [(key, value, timestamp, headers) for _, timestamp, _, key, value, headers in records]
