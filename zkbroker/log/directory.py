@@ -1,10 +1,10 @@
 """One data directory: its lock and health, `meta.properties`, checkpoints, the clean-stop marker.
 
-Invariant: from `open` to `close` the directory is locked. The clean-shutdown marker is removed, and
-the removal is on stable storage, before anything is appended; the marker is written only after
-everything else was closed without an error. The first disk error takes the directory offline for
-good: bytes written since the last successful fsync may be lost, and an fsync that succeeds after a
-failed one has not saved them. The other directories go on.
+Invariant: from `open` to `close` the directory is locked. The removal of the clean-shutdown marker
+is on stable storage before anything is appended; the marker is written only after everything else
+was closed without an error. The first disk error takes the directory offline for good: writes since
+the last successful fsync may be lost, and an fsync that failed once and then succeeds has saved
+nothing. The other directories go on.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class DataDirectory:
-    """A data directory of the broker; it refers to its logs by their partitions only."""
+    """A data directory of the broker; it knows its logs only by their partitions."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class DataDirectory:
         open_files: OpenFiles,
         on_offline: Callable[["DataDirectory"], None] = lambda _: None,
     ) -> None:
-        """Describe a directory; `open` locks it.
+        """Make the object; `open` locks the directory.
 
         Args:
             root: its path.
             runtime: concurrency.
             fs: the file system.
             now_ms: the clock.
-            open_files: the open files of closed segments.
+            open_files: the open files of segments that are only read.
             on_offline: called once, when the directory fails.
         """
         self.root = root
@@ -59,7 +59,7 @@ class DataDirectory:
         self.open_files = open_files
         self._on_offline = on_offline
         self.offline: str | None = None
-        """Why the directory cannot be used, None when it can."""
+        """Why the directory cannot be used; None if it can."""
         self.flush_times = Histogram()
         """Durations of its logs' flushes."""
         self.meta = MetaProperties(None, None)
@@ -71,8 +71,9 @@ class DataDirectory:
         """The content of the checkpoint, as of the next two."""
         self.start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
+        """The offsets in the checkpoints."""
         self.cleaned: Offsets = {}
-        """The end of the compacted part of each log that was ever compacted."""
+        """The end of the compacted part, for each log that was ever compacted."""
         self._discarded: list[tuple[int, Path]] = []
         self._writing = runtime.lock()
         self._lock: DirectoryLock | None = None
@@ -82,12 +83,12 @@ class DataDirectory:
     def fail(self, error: OSError, *, half_done: bool = False) -> StorageError:
         """Take the directory offline and return the error to raise.
 
-        If the process has no free file descriptor, or a single file is missing, the disk may be
-        fine: only the call fails, and the directory stays online.
+        A process without free file descriptors, or a single missing file, is no failure of the
+        disk: the call fails, and the directory stays online.
 
         Args:
-            error: the operating system's.
-            half_done: only a restart can finish the operation, so any error takes it offline.
+            error: of the system call.
+            half_done: only a restart can finish the operation, whatever the error was.
         """
         harmless = error.errno in (errno.EMFILE, errno.ENFILE)
         if not half_done and (harmless or (error.errno == errno.ENOENT and self.root.is_dir())):
@@ -100,7 +101,7 @@ class DataDirectory:
 
     @contextmanager
     def storage(self, *, half_done: bool = False) -> Iterator[None]:
-        """Turn an OSError of the block into the StorageError that `fail` returns."""
+        """Pass an OSError of the block to `fail`, and raise its StorageError."""
         try:
             yield
         except OSError as error:
@@ -113,7 +114,7 @@ class DataDirectory:
     # Start and end
 
     def open(self) -> None:
-        """Lock the directory and read its ids, checkpoints and clean-stop marker.
+        """Lock the directory and read the files beside the partitions.
 
         Raises:
             StorageError: another process uses it. A disk error takes it offline instead.
@@ -141,7 +142,7 @@ class DataDirectory:
         try:
             return checkpoints.read_offsets(self.root / name)
         except StorageError as error:
-            # Without it recovery verifies more, and deleted messages may come back: both are safe.
+            # Without it more is verified than needed, and deleted messages reappear: both are safe.
             logger.warning("checkpoint ignored reason=%s", error)
             self.clean = False
             return {}
@@ -175,7 +176,7 @@ class DataDirectory:
             self.fail(error)
 
     def write_meta(self, meta: MetaProperties) -> None:
-        """Store the ids of the broker and the cluster."""
+        """Write the ids of the broker and the cluster."""
         if self.offline is None and meta != self.meta:
             try:
                 checkpoints.write_meta(self.fs, self.root, meta)
@@ -197,13 +198,13 @@ class DataDirectory:
             self._lock.release()
             self._lock = None
 
-    # Checkpoints; one writer at a time reads the values and writes them, so no value goes back
+    # Checkpoints; one writer at a time reads the values and writes them, so that none goes back
 
     def write_checkpoints(self, read: Callable[[], tuple[Offsets, Offsets, Offsets]]) -> None:
         """Replace the recovery points, start offsets and high watermarks, off the event loop.
 
         Args:
-            read: returns these of every log here, in this order; it must not wait for a log.
+            read: returns them in this order, for every log in here; it must not wait for a log.
         """
         with self._writing:
             self.recovery_points, starts, self.high_watermarks = read()
@@ -216,7 +217,7 @@ class DataDirectory:
         """Make the high watermarks stable if they changed, off the event loop.
 
         Args:
-            read: returns those of every log here; it must not wait for a log.
+            read: returns those of every log in here; it must not wait for a log.
         """
         with self._writing:
             marks = read()
@@ -239,12 +240,12 @@ class DataDirectory:
     def save_cleaned(
         self, tp: TopicPartition, read: Callable[[], int | None], keep: Set[TopicPartition]
     ) -> None:
-        """Store the offset up to which a log was compacted, off the event loop.
+        """Record up to which offset a log was compacted, off the event loop.
 
         Args:
-            tp: the log's partition.
-            read: returns the offset, None to store nothing after all; it must not wait for the log.
-            keep: the partitions here; entries of others are dropped.
+            tp: the partition.
+            read: returns the offset, or None to record nothing; it must not wait for the log.
+            keep: partitions in here; entries of others are dropped.
         """
         with self._writing:
             offset = read()
@@ -254,14 +255,14 @@ class DataDirectory:
                 self._write(names.CLEANED_OFFSETS, self.cleaned)
 
     def lower_cleaned(self, tp: TopicPartition, offset: int) -> None:
-        """Lower the end of a log's compacted part to an offset at most, off the event loop."""
+        """Lower the end of a log's compacted part to an offset, off the event loop."""
         with self._writing:
             if self.cleaned.get(tp, -1) > offset:
                 self.cleaned[tp] = offset
                 self._write(names.CLEANED_OFFSETS, self.cleaned)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Drop a partition's checkpoint entries, which must not apply to a later one of that name.
+        """Drop a partition from the checkpoints, so that a later one of its name starts afresh.
 
         Raises:
             StorageError: the disk failed.
@@ -287,10 +288,10 @@ class DataDirectory:
             except OSError as error:
                 self.fail(error)
 
-    # Delayed removal of files
+    # Files to be removed
 
     def discard(self, path: Path, due_ms: int) -> None:
-        """Schedule the removal of a file or directory at a time (ms since 1970) or later."""
+        """Schedule a file or directory for removal, at a time (ms since 1970) or later."""
         self._discarded.append((due_ms, path))
 
     def remove_discarded(self, now_ms: int) -> int:
@@ -300,7 +301,7 @@ class DataDirectory:
             try:
                 self._discarded.remove(pair)
             except ValueError:
-                # Another caller has taken it meanwhile.
+                # Another caller has just removed it.
                 continue
             try:
                 self.runtime.offload(self._remove, pair[1])

@@ -1,9 +1,9 @@
 """Durability of one log: the part that is on stable storage, and group commit of the rest.
 
-Invariant: `durable` is the offset below which every message, and the name of its file, is on stable
-storage. `recovery_point` is at most that, and the indexes below it are stable too: recovery
-verifies nothing below it. Both grow, except in a truncation. Waiters that arrive while an fsync
-runs share the next one. A failed fsync is never retried: it fails every waiter, for good.
+Invariant: `durable` is the end offset below which every message is on stable storage, with the
+name of its file. `recovery_point` is at most that, and the indexes below it are stable as well:
+recovery verifies nothing below it. Both only grow, except in a truncation. Waiters that come while
+an fsync runs share the next one. A failed fsync is never retried: it fails every waiter, for good.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ class Durability:
     """Flushes one log; the log reports each of its changes here."""
 
     def __init__(self, directory: DataDirectory, path: Path, state: LogState) -> None:
-        """Begin with the state of an opened log.
+        """Make the object for an opened log.
 
         Args:
             directory: the data directory.
             path: of the log.
-            state: as recovery found it.
+            state: the result of recovery.
         """
         end, durable = state.log_end_offset, state.recovery_point
         active = state.segments[-1]
@@ -53,7 +53,7 @@ class Durability:
         self._end = end
         self._active = active
         self._unsynced = unsynced
-        # In a log that was not flushed to its end, the names of its files may not be stable.
+        # If the log was not flushed to its end, its file names may not be stable.
         self._names_unsynced = durable < end or (not active.size and not unsynced)
         self._since_ms = directory.now_ms() if durable < end else None
         self._truncations = 0
@@ -63,7 +63,7 @@ class Durability:
         self._failure: StorageError | None = None
         self._finished = False
         self.durable = durable
-        """End offset of the part that is on stable storage."""
+        """End offset of the messages on stable storage."""
 
     @property
     def recovery_point(self) -> int:
@@ -76,8 +76,8 @@ class Durability:
         """The recovery point as a checkpoint stores it.
 
         It never goes past the base offset of the active segment: recovery reads that segment as a
-        whole anyway, and its indexes are not yet stable. A recovery point at its end would count as
-        the start of the next segment as soon as there is one.
+        whole anyway, and its indexes are not stable while it is written. A recovery point at its
+        end would be taken for the start of the next segment as soon as there is one.
         """
         point = self.recovery_point
         return point if self._finished else min(point, self._active.base_offset)
@@ -90,7 +90,7 @@ class Durability:
     # Changes of the log
 
     def written(self, end: int, now_ms: int, at_most: int) -> None:
-        """Record an append, and request a flush once `at_most` or more messages are unflushed."""
+        """Record an append, and request a flush when `at_most` or more messages are unflushed."""
         self._end = end
         if self._since_ms is None:
             self._since_ms = now_ms
@@ -98,35 +98,35 @@ class Durability:
             self.request(end)
 
     def names_changed(self) -> None:
-        """Record that a file was made or replaced: its name in the directory is not yet stable."""
+        """Record that a file was created or replaced, whose name in the directory is unsynced."""
         self._names_unsynced = True
 
     def rolled(self, active: Segment) -> None:
-        """Record the new active segment; the one before is not flushed to its end."""
+        """Record a new active segment; the previous one is not flushed to its end yet."""
         with self._lock:
             self._unsynced.append(self._active)
             self._active = active
 
     def finished(self) -> None:
-        """Record that the active segment is closed: its indexes are to be flushed too."""
+        """Record that the active segment is complete: its indexes must be flushed as well."""
         with self._lock:
             self._unsynced.append(self._active)
             self._names_unsynced = True
             self._finished = True
 
     def keep(self, segments: tuple[Segment, ...]) -> None:
-        """Forget segments that left the log."""
+        """Forget segments that are no longer in the log."""
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each in segments]
 
     def lower(self, end: int) -> None:
-        """Count nothing from an offset on as stable: a truncation will cut it."""
+        """Count nothing at or after an offset as stable any more: it is about to be truncated."""
         with self._lock:
             self._truncations += 1
             self.durable = min(self.durable, end)
 
     def truncated(self, end: int, segments: tuple[Segment, ...]) -> None:
-        """Record that the log was truncated; the last of `segments` is the active one now."""
+        """Record a truncation; the last of `segments` is the active one now."""
         with self._lock:
             self._truncations += 1
             self._end = end
@@ -137,7 +137,7 @@ class Durability:
             self._names_unsynced = True
             lost = [each for each in self._waiters if each.target > end]
             self._waiters = [each for each in self._waiters if each.target <= end]
-        _wake(lost, StorageError(f"{self._path.name} was cut back to offset {end}"))
+        _wake(lost, StorageError(f"{self._path.name} was truncated to offset {end}"))
 
     def fail(self, reason: str) -> None:
         """Fail all waiters, now and later."""
@@ -146,7 +146,7 @@ class Durability:
     # Flushing
 
     def request(self, end: int) -> None:
-        """Request a flush of everything below `end`, without waiting."""
+        """Request a flush of everything below `end`; does not wait."""
         with self._lock:
             self._wanted = max(self._wanted, end)
             if self._flushing or self._failure is not None or self.durable >= end:
@@ -158,8 +158,8 @@ class Durability:
         """Wait until everything below `target` is on stable storage.
 
         Raises:
-            StorageError: the flush failed, or the messages were cut off.
-            RequestTimedOut: not within `timeout_s`.
+            StorageError: it never will be.
+            RequestTimedOut: it was not within `timeout_s`.
         """
         if self.durable >= target:
             return
@@ -190,7 +190,7 @@ class Durability:
                     raise self._failure
                 if directory.offline is not None:
                     raise directory.error(directory.offline)
-                # The next append sets the time again, whether this flush covers it or not.
+                # The next append sets the time again, whether or not this flush covers it.
                 since, self._since_ms = self._since_ms, None
                 end, truncations = self._end, self._truncations
                 rolled, names_unsynced = list(self._unsynced), self._names_unsynced
@@ -214,10 +214,10 @@ class Durability:
                 raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]
-            # The name of a segment that was begun meanwhile is not stable yet.
+            # The name of a segment that was begun meanwhile is not synced yet.
             self._names_unsynced |= bool(self._unsynced)
             if truncations != self._truncations:
-                # A truncation may have removed a part of the flushed messages meanwhile.
+                # Flushed messages may have been truncated meanwhile.
                 return self.durable
             self.durable = max(self.durable, end)
             reached = [each for each in self._waiters if each.target <= self.durable]
@@ -242,7 +242,7 @@ class Durability:
     def _sync_indexes(self, segment: Segment) -> None:
         fs = self._directory.fs
         for suffix in names.INDEX_SUFFIXES:
-            # An index of a segment that left the log meanwhile need not be stable.
+            # The index of a segment that has left the log meanwhile need not be stable.
             with contextlib.suppress(FileNotFoundError):
                 fd = fs.open(segment.path(suffix), os.O_RDONLY)
                 try:
@@ -266,7 +266,7 @@ class Durability:
                 _wake(waiters, error)
                 return
             except BaseException as error:
-                # Without this task its waiters would wait for ever.
+                # Without this, the waiters would wait for ever.
                 self._fail(StorageError(f"the flush ended with {error!r}"))
                 raise
             with self._lock:

@@ -1,10 +1,10 @@
 """Leader epochs of a log and their start offsets.
 
-Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all, and is
-whole at any moment. An epoch ends where the next one begins. An epoch in the file survives a power
-cut once messages of that epoch count as flushed, because their flush also makes the file's new name
-stable. If the power fails before, recovery takes the epochs from the batches; messages without an
-epoch then belong to the epoch before, and a replica truncates rather too much than too little.
+Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all. An
+epoch ends where the next one begins. The file is whole at any moment. Once messages of an epoch
+count as flushed, its entry survives a power cut: their flush makes the file's new name stable.
+Before that, recovery finds epochs in the batches; messages that carry no epoch then count as part
+of the previous one, so that a replica may truncate too much, but never too little.
 """
 
 import logging
@@ -30,7 +30,7 @@ class LeaderEpochs:
         try:
             epochs = read_epochs(self._path)
         except StorageError as error:
-            # A follower learns them from its leader again; a leader begins with its next epoch.
+            # A follower gets them again from its leader; a leader begins with the next epoch.
             logger.warning("leader epochs ignored reason=%s", error)
             epochs = []
         self._use(epochs)
@@ -45,20 +45,20 @@ class LeaderEpochs:
         return list(self._epochs)
 
     def goes_on(self, epoch: int, offset: int) -> bool:
-        """Whether messages of an epoch (-1 for none) from an offset on belong to the latest one."""
+        """Whether messages from an offset on continue the last epoch (-1: they carry none)."""
         if not self._epochs:
             return epoch < 0
         latest, start = self._epochs[-1]
         return latest == epoch and start <= offset
 
     def assign(self, epoch: int, start_offset: int, *, durable: bool = True) -> None:
-        """Begin an epoch at an offset; known epochs as high, or starting as late, are dropped.
+        """Begin an epoch at an offset; drop epochs that are not older or do not begin earlier.
 
         Args:
             epoch: the epoch.
-            start_offset: its first offset.
-            durable: make the file's new name stable now; if False, the caller must do so before
-                messages of the epoch count as flushed.
+            start_offset: where it begins.
+            durable: whether to make the file's new name stable now; if not, the caller must do so
+                before messages of the epoch count as flushed.
 
         Raises:
             OSError: it cannot be written.
@@ -69,14 +69,14 @@ class LeaderEpochs:
         self._save([*kept, (epoch, start_offset)], durable=durable)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the latest epoch that is not newer than a given one, with its end offset.
+        """Return the last epoch that is not newer than `epoch`, and where it ends.
 
-        An epoch below all known ones ends where the first known one begins. For an epoch newer than
-        all known ones the result is (-1, -1), undefined.
+        An epoch below all known ones ends where the first of them begins; for an epoch above all of
+        them the result is (-1, -1).
 
         Args:
             epoch: the requested epoch.
-            log_end_offset: the end offset of the last epoch.
+            log_end_offset: where the last epoch ends.
         """
         if epoch < 0 or epoch > self.latest:
             return UNDEFINED
@@ -87,7 +87,7 @@ class LeaderEpochs:
             if known > epoch:
                 return before, start
             before = known
-        raise AssertionError("an epoch below the last one has one behind it")
+        raise AssertionError("an epoch below the last one has a later one")
 
     def truncate_to(self, end_offset: int) -> None:
         """Drop the epochs that begin at or after an offset.
@@ -100,7 +100,7 @@ class LeaderEpochs:
             self._save(kept)
 
     def advance_start_to(self, start_offset: int) -> None:
-        """Move the start of the epochs to the log's new start.
+        """Adjust the epochs to the log's new start.
 
         Raises:
             OSError: it cannot be written.

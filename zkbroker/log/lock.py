@@ -1,8 +1,8 @@
 """One broker per data directory.
 
-Invariant: while a `DirectoryLock` is held, no other process, and no other `DirectoryLock` of this
-process, can lock the directory. It is the same POSIX lock on `.lock` that the genuine broker takes,
-so the two never share a directory; the operating system drops it when the process dies.
+Invariant: a `DirectoryLock` excludes other processes, and other locks of this process. It is the
+same POSIX lock on `.lock` that the genuine broker takes, so that the two never share a directory;
+the operating system drops it when the process dies.
 """
 
 import errno
@@ -19,7 +19,7 @@ _held: set[Path] = set()
 
 
 class DirectoryLock:
-    """The lock of a data directory, taken by the constructor and given up by `release`.
+    """The lock of a data directory, acquired by the constructor and released by `release`.
 
     Raises:
         StorageError: another process has it.

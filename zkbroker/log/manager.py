@@ -68,7 +68,7 @@ class LogManager:
             topic_overrides: topic to its own settings, under topic-level names.
             now_ms: the clock.
             fs: the file system.
-            open_limit: how many logs may be opened at the start; the others are opened on request.
+            open_limit: how many logs may be open at the start; further ones are opened on demand.
         """
         self._config = config
         self._runtime = get_runtime(runtime)
@@ -103,17 +103,17 @@ class LogManager:
     def start(
         self, *, broker_id: int | None = None, topic_settings: ReadSettings | None = None
     ) -> list[Cut]:
-        """Lock the directories, recover their logs, and start the background tasks.
+        """Lock the directories, recover the logs, and start the background tasks.
 
         Args:
             broker_id: as configured; checked against `meta.properties`.
             topic_settings: called once with the topics whose logs are to be recovered; returns
-                the topics' own settings. The settings of a topic that it leaves out are unknown:
-                its logs are recovered as if they were compacted, and none of their segments are
-                deleted. None if only topics of `topic_overrides` have settings of their own.
+                the topics' own settings. A topic that it leaves out is unknown: its logs are
+                recovered as if they were compacted, and nothing in them is deleted. None: only
+                topics of `topic_overrides` have settings of their own.
 
         Returns:
-            The cuts that recovery made; each was logged.
+            the cuts that recovery made; each was logged.
 
         Raises:
             StorageError: a directory is in use, none can be used, or a partition is in two.
@@ -138,12 +138,12 @@ class LogManager:
 
     @property
     def stored_broker_id(self) -> int | None:
-        """Broker id in `meta.properties`, None in new directories."""
+        """Broker id in `meta.properties`, None for new directories."""
         return self._directories.meta.broker_id
 
     @property
     def new_directories(self) -> list[str]:
-        """The data directories without a broker id: they are new, or lost their files."""
+        """The data directories without a broker id: new ones, and those that lost their files."""
         online = self._directories.online()
         return [str(each.root) for each in online if each.meta.broker_id is None]
 
@@ -166,7 +166,7 @@ class LogManager:
     # Logs
 
     def logs(self) -> dict[TopicPartition, Log]:
-        """Return every log, those of offline directories too."""
+        """Return every log, including those of offline directories."""
         return dict(self._logs.open)
 
     def by_directory(self) -> dict[str, dict[TopicPartition, Log]]:
@@ -174,11 +174,11 @@ class LogManager:
         return {str(each.root): self._logs.of(each) for each in self._directories.all}
 
     def get(self, tp: TopicPartition) -> Log | None:
-        """Return a partition's log, None when there is none."""
+        """Return a partition's log, None if there is none."""
         return self._logs.open.get(tp)
 
     def highest_producer_id(self) -> int:
-        """Return the highest id of an idempotent producer that a log knows, -1 for none."""
+        """Return the highest producer id in the logs, -1 if there is none."""
         return self._logs.highest_producer_id()
 
     def topic_config(self, topic: str) -> LogConfig:
@@ -207,18 +207,18 @@ class LogManager:
         *,
         is_new: bool = False,
     ) -> Log:
-        """Return a partition's log; a missing one is made in the directory with the fewest logs.
+        """Return a partition's log; a new one is created in the directory with the fewest logs.
 
         Args:
             tp: the partition.
-            overrides: the topic's own settings from now on; None leaves them.
-            is_new: the partition never had a log. If False and a directory could not be read at the
-                start, no log is made, because there may be one in that directory.
+            overrides: the topic's own settings from now on; None leaves them unchanged.
+            is_new: the partition never had a log. Otherwise none is created while a directory
+                could not be read at the start, because the log may be in there.
 
         Raises:
             StorageError: no directory can be used, or the partition may have a log already.
             ConfigError: the overrides are not allowed.
-            ValueError: no directory can have that name; the disks are not touched.
+            ValueError: no directory can have that name; nothing was written.
         """
         TopicPartition.parse(str(tp))
         if overrides is not None:
@@ -260,12 +260,12 @@ class LogManager:
         return log
 
     def delete(self, tp: TopicPartition) -> None:
-        """Delete a partition: its directory is renamed at once, its files are removed later.
+        """Remove a partition: its directory is renamed at once, its files are removed later.
 
-        Readers that hold a slice keep it. Without effect if there is no such log.
+        Readers keep the slices that they hold. Without effect if there is no such log.
 
         Raises:
-            StorageError: the disk failed, or the log may be in a directory that was not read.
+            StorageError: the disk failed, or it is unknown whether there is a log.
         """
         with self._lock:
             log = self._logs.open.pop(tp, None)
@@ -299,12 +299,12 @@ class LogManager:
         """Checkpoint these high watermarks from now on, and delete nothing above them.
 
         Args:
-            read: returns the known high watermarks; it must not wait for a log.
+            read: returns the known ones; it must not wait for a log.
         """
         self.upkeep.read_high_watermarks = read
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write changed high watermarks into the checkpoint of each directory."""
+        """Write the changed high watermarks, into each data directory those of its logs."""
         self.upkeep.checkpoint_high_watermarks()
 
     # Disks
@@ -314,7 +314,7 @@ class LogManager:
         return {str(each.root): each.flush_times for each in self._directories.all}
 
     def failure(self) -> StorageError | None:
-        """Return why nothing can be stored any more, None while one directory can be used."""
+        """Return the error if no directory can be used any more, else None."""
         return self._directories.failure()
 
     def offline_dirs(self) -> dict[str, str]:
@@ -338,7 +338,7 @@ class LogManager:
             callback(str(directory.root), list(lost), reason)
 
     def update_defaults(self, defaults: LogConfig) -> None:
-        """Replace the settings of topics without their own, for present and later logs."""
+        """Use new settings for topics without their own, for present and future logs."""
         if self._settings.replace_defaults(defaults):
             for tp, log in self.logs().items():
                 log.update_config(self.topic_config(tp.topic))
@@ -370,7 +370,7 @@ class LogManager:
             raise failure
 
     def abandon(self) -> None:
-        """Stop the tasks and unlock; every file is left as it is, as by a killed process."""
+        """Stop the tasks, unlock, and leave every file as it is, as a killed process would."""
         self.upkeep.stop(10.0)
         self.cleaner.stop(10.0)
         for _, log in self._logs.all():

@@ -11,7 +11,7 @@
                                    <segment>.log.corrupt-<ms>   bytes cut off by a recovery
     <data dir>/<topic>-<partition>.<32 hex>-delete/ deleted partition; removed later
 
-Invariant: only this module spells these names; files with other names are left alone.
+Invariant: only this module knows the names; files with other names are left alone.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The parts of a partition's log, which its reader, its writer and its trimming share.
+"""The state of a partition's log, which its reader, its writer and its trimming share.
 
     segment_list    the segments and their files
     durability      which messages are on stable storage; flushes
@@ -49,13 +49,13 @@ class LogParts:
         self.epochs = state.epochs
         """Leader epochs; only appends and truncations change them."""
         self.led_under = NO_EPOCH
-        """The epoch of the last `begin_epoch`, `NO_EPOCH` if the log's epochs changed since."""
+        """The leader epoch of the next append; none if the log's epochs have changed since."""
         self.truncations = 0
-        """How often the log was truncated; each time, positions read before become invalid."""
+        """How often the log was truncated; an earlier read may be invalid by now."""
         self.lowest_cut = 2**63 - 1
         """The lowest offset of a truncation since the reader reset this to `2**63 - 1`."""
         self.gone: str | None = None
-        """The reason if the log is closed or deleted, else None."""
+        """Why the log is closed or deleted; None if it is neither."""
         self.lock = directory.runtime.lock()
         self.files_lock = directory.runtime.lock()
         self.config = config
@@ -70,7 +70,7 @@ class LogParts:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments, ascending, never empty; the last one is the active one."""
+        """The segments, ascending, never empty; the last one is active."""
         return self.segment_list.all
 
     @property
@@ -90,7 +90,7 @@ class LogParts:
 
     @property
     def offline(self) -> str | None:
-        """The reason if the log cannot be used, else None."""
+        """Why the log cannot be used; None if it can."""
         return self.gone or self.directory.offline
 
     def require_online(self) -> None:

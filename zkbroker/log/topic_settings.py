@@ -1,4 +1,4 @@
-"""Settings of topics: the broker's defaults with each topic's own.
+"""Settings of topics: the broker's defaults with each topic's overrides.
 
 Invariant: until a topic's own settings are known, none of its segments is deleted, and its logs are
 recovered as if they were compacted.
@@ -39,14 +39,14 @@ class TopicSettings:
         self.known = set(self._overrides)
         """Topics whose own settings are known."""
         self.complete = True
-        """Whether every topic that is not in `known` has no settings of its own."""
+        """Whether all stored settings are known, so that an unknown topic has none of its own."""
 
     def check_defaults(self) -> None:
         """Raise ConfigError if the broker's retention policy cannot be loaded."""
         make_policy(self._defaults, Path(self._config.log_dirs[0]))
 
     def replace_defaults(self, defaults: LogConfig) -> bool:
-        """Replace the settings of topics without their own; False if nothing changed."""
+        """Replace the settings of topics without their own; False if they are the same."""
         changed, self._defaults = defaults != self._defaults, defaults
         return changed
 
@@ -80,7 +80,7 @@ class TopicSettings:
         return config
 
     def learn(self, read: ReadSettings, topics: Set[str]) -> None:
-        """Read the stored settings of topics; settings that are not allowed stay unknown."""
+        """Adopt the stored settings of topics; a topic whose settings are invalid stays unknown."""
         self.complete = False
         if not topics:
             return

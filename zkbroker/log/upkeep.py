@@ -1,7 +1,7 @@
 """Periodic work on all logs: flushes, checkpoints, retention and removal of deleted files.
 
-Invariant: work that waits for a disk runs off the event loop, and a log that cannot be used does
-not stop the work on the others. Files in an offline directory stay.
+Invariant: all work that waits for a disk runs off the event loop, and an unusable log does not stop
+the work on the others. Files in an offline directory stay.
 """
 
 import logging
@@ -106,7 +106,7 @@ class LogUpkeep:
         """Flush every log whose oldest unflushed message has reached `flush.ms`.
 
         Returns:
-            When the next one is due, in ms since 1970; None when nothing waits.
+            When the next log is due, in ms since 1970; None if there is none.
         """
         now = self._now_ms()
         following: int | None = None
@@ -132,7 +132,7 @@ class LogUpkeep:
     # Checkpoints
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Return the high watermarks; until they are known, those of the checkpoints."""
+        """Return the high watermarks; those of the checkpoint until the partitions are known."""
         if self.read_high_watermarks is not None:
             return dict(self.read_high_watermarks())
         return self.checkpointed_high_watermarks()
@@ -151,7 +151,7 @@ class LogUpkeep:
             directory.write_checkpoints(partial(self._offsets_of, directory))
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write changed high watermarks into the checkpoint of each directory."""
+        """Write the changed high watermarks, into each data directory those of its logs."""
         for directory in self._directories.online():
             directory.save_high_watermarks(partial(self._marks_of, directory))
 
@@ -173,7 +173,7 @@ class LogUpkeep:
     # Retention
 
     def deletable(self) -> list[tuple[Log, int]]:
-        """Return the logs whose segments may be deleted, with their high watermarks."""
+        """Return the logs from which segments may be deleted, with their high watermarks."""
         read = self.read_high_watermarks
         marks = None if read is None else read()
         return [
@@ -184,7 +184,7 @@ class LogUpkeep:
         ]
 
     def run_retention(self, now_ms: int | None = None) -> int:
-        """Delete the segments that the retention policies expire; returns how many.
+        """Delete the segments that retention policies expire; returns how many.
 
         Only topics whose own settings are known lose segments, and only up to their high
         watermark. The cleaner deletes segments of compacted logs.

@@ -1,10 +1,10 @@
 """Validation of a message set before it is written, and assignment of its offsets.
 
-Invariant: a prepared set is whole, verified and dense from the base offset, whatever offsets the
-producer wrote. The producer's bytes are kept wherever the format allows it; rewritten are only
-compressed magic-0 sets (their inner offsets are absolute), wrappers whose relative offsets are not
-0, 1, 2 ..., and entries that differ from a pinned format or codec. Batches whose relative offsets
-are not 0, 1, 2 ... are refused: no producer makes them.
+Invariant: the result is whole, verified and dense from the base offset, whatever offsets the
+producer wrote; its bytes are kept wherever the format allows. Only these are rewritten: compressed
+magic-0 sets (their inner offsets are absolute), wrappers whose relative offsets are not 0, 1, 2
+..., and entries that do not have the pinned format or codec. Batches whose relative offsets are not
+0, 1, 2 ... are refused: no producer makes them.
 """
 
 from typing import Final
@@ -50,11 +50,11 @@ EVER: Final = (-(2**63), 2**63 - 1)
 
 
 def is_one_batch(data: Data, *, without: int) -> bool:
-    """Whether a set, judged by its head, is one batch of magic 2.
+    """Whether a set is one batch of magic 2, by its head alone.
 
     Args:
         data: entries as a producer sent them.
-        without: bits of the attributes' lower byte that must not be set.
+        without: bits of the lower byte of its attributes that must not be set.
     """
     size = len(data)
     return (
@@ -87,7 +87,7 @@ def prepare_append(
         CorruptMessage: size, CRC, magic, count, depth or trailing bytes are wrong.
         MessageSizeTooLarge: an entry is above the limit, or expands too far.
         ProtocolError: INVALID_TIMESTAMP.
-        UnsupportedForMessageFormat: the pinned format cannot hold the batch.
+        UnsupportedForMessageFormat: the pinned format cannot hold an entry.
     """
     buffer = data if isinstance(data, memoryview) else memoryview(data)
     if buffer.readonly:
@@ -168,7 +168,7 @@ class _Append(SetOutput):
         return self.finish()
 
     def _forward(self, position: int) -> int:
-        """Place a run of plain messages in one call; returns the position after it."""
+        """Process a run of plain messages that stay in place, in one call."""
         buffer = self.buffer
         if len(buffer) - position <= MAGIC_AT:
             return position
@@ -267,7 +267,7 @@ class _Append(SetOutput):
             if reached == len(inner) and count:
                 self._place_wrapper(entry, inner, patched, count, newest)
                 return
-        # The entry changes its format, or is not plain inside: then this finds any damage.
+        # It needs another format, or may be damaged inside: then this call raises the error.
         records = decode_inner(inner, entry.magic)
         if entry.magic == 1:
             for record in records:
@@ -299,7 +299,7 @@ class _Append(SetOutput):
             part = wrap_message_set(patched, magic, last, newest, stamp, codec)
             limit = self.policy.max_message_bytes
             if len(part) > limit and entry.codec == Codec.GZIP:
-                # The producer compressed it harder; that is no reason to refuse it.
+                # The producer compressed it better than the default level: still accept it.
                 part = wrap_message_set(patched, magic, last, newest, stamp, codec, level=9)
             self.put(part)
         self.note(count, newest, magic)

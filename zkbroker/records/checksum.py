@@ -3,8 +3,8 @@
 CRC-32 covers a message from its magic byte to its end; CRC-32C covers a batch from its attributes
 to its end. Both take any buffer without copying it.
 
-CRC-32C comes from the extension if that was built; the library, whose import takes longer than the
-rest of this package, is then not needed.
+CRC-32C comes from the extension if that was built: the library takes longer to import than the rest
+of this room.
 """
 
 import os

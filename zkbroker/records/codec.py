@@ -1,4 +1,4 @@
-"""Compression codecs of the message formats, and decompression within a limit.
+"""Compression codecs of the message formats, with bounded decompression.
 
 Attribute bits 0-2 of a message or batch name the codec. Snappy is written in xerial framing and
 read with or without it; LZ4 is a frame whose header checksum was computed wrongly up to magic 0
@@ -18,8 +18,8 @@ from zkbroker.codecs import Codec as Codec
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import lz4frame, xerial
 
-# The most that one compressed entry may expand to. A batch holds at most a few compressed MiB: this
-# leaves room for very repetitive ones and limits the cost of a hostile one.
+# Largest size that one compressed entry may expand to. A batch is compressed from at most a few
+# MiB; this leaves room for very repetitive ones and bounds the cost of a hostile one.
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 # A block of at least four bytes holds at most 128 KiB.
@@ -31,7 +31,7 @@ _ISAL_ERROR = cast("type[Exception]", isal_zlib.error)
 
 
 class _PerThread(threading.local):
-    """Zstandard contexts: they are costly to make, and threads must not share them."""
+    """Zstandard contexts: they are costly to make and must not be shared between threads."""
 
     def __init__(self) -> None:
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
@@ -49,7 +49,7 @@ def compress(
     Args:
         codec: any but NONE.
         data: the inner message set or records.
-        level: of gzip (0-3 by ISA-L, 4-9 by zlib), lz4 or zstd; None is the codec's default.
+        level: of gzip (0-9; 0-3 by ISA-L, above by zlib), lz4 or zstd; None is the codec's default.
         magic: of the entry; LZ4 up to magic 0 has its own header checksum.
     """
     if codec == Codec.GZIP:
@@ -78,11 +78,11 @@ def decompress(
     Args:
         codec: the number in the attributes.
         data: the compressed bytes.
-        max_bytes: the most that they may expand to.
+        max_bytes: the largest size that it may expand to.
 
     Raises:
-        CorruptMessage: the codec is unknown, or the bytes are not a whole stream of that codec.
-        MessageSizeTooLarge: they expand beyond `max_bytes`.
+        CorruptMessage: the codec is unknown, or the bytes are not a whole stream of it.
+        MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     try:
         if codec == Codec.GZIP:
@@ -105,7 +105,7 @@ def decompress(
 
 
 def decompress_bounded(codec: int, data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Like `decompress`, without keywords, for the C twin of the decoders."""
+    """`decompress` without keywords, for the C twin of the decoders."""
     return decompress(codec, data, max_bytes=max_bytes)
 
 
@@ -144,8 +144,8 @@ def _unzstd(data: bytes | memoryview, max_bytes: int) -> bytes:
     room = max_bytes
     view = memoryview(data)
     position = 0
-    # A frame that does not state its size is decompressed piece by piece: a small piece of input
-    # gives a bounded piece of output before the total is checked again.
+    # A frame without its size is decompressed piece by piece: a small piece of input gives only a
+    # bounded piece of output before the total is checked again.
     while position < len(view) and not source.eof and room >= 0:
         part = source.decompress(view[position : position + 4096])
         position += 4096

@@ -1,11 +1,11 @@
-"""Decoding of records from any mix of magics, as fetches return them.
+"""Decodes records from any mix of magics, as fetches return them.
 
-Four forms of the same walk: `iter_records` yields single records, `decode_rows` returns a tuple of
-the caller's class for each record, `decode_lists` a Python list for each column, `decode_columns`
+The same walk has four forms: `iter_records` yields one record at a time, `decode_rows` returns a
+tuple of the caller's class for each, `decode_lists` a Python list for each column, `decode_columns`
 buffers in Arrow's layout.
 
-Invariant: the results are whole, verified records in log order. A partial entry at the end, where
-the fetch was cut, is dropped silently; control batches are never returned.
+Invariant: the results are whole, verified records in log order. A partial entry at the end of a
+fetch is silently dropped; control batches are never returned.
 """
 
 from collections.abc import Iterator
@@ -35,11 +35,11 @@ def iter_records(
     Args:
         data: entries of any magic, one after the other.
         verify_crc: check every checksum, outer and inner.
-        start_offset: records below it are left out (a batch may begin before the fetch offset).
-        max_decompressed_bytes: the most one entry may expand to.
+        start_offset: records below it are left out (a batch may begin before the fetched offset).
+        max_decompressed_bytes: the largest size that one entry may expand to.
 
     Raises:
-        CorruptMessage: a wrong checksum or malformed bytes; the records before it were yielded.
+        CorruptMessage: a wrong checksum or malformed bytes; earlier records were yielded.
         MessageSizeTooLarge: an entry expands beyond the limit.
     """
     raw = data if isinstance(data, bytes) else bytes(data)
@@ -65,10 +65,10 @@ def iter_records(
 def offset_after(data: Data) -> int | None:
     """Return the offset after the last whole entry, None if not even the first is whole.
 
-    Only heads are read, no CRC; a malformed head ends the walk like a partial entry.
+    Only heads are read, without CRCs; an impossible head ends the walk like a partial entry.
 
     Raises:
-        CorruptMessage: the head of the first entry is malformed.
+        CorruptMessage: the head of the first entry is impossible.
     """
     position, next_offset, error = kernels.end_of_entries(data)
     if position == 0 and error is not None:
@@ -112,8 +112,8 @@ class RecordLists:
     """Decoded records, a list for each column.
 
     `headers` is None if no record has any. `next_offset` is the offset after the last whole entry,
-    which may be a control batch. `error` is the error that stopped the walk, if any; all records
-    before it are here.
+    even if that is a control batch. `error` is the error that stopped the walk; all records before
+    it are in the lists.
     """
 
     count: int
@@ -134,20 +134,20 @@ def decode_lists(
     verify_crc: bool = True,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> RecordLists:
-    """Decode a fetched message set into lists; arguments as in `iter_records`, raises nothing."""
+    """Decode a fetched message set into lists; raises nothing. Arguments: see `iter_records`."""
     found = kernels.decode_lists(data, start_offset, NO_END, verify_crc, max_decompressed_bytes)
     return RecordLists(len(found[0]), *found)
 
 
 @dataclass(slots=True)
 class Columns:
-    """Decoded records as buffers that Arrow takes without a copy.
+    """Decoded records as buffers that Arrow uses without a copy.
 
     Offsets and timestamps are int64, timestamp types int32 (-1 none, 0 create, 1 append), all in
-    the machine's byte order. The offsets of keys and values are int32: one more than there are
-    records, the first is 0. A validity is a bitmap, lowest bit first, or None if no cell is null.
-    `next_offset` is the offset after the last whole entry of the walk, which may be a control batch
-    or lie outside the range.
+    the machine's byte order; the offsets of keys and values are int32, one more than there are
+    records, the first 0; a validity is a bitmap, lowest bit first, or None if nothing is null.
+    `next_offset` is the offset after the last whole entry that was processed, even if that is a
+    control batch or outside the range.
     """
 
     count: int
@@ -180,8 +180,8 @@ def decode_columns(
         start_offset: records below it are left out.
         end_offset: records from it on are left out; None for no end.
         verify_crc: check every checksum, outer and inner.
-        headers: return the headers, too.
-        max_decompressed_bytes: the most one entry may expand to.
+        headers: return the headers as well.
+        max_decompressed_bytes: the largest size that one entry may expand to.
 
     Raises:
         CorruptMessage: with the `position` and `base_offset` of the bad entry.

@@ -1,7 +1,7 @@
 """The head of one entry; the records inside are not decoded.
 
 Invariant: `read_head` never reads beyond the data. It raises `PartialEntry` exactly if more bytes
-could make the entry whole, and `CorruptMessage` for damage that more bytes could not mend.
+could complete the entry, and `CorruptMessage` if no further byte could.
 """
 
 from zkbroker.errors import CorruptMessage
@@ -40,7 +40,7 @@ def read_head(data: Data, position: int = 0, *, sent: bool = False) -> EntryInfo
     Args:
         data: holds the entry.
         position: of the entry, in bytes.
-        sent: a producer sent it: its offset has no meaning (some write -1) and counts as 0.
+        sent: a producer sent it: its offset is ignored (some write -1) and counts as 0.
 
     Raises:
         PartialEntry: the data end before the entry does.
@@ -58,8 +58,8 @@ def read_head(data: Data, position: int = 0, *, sent: bool = False) -> EntryInfo
     size += ENTRY_HEADER_BYTES
     if size > left:
         raise PartialEntry(f"an entry of {size} bytes at position {position}, {left} are left")
-    # Checked after the size: a genuine 2.x broker ends a converted answer with a filler of offset
-    # -1 that is larger than the rest, and is meant to look like a partial entry.
+    # Checked after the size: a genuine 2.x broker ends a converted answer with a filler, of offset
+    # -1 and larger than the rest of the answer, which must look like a partial entry.
     if sent:
         offset = 0
     elif not 0 <= offset <= MAX_OFFSET:

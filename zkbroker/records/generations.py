@@ -5,7 +5,7 @@
     record     --> one message of 0.7, uncompressed: the value, empty for null; key, headers and
                    timestamp do not fit and are left out
 
-Invariant: `render` is frozen, because it must restore, byte for byte, what 0.7 clients have read.
+Invariant: `render` is frozen: it must reproduce, byte for byte, what 0.7 clients have read.
 """
 
 import struct
@@ -25,13 +25,13 @@ PLAIN_0: Final = 0
 PLAIN_1: Final = 1
 """Uncompressed messages of magic 1 without attributes."""
 AS_SENT: Final = 2
-"""Bytes that cannot be rendered: one wrapper, or one message with meaningless attributes."""
+"""Bytes that cannot be rendered again: one wrapper, or one message with meaningless attributes."""
 
 _HEADS: Final = {PLAIN_0: struct.Struct(">ibI"), PLAIN_1: struct.Struct(">ibbI")}
 
 
 class Stretch07(NamedTuple):
-    """Consecutive entries of one kind in a 0.7 log, with the number of messages in them."""
+    """Consecutive entries of a 0.7 log of one kind, with the number of messages in them."""
 
     kind: int
     data: bytes | memoryview
@@ -79,12 +79,12 @@ def convert_set(
     Args:
         data: whole entries that passed `check_set`.
         now_ms: timestamp of the records, ms since 1970.
-        max_batch_bytes: largest size of a batch of several messages.
-        max_stretch_bytes: a stretch ends once it has this size.
-        max_decompressed_bytes: the most one wrapper may expand to.
+        max_batch_bytes: limit of a batch; one large message may exceed it.
+        max_stretch_bytes: limit of a stretch of several messages.
+        max_decompressed_bytes: the largest size that one wrapper may expand to.
 
     Returns:
-        Batches and stretches; an entry without messages is in neither.
+        batches and stretches; an entry without messages is in neither.
 
     Raises:
         CorruptMessage: a wrapper cannot be unpacked.
@@ -125,7 +125,7 @@ def convert_set(
 
 
 def dense(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the [first, end) indexes of each part of a list whose offsets have no hole."""
+    """Yield (first, after the last) index of each part of a list whose offsets have no gap."""
     begin = 0
     while begin < len(offsets):
         end = _dense_end(offsets, begin)
@@ -134,7 +134,7 @@ def dense(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _dense_end(offsets: Sequence[int], begin: int) -> int:
-    """Find the end of a part without holes by bisection, since offsets grow."""
+    """Find the end of a part without gaps, by bisection: offsets grow."""
     low, high = begin + 1, len(offsets)
     base = offsets[begin] - begin
     while low < high:
@@ -158,17 +158,17 @@ class _Batches:
         self._count = 0
 
     def plain(self, data: memoryview, begin: int, end: int, count: int) -> None:
-        """Add uncompressed messages; `count` of them lie in [begin, end)."""
+        """Add `count` uncompressed messages."""
         records = kernels.plain_records(data, begin, end, self._count)
         size = len(self._out) - self._begin + len(records)
         if size + (0 if self._count else BATCH_HEADER_BYTES) > self._max_bytes:
             if count > 1:
-                # Fill this batch with as many messages as fit.
+                # Messages that fit go into this batch.
                 middle, before, _ = kernels.plain_messages(
                     data, begin, -1, end, (end - begin) // 2, False
                 )
                 if middle == end:
-                    # The last message is large: split off the first.
+                    # One message is larger than a batch.
                     middle, before, _ = kernels.plain_messages(data, begin, -1, end, 1, False)
                 self.plain(data, begin, middle, before)
                 self.plain(data, middle, end, count - before)
@@ -182,7 +182,7 @@ class _Batches:
         self._count += count
 
     def wrapper(self, payloads: list[bytes], codec: Codec) -> None:
-        """Add the messages of a wrapper."""
+        """Add the payloads of a wrapper."""
         self._flush()
         if payloads:
             self._compressed([(None, each, self._now_ms, ()) for each in payloads], codec)
@@ -195,7 +195,7 @@ class _Batches:
     def _compressed(self, records: list[Unsent], codec: Codec) -> None:
         batch = build_batch(records, codec=codec)
         if len(batch) > self._max_bytes and len(records) > 1:
-            # The producer's set was smaller: it had another compressor, and other message heads.
+            # The wrapper was smaller: another compressor, and smaller heads around the messages.
             middle = len(records) // 2
             self._compressed(records[:middle], codec)
             self._compressed(records[middle:], codec)

@@ -1,7 +1,7 @@
-"""The inner loops of this package: in C if the extension was built, else in Python.
+"""The inner loops of this room: in C if the extension was built, else in Python.
 
-`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` is True for C. `portable` lists
-the functions: the extension has a twin of each.
+`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` tells which is used. `portable`
+lists the functions: the extension has a twin of each.
 """
 
 import os

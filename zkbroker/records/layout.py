@@ -25,7 +25,7 @@ from typing import Final
 SIZE_AT: Final = 8
 MAGIC_AT: Final = 16
 ENTRY_HEADER_BYTES: Final = 12
-SMALLEST_HEADER_BYTES: Final = 17  # up to and including the magic
+SMALLEST_HEADER_BYTES: Final = 17  # up to the magic
 
 ENTRY: Final = struct.Struct(">qi")
 OFFSET: Final = struct.Struct(">q")
@@ -60,9 +60,9 @@ TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 
-# Bounds that keep sums of a base and a delta within an int64; no real value comes near them.
+# Bounds that keep sums of a base and a delta within an int64; no real value is near them.
 MAX_TIMESTAMP: Final = 2**62
 MAX_OFFSET: Final = 2**63 - 2**32
 
-# Size of a slot in the map of keys and offsets that compaction keeps in memory.
+# Size of a slot in compaction's table of keys and offsets.
 SLOT_BYTES: Final = 24

@@ -3,16 +3,16 @@
     magic 0   length:i32  magic:i8=0                 crc:i32  payload      9 + n bytes
     magic 1   length:i32  magic:i8=1  attributes:i8  crc:i32  payload     10 + n bytes
 
-The length excludes itself; the CRC-32 covers the payload alone; attributes bits 0-1 name the codec
-(0 none, 1 gzip, 2 snappy), the others have no meaning. The payload of a message with a codec is a
-compressed set of such messages: the message is a wrapper. Magic 0 and 1 of 0.8 have other layouts:
-the source of the bytes decides which layout they have, never their content.
+The length excludes itself; the CRC-32 covers only the payload; attributes bits 0-1 name the codec
+(0 none, 1 gzip, 2 snappy), the other bits have no meaning. The payload of a message with a codec is
+a compressed set of such messages: a wrapper. Magic 0 and 1 of 0.8 are other layouts: the two are
+distinguished by their source, never by content.
 
-An offset is a position in bytes, and a message's *next offset* is where reading continues after it:
-at its own end; inside a wrapper, at the wrapper's start, or after the last message at its end. So a
-commit inside a wrapper repeats the wrapper and skips no message.
+An offset is a position in bytes, and a message's *next offset* is where a reader continues after
+it: its own end; inside a wrapper, the wrapper's start, or its end for the last message. So a commit
+inside a wrapper repeats the wrapper and never skips messages.
 
-Invariant: no length is trusted before it was compared with the available bytes.
+Invariant: no length is believed before it is compared with the available bytes.
 """
 
 import struct
@@ -39,7 +39,7 @@ Data = bytes | bytearray | memoryview
 
 
 class Entry07(NamedTuple):
-    """One entry of a set; `position` and `size` include its length field."""
+    """One stored entry of a set; `position` and `size` include its length field."""
 
     position: int
     size: int
@@ -73,12 +73,12 @@ class Message07(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits07:
-    """Limits on the cost of checking one set.
+    """Limits of one set, to bound the cost of checking it.
 
     Args:
-        max_payload_bytes: `max.message.size`, for an entry's own payload; -1 for no limit.
-        max_decompressed_bytes: for all wrappers of the set together.
-        max_messages: for all wrappers of the set together.
+        max_payload_bytes: `max.message.size`, of an entry's own payload; -1 for no limit.
+        max_decompressed_bytes: of all wrappers of the set together.
+        max_messages: in all wrappers of the set together.
     """
 
     max_payload_bytes: int = -1
@@ -127,7 +127,7 @@ def entries(data: Data) -> Iterator[Entry07]:
     """Yield the whole entries of a set in order; an incomplete last one is left out.
 
     Raises:
-        CorruptMessage: see `read_entry`; it has the `position` of the entry.
+        CorruptMessage: see `read_entry`; its `position` tells where.
     """
     position = 0
     while (entry := read_entry(data, position)) is not None:
@@ -136,7 +136,7 @@ def entries(data: Data) -> Iterator[Entry07]:
 
 
 def check_plain_set(data: Data, limits: Limits07) -> Checked07 | None:
-    """Check a set like `check_set` if it holds only valid, whole, plain messages; else None."""
+    """Check a set as `check_set` does, if it holds only whole, valid, plain messages."""
     total = len(data)
     most = limits.max_payload_bytes if limits.max_payload_bytes >= 0 else total
     reached, count, _ = kernels.plain_messages(data, 0, -1, most, total, False)
@@ -147,7 +147,7 @@ def check_set(data: Data, limits: Limits07) -> Checked07:
     """Check a producer's set in the same way as a 0.7.2 broker before it stores the set.
 
     Raises:
-        MessageSizeTooLarge: a payload is above `max_payload_bytes`: the set is to be dropped.
+        MessageSizeTooLarge: a payload is above `max_payload_bytes`: the set must be dropped.
         CorruptMessage: no part of the set may be stored.
     """
     view = memoryview(data)
@@ -206,15 +206,15 @@ class _Check:
 
 
 def open_entry(entry: Entry07, *, max_bytes: int, depth: int) -> bytes | None:
-    """Check an entry's CRC, and return the inner set if it is a wrapper, else None.
+    """Check an entry's CRC, and return the set inside if it is a wrapper, else None.
 
     Args:
         entry: the entry.
-        max_bytes: the most that the inner set may expand to.
-        depth: how many wrappers enclose the entry.
+        max_bytes: the largest size that the set inside may expand to.
+        depth: in how many wrappers the entry is nested.
 
     Raises:
-        CorruptMessage: the CRC is wrong, or it cannot be unpacked within the limits.
+        CorruptMessage: the CRC is wrong, or the entry cannot be unpacked within the limits.
     """
     if not entry.valid:
         raise _corrupt("the CRC does not match", entry.position)
@@ -237,13 +237,13 @@ def messages(
     """Yield the messages of fetched bytes, wrappers unpacked, with their next offsets.
 
     Args:
-        data: the result of a fetch; an incomplete last entry is left out.
+        data: the bytes of a fetch; an incomplete last entry is left out.
         offset: the offset of the fetch, in bytes.
-        max_bytes: the most one wrapper may expand to.
+        max_bytes: the largest size that one wrapper may expand to.
 
     Raises:
-        CorruptMessage: an entry is damaged; the messages before it were yielded. It has the
-            `position` of the entry.
+        CorruptMessage: an entry is damaged; earlier messages were yielded, and `position` is where
+            the entry begins.
     """
     for entry in entries(data):
         inside = _opened(entry, max_bytes)
@@ -276,7 +276,7 @@ def _inner(data: bytes, room: int, depth: int) -> Iterator[Message07]:
 
 
 def whole_bytes(data: Data) -> int:
-    """Return the size of the whole entries in fetched bytes, after which the next fetch begins.
+    """Return the size of the whole entries in fetched bytes, after which a reader continues.
 
     Raises:
         CorruptMessage: see `read_entry`.
@@ -303,12 +303,12 @@ def build_message(payload: Data, *, magic: int = 1, attributes: int = 0) -> byte
 
 
 def build_wrapper(codec: Codec, inner: Data) -> bytes:
-    """Return a wrapper of a set."""
+    """Return a wrapper around a set."""
     return build_message(compress(codec, inner), attributes=int(codec))
 
 
 def _whole_entries(data: Data) -> Iterator[Entry07]:
-    """Yield the whole entries of a set, whose first entry must be whole, as a broker requires."""
+    """Yield entries as a broker accepts them: the first one must be whole."""
     end = 0
     for entry in entries(data):
         yield entry

@@ -4,9 +4,9 @@
     checksum:int8  blocks  end mark
 
 The checksum byte is the second byte of xxHash-32 over flags..dictionary id. Up to magic 0 Kafka
-hashed the frame's magic number as well. This module writes the wrong checksum for magic 0 and the
-right one otherwise; it reads both everywhere. Frames are written with independent 64 KiB blocks and
-no content size: the Java reader of 0.8.2 knows nothing else.
+hashed the frame's magic number as well. The checksum is written wrongly for magic 0 and rightly
+otherwise; both are read everywhere. Frames are written with independent 64 KiB blocks and without
+content size: the Java reader of 0.8.2 knows nothing else.
 """
 
 import struct
@@ -42,7 +42,7 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     """Decompress one frame with either checksum; stops just above `max_bytes`.
 
     Raises:
-        ValueError: it is not a frame, is cut off, or has neither checksum.
+        ValueError: it is no frame, has neither checksum, or is incomplete.
         RuntimeError: the library found a broken block.
     """
     head = bytes(data[:19])

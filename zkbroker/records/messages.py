@@ -1,4 +1,4 @@
-"""Building message sets of magic 0 and 1. `layout` has the diagram.
+"""Builds message sets of magic 0 and 1. `layout` has the diagram.
 
 A compressed message's value is itself a message set, one level deep:
 
@@ -7,7 +7,7 @@ A compressed message's value is itself a message set, one level deep:
                 last one's, its timestamp the largest; with LogAppendTime the wrapper's timestamp
                 counts for all inner messages
 
-Invariant: a wrapper holds only whole, uncompressed messages of its own magic.
+Invariant: a wrapper contains only whole, uncompressed messages of its own magic.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def build_message_set(
         records: key, value, timestamp in ms, headers (dropped); at least one.
         magic: 0 or 1.
         base_offset: of the first record; the others follow densely.
-        offsets: the offsets of the records, ascending, instead of `base_offset`.
+        offsets: ascending offsets of the records, in place of `base_offset`.
         codec: of the wrapper.
         level: of the codec.
         append_time: magic 1: the time in ms of the type LogAppendTime; None for CreateTime.
@@ -85,5 +85,5 @@ def wrap_message_set(
 
 
 def unsent(records: Sequence[Record]) -> list[Unsent]:
-    """Convert records to the input of the builders."""
+    """Turn records into arguments of the builders."""
     return [(key, value, timestamp, headers) for _, timestamp, _, key, value, headers in records]

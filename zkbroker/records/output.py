@@ -16,7 +16,7 @@ from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, Record
 
 
 class SetOutput:
-    """Collects a set entry by entry, and tracks its offsets and timestamps."""
+    """Collects a set entry by entry, with its count, offsets and timestamps."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class SetOutput:
         self.loose_target = (0, Codec.NONE)
 
     def place_of(self, position: int) -> int:
-        """Return the position in the output of a kept entry at a position of the buffer."""
+        """Return where a kept entry at a position of the buffer will be in the output."""
         return self.written + position - self.kept_from
 
     def hold(self, entry: EntryInfo, record: Record, magic: int, codec: Codec) -> None:
-        """Hold a message that becomes part of a batch or wrapper, with as many others as fit."""
+        """Collect a message for a batch or wrapper, which takes as many as fit."""
         if self.loose and self.loose_bytes + entry.size > self.policy.max_message_bytes // 2:
             self.flush()
         if not self.loose:
@@ -67,7 +67,7 @@ class SetOutput:
         self.next_offset += count
 
     def leave(self, entry: EntryInfo) -> None:
-        """End the stretch of kept entries before one that is replaced."""
+        """End the run of kept entries before one that is replaced."""
         kept = self.buffer[self.kept_from : entry.position]
         if kept:
             self.parts.append(kept)
@@ -80,7 +80,7 @@ class SetOutput:
         self.write(records, magic, codec, entry)
 
     def flush(self) -> None:
-        """Write the messages that are held."""
+        """Write the collected messages."""
         if self.loose:
             records, self.loose, self.loose_bytes = self.loose, [], 0
             self.write(records, *self.loose_target, None)
@@ -122,7 +122,7 @@ class SetOutput:
         self.note(len(records), newest, magic)
 
     def put(self, part: bytes) -> None:
-        """Write a new entry; MessageSizeTooLarge if it grew above the limit."""
+        """Write a new entry; MessageSizeTooLarge if it exceeds the limit."""
         if len(part) > self.policy.max_message_bytes:
             raise MessageSizeTooLarge(
                 f"an entry of {len(part)} bytes after conversion, "
@@ -132,7 +132,7 @@ class SetOutput:
         self.written += len(part)
 
     def finish(self) -> PreparedSet:
-        """Return the whole output."""
+        """Join the output."""
         self.flush()
         data: bytes | memoryview = self.buffer
         if self.parts:

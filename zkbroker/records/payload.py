@@ -1,6 +1,6 @@
 """The payload of an entry, decompressed within a limit.
 
-Invariant: no length is trusted before it was compared with the available bytes.
+Invariant: every length is checked against the available bytes before it is believed.
 """
 
 from zkbroker.codecs import CODEC_NAMES, FIRST_MAGIC
@@ -42,7 +42,7 @@ def unwrap(data: Data, entry: EntryInfo, max_bytes: int = MAX_DECOMPRESSED_BYTES
     """Return the message set inside a compressed message.
 
     Raises:
-        CorruptMessage: the message has no value, or it cannot be decompressed.
+        CorruptMessage: there is no set, or it cannot be decompressed.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     _, _, value_at, value_size = split_message(data, entry.position, entry.size, entry.magic)

@@ -1,11 +1,11 @@
-"""Conversion of a stored batch of magic 2 into the form that producers send; its records stay.
+"""Converts a stored batch of magic 2 into the form that a producer sends; its records stay.
 
     kept        attributes' codec and timestamp type, timestamps, count, records (compressed or not)
     written     base offset 0, leader epoch -1, producer id, epoch and sequence, CRC
-    replaced    the transactional bit: the source's transaction does not count, only the sender's
+    cleared     the transactional bit of the source; set again for a transaction of the sender
 
-Invariant: only batches that `may_reframe` accepts are reframed: a broker accepts them, and a reader
-finds the same records as in the source.
+Invariant: only batches that `may_reframe` allows are reframed: a broker accepts them, and readers
+find the same records in them as in the source.
 """
 
 from zkbroker.records.batch import seal_batch
@@ -26,12 +26,12 @@ from zkbroker.records.record import LOG_APPEND_TIME, EntryInfo
 def may_reframe(entry: EntryInfo, attributes: int) -> bool:
     """Whether a stored batch can be sent with its records unchanged.
 
-    A control batch, a batch with holes from compaction and one with LogAppendTime cannot: the
-    records of the last have other timestamps than a reader sees.
+    It cannot if it is a control batch, has gaps from compaction, or has the log's append time: then
+    its records hold other timestamps than readers see.
 
     Args:
         entry: its head.
-        attributes: the lower byte of its attributes.
+        attributes: their lower byte.
     """
     return (
         entry.magic == 2
@@ -50,14 +50,14 @@ def reframe(
     base_sequence: int = -1,
     is_transactional: bool = False,
 ) -> bytes:
-    """Return a batch of magic 2 for sending, with a new CRC; the CRC of `batch` is not checked.
+    """Return a batch of magic 2 for sending; its CRC is computed, that of `batch` is not checked.
 
     Args:
-        batch: one whole entry that `may_reframe` accepts.
-        producer_id: of an idempotent producer, with epoch and sequence; else -1.
+        batch: one whole entry that `may_reframe` allows.
+        producer_id: of an idempotent producer, with epoch and sequence; -1 without.
         producer_epoch: see `producer_id`.
         base_sequence: of the first record.
-        is_transactional: part of the sender's transaction.
+        is_transactional: part of a transaction of the sender.
     """
     out = bytearray(batch)
     OFFSET.pack_into(out, 0, 0)

@@ -6,7 +6,7 @@
 An aborted transaction spans from its first batch to its ABORT marker, the control batch of the same
 producer.
 
-Invariant: batches of other producers, and batches outside of transactions, are never left out.
+Invariant: batches of other producers, and those outside transactions, are never left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,8 @@ class Marker(NamedTuple):
     """The content of a control batch.
 
     Args:
-        kind: `ABORT` or `COMMIT`, or a kind of later versions.
-        coordinator_epoch: of the coordinator that decided it, -1 if the batch does not have it.
+        kind: `ABORT`, `COMMIT`, or a kind of a later version.
+        coordinator_epoch: of the coordinator that decided it, -1 if the batch does not say.
     """
 
     kind: int
@@ -39,7 +39,7 @@ class Marker(NamedTuple):
 
 
 def read_marker(batch: Data) -> Marker | None:
-    """Return the content of a control batch, None if it has no readable key.
+    """Return the marker in a control batch; None for one without a readable key.
 
     Raises:
         CorruptMessage: it cannot be read.
@@ -54,7 +54,7 @@ def read_marker(batch: Data) -> Marker | None:
 
 
 def control_type(batch: Data) -> int | None:
-    """Return the kind of a control batch, such as `ABORT`; None if it has no readable key.
+    """Return the kind of a control batch, `ABORT` or `COMMIT`; None for another kind.
 
     Raises:
         CorruptMessage: it cannot be read.
@@ -76,8 +76,8 @@ def control_batch(
 
     Args:
         kind: `ABORT` or `COMMIT`.
-        producer_id: of the transaction's producer.
-        producer_epoch: of the producer.
+        producer_id: of the transaction.
+        producer_epoch: its epoch.
         timestamp_ms: of the marker.
         coordinator_epoch: of the transaction's coordinator.
         base_offset: the marker's offset.
@@ -93,10 +93,10 @@ def control_batch(
 
 
 class AbortedBatches:
-    """Tells batches of aborted transactions from others; it sees them in the order of the log.
+    """Finds batches of aborted transactions; called in the order of the log.
 
     Args:
-        aborted: (producer id, first offset) of each, from the answer to the fetch.
+        aborted: (producer id, first offset) of each, from the answer to a fetch.
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
@@ -125,14 +125,14 @@ class AbortedBatches:
 
 
 def committed_only(data: Data, aborted: Sequence[tuple[int, int]]) -> Data:
-    """Drop the batches of aborted transactions from a fetched message set.
+    """Remove the batches of aborted transactions from a fetched message set.
 
     Args:
-        data: entries of any magic, the last one perhaps cut off.
+        data: entries of any magic; the last one may be incomplete.
         aborted: (producer id, first offset) of each, from the answer to the fetch.
 
     Returns:
-        The remaining entries, markers included; `data` itself without aborted transactions.
+        The remaining entries, including markers; `data` itself if nothing was aborted.
 
     Raises:
         CorruptMessage: bytes that cannot be an entry.

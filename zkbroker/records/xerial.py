@@ -2,8 +2,8 @@ r"""Snappy in the framing of xerial's SnappyOutputStream, which Kafka's clients 
 
     \x82SNAPPY\x00  version:int32  compatible:int32  { length:int32  raw snappy block }*
 
-Invariant: data is written in this framing, because Java clients before 0.11 read nothing else. It
-is read in this framing or as one raw snappy block, which librdkafka and others write.
+Invariant: data is written in this framing (before 0.11 the Java clients read nothing else), and
+read in this framing or as one raw snappy block, which librdkafka and others write.
 """
 
 import struct
@@ -34,7 +34,7 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     """Decompress either form.
 
     Raises:
-        ValueError: the data is malformed.
+        ValueError: it is malformed.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     view = memoryview(data)
@@ -71,8 +71,8 @@ def _raw(block: memoryview, max_bytes: int) -> bytes:
         raise ValueError("not a snappy block")
     if size > max_bytes:
         raise MessageSizeTooLarge(f"a compressed entry expands beyond {max_bytes} bytes")
-    # A block of n bytes cannot expand to much more than 64 n bytes; a larger claim is false, and
-    # the library would allocate that much.
+    # A block of n bytes cannot expand to more than about 64 times n. The library would allocate a
+    # larger claimed size.
     if size > 100 * len(block) + 64:
         raise ValueError(f"a snappy block of {len(block)} bytes claims to hold {size}")
     try:

@@ -4,8 +4,8 @@
     the log -> swap it in -> write the end to the checkpoint
 
 Invariant: groups are swapped in ascending order, so a record without a value is never removed while
-an older value of its key remains. A pass that ends early, for whatever reason, leaves a valid,
-partly compacted log; the next pass starts over.
+an older value of its key is still there. A pass that ends early leaves a valid, partly compacted
+log; the next pass starts over.
 """
 
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class CleaningAborted(Exception):
-    """The log was truncated, deleted or closed during the pass; this is not an error."""
+    """The log was truncated, deleted or closed during compaction; this is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class PassSettings:
 
     Args:
         map_bytes: memory of the offset map.
-        load_factor: how full the map may become.
-        io_bytes: bytes read or written at once.
-        paced: rest between steps, because the broker serves clients meanwhile.
+        load_factor: how full it may become.
+        io_bytes: how much to read or write at once.
+        paced: whether to rest between steps, because clients are served meanwhile.
     """
 
     map_bytes: int
@@ -72,7 +72,7 @@ class CleanStats:
 
 
 class _Counting:
-    """A target that counts the bytes and drops them."""
+    """A target that writes nothing and only counts bytes."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -104,17 +104,17 @@ class _Pass:
         )
 
     def check(self) -> None:
-        """End the pass if the broker stops, or if the log went offline or was truncated."""
+        """End the pass if the broker stops or the log has changed."""
         log = self._log
         if self._stopping():
-            raise CleaningAborted("the broker stops")
+            raise CleaningAborted("the broker is stopping")
         if log.offline is not None:
             raise CleaningAborted(log.offline)
         if log.truncations != self._part.truncations:
             raise CleaningAborted(f"{log.topic_partition} was truncated")
 
     def moved(self, count: int) -> None:
-        """Count bytes that were read or are to be written, and throttle the pass."""
+        """Count bytes that are read or written, and throttle the pass."""
         self.stats.bytes_moved += count
         if self._pace is not None:
             self._pace.rest()
@@ -124,7 +124,7 @@ class _Pass:
             self.check()
 
     def map(self) -> int:
-        """Fill the map; returns the offset below which every record is mapped."""
+        """Fill the map; returns the offset up to which it is complete."""
         part, stats = self._part, self.stats
         map_segments(
             self._map,
@@ -139,18 +139,18 @@ class _Pass:
         return stats.end_offset
 
     def close(self) -> None:
-        """Give the map's memory back."""
+        """Free the map's memory."""
         self._map.close()
 
     def horizon_ms(self) -> int:
-        """Return the time from which on records without a value stay."""
+        """Return the time since which records without a value stay."""
         clean = [each for each in self._part.segments if each.base_offset < self._part.first_dirty]
         if not clean:
             return 0
         return clean[-1].modified_ms() - self._log.config.delete_retention_ms
 
     def groups(self, end: int) -> list[list[Segment]]:
-        """Return the segments that begin before the end, in the groups to be joined."""
+        """Return the segments before the end, in the groups that are to be joined."""
         segments = [each for each in self._part.segments if each.base_offset < end]
         self.stats.segments_before = len(segments)
         self.stats.bytes_before = sum(each.size for each in segments)
@@ -165,7 +165,7 @@ class _Pass:
         return Copier(self._map, end, transactions, producers, self.stats.copied)
 
     def write(self, copier: Copier, group: list[Segment], horizon_ms: int) -> SegmentWriter:
-        """Write the replacement of a group beside the log."""
+        """Write the compacted segment of a group beside the log."""
         writer = segment_writer(self._log, group[0].base_offset)
         try:
             copier.copy(
@@ -214,11 +214,11 @@ def clean(
     """Compact a log.
 
     Args:
-        part: the log and its cleanable part.
+        part: the log and the part to compact.
         settings: of the pass.
-        keep: returns the partitions of the log's data directory.
-        throttle: limits the bytes per second.
-        stopping: returns True when the pass should end.
+        keep: returns the partitions of its data directory.
+        throttle: limits the rate of the pass.
+        stopping: returns whether to end the pass early.
 
     Raises:
         CleaningAborted: the log was truncated, deleted or closed.
@@ -231,8 +231,8 @@ def clean(
     stats = run.stats
     try:
         with directory.storage():
-            # A record or marker that a power cut could take must not replace older records. And
-            # recovery must not take the offsets that compaction removes for lost ones.
+            # First flush: no record may be removed in favour of a record or marker that a power cut
+            # could still destroy, and recovery must not verify the offsets that will be missing.
             log.flush()
             directory.save_recovery_point(
                 log.topic_partition, lambda: log.durability.recovery_start
@@ -278,7 +278,7 @@ def clean(
 
 
 def dry_run(part: Cleanable, settings: PassSettings) -> CleanStats:
-    """Return the results that `clean` would have, and change nothing.
+    """Return what `clean` would do, and change nothing.
 
     Raises:
         CorruptMessage: an entry is damaged.

@@ -1,7 +1,7 @@
 """Groups of neighbouring segments that become one segment.
 
-Invariant: the segment that replaces a group is within the bounds of a segment: its size, the size
-of each index, and offsets that are at most 31 bits above its base offset.
+Invariant: the segment of a group stays within the bounds of a segment: its bytes, the bytes of each
+index, and offsets that fit 31 bits above its base offset.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def group_segments(segments: Sequence[Segment], end: int, config: LogConfig) -> 
 
     Args:
         segments: ascending.
-        end: the offset after the last one.
+        end: the offset after the last of them.
         config: of the log.
 
     Raises:

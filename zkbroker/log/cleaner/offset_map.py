@@ -1,8 +1,8 @@
 """The last offset of each key, in a table of fixed size.
 
 Invariant: the table takes 24 bytes a slot and never more memory than its limit. A key that does not
-fit ends the mapping; the entries from it on are left for the next pass. Two keys count as one only
-if their MD5 digests are equal.
+fit ends the mapping, and everything from it on is left for the next pass. Two keys count as equal
+only if their MD5 digests are equal.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ class Filtered(NamedTuple):
     """The entries that remain after a look-up of their keys in the map.
 
     Args:
-        data: the remaining entries, with the records that stay.
+        data: the remaining entries.
         position: of the first entry that was not processed, in bytes.
-        seen: how many records were looked up.
-        kept: how many of them stay.
+        seen: number of records before the look-up.
+        kept: number of records that stay.
         newest_ms: largest timestamp of the records that stay, -1 for none.
-        emptied: the entry at `position` is a producer's batch of which no record stays.
+        emptied: the entry that was not processed is a producer's batch of which no record stays.
     """
 
     data: bytes
@@ -40,32 +40,32 @@ class OffsetMap:
     """Keys and their last offsets.
 
     Args:
-        memory_bytes: largest size of the table.
+        memory_bytes: limit of the table's memory.
         load_factor: how full it may become.
-        offsets: how many offsets are to be mapped; fewer need a smaller table.
+        offsets: how many offsets are to be mapped; for few, the table is smaller.
     """
 
     def __init__(self, memory_bytes: int, load_factor: float, *, offsets: int) -> None:
         wanted = max(int(offsets / load_factor) + 1, _LEAST_SLOTS)
         slots = max(min(memory_bytes // SLOT_BYTES, wanted), 2)
-        # Pages are allocated on their first use, in the cleaner's thread: the event loop does not
-        # wait while it makes a table of many megabytes.
+        # Pages are allocated when they are first touched, in the cleaner's thread: the event loop,
+        # which creates a table of many megabytes, does not wait for them.
         self._memory = mmap.mmap(-1, slots * SLOT_BYTES)
         self._table = memoryview(self._memory)
         with contextlib.suppress(AttributeError, OSError):
-            # Huge pages are quicker; not every kernel has them.
+            # Huge pages are faster; not every kernel has them.
             self._memory.madvise(mmap.MADV_HUGEPAGE)
-        # One slot stays free: a search for an absent key ends there.
+        # One slot stays free, so that a search for a missing key ends.
         self._limit = max(min(int(slots * load_factor), slots - 1), 1)
         self.keys = 0
         """The number of keys in the table."""
         self.full = False
         """Whether a key did not fit."""
         self.end_offset = -1
-        """The offset after the last mapped one, -1 before the first."""
+        """The offset after the last mapped entry, -1 before the first."""
 
     def close(self) -> None:
-        """Release the memory."""
+        """Free the memory."""
         self._table.release()
         self._memory.close()
 
@@ -81,8 +81,8 @@ class OffsetMap:
             data: entries.
             position: of the first, in bytes.
             start: records below this offset are skipped.
-            shift: added to each record's offset.
-            alone: process one entry only, which may belong to a transaction.
+            shift: added to the offsets found.
+            alone: process only one entry, which may be part of a transaction.
 
         Raises:
             CorruptMessage: an entry is damaged.
@@ -107,15 +107,15 @@ class OffsetMap:
         shift: int = 0,
         alone: bool,
     ) -> Filtered:
-        """Drop from plain entries the records whose key has a later record.
+        """Remove from plain entries the records that have a later record of their key.
 
         Args:
             data: entries.
             position: of the first, in bytes.
             end: records from this offset on stay.
             keep_deletes: records without a value stay.
-            shift: added to each record's offset.
-            alone: process one entry only, which may belong to a transaction.
+            shift: added to the offsets found.
+            alone: process only one entry, which may be part of a transaction.
 
         Raises:
             CorruptMessage: an entry is damaged.

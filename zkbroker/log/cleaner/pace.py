@@ -1,9 +1,9 @@
 """Rests of compaction between pieces of work.
 
-Invariant: a thread that compacts in a broker yields its processor for a moment after every 0.3 ms
-of work. Otherwise it would work for seconds on end, and on a machine with few processors client
-requests would wait for it: a woken thread runs only once the running one sleeps, or has used up its
-time slice of some 3 ms.
+Invariant: a thread that compacts in a broker sleeps for a moment after every 0.3 ms of work.
+Otherwise it would work for seconds on end, and with few processors requests of clients would wait
+for it: a thread that wakes up runs only when the running one sleeps, or at the end of its time
+slice of some 3 ms.
 """
 
 import time
@@ -31,8 +31,8 @@ class Pace:
         self._rested_at = clock()
 
     def rest(self) -> None:
-        """Rest if it is time to; to be called after every small piece of work."""
-        # Another thread, which has a clock of its own, may have done an earlier part of the pass.
+        """Rest, if it is time; to be called after every small piece of work."""
+        # Another thread, with its own clock, may have done the part of the pass before this.
         if not 0 <= self._clock() - self._rested_at < _WORK_S:
             self._sleep(_REST_S)
             self._rested_at = self._clock()

@@ -1,7 +1,7 @@
 """Reading closed segments from their start to their end, in blocks of whole entries.
 
-Invariant: memory holds one block: as many bytes as the setting allows, or one larger entry. A block
-is processed in small steps, between which the pass may wait or end.
+Invariant: one block is in memory: as many bytes as the setting allows, or one larger entry. A block
+is processed in small steps: between two of them the pass may wait or end.
 """
 
 import os
@@ -17,7 +17,7 @@ _STEP_BYTES = 16 * 1024
 
 
 class Taker(Protocol):
-    """A consumer of a segment's entries."""
+    """Processes the entries of a segment."""
 
     def take(self, block: Data) -> int:
         """Process the whole entries of a block; returns their bytes, -1 to end the reading."""
@@ -29,14 +29,14 @@ def read_segment(
     """Pass all entries of a segment to a taker.
 
     Args:
-        segment: a closed one.
-        taker: gets the entries.
-        io_bytes: bytes read at once.
+        segment: closed.
+        taker: processes them.
+        io_bytes: how much to read at once.
         on_bytes: called with the size of each read, and with 0 between two steps; it may wait, or
             raise to end the reading.
 
     Raises:
-        CorruptMessage: an entry is damaged or cut off.
+        CorruptMessage: an entry is damaged or incomplete.
         OSError: the disk failed.
     """
     position, look, size = 0, io_bytes, segment.size

@@ -3,8 +3,8 @@
     | compacted before | dirty, cleanable | open transactions, young, active, not replicated |
     start              first dirty        end                                           log end
 
-Invariant: a record at or above the high watermark, which may still be truncated, replaces no other.
-The active segment and everything after the start of the first open transaction stay as they are.
+Invariant: no record is removed in favour of one above the high watermark, which may be truncated.
+The active segment, and everything from the first open transaction on, stay as they are.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Cleanable:
         end: the first offset that may not be compacted; the base offset of a segment.
         clean_bytes: of the segments before the first dirty offset.
         dirty_bytes: of the segments from there to the end.
-        truncations: the log's count of truncations when this was computed.
+        truncations: the log's count of truncations at this time.
     """
 
     log: Log
@@ -35,7 +35,7 @@ class Cleanable:
 
     @property
     def ratio(self) -> float:
-        """The dirty share of the cleanable bytes, 0 to 1."""
+        """The dirty share of the bytes that may be compacted, 0 to 1."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 

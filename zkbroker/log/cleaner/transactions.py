@@ -1,8 +1,8 @@
 """State of transactions in a pass over a log, batch by batch in the log's order.
 
-Invariant: data of an aborted transaction never stays. Its marker, with its entry in the transaction
-index, stays if the pass found data of the transaction before it. The marker of a committed
-transaction stays under the same condition.
+Invariant: data of an aborted transaction never stays. Its marker, and its entry in the transaction
+index, stay if the pass found data of the transaction before the marker; so does the marker of a
+committed transaction.
 """
 
 from collections import deque

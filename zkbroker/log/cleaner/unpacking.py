@@ -1,10 +1,10 @@
 """Conversion of compressed entries into plain ones and back.
 
-    magic 2     the head without a codec and the decompressed records; rebuilt with the same codec
-    magic 0, 1  the inner message set; the messages that stay are wrapped again with the same codec
+    magic 2     head without the codec, records decompressed; rebuilt with the same codec
+    magic 0, 1  the message set inside; the rest of it is wrapped again with the same codec
 
-Invariant: a repacked entry has the magic, codec, timestamp type and offsets that it had before.
-Some brokers wrote messages of another magic inside a wrapper; these get the wrapper's magic.
+Invariant: a packed entry has its former magic, codec, timestamp type and offsets. Messages of
+another magic inside a wrapper, as some brokers wrote them, come out in the wrapper's magic.
 """
 
 from zkbroker.errors import CorruptMessage
@@ -60,7 +60,7 @@ def _finish(batch: bytearray, codec: Codec) -> None:
 
 
 def empty_batch(entry: EntryInfo) -> bytearray:
-    """Return a batch without records that keeps the offsets and the producer of another."""
+    """Return a batch with the offsets and the producer of another one, but without records."""
     attributes = TIMESTAMP_TYPE_BIT if entry.timestamp_type == 1 else 0
     if entry.is_transactional:
         attributes |= TRANSACTIONAL_BIT
@@ -89,7 +89,7 @@ def empty_batch(entry: EntryInfo) -> bytearray:
 
 
 def inner_set(data: Data, entry: EntryInfo) -> tuple[bytes, int]:
-    """Return the inner message set of a wrapper, and the shift that makes its offsets absolute.
+    """Return the message set inside a wrapper, and the shift that makes its offsets absolute.
 
     Raises:
         CorruptMessage: it cannot be decompressed, or is empty.
@@ -102,7 +102,7 @@ def inner_set(data: Data, entry: EntryInfo) -> tuple[bytes, int]:
 
 
 def has_other_magic(inner: bytes, magic: int) -> bool:
-    """Whether a message set, which must be whole, holds a message of another magic."""
+    """Whether a whole message set has a message of another magic."""
     position = 0
     while position < len(inner):
         if inner[position + MAGIC_AT] != magic:
@@ -112,12 +112,12 @@ def has_other_magic(inner: bytes, magic: int) -> bool:
 
 
 def wrapped(messages: bytes, entry: EntryInfo, shift: int) -> bytes:
-    """Wrap the messages that stay in the same way as before.
+    """Wrap the rest of a message set as it was wrapped before.
 
     Args:
         messages: at least one.
-        entry: the original wrapper.
-        shift: makes the messages' offsets absolute.
+        entry: the former wrapper.
+        shift: makes their offsets absolute.
     """
     records, _, _, error = kernels.decode_records(
         messages, 0, -_END, _END, False, len(messages), _END

@@ -36,7 +36,7 @@ _AT_A_TIME = 64
 
 
 class Claim(NamedTuple):
-    """A view to be made: its number, and the partition and the first offset that it shows."""
+    """A view to be made: which 0.7 index shows which partition, from which offset on."""
 
     number: int
     partition: int
@@ -48,10 +48,10 @@ class Legacy07Logs:
 
     Args:
         config: its settings; `log_dir` is the directory.
-        runtime: runs its tasks and disk operations.
+        runtime: runs its tasks and the calls that wait for the disk.
         now_ms: wall clock in milliseconds.
         fs: the file system.
-        masters: finds the masters from which views are restored after a crash.
+        masters: finds the masters from which views are rebuilt after a crash.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Legacy07Logs:
         """Lock the directory, open and recover its logs.
 
         Raises:
-            StorageError: the directory cannot be used; the message says what to change.
+            StorageError: it cannot be used; the message tells what to change.
         """
         try:
             make_private_directory(self.directory)
@@ -144,18 +144,18 @@ class Legacy07Logs:
         return self._logs.get((topic, partition))
 
     def get_or_make(self, topic: str, partition: int) -> Legacy07Log:
-        """Return a log; a missing one is made.
+        """Return a log, which is created if it does not exist.
 
         Raises:
-            InvalidTopic: there can be no such topic.
-            StorageError: it cannot be made, or there are too many logs.
+            InvalidTopic: the name is not allowed.
+            StorageError: it cannot be made, or there are too many.
         """
         log = self._logs.get((topic, partition))
         if log is not None:
             return log
         folder = folder_name(topic, partition)
         if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
-            raise InvalidTopic(f"the name of topic {topic[:40]!r}... is too long for a folder")
+            raise InvalidTopic(f"topic name {topic[:40]!r}... is too long for a folder name")
         with self._making:
             log = self._logs.get((topic, partition))
             if log is not None:
@@ -179,9 +179,9 @@ class Legacy07Logs:
         }
 
     def make_views(self, topic: str, claims: Sequence[Claim]) -> None:
-        """Make views; they replace empty logs of the same index.
+        """Create views, in place of empty logs if they exist; all or none.
 
-        A view begins at the position where such a log ends, because retention may have emptied it.
+        A view continues at the end position of an empty log, since retention may have emptied it.
 
         Raises:
             StorageError: they cannot be made, or there are too many logs.
@@ -219,7 +219,7 @@ class Legacy07Logs:
         return isinstance(self._logs.get((topic, index)), View07)
 
     def has_data(self, topic: str) -> bool:
-        """Whether a topic has 0.7 logs of its own here with messages in them."""
+        """Whether a topic has its own 0.7 logs here with messages in them."""
         return (
             topic in self._topics
             and topic not in self._view_counts
@@ -257,7 +257,7 @@ class Legacy07Logs:
         """
         if len(self._logs) + more > self._config.max_logs:
             raise StorageError(
-                f"there are {len(self._logs)} 0.7 logs, legacy07.logs.max allows no more"
+                f"there are {len(self._logs)} 0.7 logs: legacy07.logs.max allows no more"
             )
 
     def check_topic(self, topic: str) -> None:
@@ -269,12 +269,12 @@ class Legacy07Logs:
         longest = self._config.max_topic_length
         if not 0 < len(topic) <= longest or topic in (".", "..") or _ILLEGAL.search(topic):
             raise InvalidTopic(
-                f"{topic[:40]!r} is no topic of 0.7: 1 to {longest} characters, not . or .., no /, "
-                "no controls"
+                f"{topic[:40]!r} is no topic name of 0.7: give 1 to {longest} characters, not . or "
+                ".., without / and control characters"
             )
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions of a topic this broker has."""
+        """The number of partitions of a topic on this broker."""
         return self._view_counts.get(topic) or self._config.partitions(topic)
 
     def is_view(self, topic: str) -> bool:
@@ -333,7 +333,7 @@ class Legacy07Logs:
         return self._config.cleanup_ms / 1000
 
     def _with_each(self, step: Callable[[Legacy07Log], object]) -> None:
-        """Call a step for every log; the failure of one log does not stop the others."""
+        """Make a step for every log, even if it fails for some."""
         for count, log in enumerate(list(self._logs.values())):
             try:
                 step(log)

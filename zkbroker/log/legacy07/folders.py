@@ -1,9 +1,9 @@
-"""The folders of a directory of 0.7 logs: their discovery, recovery and creation.
+"""The folders of a directory of 0.7 logs: found, recovered, created.
 
     .lock  .kafka_cleanshutdown  TOPIC-N/…
 
-Invariant: every method may wait for the disk, and raises `OSError` if the disk fails. An unknown
-file is left alone, an unknown folder is refused.
+Invariant: every method may wait for the disk and raises `OSError` if that fails. An unknown file is
+left alone, an unknown folder is refused.
 """
 
 import logging
@@ -29,7 +29,7 @@ _INT32_MAX = 2**31 - 1
 
 Key = tuple[str, int]
 Masters = Callable[[str, int], Master | None]
-"""Returns the newer log of a topic's partition, None if this broker has none."""
+"""Returns the newer log of a topic's partition, None if there is none here."""
 
 
 class LogFolders:
@@ -39,7 +39,7 @@ class LogFolders:
         fs: the file system.
         directory: an existing one.
         now_ms: wall clock in milliseconds.
-        masters: finds the masters from which views are restored after a crash.
+        masters: finds the masters from which views are rebuilt after a crash.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class LogFolders:
         """The cuts that the recovery made."""
 
     def find_all(self) -> dict[Key, list[Segment07] | OpenedView]:
-        """Open every log; recover it if the last stop was not clean.
+        """Open every log, and recover it if the last stop was not clean.
 
         Raises:
-            StorageError: a folder is not a log of 0.7.
+            StorageError: a folder or file is not that of a 0.7 log.
         """
         found: dict[Key, list[Segment07] | OpenedView] = {}
         clean = (self._directory / names.CLEAN_SHUTDOWN).exists()
@@ -98,7 +98,7 @@ class LogFolders:
         return found
 
     def mark_clean(self) -> None:
-        """Make the mark that every file is whole and on stable storage."""
+        """Write the mark that every file is whole and on stable storage."""
         self._fs.write_file(self._directory / names.CLEAN_SHUTDOWN, b"")
 
     def forget_clean(self) -> None:
@@ -109,7 +109,7 @@ class LogFolders:
             self._fs.fsync_dir(self._directory)
 
     def make_log(self, path: Path) -> Segment07:
-        """Make a folder with an empty file."""
+        """Create a folder with an empty file."""
         self._fs.mkdir(path)
         self._fs.fsync_dir(self._directory)
         return self._first_file(path)
@@ -122,7 +122,7 @@ class LogFolders:
         return first
 
     def make_view(self, path: Path, head: MapHead) -> None:
-        """Make the files of a view, the map first."""
+        """Create the files of a view, the map first."""
         self._fs.mkdir(path)
         self._fs.fsync_dir(self._directory)
         kafka = path / names.file_name(head.position, names.KAFKA_07)

@@ -3,10 +3,10 @@
     start of first file ... start of last file ... visible end ... end
                                                    flushed ^       ^ written
 
-Invariants: a position always means the same bytes: it is never reused, and a log whose files were
-all deleted continues at its end. Readers see only flushed bytes: a file is flushed as a whole
-before the next one begins. After a failed flush nothing is appended any more, because it is unknown
-how much is on disk.
+Invariants: a position keeps its meaning for ever: it is never given to other bytes, and a log whose
+files were all deleted continues at its end. Readers see flushed bytes only; a file is flushed as a
+whole before the next one begins. After a failed flush nothing more is appended, since it is unknown
+how many bytes are on the disk.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class Legacy07Log:
         directory: its folder.
         segments: its files in order, at least one.
         settings: of the log.
-        runtime: runs disk operations.
+        runtime: runs the calls that wait for the disk.
         now_ms: wall clock in milliseconds.
 
     Raises:
@@ -96,7 +96,7 @@ class Legacy07Log:
 
     @property
     def failed(self) -> bool:
-        """Whether the disk failed, so that nothing can be appended any more."""
+        """Whether the disk failed, so that the log accepts no more appends."""
         return self._failure is not None
 
     def append(self, data: bytes | memoryview, messages: int) -> int:
@@ -104,7 +104,7 @@ class Legacy07Log:
 
         Args:
             data: whole entries.
-            messages: the number of messages in them, for the flush interval.
+            messages: number of messages in them, for the flush interval.
 
         Returns:
             The position of its first byte.
@@ -119,7 +119,7 @@ class Legacy07Log:
             return position
 
     def flush(self) -> None:
-        """Flush the appended messages to stable storage, which makes them visible.
+        """Bring appended bytes to stable storage, and make them visible to readers.
 
         Raises:
             StorageError: the disk failed.
@@ -142,15 +142,15 @@ class Legacy07Log:
 
         Args:
             offset: the position; it need not be that of an entry.
-            max_bytes: how many at most; the result never reaches into the next file.
+            max_bytes: how many at most; the slice also ends at the end of its file.
 
         Raises:
-            OffsetOutOfRange: before the first file or after the visible end.
+            OffsetOutOfRange: before the first file or past the visible end.
             OSError: the file cannot be opened.
         """
         if not self.start <= offset <= self.visible_end:
             raise OffsetOutOfRange(
-                f"position {offset} of {self.directory.name}: it has {self.start} to "
+                f"position {offset} of {self.directory.name}: it has positions {self.start} to "
                 f"{self.visible_end}",
                 earliest=self.start,
                 latest=self.visible_end,
@@ -165,12 +165,11 @@ class Legacy07Log:
     def offsets(self, time_ms: int, count: int) -> list[int]:
         """Return positions at which a reader may begin, newest first.
 
-        The time of a file's start is that of the file's last append; the time of the visible end
-        is now.
+        A file's start has the time of its last append, the visible end has the present time.
 
         Args:
-            time_ms: LATEST for all, EARLIEST for the first alone, or the newest time to return.
-            count: how many at most.
+            time_ms: LATEST for all, EARLIEST for only the first, or the newest time wanted.
+            count: the largest number to return.
 
         Raises:
             OSError: the time of a file cannot be read.
@@ -189,7 +188,7 @@ class Legacy07Log:
         return [start for start, _ in reversed(known[: last + 1])][:count]
 
     def delete_expired(self) -> int:
-        """Delete the oldest files that are past a limit; returns how many.
+        """Delete the oldest files that exceed a limit; returns how many.
 
         Raises:
             StorageError: the disk failed.
@@ -201,7 +200,7 @@ class Legacy07Log:
                 count = self._expired()
                 if count == len(self._segments):
                     if not self._active.size:
-                        # An empty file is kept: its name tells where the log continues.
+                        # An empty file is kept: its name says where the log continues.
                         count -= 1
                     else:
                         self._roll()
@@ -247,13 +246,13 @@ class Legacy07Log:
         return position
 
     def _count(self, messages: int) -> None:
-        """Count appended messages, and flush if that many are due."""
+        """Count appended messages, and flush if their number makes a flush due."""
         self._unflushed += messages
         if self._unflushed >= self.settings.flush_messages:
             self._flush()
 
     def _expired(self) -> int:
-        """Return how many of the oldest files are past the time limit or the size limit."""
+        """Return how many of the oldest files exceed the retention time or size."""
         settings = self.settings
         now = self._now_ms()
         by_time = 0
@@ -281,7 +280,7 @@ class Legacy07Log:
         self._flush()
         following = Segment07(self._fs, self.directory, self.end, 0)
         with contextlib.suppress(FileNotFoundError):
-            # A roll that failed midway may have left it; it holds no acknowledged message.
+            # A failed roll may have left the file; it holds no acknowledged message.
             self._fs.unlink(following.path)
         following.hold()
         try:
@@ -290,7 +289,7 @@ class Legacy07Log:
         except OSError:
             following.release()
             raise
-        # One assignment each: readers use the list without the lock.
+        # One assignment each, because readers use the list without the lock.
         before, self._active = self._active, following
         self._segments = [*self._segments, following]
         before.release()
@@ -298,7 +297,7 @@ class Legacy07Log:
         logger.debug("0.7 log rolled path=%s", following.path)
 
     def _began(self, segment: Segment07) -> None:
-        """Make the other files of a new segment, if it has any; raises OSError."""
+        """Create the files that belong to a new one; raises OSError."""
 
     def _unlink(self, segment: Segment07) -> None:
         self._fs.unlink(segment.path)
@@ -318,7 +317,7 @@ class Legacy07Log:
         if self._closed:
             raise StorageError(f"{self.directory} is closed")
         if self._failure is not None:
-            raise StorageError(f"{self._failure}; mend the disk and start the broker again")
+            raise StorageError(f"{self._failure}; repair the disk and restart the broker")
 
     def _holding(self, offset: int) -> Segment07:
         segments = self._segments

@@ -1,8 +1,8 @@
 """Look-ups in a view's maps: the offset of a position, the position of an offset.
 
-Invariant: nothing is changed, so that a look-up works beside a running broker. For a position or an
-offset inside a wrapper, the result is that of the wrapper's start: a reader that goes on there gets
-some messages again, and skips none.
+Invariant: nothing is changed, so that this works beside a running broker. For a position or an
+offset inside a wrapper, the answer is the wrapper's first message, or its beginning: a reader that
+continues there gets messages again, and skips none.
 """
 
 from collections.abc import Iterator
@@ -38,10 +38,10 @@ class ViewMap:
         """Its first position."""
 
     def offset_at(self, position: int) -> int:
-        """Return the offset at which a reader of this position goes on.
+        """Return the offset at which a reader at this position continues.
 
         Raises:
-            OffsetOutOfRange: the view does not have the position yet, or not any more.
+            OffsetOutOfRange: the view does not have the position yet, or no longer.
             StorageError: no message begins there.
         """
         reached, offset = self.start, read_head(self._files[0]).offset
@@ -52,16 +52,16 @@ class ViewMap:
         if position == reached:
             return offset
         raise OffsetOutOfRange(
-            f"position {position} of {self.directory}: it has {self.start} to {reached}",
+            f"position {position} of {self.directory}: it has positions {self.start} to {reached}",
             earliest=self.start,
             latest=reached,
         )
 
     def position_of(self, offset: int) -> int:
-        """Return the position at which a reader of this offset goes on.
+        """Return the position at which a reader at this offset continues.
 
         Raises:
-            OffsetOutOfRange: the offset is not shown yet, or not any more.
+            OffsetOutOfRange: the offset is not shown yet, or no longer.
             StorageError: the view's file is damaged.
         """
         head = read_head(self._files[0])
@@ -70,12 +70,12 @@ class ViewMap:
         for record in self._records():
             if record.kind == CUT:
                 if found is not None and found.next_offset > record.offset:
-                    # Offsets from the cut on are shown again; those before it stay where they are.
+                    # Offsets after the cut are shown again; offsets before it keep their positions.
                     found = found if offset < record.offset else None
             elif record.offset <= offset < record.next_offset:
                 found = record
             elif record.offset > offset and found is None and offset >= first:
-                # The offset's message was removed, or it was a marker: take the next message.
+                # No message has that offset any more, or a marker had it: take the next message.
                 found = record
             reached, position = record.next_offset, record.end
         if found is not None:
@@ -83,7 +83,7 @@ class ViewMap:
         if offset == reached:
             return position
         raise OffsetOutOfRange(
-            f"offset {offset} of {self.directory}: it shows {first} to {reached}",
+            f"offset {offset} of {self.directory}: it shows offsets {first} to {reached}",
             earliest=first,
             latest=reached,
         )

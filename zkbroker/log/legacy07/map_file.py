@@ -1,6 +1,6 @@
-"""The map file that is written beside the active file of a view.
+"""Writes the map beside the active file of a view.
 
-Invariant: records are on stable storage when `append` returns.
+Invariant: once `append` returns, its records are on stable storage.
 """
 
 import os
@@ -35,7 +35,7 @@ class MapFile:
         self._fs.fsync(self._fd)
 
     def begin(self, kafka: Path, head: MapHead) -> None:
-        """Make the map of another file, and continue with it."""
+        """Create the map of another file, and continue with that."""
         before, self._fd = self._fd, make_map(self._fs, map_of(kafka), head)
         self._fs.close(before)
 
@@ -45,7 +45,7 @@ class MapFile:
 
 
 def make_map(fs: FileSystem, path: Path, head: MapHead) -> int:
-    """Make or replace a map file, with its head on stable storage; returns the descriptor.
+    """Create or replace a map file, with its head on stable storage; returns the descriptor.
 
     Raises:
         OSError: it cannot be written.

@@ -1,7 +1,7 @@
 """The newer log that a view of 0.7 shows, up to the end that the view may see.
 
-Invariant: messages up to that end lie below the high watermark and the last stable offset, and
-belong to no aborted transaction. So only an unclean election can take them back.
+Invariant: messages that are read lie below the high watermark and the last stable offset, and
+belong to no aborted transaction. So only an unclean election can remove them.
 """
 
 import os
@@ -15,7 +15,7 @@ READ_BYTES = 256 * 1024
 
 
 class MasterRead(NamedTuple):
-    """The result of a read: offsets, payloads, and the next offset to read."""
+    """The result of a read: offsets, payloads, and the offset at which to continue."""
 
     offsets: list[int]
     values: list[bytes | None]
@@ -23,19 +23,19 @@ class MasterRead(NamedTuple):
 
 
 class Master(Protocol):
-    """The log that a view shows."""
+    """The log that a view is made from."""
 
     @property
     def start(self) -> int:
-        """Its first offset."""
+        """First offset in the log."""
 
     @property
     def end(self) -> int:
-        """Offset after the last message that the view may show."""
+        """Offset after the last visible message."""
 
     @property
     def written_end(self) -> int:
-        """Offset after the last message, shown or not."""
+        """Offset after the last message, visible or not."""
 
     @property
     def truncations(self) -> int:
@@ -43,34 +43,34 @@ class Master(Protocol):
 
     @property
     def term(self) -> tuple[int, int]:
-        """A value that changes whenever appended messages may have been truncated."""
+        """A value that changes whenever appends, here or at the leader, may have been truncated."""
 
     def take_lowest_cut(self) -> int:
         """Return the lowest offset of a truncation since the last call, 2**63 - 1 for none.
 
-        It is needed for messages without a leader epoch; a restart forgets it.
+        It is needed for messages that carry no leader epoch, and is only kept in memory.
         """
 
     def read(self, offset: int, end: int) -> MasterRead:
-        """Read some messages from an offset on, all of them below `end`."""
+        """Read some messages from an offset on, only those below `end`."""
 
     def epoch_of(self, offset: int) -> int:
         """Return the leader epoch under which an offset was appended, -1 if unknown."""
 
     def end_of(self, epoch: int) -> int | None:
-        """Return the end offset of an epoch in this log, None if it is unknown."""
+        """Return where an epoch ends in this log, None if that is unknown."""
 
     def flush(self, end: int) -> None:
-        """Flush the messages below an offset to stable storage."""
+        """Bring messages before an offset to stable storage."""
 
 
 class LogMaster:
-    """A view's master in this broker, whether it leads or follows.
+    """A view's master in this broker, which may be leader or follower.
 
     Args:
         log: the partition's log.
-        high_watermark: returns the partition's high watermark.
-        leader_epoch: returns the leader epoch under which this broker leads or follows.
+        high_watermark: returns the partition's.
+        leader_epoch: returns the epoch in which this broker leads or follows.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class LogMaster:
         return self._log.end_offset_for_epoch(epoch)[1]
 
     def flush(self, end: int) -> None:
-        """Flush the messages below an offset to stable storage.
+        """Bring messages before an offset to stable storage.
 
         Raises:
             StorageError: the disk failed.

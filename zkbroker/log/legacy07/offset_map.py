@@ -1,27 +1,27 @@
 """The map of a view: it relates positions to offsets of the master. One file for each segment.
 
     <log.dir>/<topic>-<index>/%020d.kafka   bytes of the view
-                              %020d.map     the master's offsets of these bytes
+                              %020d.map     the master's offsets for these bytes
 
     head     magic:8 = "zkb07map"  partition:i32  position:i64  offset:i64  epoch:i32  crc:u32
     record   crc:u32  kind:i8  position:i64  size:i32  offset:i64  messages:i32  check:u32
              epoch:i32  [the bytes themselves, `size` of them, if kind is 2]
 
-Big-endian. The head's `position` is that in the file's name, and its `offset` is the first one of
-the master that the file shows; the head's CRC-32 covers the bytes before it, a record's the bytes
-after it. A record describes the `size` bytes of the view from `position` on, whose CRC-32 is
-`check`: the messages with the offsets `offset` to `offset + messages - 1`, without a hole. The last
-of them was appended to the master under leader epoch `epoch` (-1 if the master does not know it).
+Big-endian. The head's `position` is the number in the file's name, and `offset` is the master's
+offset there. The head's CRC-32 covers the bytes before it, a record's CRC-32 those after it. A
+record stands for the `size` bytes of the view from `position` on, whose CRC-32 is `check`: the
+messages with offsets `offset` to `offset + messages - 1`, without a gap, the last of them appended
+to the master under leader epoch `epoch` (-1 if the master does not know).
 
     kind 0   messages of magic 0, uncompressed       kind 2   as a 0.7 producer sent them
-    kind 1   messages of magic 1, uncompressed       kind 3   no bytes: the master was truncated,
-                                                              and the view continues at `offset`
+    kind 1   messages of magic 1, uncompressed       kind 3   no bytes: the master was truncated and
+                                                              continues at `offset`
 
-So a view can be restored, byte for byte, from the master and the map.
+So a view can be rebuilt, byte for byte, from the master and its map.
 
-Invariants: a map only grows and is never changed. The positions in it are final, and their messages
-are on stable storage in the master before a record is written. Records follow each other without a
-gap in `position`; offsets grow, except at kind 3, and of two records with the same offset the later
+Invariants: a map is appended to and never changed. Messages in it keep their positions for ever,
+and are on stable storage in the master before the map has them. Records follow each other without a
+gap in `position`; offsets grow except at kind 3, and of two records with the same offset the later
 one has its present position.
 """
 
@@ -68,17 +68,17 @@ class MapRecord(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Position after the stretch."""
+        """Position after it."""
         return self.position + self.size
 
     @property
     def next_offset(self) -> int:
-        """The master's offset after the stretch."""
+        """The master's offset after it."""
         return self.offset + self.messages
 
 
 class MapReader:
-    """Reads one map file to its end, or to its first torn or damaged record.
+    """Reads one map file to its end, or to its first record that is incomplete or damaged.
 
     Args:
         path: the file.
@@ -90,7 +90,7 @@ class MapReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.head: MapHead | None = None
-        """None if it is torn: no reader ever got bytes of that segment."""
+        """None if it is incomplete: no reader ever got bytes of that segment."""
         self.valid_bytes = 0
         """How many bytes were found valid so far."""
         with path.open("rb") as file:
@@ -142,7 +142,7 @@ def encode_head(head: MapHead) -> bytes:
 
 
 def encode_record(record: MapRecord) -> bytes:
-    """Return a record as it is stored."""
+    """Return the stored form of a record."""
     data = _RECORD.pack(*record[:7])
     crc = zlib.crc32(record.sent, zlib.crc32(data))
     return b"".join((_CRC.pack(crc), data, record.sent))
@@ -154,7 +154,7 @@ def map_of(kafka: Path) -> Path:
 
 
 def map_files(directory: Path) -> list[Path]:
-    """Return the map files of a view, oldest first; none for a log that is not a view.
+    """Return the map files of a view, oldest first; empty for a log that is not a view.
 
     Raises:
         OSError: the folder cannot be read.

@@ -1,11 +1,11 @@
-"""Opening the folder of one 0.7 log, and finding the valid part of its last file.
+"""Opens the folder of one 0.7 log, and finds the valid part of its last file.
 
 After a clean stop nothing is read. Otherwise the last file is walked and cut at the first entry
-that is torn, impossible or has a wrong CRC, as a genuine 0.7 broker cuts it. The messages inside
+that is incomplete, impossible or has a wrong CRC, as a genuine 0.7 broker does. Messages inside
 wrappers are not checked.
 
-Invariant: no byte is discarded: the cut bytes are copied to `<file>.corrupt-<ms>` before the file
-is cut. (A genuine 0.7 broker warns of such a file and starts.)
+Invariant: no byte is thrown away: cut bytes are saved in `<file>.corrupt-<ms>` before the file is
+cut. (A genuine 0.7 broker warns of such a file and starts.)
 """
 
 import itertools
@@ -25,7 +25,7 @@ _SEARCHED_BYTES = 1024 * 1024
 
 
 class Scan07(NamedTuple):
-    """The result of a walk through a file; `reason` tells why it ended early, if it did."""
+    """The result of a walk through a file: `reason` tells why it ended early; None at the end."""
 
     valid_bytes: int
     entries: int
@@ -35,7 +35,7 @@ class Scan07(NamedTuple):
 
 
 def load_segments(fs: FileSystem, directory: Path) -> tuple[list[Segment07], list[str]]:
-    """Return the files of a log in order, and the names in its folder that do not belong to it.
+    """Return the files of a log in order, and the other names in its folder.
 
     Raises:
         StorageError: there is a gap between two files.
@@ -67,17 +67,17 @@ def recover(fs: FileSystem, segment: Segment07, now_ms: int) -> Cut | None:
     Args:
         fs: the file system.
         segment: the last of its log, not open.
-        now_ms: goes into the name of the file that keeps the cut bytes.
+        now_ms: part of the name of the file that keeps the cut bytes.
 
     Returns:
-        The cut, None if the whole file is valid.
+        The cut, None if the whole file was valid.
 
     Raises:
         OSError: the disk failed.
     """
     scan = scan_file(segment.path)
     if scan.reason is None:
-        # The bytes may be only in the page cache, and readers are to see them.
+        # The bytes may only be in the page cache, and readers are to see them.
         _sync(fs, segment.path, None)
         return None
     kept = free_name(segment.path, now_ms)
@@ -128,7 +128,7 @@ def _scan(data: memoryview) -> Scan07:
 
 
 def _look(data: memoryview, position: int) -> tuple[int, str | None]:
-    """Return the size of the entry at a position, and the reason if it is invalid."""
+    """Return the size of the entry at a position, and why it is invalid (None if it is valid)."""
     try:
         entry = read_entry(data, position)
     except CorruptMessage as error:

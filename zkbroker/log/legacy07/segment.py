@@ -1,7 +1,7 @@
-"""One file of a 0.7 log: the bytes of the stream from its name's number on.
+"""One file of a 0.7 log: the bytes of the stream from the position in its name on.
 
 Invariant: only the last file of a log is written. A file is opened once, and stays open while it is
-written or has holders; its holders can read it after it was deleted.
+written or has holders; its holders can read it even after it was deleted.
 """
 
 import os
@@ -29,7 +29,7 @@ class Segment07:
         self.start = start
         self.size = size
         self.flushed = size
-        """How many of its bytes are on stable storage and visible to readers."""
+        """How many of its bytes are on stable storage, and visible to readers."""
         self._fd = -1
         self._holders = 0
 
@@ -44,7 +44,7 @@ class Segment07:
         return self.start + self.flushed
 
     def modified_ms(self) -> int:
-        """Return when it was last written, in milliseconds since 1970.
+        """When it was last written, in milliseconds since 1970.
 
         Raises:
             OSError: the file is gone.
@@ -52,7 +52,7 @@ class Segment07:
         return self.path.stat().st_mtime_ns // 1_000_000
 
     def hold(self) -> int:
-        """Keep it open until `release`, opening it if needed; returns the descriptor.
+        """Open it if needed, and keep it open until `release`; returns the descriptor.
 
         Raises:
             OSError: it cannot be opened.
@@ -83,10 +83,10 @@ class Segment07:
         self.size += len(data)
 
     def flush(self) -> None:
-        """Flush the written bytes to stable storage, which makes them visible.
+        """Bring written bytes to stable storage, so that readers see them.
 
         Raises:
-            OSError: it is unknown whether they are there.
+            OSError: it is unknown whether they are stable.
         """
         size = self.size
         self._fs.fsync(self._fd)

@@ -1,15 +1,15 @@
-"""A 0.7 log that shows a newer log, the master, to clients of 0.7: real files, and a map.
+"""A 0.7 log that shows a newer log, the master, to clients of 0.7: real bytes, and a map.
 
     master (high watermark, last stable offset)
       -> stretches: as a 0.7 producer sent them here, else rendered
       -> files of the view, not visible yet
-      -> flush: the master up to there, the map, the files; then readers see it
+      -> flush: the master up to there, the map, the files; then readers see them
 
-Invariants: a position that a reader got keeps its bytes and its offset for ever: the map is on
+Invariants: a position that a reader has seen keeps its bytes and its offset for ever: the map is on
 stable storage before the bytes are visible, and the master before the map. Bytes that a crash
-leaves beyond the map were never visible; they are cut off and produced again. Stretches follow the
-master's order. If the master was truncated below the shown end (by an unclean election, or a lost
-flush), the shown messages stay, and the ones that replaced them in the master follow.
+leaves beyond the map were never visible: they are cut off and rendered again. Stretches follow the
+master's order. If the master was truncated below the shown offsets (an unclean election, a lost
+flush), the shown messages stay, and the master's new ones follow them.
 """
 
 import itertools
@@ -35,17 +35,17 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 STRETCH_BYTES: Final = 64 * 1024
-"""Payload bytes after which a stretch ends, which bounds the walk of a look-up."""
+"""Payload bytes after which a stretch ends; this limits how far a look-up walks."""
 _RENDERED_AT_ONCE: Final = 256
 _FAIR_BYTES: Final = 1024 * 1024
 
 
 class _MasterCutError(StorageError):
-    """The master was truncated, so the unflushed bytes were dropped."""
+    """Rendered but unflushed messages are no longer in the master, and were dropped."""
 
 
 class Place(NamedTuple):
-    """The shown end of the master: the next offset, and the leader epoch of the one before."""
+    """How far a view shows its master: the next offset, and the last shown message's epoch."""
 
     offset: int
     epoch: int
@@ -58,14 +58,14 @@ class View07(Legacy07Log):
         fs: the file system.
         directory: its folder.
         segments: its files in order, at least one; each has its map beside it.
-        settings: of the view as a log of 0.7.
-        runtime: runs disk operations.
+        settings: of a 0.7 log.
+        runtime: runs the calls that wait for the disk.
         now_ms: wall clock in milliseconds.
         partition: of the master.
-        place: the shown end of the master.
-        starts: for each segment, the master's first offset in it.
+        place: how far it shows the master.
+        starts: for each segment, the master's offset where it begins.
         kind: `PLAIN_0` or `PLAIN_1`, for rendered messages.
-        pending_bytes: how many bytes of sets from 0.7 producers are kept until the master's high
+        pending_bytes: how many bytes of 0.7 producers' sets to keep until the master's high
             watermark has passed them; further sets are rendered from the master.
 
     Raises:
@@ -104,12 +104,12 @@ class View07(Legacy07Log):
 
     @property
     def next_offset(self) -> int:
-        """The master's offset that is shown next."""
+        """The master's offset to be shown next."""
         return self._place.offset
 
     @property
     def behind(self) -> bool:
-        """Whether the master has offsets that are not shown yet."""
+        """Whether the master has messages that are not shown yet."""
         return self.master is not None and self._place.offset < self.master.end
 
     def attach(self, master: Master | None) -> None:
@@ -117,11 +117,11 @@ class View07(Legacy07Log):
         self.master = master
         self._truncations = -1
 
-    # -- appends of 0.7 producers
+    # -- sets of 0.7 producers
 
     @contextmanager
     def appending(self) -> Iterator[None]:
-        """Hold back later offsets of the master until the block, which notes its append, ends."""
+        """Show no new messages of the master within this block: it appends a set and notes it."""
         master = self.master
         key = next(self._barrier_ids)
         self._barriers[key] = 0 if master is None else master.written_end
@@ -131,7 +131,7 @@ class View07(Legacy07Log):
             del self._barriers[key]
 
     def note_sent(self, offset: int, stretches: Sequence[Stretch07], term: tuple[int, int]) -> None:
-        """Keep a set of a 0.7 producer, to show it in its original form; within `appending`.
+        """Keep the set of a 0.7 producer, to show it as it was sent; within `appending`.
 
         Args:
             offset: of its first message in the master.
@@ -143,7 +143,7 @@ class View07(Legacy07Log):
     # -- following the master
 
     def catch_up(self) -> None:
-        """Show the master's messages up to its end; readers see them after the next flush.
+        """Show the master's new messages; readers see them after the next flush.
 
         Raises:
             StorageError: a disk failed.
@@ -166,7 +166,7 @@ class View07(Legacy07Log):
                     fair_at = self.end + _FAIR_BYTES
 
     def _step(self, master: Master) -> bool:
-        """Show some messages; False if there are no more of them."""
+        """Show some messages; False when there are no more."""
         end = min([master.end, *self._barriers.values()])
         at = max(self._place.offset, master.start)
         if at >= end:
@@ -182,14 +182,14 @@ class View07(Legacy07Log):
         end = end if sent is None else min(end, sent.offset)
         found = master.read(at, end)
         if sent is not None and found.next_offset <= at and end == sent.offset:
-            # Compaction removed the messages before it; a set begins at an entry.
+            # The messages before the set were compacted away; a set begins where an entry begins.
             found = found._replace(next_offset=end)
         for stretch, offset in self._rendered(found.offsets, found.values):
             self._show(stretch, offset, master)
         if found.next_offset <= at:
             return False
         if found.next_offset > self._place.offset:
-            # Skips markers, and messages that were aborted or compacted away.
+            # Skip markers, aborted messages and compacted offsets.
             epoch = master.epoch_of(found.next_offset - 1)
             self._place = Place(found.next_offset, epoch)
         return True
@@ -209,7 +209,7 @@ class View07(Legacy07Log):
 
     def _show(self, stretch: Stretch07, offset: int, master: Master) -> None:
         behind = offset + stretch.messages
-        # The epoch of the last message: a stretch may span two epochs.
+        # The epoch of the last message: a stretch may span epochs.
         epoch = master.epoch_of(behind - 1)
         with self._lock:
             self._must_work()
@@ -231,8 +231,8 @@ class View07(Legacy07Log):
             self._count(stretch.messages)
 
     def _align(self, master: Master) -> None:
-        """Go back to the offset of a truncation of the master, if it is below the shown end."""
-        # The flush detects a later truncation.
+        """Go back to where the master was truncated, if that is below the shown offsets."""
+        # The flush handles a later truncation.
         if master.truncations == self._truncations:
             return
         with self._lock:
@@ -246,8 +246,8 @@ class View07(Legacy07Log):
             if offset < self._saved_place.offset:
                 epoch = master.epoch_of(offset - 1)
                 logger.error(
-                    "the master of a 0.7 view was cut directory=%s offset=%d, shown was %d: what "
-                    "0.7 readers were given stays, and what replaced it follows",
+                    "the master of a 0.7 view was truncated directory=%s offset=%d shown=%d: "
+                    "messages that 0.7 readers saw stay, and the master's new ones follow",
                     self.directory,
                     offset,
                     self._saved_place.offset,
@@ -269,18 +269,18 @@ class View07(Legacy07Log):
         self._unflushed = 0
         self._place = self._saved_place
 
-    # -- differences from a log without a master
+    # -- differences from a log of its own
 
     def append(self, data: bytes | memoryview, messages: int) -> int:
-        """Refuse to append: a view shows only its master.
+        """Refuse an append: a view shows its master and nothing else.
 
         Raises:
             StorageError: always.
         """
-        raise StorageError(f"{self.directory} is a view: append to its master instead")
+        raise StorageError(f"{self.directory} is a view: append to its master")
 
     def flush(self) -> None:
-        """Make the shown messages visible; drop them if the master was truncated meanwhile.
+        """Make shown messages visible; if the master was truncated meanwhile, show them again.
 
         Raises:
             StorageError: a disk failed.
@@ -291,12 +291,12 @@ class View07(Legacy07Log):
             logger.info("0.7 view goes back: %s", error)
 
     def delete_expired(self) -> int:
-        """Delete the oldest files past a limit, and those whose messages the master has deleted.
+        """Delete the oldest files that exceed a limit, or of which the master has nothing left.
 
         Raises:
             StorageError: the disk failed.
         """
-        # Messages that cannot be flushed are dropped here, and not in the middle of the deletion.
+        # Messages that cannot be flushed are dropped before the deletion, not during it.
         self.flush()
         return super().delete_expired()
 
@@ -307,9 +307,9 @@ class View07(Legacy07Log):
             if master is not None:
                 master.flush(self._place.offset)
             if master is None or master.truncations != self._truncations:
-                # These bytes were never visible; they are produced again.
+                # The dropped messages were never visible, and are shown again.
                 self._drop_unflushed()
-                raise _MasterCutError(f"the master of {self.directory} was cut, or is not here now")
+                raise _MasterCutError(f"the master of {self.directory} was truncated, or is gone")
             self._save(self._unsaved)
             self._unsaved = []
             self._saved_place = self._place
@@ -329,13 +329,13 @@ class View07(Legacy07Log):
         self._starts[segment.start] = head.offset
 
     def _unlink(self, segment: Segment07) -> None:
-        # The map first: after a crash a file without a map counts as one that was being deleted.
+        # The map first: recovery takes a file without a map for one that was being deleted.
         self._fs.unlink(map_of(segment.path))
         super()._unlink(segment)
         del self._starts[segment.start]
 
     def _expired(self) -> int:
-        """Count also the files whose messages the master has deleted."""
+        """Include files of which the master has nothing left."""
         count = super()._expired()
         if self.master is None:
             return count
@@ -350,7 +350,7 @@ class View07(Legacy07Log):
         return max(count, gone)
 
     def close(self) -> None:
-        """Flush and close; messages that cannot be flushed are dropped and shown again later.
+        """Flush and close; messages that the master cannot flush are shown again after a restart.
 
         Raises:
             StorageError: the disk failed.
@@ -369,7 +369,7 @@ class View07(Legacy07Log):
 
 
 def _held(master: Master, place: Place) -> int:
-    """Return the offset up to which the master still has the messages shown before a place."""
+    """Return up to which offset the master still has the messages shown before a place."""
     ends = [master.written_end, place.offset]
     end = master.end_of(place.epoch)
     if end is not None:

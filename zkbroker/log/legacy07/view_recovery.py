@@ -1,13 +1,13 @@
-"""Opening the folder of a view: its files are made to match its maps, from the master if needed.
+"""Opens the folder of a view: makes its files match their maps, from the master if needed.
 
-    map whole, file longer           bytes that match the master are kept; the rest, unread, is cut
-    map cut off or damaged at its end, file whole   the same
-    file short, damaged or missing   restored from the map and the master, byte for byte
-    master lacks messages by now     the view begins after them: positions there are out of range
-    file without a map, head torn    removed: it was being made or deleted
+    map whole, file longer           bytes that the master has are kept; the rest, unread, is cut
+    map short or damaged at its end, file whole   the same
+    file short, damaged or missing   rebuilt from the map and the master, byte for byte
+    master lacks the messages now    the view begins after them: their positions are out of range
+    file without a map, head torn    removed: it was being created or deleted
 
 Invariant: a position that is still served has the bytes and the offset that it always had. If they
-can no longer be known, the view is refused.
+are no longer known, the view is refused.
 """
 
 import itertools
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class OpenedView:
-    """The state of an opened view; see `View07`."""
+    """An opened view; for the fields see `View07`."""
 
     partition: int
     segments: list[Segment07]
@@ -53,7 +53,7 @@ class OpenedView:
 
 @dataclass(slots=True)
 class _Mapped:
-    """A segment as its map describes it."""
+    """A segment as described by its map."""
 
     path: Path
     head: MapHead
@@ -74,16 +74,16 @@ def is_view(directory: Path) -> bool:
 def open_view(
     fs: FileSystem, directory: Path, master: Master | None, *, clean: bool
 ) -> OpenedView | None:
-    """Make a view's files match its maps.
+    """Make a view's files match their maps.
 
     Args:
         fs: the file system.
         directory: of the view.
-        master: the log that it shows; None if this broker has no replica of it.
-        clean: the last stop was clean: sizes are trusted, contents are not verified.
+        master: the log that it shows; None if this broker has no replica.
+        clean: whether the last stop was clean: then sizes are believed and contents not checked.
 
     Returns:
-        The view; None if it never had a whole map: then there is no view.
+        The view; None if there is none because it never had a whole map.
 
     Raises:
         StorageError: a map is damaged, or is missing after or between others.
@@ -127,7 +127,7 @@ def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
                     f"the head of {path} is damaged: bring the file back from a copy, or move it "
                     "and all files before it away: positions in them will be out of range"
                 )
-            # It was being made: nothing of it was shown, because the head becomes stable first.
+            # It was being created: its head is stable before any of its messages is shown.
             fs.unlink(path)
             fs.fsync_dir(directory)
             continue
@@ -146,7 +146,7 @@ def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
 
 
 def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> None:
-    """Remove half-made and half-deleted files: without a map, empty or before all others."""
+    """Remove files that were being created or deleted: without a map, empty or before all maps."""
     starts = {each.head.position for each in mapped}
     for path in sorted(directory.iterdir()):
         start = names.offset_of_file(path.name, names.KAFKA_07)
@@ -162,8 +162,8 @@ def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> No
         fs.fsync_dir(directory)
 
 
-def _restore_records(fs: FileSystem, last: _Mapped, master: Master) -> None:
-    """Add records for the bytes after the map's end that match the master."""
+def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
+    """Restore the map's records for bytes after its end that the master has."""
     kafka = last.path.with_suffix(names.KAFKA_07)
     skip = last.end - last.head.position
     if not kafka.exists() or kafka.stat().st_size <= skip:
@@ -183,8 +183,8 @@ def _restore_records(fs: FileSystem, last: _Mapped, master: Master) -> None:
         fs.close(fd)
 
 
-def _check_size(last: _Mapped) -> None:
-    """Check that the map accounts for the whole file, as after every clean stop."""
+def _check_nothing_behind(last: _Mapped) -> None:
+    """Check that the map accounts for all bytes of the file, as after a clean stop."""
     path = last.path.with_suffix(names.KAFKA_07)
     size = path.stat().st_size if path.exists() else 0
     if size > last.end - last.head.position:
@@ -196,8 +196,8 @@ def _check_size(last: _Mapped) -> None:
         )
 
 
-def _restore_file(fs: FileSystem, mapped: _Mapped, master: Master | None, *, verify: bool) -> bool:
-    """Make a file match its map; False if the master lacks the messages for that."""
+def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look: bool) -> bool:
+    """Make a file match its map; False if that is impossible."""
     path = mapped.path.with_suffix(names.KAFKA_07)
     size = mapped.end - mapped.head.position
     found = path.stat().st_size if path.exists() else -1
@@ -209,8 +209,8 @@ def _restore_file(fs: FileSystem, mapped: _Mapped, master: Master | None, *, ver
         if found != good:
             fs.truncate(fd, good)
         if not whole:
-            logger.warning("0.7 view restored path=%s from=%d to=%d", path, good, size)
-            for data in _restored_after(mapped, good, master):
+            logger.warning("0.7 view rebuilt path=%s from=%d to=%d", path, good, size)
+            for data in _rebuilt_after(mapped, good, master):
                 if data is None:
                     return False
                 fs.write_all(fd, data)
@@ -222,26 +222,26 @@ def _restore_file(fs: FileSystem, mapped: _Mapped, master: Master | None, *, ver
 
 
 def _good_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
-    """Return how many bytes of a file match its map, and whether that is the whole file."""
+    """Return how many bytes match the map, and whether those are all."""
     good = 0
     with path.open("rb") as file:
         for record in MapReader(mapped.path).records():
             data = file.read(record.size)
             if len(data) < record.size or zlib.crc32(data) != record.check:
-                # A record without bytes is always valid, so this is not the end of the map.
+                # A record of no bytes always matches.
                 return good, False
             good += record.size
     return good, True
 
 
-def _restored_after(mapped: _Mapped, good: int, master: Master | None) -> Iterator[bytes | None]:
+def _rebuilt_after(mapped: _Mapped, good: int, master: Master | None) -> Iterator[bytes | None]:
     for record in MapReader(mapped.path).records():
         if record.position - mapped.head.position >= good:
-            yield restored(record, master)
+            yield rebuilt_bytes(record, master)
 
 
-def restored(record: MapRecord, master: Master | None) -> bytes | None:
-    """Return the bytes that a record describes, None if the master lacks them by now.
+def rebuilt_bytes(record: MapRecord, master: Master | None) -> bytes | None:
+    """Return the bytes that a record stands for, None if the master no longer has them.
 
     Raises:
         StorageError: the disk failed.
@@ -271,10 +271,10 @@ def restored(record: MapRecord, master: Master | None) -> bytes | None:
 def _begin_after(
     fs: FileSystem, directory: Path, mapped: list[_Mapped], broken: _Mapped
 ) -> list[_Mapped]:
-    """Let a view begin after a file that cannot be restored."""
+    """Let a view begin after a file that cannot be rebuilt."""
     logger.error(
-        "0.7 view begins later directory=%s position=%d, was %d: its files are damaged, and the "
-        "master does not have these messages any more",
+        "0.7 view begins later directory=%s position=%d before=%d: its files are damaged, and the "
+        "master no longer has these messages",
         directory,
         broken.end,
         mapped[0].head.position,

@@ -1,14 +1,14 @@
-"""Map records for the bytes of a view's last file that its map does not cover.
+"""Restores map records for bytes at the end of a view's last file that its map does not cover.
 
     entry of the file == the next messages of the master?
-      yes -> it gets a record of the map, and the next entry is compared
-      no  -> the end: nothing after it is trusted
+      yes -> a new record of the map, and on with the next entry
+      no  -> the end: nothing after it is believed
 
-After a crash these bytes were not flushed: no reader saw them, and they could be produced again.
-But if the map was damaged, readers may know these bytes, and new ones could differ: a wrapper as it
-was sent exists only in this file.
+After a crash these bytes were not flushed: no reader saw them, and they could be rendered again.
+But after damage to the map readers may have seen them, and rendered bytes may differ: only this
+file has a wrapper as it was sent.
 
-Invariant: an entry with a record keeps its bytes, and is in the master, on stable storage.
+Invariant: entries that get a record keep their bytes, and are in the master, on stable storage.
 """
 
 import zlib
@@ -29,13 +29,13 @@ _READ_BYTES: Final = 1024 * 1024
 def records_behind(
     path: Path, skip: int, position: int, offset: int, master: Master
 ) -> Iterator[MapRecord]:
-    """Yield map records for the entries after the map's end that match the master.
+    """Yield map records for the entries that match the master.
 
     Args:
         path: the file.
-        skip: the place in the file where the map ends, in bytes.
-        position: of that place in the view.
-        offset: the master's offset to go on at from there.
+        skip: where in it the map ends, in bytes.
+        position: the same place in the view.
+        offset: the master's offset there.
         master: the log that the view shows.
 
     Raises:
@@ -73,7 +73,7 @@ def records_behind(
 
 
 def _entries(path: Path, skip: int) -> Iterator[bytes]:
-    """Yield the entries from a place in a file on, up to a torn or impossible one."""
+    """Yield the entries from a place in a file on, up to an incomplete or impossible one."""
     with path.open("rb") as file:
         size = _READ_BYTES
         while True:
@@ -89,12 +89,12 @@ def _entries(path: Path, skip: int) -> Iterator[bytes]:
             if len(data) < size:
                 return
             skip += reached
-            # An entry may be larger than one read.
+            # An entry may be larger than the bytes read at once.
             size = _READ_BYTES if reached else size * 2
 
 
 def _first_offset(data: bytes, shown: Iterator[tuple[int, bytes | None]]) -> int | None:
-    """Return the offset of an entry's first message, None if it differs from the master."""
+    """Return the offset of an entry's first message, None if the master has other messages."""
     try:
         payloads = _payloads(data)
     except CorruptMessage:

@@ -1,7 +1,7 @@
 """Producers and transactions of a log that is being opened.
 
-Invariant: the log is the truth about a producer. A snapshot only saves reading the messages before
-it, and a transaction index only saves reading its segment.
+Invariant: the log decides: a snapshot only saves reading the messages before it, and a transaction
+index only saves reading its segment.
 """
 
 import logging
@@ -29,7 +29,7 @@ _END = 2**63 - 1
 def load_producers(
     directory: Path, segments: list[Segment], end: int, *, clean: bool
 ) -> ProducerState:
-    """Return the state after the last message.
+    """Return the state of the producers after the last message.
 
     Args:
         directory: of the partition.
@@ -45,7 +45,7 @@ def load_producers(
         return ProducerState()
     state, start = _producers_before(directory, segments, end)
     if len(state) and start == end:
-        # The snapshot holds one batch of each producer; the end of the log has the ones before.
+        # The snapshot has one batch of each producer; the end of the log has the ones before it.
         recent = ProducerState()
         for segment in segments[-2:]:
             position = _position_before(segment, segment.size - _RECENT_BYTES)
@@ -58,7 +58,7 @@ def load_producers(
 def _producers_before(
     directory: Path, segments: list[Segment], end: int
 ) -> tuple[ProducerState, int]:
-    """Return the state before an offset, and the offset from which messages were read for it."""
+    """Return the state before an offset, and the first offset that was read for it."""
     state, start = ProducerState(), segments[0].base_offset
     for offset in reversed(snapshots(directory)):
         path = directory / names.file_name(offset, names.SNAPSHOT)
@@ -132,7 +132,7 @@ def load_transactions(
 ) -> None:
     """Read the transaction indexes of segments that were not recovered.
 
-    An index that does not fit its segment is rebuilt.
+    An index that does not match its segment is rebuilt.
 
     Args:
         directory: of the partition.
@@ -171,7 +171,10 @@ def _aborted_in(segment: Segment, tracker: TransactionTracker) -> Iterator[Abort
 
 
 def _batches(segment: Segment, position: int) -> Iterator[tuple[EntryInfo, Marker | None]]:
-    """Yield the batches of idempotent producers after a position, with the content of markers."""
+    """Yield the batches of idempotent producers after a position of a segment.
+
+    Each comes with its marker, or None if it is no marker.
+    """
     if segment.size == 0:
         return
     fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
@@ -187,7 +190,7 @@ def _batches(segment: Segment, position: int) -> Iterator[tuple[EntryInfo, Marke
 
 
 def _position_before(segment: Segment, position: int) -> int:
-    """Return the position of an indexed entry at or before a position of a segment."""
+    """Return the start of an indexed entry at or before a position of a segment."""
     if position <= 0:
         return 0
     try:

@@ -24,7 +24,7 @@ class Verifications:
         self._begun: WeakValueDictionary[int, Verification] = WeakValueDictionary()
 
     def begin(self, producer_id: int) -> Verification:
-        """Return the verification that the append must pass once the coordinator has confirmed."""
+        """Return the verification that an append must pass once the coordinator has confirmed."""
         found = self._begun.get(producer_id)
         if found is None:
             found = self._begun[producer_id] = Verification()
@@ -45,7 +45,7 @@ class EndedTransactions:
     def __init__(self) -> None:
         self.pending: deque[tuple[int, int]] = deque()
         """(First offset, offset of the marker), ascending by the marker."""
-        # The pending ones without a later one that begins at or before them, ascending by start.
+        # The transactions of which no later one begins earlier; the first of them begins first.
         self._least: deque[tuple[int, int]] = deque()
 
     def note(self, first_offset: int, marker_offset: int) -> None:
@@ -59,7 +59,7 @@ class EndedTransactions:
         self._least.append((first_offset, marker_offset))
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the lowest first offset whose marker is not below a high watermark."""
+        """Return where the first transaction begins whose marker is not below a high watermark."""
         for ended in (self.pending, self._least):
             while ended and ended[0][1] < high_watermark:
                 ended.popleft()

@@ -3,8 +3,8 @@
     last stable offset = min(high watermark, first offset of each transaction that is open, or
                              whose marker is not below the high watermark)
 
-Invariant: an abort is in its segment's transaction index before the last stable offset rises past
-it. A reader that does not know of the abort would take aborted data for committed (KAFKA-7866).
+Invariant: an abort is in the transaction index of its segment before the last stable offset rises.
+Otherwise readers would take aborted data for committed data (KAFKA-7866).
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class ProducerTracking:
     Args:
         topic_partition: of the log.
         state: the producers at the log's end.
-        sequenced: whether sequences are checked; coordinators write each batch with sequence 0.
+        sequenced: whether to check sequences; coordinators write each batch with sequence 0.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ProducerTracking:
         return None
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Verification | None:
-        """Return the verification for the append, None if the transaction has begun already."""
+        """Return the verification for an append; None if the transaction has already begun."""
         if self.state.in_transaction(producer_id, producer_epoch):
             return None
         return self._verifications.begin(producer_id)
@@ -74,7 +74,7 @@ class ProducerTracking:
         Args:
             segment: the segment that holds it.
             prepared: the set.
-            markers: the content of its markers by offset; None to read them here.
+            markers: its markers, by offset; None to read them from the set.
 
         Raises:
             OSError: the transaction index cannot be written.
@@ -103,7 +103,7 @@ class ProducerTracking:
         return stable
 
     def truncate_to(self, offset: int, state: ProducerState) -> None:
-        """Drop everything that was recorded from an offset on.
+        """Forget everything recorded from an offset on.
 
         Args:
             offset: the log's new end.

@@ -1,10 +1,10 @@
 """Open and aborted transactions, found from the batches of a log.
 
 A transaction begins with a producer's first transactional batch and ends with a marker, a control
-batch of the same producer that says COMMIT or ABORT. Without a marker it is open, and readers of
-committed messages stop at its first offset.
+batch of the same producer that says COMMIT or ABORT. A transaction without a marker is open:
+readers of committed messages stop at its first offset.
 
-Invariant: the result depends only on the batches of the log, in their order.
+Invariant: the state depends only on the batches in the log, in their order.
 """
 
 from collections import OrderedDict
@@ -30,7 +30,7 @@ class TransactionTracker:
 
     Args:
         open_before: returns producer id → first offset of the transactions that are open before
-            the first batch; called at the first batch of any transaction.
+            the first batch; called at the first batch of a transaction.
     """
 
     def __init__(self, open_before: Callable[[], Mapping[int, int]]) -> None:
@@ -45,7 +45,7 @@ class TransactionTracker:
             read: returns its bytes.
 
         Returns:
-            The transaction that the entry aborts, None if it aborts none.
+            The transaction that it aborts, if any.
         """
         if not entry.is_transactional:
             return None

@@ -49,18 +49,18 @@ def find_entry(
         fd: descriptor of the segment's file.
         position: the start of an entry, in bytes.
         end: end of the entries, in bytes.
-        offset: the requested offset.
-        at_most: the header at `position` may not hold a larger offset than this.
+        offset: the wanted offset.
+        at_most: the largest offset allowed in the header at `position`.
 
     Returns:
         (position, size), both in bytes; None if no entry reaches the offset.
 
     Raises:
-        CorruptMessage: the bytes are not an entry, or the first entry is not the expected one.
+        CorruptMessage: there is no entry where one must be, or the first is not the expected one.
     """
     unpack = _HEADER.unpack_from
-    # A page holds the entries between two index entries, or the head of one large entry. Larger
-    # reads pay off only for many small entries in a row.
+    # A page covers the entries between two of a sparse index, or the head of one large entry;
+    # larger reads only pay off for many small entries.
     look = _PAGE
     while end - position >= SMALLEST_ENTRY:
         block = os.pread(fd, min(look, end - position), position)
@@ -96,7 +96,7 @@ def walk(fd: int, position: int, end: int) -> Iterator[tuple[int, EntryInfo]]:
     """Yield (position in the file, entry) for every whole entry in a range of a file.
 
     Raises:
-        CorruptMessage: the bytes are not an entry.
+        CorruptMessage: there is no entry where one must be.
     """
     look = _CHUNK
     while end - position >= SMALLEST_ENTRY:
@@ -118,11 +118,11 @@ def traits(fd: int, position: int, end: int) -> tuple[int, int, int]:
     """Walk the entries that begin in a range of a file.
 
     Returns:
-        (largest magic, -1 for none; lowest version of Fetch that may carry their codecs; position
+        (largest magic, -1 for none; version of Fetch that may carry their codecs; position
         after the last entry, which may be past `end`).
 
     Raises:
-        CorruptMessage: the bytes are not an entry.
+        CorruptMessage: there is no entry where one must be.
     """
     unpack = _HEADER.unpack_from
     magic_seen, fetch_since = -1, 0
@@ -146,7 +146,7 @@ def traits(fd: int, position: int, end: int) -> tuple[int, int, int]:
 
 
 def first_timestamp(fd: int) -> int:
-    """Return the timestamp (ms) of the first message of a file, -1 if it has none."""
+    """Return the timestamp (ms) of the first message of a file, -1 if there is none."""
     head = os.pread(fd, BASE_TIMESTAMP_AT + OFFSET.size, 0)
     magic = head[MAGIC_AT] if len(head) > MAGIC_AT else 0
     at = {1: TIMESTAMP_V1_AT, 2: BASE_TIMESTAMP_AT}.get(magic)

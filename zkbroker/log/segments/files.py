@@ -1,7 +1,7 @@
-"""The open files of one segment, and files that get occasional appends.
+"""The open files of one segment, and files that are rarely appended to.
 
 Invariant: the files of a segment are closed when the last holder releases them, and not before: a
-reader can go on after the segment was deleted or replaced.
+reader can finish after the segment was deleted or replaced.
 """
 
 import os
@@ -43,7 +43,7 @@ class SegmentFiles:
         self._times = times if isinstance(times, TimeIndex) else None
         self._open_times = times if not isinstance(times, TimeIndex) else None
         self.holders = 1
-        """The number of holders; guarded by the lock."""
+        """Number of holders; guarded by the lock."""
 
     @property
     def times(self) -> TimeIndex:
@@ -54,7 +54,7 @@ class SegmentFiles:
         return self._times
 
     def replace_indexes(self, offsets: OffsetIndex) -> None:
-        """Replace the offset index; the time index is opened again at its next use."""
+        """Use new index files from now on."""
         self.offsets.close()
         self.offsets = offsets
         if self._open_times is not None and self._times is not None:
@@ -62,14 +62,14 @@ class SegmentFiles:
             self._times = None
 
     def release(self) -> None:
-        """Give up one hold."""
+        """Release one hold."""
         with self._lock:
             self.holders -= 1
             if not self.holders:
                 self._close()
 
     def drop(self) -> None:
-        """Give up one hold; the caller holds the lock."""
+        """Release one hold; the caller has the lock."""
         self.holders -= 1
         if not self.holders:
             self._close()
@@ -82,7 +82,7 @@ class SegmentFiles:
 
 
 class AppendedFile:
-    """A file that gets occasional appends; made by `AppendedFiles`."""
+    """A file that is rarely appended to; made by `AppendedFiles`."""
 
     __slots__ = ("_files", "fd", "fs", "path")
 
@@ -93,7 +93,7 @@ class AppendedFile:
         self.fd = -1
 
     def append(self, data: bytes) -> None:
-        """Write at the end of the file; a missing file is made.
+        """Write at the end of the file, which is created if it does not exist.
 
         Raises:
             OSError: the disk failed.
@@ -101,12 +101,12 @@ class AppendedFile:
         self._files.append(self, data)
 
     def close(self) -> None:
-        """Close the file if it is open, because its path will name another file, or none."""
+        """Close the file if it is open: its path is about to name another file, or none."""
         self._files.close(self)
 
 
 class AppendedFiles:
-    """Files that get occasional appends: the most recently used ones stay open.
+    """Files that are rarely appended to: the most recently used ones stay open.
 
     Args:
         lock: held during each write, so that no file is closed meanwhile.

@@ -8,12 +8,12 @@ append that starts at `position` (0.10 and later, and here) or its first offset 
 time entry holds the largest timestamp so far and an offset at or before which all messages have
 at most that timestamp. Both are strictly increasing.
 
-Invariant: an index is a hint, never the truth: the user of a position checks that it holds an entry
-of the log, and rebuilds the index if it does not. While a segment is written, its indexes are
-pre-allocated with zeros; they are trimmed when the segment is rolled or the log is closed. An open
-index has one descriptor, or none if it is small and read-only. It is read and written through that
-descriptor, some entries at a time, and never mapped: a full disk, or a file that someone cut, must
-be an error and not a SIGBUS. Recovery restores entries that a crash lost.
+Invariant: an index is a hint, never the truth: the user of a position checks that there is an entry
+of the log, and rebuilds the index if not. While a segment is written its indexes are pre-allocated
+with zeros; they are trimmed when the segment is rolled or the log is closed. An open index has one
+descriptor, or none if it is small and read-only. It is read and written a few entries at a time,
+and never mapped: a full disk, or a file cut by hand, must be an error and not a SIGBUS. Recovery
+restores entries lost in a crash.
 """
 
 import errno
@@ -100,7 +100,7 @@ class _SparseIndex:
         self._last = None
 
     def _keep(self, count: int) -> None:
-        """Keep the first `count` entries of an index that is written, and drop the rest."""
+        """Drop every entry after the first `count` of an index that is written."""
         if count >= self.count:
             return
         if count >= self._written:
@@ -138,7 +138,7 @@ class _SparseIndex:
         if self._all is not None:
             return self._all[first * size : (first + count) * size]
         if self._fd < 0:
-            raise ValueError(f"{self._path} is closed")  # no OSError: the disk did not fail
+            raise ValueError(f"{self._path} is closed")  # not an OSError: no disk failed
         found = os.pread(self._fd, count * size, first * size)
         if len(found) < count * size:
             raise OSError(errno.EIO, "an index is shorter than it was", str(self._path))
@@ -161,7 +161,7 @@ class _SparseIndex:
         while high - low > block:
             middle = (low + high - block) // 2
             if guesses:
-                # Entries are usually spread evenly: the guess reads a block or two instead of ten.
+                # Entries are usually spread evenly: one or two blocks are read instead of ten.
                 guesses -= 1
                 share = (value - least) * (high - low) // max(1, most - least)
                 middle = min(max(low, low + share - block // 2), high - block)
@@ -191,8 +191,8 @@ class _SparseIndex:
         return low
 
     def _count_entries(self, stored: int) -> int:
-        # A trimmed index ends with an entry; in an untrimmed one zeros follow the entries. Neither
-        # index ever holds an entry of zeros.
+        # A trimmed index ends with an entry; in one that was not trimmed, zeros follow the entries.
+        # Neither kind of index ever holds an entry of zeros.
         if stored == 0 or self._at(stored - 1) != (0, 0):
             return stored
         low, high = 0, stored
@@ -237,7 +237,7 @@ class OffsetIndex(_SparseIndex):
             self._add(relative, position)
 
     def truncate_to(self, position: int) -> None:
-        """Drop the entries that point to a position of the log file or beyond it."""
+        """Drop the entries at or after a position of the log file."""
         self._keep(self._count_below(1, position))
 
     def lookup(self, offset: int) -> tuple[int, int]:
@@ -254,12 +254,12 @@ class OffsetIndex(_SparseIndex):
         return self._base_offset + found, position
 
     def position_before(self, position: int) -> int:
-        """Return the largest indexed position that is not above another, 0 if there is none."""
+        """Return the largest indexed position at or below `position`, 0 if there is none."""
         at = self._count_below(1, position + 1)
         return self._at(at - 1)[1] if at else 0
 
     def offset_behind(self, position: int) -> int | None:
-        """Return an offset that is stored at or after a position, None if none is indexed."""
+        """Return an offset stored at or after a position, None if none is indexed."""
         at = self._count_below(1, position)
         return self._base_offset + self._at(at)[0] if at < self.count else None
 
@@ -285,13 +285,13 @@ class TimeIndex(_SparseIndex):
             self._add(timestamp, relative)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries with an offset at or above another."""
+        """Drop the entries for an offset and for later ones."""
         self._keep(self._count_below(1, offset - self._base_offset))
 
     def lookup_before(self, timestamp: int) -> int:
         """Return an offset below which every message is older than `timestamp` (ms).
 
-        Without such an entry it is the base offset.
+        It is the base offset if the index has no such entry.
         """
         at = self._count_below(0, timestamp)
         return self._base_offset + (self._at(at - 1)[1] + 1 if at else 0)

@@ -1,8 +1,7 @@
 """The files of segments that stay open between two uses.
 
 Invariant: at most `limit` segments are held open for the next read, and at most 64 transaction
-indexes for the next aborted transaction; in addition, active segments and segments that are being
-read are open.
+indexes for the next aborted transaction; segments that are being read or written are open as well.
 """
 
 from collections import OrderedDict
@@ -23,7 +22,7 @@ class OpenFiles:
     def __init__(self, runtime: Runtime, limit: int) -> None:
         self._lock = runtime.guard()
         self.transaction_indexes = AppendedFiles(runtime.guard(), _TRANSACTION_INDEXES)
-        """The transaction indexes of active segments."""
+        """The transaction indexes of segments that are written."""
         self._limit = limit
         self._recent: OrderedDict[int, Segment] = OrderedDict()
 
@@ -33,7 +32,7 @@ class OpenFiles:
         return self._lock
 
     def acquire(self, segment: Segment) -> SegmentFiles:
-        """Hold a segment's files, opening them if needed; the caller releases them.
+        """Open a segment's files if needed, and hold them; the caller releases them.
 
         Raises:
             OSError: they cannot be opened.
@@ -69,7 +68,7 @@ class OpenFiles:
             _drop(oldest)
 
     def forget(self, segment: Segment) -> None:
-        """Give up the hold on a segment that leaves its log."""
+        """Release the hold on a segment that leaves its log."""
         segment.close_aborted()
         with self._lock:
             self._recent.pop(id(segment), None)
@@ -77,7 +76,7 @@ class OpenFiles:
 
 
 def _drop(segment: Segment) -> None:
-    """Give up a segment's own hold on its files; the caller holds the lock."""
+    """Release a segment's own hold on its files; the caller has the lock."""
     files, segment.files = segment.files, None
     if files is not None:
         files.drop()

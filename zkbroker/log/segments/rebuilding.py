@@ -1,7 +1,7 @@
-"""Rebuilding of a segment's indexes from its entries.
+"""Rebuilds a segment's indexes from its entries.
 
-Invariant: an index is a hint; a missing or wrong one is rebuilt. A damaged entry ends the
-rebuilding, and only a reader of that entry gets the error.
+Invariant: an index is a hint. A missing or wrong index is rebuilt, up to the first damaged entry of
+the log; the reader of that entry gets the error.
 """
 
 import logging
@@ -31,7 +31,7 @@ def rebuild_indexes(
     Raises:
         OSError: the disk failed.
     """
-    # Twelve bytes for every interval are enough for either index.
+    # Twelve bytes for each interval are enough for either index.
     room = 12 * (size // max(interval_bytes, SMALLEST_ENTRY) + 2)
     offset_index = OffsetIndex(fs, offsets, base, max_bytes=room)
     try:
@@ -53,7 +53,7 @@ def fill_indexes(
     """Index a log file by walking it; a damaged entry ends the walk.
 
     Returns:
-        Its largest timestamp (ms, -1 for none), and the offset at which it was reached.
+        Its largest timestamp (ms, -1 for none), and an offset at which it was reached.
     """
     unindexed = 0
     largest, at = -1, base

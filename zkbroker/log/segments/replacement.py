@@ -1,4 +1,4 @@
-"""Replacing a range of closed segments by rewritten ones, all or nothing.
+"""Replaces a range of closed segments by rewritten ones, all or nothing.
 
     1. write every new segment as *.cleaned, fsync (`SegmentWriter`)
     2. write `replace-plan` (the old range, the new base offsets), fsync: the point of no return
@@ -6,11 +6,11 @@
     4. rename the old files to *.deleted and *.swap to their names (`swap_files`)
     5. fsync of the directory, remove `replace-plan`, fsync of the directory (`forget_plan`)
 
-Only step 4 changes the files that a reader would open; it consists of a few renames and does not
-wait for the disk.
+Only step 4 changes which files a reader would open; it is a few renames without a wait for the
+disk.
 
-Invariant: after a crash a log has either all of the old range or all of the new one: without a plan
-the new files are dropped, with a plan the remaining steps are done. A plan is durably removed
+Invariant: after a crash a log has all of the old range or all of the new one: without a plan the
+written files are dropped, with a plan the steps are completed. The removal of a plan is stable
 before the next *.cleaned file is made: a plan that a power cut brought back would take unfinished
 files for its own. A genuine broker that opens the directory finishes a swap by its own rules, which
 use the same suffixes.
@@ -46,12 +46,12 @@ class SegmentWriter:
         index_interval_bytes: int,
         index_max_bytes: int,
     ) -> None:
-        """Begin the files; leftovers of an earlier attempt are overwritten.
+        """Create the files; those of an earlier attempt are overwritten.
 
         Args:
             fs: the file system.
             directory: of the log.
-            base_offset: of the segment; no message has a lower offset.
+            base_offset: of the segment; its messages have at least this offset.
             index_interval_bytes: bytes of log between two index entries.
             index_max_bytes: size of an index at most.
 
@@ -105,7 +105,7 @@ class SegmentWriter:
         written = 0
         for number, info in enumerate(iter_entries(view, verify_crc=True), 1):
             if number % _ENTRIES_AT_ONCE == 0:
-                # Yields the interpreter lock, so that the event loop's thread need not request it.
+                # Release the interpreter: the event loop runs in another thread.
                 time.sleep(0)
             if info.base_offset < self.next_offset:
                 raise ValueError(f"offset {info.base_offset} is below {self.next_offset}")
@@ -124,7 +124,7 @@ class SegmentWriter:
         self.segment.size += written
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Add an aborted transaction; to be called in the order of the markers."""
+        """Add an aborted transaction, in ascending order of markers."""
         self._aborted.append(transaction)
 
     def finish(self) -> None:
@@ -152,7 +152,7 @@ class SegmentWriter:
 
 
 def commit_plan(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
-    """Do steps 2 and 3: decide to replace the segments of `[start, end)` by those at `bases`.
+    """Do steps 2 and 3: the old segments of `[start, end)` are to be replaced by those at `bases`.
 
     Raises:
         OSError: the disk failed.
@@ -172,7 +172,7 @@ def _rename_cleaned(fs: FileSystem, directory: Path, bases: list[int]) -> None:
 
 
 def swap_files(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
-    """Do step 4, which can be repeated after a crash.
+    """Do step 4; it can be repeated after a crash.
 
     Raises:
         OSError: the disk failed.
@@ -184,7 +184,7 @@ def swap_files(fs: FileSystem, directory: Path, start: int, end: int, bases: lis
             base = names.offset_of_file(name, suffix)
             if base is None or not start <= base < end:
                 continue
-            # A new file whose .swap is gone was put in place before the crash.
+            # A new file without a .swap was put in place before the crash.
             new = base in bases and names.file_name(base, names.LOG) + names.SWAP not in waiting
             if not new:
                 fs.rename(directory / name, directory / (name + names.DELETED))
@@ -203,7 +203,7 @@ def forget_plan(fs: FileSystem, directory: Path) -> None:
 
 
 def finish_replacement(fs: FileSystem, directory: Path) -> None:
-    """Finish the steps of a plan; without a plan finish a swap as the genuine broker does.
+    """Complete the steps of a plan; without a plan do what the genuine broker does.
 
     Raises:
         OSError: the disk failed.
@@ -226,7 +226,7 @@ def finish_replacement(fs: FileSystem, directory: Path) -> None:
 
 
 def _put_in_place(fs: FileSystem, directory: Path, swaps: set[str]) -> None:
-    # The log file gets its name last, when the segment's own indexes are already in place.
+    # The log file gets its name last: by then the indexes of the segment are in place.
     for name in sorted(swaps, key=lambda each: (each[:20], each.endswith(names.LOG + names.SWAP))):
         fs.rename(directory / name, directory / name.removesuffix(names.SWAP))
 
@@ -234,8 +234,8 @@ def _put_in_place(fs: FileSystem, directory: Path, swaps: set[str]) -> None:
 def _finish_foreign_swap(fs: FileSystem, directory: Path) -> None:
     """Finish or drop the files that a genuine broker left of a compaction.
 
-    Its *.cleaned files become *.swap from the highest base offset down; so a *.swap at or above a
-    *.cleaned belongs to an incomplete set.
+    It renames *.cleaned files to *.swap from the highest base offset down; so a *.swap at or above
+    a *.cleaned belongs to a set that was never complete.
     """
     found = [path.name for path in directory.iterdir()]
     cleaned = [name for name in found if name.endswith(names.CLEANED)]
@@ -271,7 +271,7 @@ def _last_offset(path: Path) -> int:
         for _, info in walk(fd, 0, os.fstat(fd).st_size):
             last = info.last_offset
     except CorruptMessage:
-        # The later recovery handles the damage; the entries before it count.
+        # The following recovery handles the damage; entries before it count.
         pass
     finally:
         os.close(fd)

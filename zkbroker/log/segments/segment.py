@@ -1,9 +1,9 @@
 """One segment: a log file with its two indexes.
 
 Invariant: every message in a segment has an offset of at least its base offset, which names its
-files, and offsets grow. Only `size` bytes of the file count; the bytes after them are not yet, or
-no longer, part of the log. The files of a closed segment are opened for a read and stay open while
-a reader holds them, even after they were deleted.
+files, and offsets grow. Only `size` bytes of the file count; bytes after them are not yet, or no
+longer, part of the log. The files of a closed segment are opened to be read and stay open while a
+reader holds them, even after they were deleted.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Segment:
-    """A segment of a log; one task at a time may call its methods."""
+    """A segment of a log. One task at a time calls its methods."""
 
     def __init__(
         self, fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int
@@ -45,7 +45,7 @@ class Segment:
         self.base_offset = base_offset
         self.size = 0
         self.created_ms = 0
-        """When an active segment was begun, by the broker's clock."""
+        """When the active segment was begun, by the broker's clock."""
         self.index_interval_bytes = index_interval_bytes
         self.first_timestamp = -1
         """The segment's age counts from this timestamp (ms), -1 for none.
@@ -54,15 +54,15 @@ class Segment:
         """
         self.files: SegmentFiles | None = None
         self.index_full = False
-        """Whether an index of an active segment has no room left."""
+        """Whether an index of the active segment has no room left."""
         self.aborted: list[AbortedTransaction] = []
-        """Transactions whose ABORT marker is in this segment, ascending by the marker.
+        """Transactions whose ABORT marker is in this segment, ascending by marker.
 
-        The list may grow, or be replaced by another one: a reader takes it once.
+        The list is appended to, or replaced: a reader must take it once.
         """
         self._aborted_file: AppendedFile | None = None
         self.suffix = ""
-        """The suffix of the files' names once the segment has left the log."""
+        """Suffix of the file names once the segment has left the log."""
         self._max_timestamp: int | None = None
         self._offset_of_max = base_offset
         self._unindexed_bytes = 0
@@ -141,7 +141,7 @@ class Segment:
             size: of the set in bytes.
             now_ms: the broker's clock.
             segment_bytes: largest size of a segment.
-            roll_ms: largest age of a segment, by the timestamps of its messages if they have some.
+            roll_ms: largest age of a segment, by the timestamps of its messages if they have any.
         """
         if not self.size:
             return False
@@ -165,7 +165,8 @@ class Segment:
             fetch_since: lowest version of Fetch that may carry its codecs.
 
         Raises:
-            OSError: it could not be written; the file was cut back to its former size if possible.
+            OSError: it could not be written; the file was cut back to its former size if
+                possible.
         """
         files = self.files
         assert files is not None
@@ -186,7 +187,7 @@ class Segment:
             self.first_timestamp = timestamp
         start, end, known_magic, known_since = self._traits
         if end == position:
-            # The known range reaches the end, so it grows with the log.
+            # The known traits cover the whole file, so they are kept up to date with each append.
             magic = prepared.max_magic
             if magic < known_magic:
                 magic = known_magic
@@ -211,10 +212,10 @@ class Segment:
         self._aborted_file.append(encode_index([transaction]))
 
     def truncate_to(self, files: SegmentFiles, offset: int) -> int:
-        """Cut off every entry of an active segment that ends at or after an offset.
+        """Cut off every entry of the active segment that ends at or after an offset.
 
         Returns:
-            The new end offset: `offset`, or the start of the entry that held it.
+            The offset after the rest: `offset`, or the start of the entry that held it.
 
         Raises:
             CorruptMessage: the log is damaged there.
@@ -281,7 +282,7 @@ class Segment:
         self.note_timestamps(*newest)
 
     def note_timestamps(self, largest: int, offset: int) -> None:
-        """Set the largest timestamp (ms, -1 for none) and the offset at which it was reached."""
+        """Set the largest timestamp (ms, -1 for none) and an offset at which it was reached."""
         self._max_timestamp, self._offset_of_max = largest, offset
 
     def finish(self) -> None:
@@ -331,7 +332,7 @@ class Segment:
             if times.count or not has_timestamps(fd, self.size):
                 return times
             times.close()
-            raise CorruptMessage("the time index is empty, and the log has timestamps")
+            raise CorruptMessage("the time index is empty, but the log has timestamps")
         except (FileNotFoundError, CorruptMessage) as error:
             self._rebuild_indexes(fd, str(error))
             return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
@@ -365,12 +366,12 @@ class Segment:
         files.replace_indexes(self._open_offsets())
 
     def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, int]:
-        """Return the traits of a range that decide which clients can read it; they are cached.
+        """Return the magic and the Fetch version that a range needs; results are remembered.
 
         Args:
             files: the segment's open files.
-            position: the start of an entry.
-            size: of the range in bytes; its last entry may be cut.
+            position: where an entry begins.
+            size: of the range in bytes; its last entry may be incomplete.
 
         Returns:
             Largest magic of its entries, and lowest version of Fetch that may carry their codecs.

@@ -1,8 +1,8 @@
 """Search for offsets by time.
 
 Invariant: `first_at_or_after` finds the first message, in offset order, whose timestamp is at least
-the requested one, whether or not timestamps grow. Messages of magic 0 have no timestamp and are
-never found.
+the requested one, whether or not timestamps grow. Messages of magic 0 have none and are never
+found.
 """
 
 import os
@@ -33,7 +33,7 @@ def first_at_or_after(
         segment: the segment to search.
         files: its open files.
         timestamp: ms since 1970.
-        start: lower offsets are skipped.
+        start: lower offsets are ignored.
 
     Raises:
         OSError: the disk failed.

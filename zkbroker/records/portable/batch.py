@@ -32,7 +32,7 @@ def decode_payload(buf: bytes, entry: EntryInfo) -> list[Record]:
     end = len(buf)
     try:
         for _ in range(entry.record_count):
-            # Varints of one and two bytes, by far the most frequent, are decoded inline: a call for
+            # Varints of one and two bytes, which are nearly all, are decoded inline: a call for
             # each would double the total time.
             low = buf[position]
             position += 1
@@ -139,12 +139,12 @@ def _decode_headers(buf: bytes, position: int, stop: int) -> tuple[Headers, int]
 def scan_records(
     buf: Data, count: int, last_delta: int, base_timestamp: int
 ) -> tuple[int, int, int, bool]:
-    """Check the records of a batch without returning them.
+    """Check the records of a batch without decoding them into objects.
 
     Args:
         buf: uncompressed records.
-        count: the number of records in the batch's head.
-        last_delta: the last offset delta in the head.
+        count: from the head.
+        last_delta: the last offset delta, from the head.
         base_timestamp: in ms.
 
     Returns:
@@ -175,11 +175,12 @@ def place_batch(
     latest: int,
     epoch: int,
 ) -> tuple[EntryInfo, int] | None:
-    """Verify a plain batch and assign its offsets, where one call is faster.
+    """Verify a plain batch and assign its offsets, in one step if that is faster.
 
     Returns:
-        Its head, and the index of the first record with the largest timestamp; or None, nothing
-        changed, for a batch that the caller must check itself. In Python that is every batch.
+        Its head, and the index of the first record with the largest timestamp; or None, with
+        nothing changed, for a batch that needs a closer check by the caller. In Python every batch
+        does.
     """
     return None
 

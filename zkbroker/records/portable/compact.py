@@ -1,10 +1,10 @@
-"""Compaction: the map from keys to their last offsets, and the filter of entries by the map.
+"""Compaction: the map from keys to their last offsets, and the entries filtered by it.
 
     slot of the map     digest:16 (MD5 of the key)  last offset + 1:int64 (machine's order; 0: free)
 
-Invariant: a key is in the slot that the first 8 bytes of its digest select, or in a later one with
-no free slot between. Only plain entries are processed: not compressed, no control batch, and no
-batch of a transaction unless it is processed alone; the walk ends before any other entry.
+Invariant: a key is in the slot named by the first 8 bytes of its digest, or in a later one with no
+free slot between. Only plain entries are processed: uncompressed, no control batch, and no batch of
+a transaction except with `alone`. The walk ends before any other entry.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ _STORED = struct.Struct("=q")
 
 
 def _find_slot(table: Data, key: bytes) -> tuple[int, int, bytes]:
-    """Return the position of a key's slot (-1 for none), its stored offset, and the digest."""
+    """Return where the slot of a key begins (-1: no room), its content, and the digest."""
     digest = hashlib.md5(key, usedforsecurity=False).digest()
     slots = len(table) // SLOT_BYTES
     if not slots:
@@ -89,21 +89,21 @@ def map_keys(
     start: int,
     alone: bool,
 ) -> tuple[int, int, int, bool]:
-    """Map the keys of plain entries to their offsets.
+    """Add the keys of plain entries with their offsets.
 
     Args:
         table: slots; changed.
-        used: how many slots are in use.
-        limit: how many slots may be in use.
+        used: how many of them are used.
+        limit: how many may be used.
         data: entries.
         position: of the first one, in bytes.
-        shift: added to each record's offset (for messages inside a wrapper of magic 1).
+        shift: added to the offsets found (messages inside a wrapper of magic 1).
         start: records below this offset are skipped.
-        alone: process one entry only, which may belong to a transaction.
+        alone: process only one entry, which may be part of a transaction.
 
     Returns:
-        Position of the first entry that was not processed; slots in use; the offset after the last
-        mapped one from `start` on (-1 for none); whether a key found no slot.
+        Position of the first entry that was not processed; used slots; the offset after the last
+        record seen from `start` on (-1: none); whether there was no slot for a key.
 
     Raises:
         CorruptMessage: an entry is damaged.
@@ -139,24 +139,24 @@ def filter_entries(
     keep_deletes: bool,
     alone: bool,
 ) -> tuple[bytes, int, int, int, int, bool]:
-    """Drop from plain entries the records whose key has a later offset in the map.
+    """Remove from plain entries the records that have a later record of their key in the map.
 
-    Records without a key are dropped, too, and records without a value unless `keep_deletes`. A
-    batch that loses some records is rebuilt with its former offsets and producer.
+    Records without a key are removed as well, and those without a value unless `keep_deletes`. A
+    batch that is kept in part is rebuilt with its offsets and its producer.
 
     Args:
         table: slots of the map.
         data: entries.
         position: of the first one, in bytes.
-        shift: added to each record's offset (for messages inside a wrapper of magic 1).
+        shift: added to the offsets found (messages inside a wrapper of magic 1).
         end: all records from this offset on stay.
         keep_deletes: records without a value stay.
-        alone: process one entry only, which may belong to a transaction.
+        alone: process only one entry, which may be part of a transaction.
 
     Returns:
-        The remaining entries; the position of the first entry that was not processed; how many
+        The remaining entries; the position of the first one that was not processed; how many
         records were seen and kept; the largest timestamp of the kept ones, -1 for none; whether the
-        entry at that position is a producer's batch of which no record is kept.
+        entry that was not processed is a producer's batch of which no record is kept.
 
     Raises:
         CorruptMessage: an entry is damaged.

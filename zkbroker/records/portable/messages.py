@@ -1,8 +1,8 @@
 """Messages of magic 0 and 1, in plain Python. `layout` has the diagram.
 
-Invariant: a wrapper holds whole, uncompressed messages. In wrappers that are made here or sent by a
-producer, they have the wrapper's magic. In stored ones they may have another: then the wrapper's
-magic gives the meaning of the inner offsets, and each message's own magic its layout.
+Invariant: a wrapper contains whole, uncompressed messages. In wrappers that are built here or sent
+by a producer, they have the wrapper's magic. Stored ones may have another magic: then the wrapper's
+magic determines the meaning of their offsets, and each message's own magic determines its layout.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from zkbroker.records.record import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, EntryInfo, 
 
 # Attributes that a plain message does not have: a codec, LogAppendTime.
 _NOT_PLAIN: Final = CODEC_MASK | TIMESTAMP_TYPE_BIT
-# The most records that one call of `decode_plain` returns.
+# Records of one run, which are returned as a list.
 _RUN_MESSAGES: Final = 1024
 _NULL: Final = b"\xff\xff\xff\xff"
 
@@ -89,12 +89,12 @@ def encode_messages(
 def end_of_plain(data: Data, position: int, max_bytes: int) -> int:
     """Return the position of the first entry that is not a whole, uncompressed message, or the end.
 
-    Only heads are read: keys and values may be damaged.
+    Only heads are checked: the contents may be damaged.
 
     Args:
         data: entries.
         position: of the first one.
-        max_bytes: a larger message ends the walk.
+        max_bytes: the run ends before a larger message.
 
     Raises:
         ValueError: the position is not in the data.
@@ -128,22 +128,22 @@ def assign_messages(
 ) -> tuple[int, int, int, int]:
     """Verify uncompressed messages of one magic and assign their offsets in place.
 
-    The walk ends at the end, or at the first message that fails a check, which the caller must
-    handle itself. The stored offsets are ignored: a producer does not know them, and clients write
-    0, a count or -1 there.
+    Stops at the end or before the first message that needs a closer check by the caller, for
+    whatever reason. The producer's offsets are ignored: clients write 0, a count or -1 there.
 
     Args:
         buffer: writable.
         position: of the first message.
         magic: 0 or 1.
         next_offset: for the first message.
-        max_bytes: a larger message fails the check.
-        earliest: a lower timestamp, other than -1, fails the check.
-        latest: a higher timestamp fails the check.
+        max_bytes: stop before a larger message.
+        earliest: stop before a lower timestamp, other than -1.
+        latest: stop before a higher timestamp.
         append_time: put into every message, with the type LogAppendTime.
 
     Returns:
-        The position reached, how many messages, the largest timestamp, the first message with it.
+        The position reached, the number of messages, the largest timestamp, and the index of the
+        first message with it.
     """
     head = MESSAGE_V1.size if magic == 1 else MESSAGE_V0.size
     unpack = (MESSAGE_V1 if magic == 1 else MESSAGE_V0).unpack_from
@@ -218,17 +218,17 @@ def decode_plain(
 ) -> tuple[list[Record], int, int]:
     """Decode a run of uncompressed messages of one magic, at most 1024.
 
-    The run ends at the first message that fails a check, or has an offset from `end` on; the caller
-    must handle that message itself.
+    Stops before the first message that needs a closer check by the caller, for whatever reason, or
+    that has an offset of at least `end`.
 
     Args:
         data: entries, the first of them of magic 0 or 1.
         view: of the same bytes.
         position: of the first message.
         start: records below this offset are left out.
-        end: the first offset not to decode.
+        end: the first unwanted offset.
         verify: check the CRC.
-        max_records: at least one; the run ends after so many records.
+        max_records: at least one; the run ends with the message that reaches it.
 
     Returns:
         The records, the position reached, the highest offset passed (-1 for none).
@@ -287,10 +287,10 @@ def decode_wrapper(
     verify_crc: bool = True,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Record]:
-    """Decode the messages inside a compressed message, with absolute offsets.
+    """Decode the messages inside a compressed message; their offsets are made absolute.
 
     Cleaners of 0.10.0 and 0.10.1.0 left wrappers around messages of another magic (KAFKA-4298).
-    These are read in the same way as by newer brokers and clients.
+    They are read as in newer brokers and clients.
 
     Raises:
         CorruptMessage: nested compression, a wrong inner checksum, no messages inside.
@@ -323,7 +323,7 @@ def decode_wrapper(
 
 
 def decode_inner(buf: bytes, magic: int | None, *, verify_crc: bool = True) -> list[Record]:
-    """Decode the messages of a decompressed set, with their offsets as stored.
+    """Decode the messages of a decompressed set, with their stored offsets.
 
     Args:
         buf: the set.

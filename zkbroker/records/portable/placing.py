@@ -1,8 +1,8 @@
-"""Plain sets of producers, checked and placed in one call, in plain Python.
+"""Checks plain sets of producers and assigns their offsets in one step, in plain Python.
 
 A set is plain if it is one batch of magic 2 that is neither compressed, transactional nor a control
-batch, or consists of uncompressed messages of one older magic. Placing changes only the offsets and
-the leader epoch of a batch; no checksum covers these.
+batch, or uncompressed messages of one older magic. Only offsets change in it and, in a batch, the
+leader epoch; no checksum covers them.
 """
 
 from typing import TypeAlias
@@ -32,15 +32,15 @@ def place_plain(
         data: the whole set, writable.
         next_offset: for its first message.
         max_bytes: largest size of an entry.
-        earliest: a set with a lower timestamp, other than -1, does not count as plain.
-        latest: nor does a set with a higher one.
+        earliest: the set is not plain if a timestamp is lower, other than -1.
+        latest: the set is not plain if a timestamp is higher.
         epoch: the leader epoch, for a batch.
         magics: the accepted magics, bit 0 for magic 0 and so on.
 
     Returns:
-        How many messages, the largest timestamp, the first message with it (-1 without timestamps),
-        the magic, and the head of a batch that has a producer id. None, and nothing changed, for a
-        set that is damaged or not plain.
+        The number of messages, the largest timestamp, the index of the first message with it (-1
+        without timestamps), the magic, and the head of a batch that has a producer id. None, with
+        nothing changed, for a set that is not plain, for whatever reason.
     """
     magic = data[MAGIC_AT] if len(data) > MAGIC_AT else 3
     if magic > 2 or not magics >> magic & 1:

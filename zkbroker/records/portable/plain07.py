@@ -14,19 +14,19 @@ _CODEC_MASK = 3
 def plain_messages(
     data: Data, position: int, kind: int, max_payload: int, limit: int, collect: bool
 ) -> tuple[int, int, list[bytes] | None]:
-    """Walk over uncompressed messages with a right CRC, up to the first other entry.
+    """Walk through uncompressed messages with a right CRC, to the first other entry.
 
     Args:
         data: entries.
         position: of the first one.
-        kind: the accepted magic, 1 only without attributes; -1 accepts both, and attributes without
-            a codec.
+        kind: the expected magic, 1 without any attributes; -1 accepts both, and attributes that
+            name no codec.
         max_payload: a message with a larger payload ends the walk.
-        limit: the walk ends after the message that reaches this size, in bytes.
+        limit: bytes after which the walk ends; it includes the message that reaches the limit.
         collect: return the payloads.
 
     Returns:
-        The position after the last message, how many there are, and their payloads.
+        The position after the last message, the number of messages, and their payloads.
     """
     view = memoryview(data)
     if not 0 <= position <= len(view):
@@ -67,7 +67,7 @@ def plain_records(data: Data, position: int, end: int, first_delta: int) -> byte
     Args:
         data: messages that `plain_messages` walked over.
         position: of the first one.
-        end: the position after the last one.
+        end: after the last one.
         first_delta: offset delta of the first record.
 
     Raises:

@@ -1,7 +1,7 @@
 """Walks over entries that decode their records, in plain Python.
 
-Invariant: the result of a walk never holds a part of an entry: a damaged entry is left out as a
-whole, with all entries after it.
+Invariant: the result of a walk never holds a part of an entry: a bad entry is left out as a whole,
+with everything after it.
 """
 
 from array import array
@@ -22,7 +22,7 @@ DecodeError = CorruptMessage | MessageSizeTooLarge
 Buffer = bytes | bytearray | memoryview
 
 NO_END: Final = 2**63 - 1
-# Columns address their data by int32; a walk ends early, after an entry, above this size.
+# Columns address their data by int32; a walk ends early, after an entry, when it exceeds this.
 COLUMN_BYTES: Final = 1 << 30
 
 # next position, next offset, error
@@ -36,10 +36,10 @@ def decode_entry(
     verify_crc: bool = True,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Record]:
-    """Decode the records of one entry, control records, too; `verify_crc` is for inner messages.
+    """Decode the records of one entry, even control records; `verify_crc` is for inner messages.
 
     Raises:
-        CorruptMessage: the content contradicts the head.
+        CorruptMessage: the contents contradict the head.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     if entry.magic == 2:
@@ -50,17 +50,17 @@ def decode_entry(
 
 
 def entry_head(data: Data, position: int, verify: bool) -> EntryInfo | None:
-    """Read (and verify) the head of a good entry, where one call is faster.
+    """Read (and verify) the head of a valid entry, if that is faster.
 
     Returns:
-        The head; or None for an entry that the caller must check itself, to accept it or to raise
-        the error. In Python that is every entry.
+        The head; or None for an entry that needs a closer check by the caller. In Python every
+        entry does.
     """
     return None
 
 
 class _Walk:
-    """Iterates over the records, entry by entry, and keeps the position that it has reached."""
+    """Iterates the records of one entry after the other, and keeps the position of the walk."""
 
     def __init__(
         self, data: Data, position: int, start: int, end: int, verify: bool, max_bytes: int
@@ -138,7 +138,7 @@ def decode_records(
     """Decode entries until there are at least `max_records` records.
 
     Returns:
-        The records, the position and the offset after the last decoded entry, and the error that
+        The records, the position and the offset after the last processed entry, and the error that
         stopped the walk, if any.
     """
     walk = _Walk(data, position, start, end, verify, max_bytes)
@@ -169,7 +169,7 @@ def decode_rows(
         start: the first offset to decode.
         end: the first offset not to decode.
         verify: whether CRCs are checked.
-        max_bytes: the most that an entry may expand to.
+        max_bytes: the largest size that an entry may expand to.
         row_type: a NamedTuple of these fields; its constructor is not called.
         topic: for each row.
         partition: for each row.
@@ -216,7 +216,7 @@ Lists = tuple[
 
 
 def decode_lists(data: Data, start: int, end: int, verify: bool, max_bytes: int) -> Lists:
-    """Decode into one list per column; headers are None if no record has any.
+    """Decode into one list for each column; headers are None if no record has any.
 
     Returns:
         Offsets, timestamps, timestamp types, keys, values, headers, next offset, error.
