@@ -68,7 +68,6 @@ class DataDirectory:
         self.loaded = False
         """Whether all logs in it are known."""
         self.recovery_points: Offsets = {}
-        """The content of the checkpoint, as of the next two."""
         self.start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
         """The offsets in the checkpoints."""
