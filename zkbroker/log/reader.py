@@ -104,7 +104,7 @@ class LogReader:
                 files.release()
 
     def _find(self, segment: Segment, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
-        """`Segment.find`, remembered: many readers that wait at the end ask for the same offset."""
+        """Like `Segment.find`, with a memory: readers at the log's end ask for the same offset."""
         known = self._found.get(offset)
         # Entries keep their positions until the log is truncated.
         if known is not None and known[0] is segment and known[1] == self._log.truncations:

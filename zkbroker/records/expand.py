@@ -102,7 +102,7 @@ def expand_set(
     Args:
         data: entries as a producer sent them.
         budget: of the request; None for a budget of this set alone.
-        max_message_bytes: a larger entry is skipped: it is refused anyway.
+        max_message_bytes: the walk ends at a larger entry, which is refused anyway.
         offload: calls a function with its arguments in another thread; None calls it here.
 
     Raises:

@@ -80,7 +80,7 @@ def convert_set(
         data: whole entries that passed `check_set`.
         now_ms: timestamp of the records, ms since 1970.
         max_batch_bytes: limit of a batch; one large message may exceed it.
-        max_stretch_bytes: limit of a stretch of several messages.
+        max_stretch_bytes: a stretch ends with the message that reaches this size.
         max_decompressed_bytes: the largest size that one wrapper may expand to.
 
     Returns:

@@ -25,7 +25,7 @@ from typing import Final
 SIZE_AT: Final = 8
 MAGIC_AT: Final = 16
 ENTRY_HEADER_BYTES: Final = 12
-SMALLEST_HEADER_BYTES: Final = 17  # up to the magic
+SMALLEST_HEADER_BYTES: Final = 17  # up to and including the magic
 
 ENTRY: Final = struct.Struct(">qi")
 OFFSET: Final = struct.Struct(">q")

@@ -54,7 +54,7 @@ def read_marker(batch: Data) -> Marker | None:
 
 
 def control_type(batch: Data) -> int | None:
-    """Return the kind of a control batch, `ABORT` or `COMMIT`; None for another kind.
+    """Return the kind of a control batch, such as `ABORT`; None if it has no readable key.
 
     Raises:
         CorruptMessage: it cannot be read.

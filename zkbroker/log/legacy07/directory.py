@@ -179,7 +179,7 @@ class Legacy07Logs:
         }
 
     def make_views(self, topic: str, claims: Sequence[Claim]) -> None:
-        """Create views, in place of empty logs if they exist; all or none.
+        """Create views, in place of empty logs if they exist.
 
         A view continues at the end position of an empty log, since retention may have emptied it.
 

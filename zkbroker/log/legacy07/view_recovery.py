@@ -96,15 +96,15 @@ def open_view(
     last = mapped[-1]
     _cut(fs, last.path, last.valid_bytes)
     if master is not None:
-        _account(fs, last, master)
+        _rebuild_records(fs, last, master)
     if clean:
-        _check_nothing_behind(last)
+        _check_size(last)
     broken = None
     for each in mapped:
-        if not _make_right(fs, each, master, look=each is last and not clean):
+        if not _rebuild_file(fs, each, master, verify=each is last and not clean):
             broken = each
     if broken is not None:
-        mapped = _begin_behind(fs, directory, mapped, broken)
+        mapped = _begin_after(fs, directory, mapped, broken)
     segments = [
         Segment07(fs, directory, each.head.position, each.end - each.head.position)
         for each in mapped
@@ -162,7 +162,7 @@ def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> No
         fs.fsync_dir(directory)
 
 
-def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
+def _rebuild_records(fs: FileSystem, last: _Mapped, master: Master) -> None:
     """Restore the map's records for bytes after its end that the master has."""
     kafka = last.path.with_suffix(names.KAFKA_07)
     skip = last.end - last.head.position
@@ -172,7 +172,7 @@ def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
     fd = fs.open(last.path, os.O_RDWR | os.O_APPEND)
     try:
         for record in found:
-            # The master first: a map never leads.
+            # The master first: the map must never be ahead of it.
             master.flush(record.next_offset)
             data = encode_record(record)
             fs.write_all(fd, data)
@@ -183,7 +183,7 @@ def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
         fs.close(fd)
 
 
-def _check_nothing_behind(last: _Mapped) -> None:
+def _check_size(last: _Mapped) -> None:
     """Check that the map accounts for all bytes of the file, as after a clean stop."""
     path = last.path.with_suffix(names.KAFKA_07)
     size = path.stat().st_size if path.exists() else 0
@@ -192,21 +192,21 @@ def _check_nothing_behind(last: _Mapped) -> None:
             f"{path} has {size} bytes, and its map accounts for {last.end - last.head.position}: "
             "the map was cut off or damaged, or another program appended to the file, such as a "
             "0.7 broker. Bring the map back from a copy; or cut the file there, if no client of "
-            f"0.7 was given a position above {last.end}"
+            f"0.7 got a position above {last.end}"
         )
 
 
-def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look: bool) -> bool:
+def _rebuild_file(fs: FileSystem, mapped: _Mapped, master: Master | None, *, verify: bool) -> bool:
     """Make a file match its map; False if that is impossible."""
     path = mapped.path.with_suffix(names.KAFKA_07)
     size = mapped.end - mapped.head.position
-    there = path.stat().st_size if path.exists() else -1
-    if not look and there == size:
+    found = path.stat().st_size if path.exists() else -1
+    if not verify and found == size:
         return True
-    good, whole = _good_bytes(path, mapped) if there >= 0 else (0, not size)
+    good, whole = _good_bytes(path, mapped) if found >= 0 else (0, not size)
     fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
-        if there != good:
+        if found != good:
             fs.truncate(fd, good)
         if not whole:
             logger.warning("0.7 view rebuilt path=%s from=%d to=%d", path, good, size)
@@ -268,7 +268,7 @@ def rebuilt_bytes(record: MapRecord, master: Master | None) -> bytes | None:
     return data if len(data) == record.size and zlib.crc32(data) == record.check else None
 
 
-def _begin_behind(
+def _begin_after(
     fs: FileSystem, directory: Path, mapped: list[_Mapped], broken: _Mapped
 ) -> list[_Mapped]:
     """Let a view begin after a file that cannot be rebuilt."""

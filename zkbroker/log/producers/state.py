@@ -54,7 +54,7 @@ class _Producer:
     coordinator_epoch: int = -1
     txn_first_offset: int = -1
     silent_since_ms: int | None = None
-    """By this broker's clock: timestamps of old events do not make a producer old."""
+    """By this broker's clock: the timestamps of messages do not tell when a producer was active."""
 
 
 class ProducerState:
@@ -125,7 +125,8 @@ class ProducerState:
 
         Raises:
             ProtocolError: OUT_OF_ORDER_SEQUENCE_NUMBER (45) for a gap or an older repeat,
-                INVALID_PRODUCER_EPOCH (47) for a replaced epoch.
+                INVALID_PRODUCER_EPOCH (47) for a replaced epoch, INVALID_TXN_STATE (48) for a batch
+                outside of the producer's open transaction.
         """
         known = self._producers.get(entry.producer_id)
         if entry.producer_id < 0 or entry.base_sequence < 0 or known is None:

@@ -231,7 +231,7 @@ def _recover(
 
 
 class _IndexBuilder:
-    """Collects a segment's index entries and leader epochs from its log entries."""
+    """Collects index entries, aborted transactions and leader epochs from a segment's entries."""
 
     def __init__(
         self,
