@@ -230,7 +230,7 @@ def test_a_group_moves_from_one_generation_to_the_other_and_back(tmp_path, chroo
             assert "is inside a message" in str(inside.exception)
             commit(10**9)
             outside = convert("g", "newer", "--kept-by", "zookeeper")
-            assert "it has 0 to" in str(outside.exception)
+            assert "it has positions 0 to" in str(outside.exception)
             commit(0)
             dry = convert("g", "newer", "--kept-by", "zookeeper", "--dry-run")
             assert "t partition 0 offset 0 = 0-0 position 0" in dry.output

@@ -20,7 +20,7 @@ from zkbroker.log.legacy07 import Legacy07Logs
 from zkbroker.log.legacy07.directory import Claim
 from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import CUT, MapReader, map_files
-from zkbroker.log.legacy07.view_recovery import made_anew, open_view
+from zkbroker.log.legacy07.view_recovery import open_view, rebuilt_bytes
 from zkbroker.log.segments.entries import first_offset
 from zkbroker.records import Codec, encode_message_set
 from zkbroker.records.generations import convert_set
@@ -498,7 +498,7 @@ class Story:
         assert rebuilt == data[start - self.view.start :]
         assert opened.place.offset <= self.view.next_offset
         if start > self.view.start:
-            gone = [each for each in self.map_records() if made_anew(each, self.master) is None]
+            gone = [each for each in self.map_records() if rebuilt_bytes(each, self.master) is None]
             assert any(each.position < start for each in gone)
 
 

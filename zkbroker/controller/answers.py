@@ -1,7 +1,7 @@
-"""What brokers answer to LeaderAndIsr and UpdateMetadata.
+"""Brokers' answers to LeaderAndIsr and UpdateMetadata.
 
-Invariant: an answer decides nothing. It changes what the controller knows and sets a signal; the
-term decides when it takes that signal.
+Invariant: an answer decides nothing. It changes the controller's state and sets a signal; the term
+decides when it handles that signal.
 """
 
 import logging
@@ -20,7 +20,7 @@ class BrokerAnswers:
     """Takes answers, in the controller's task.
 
     Args:
-        context: what the controller knows.
+        context: the controller's state.
         on_refused: set when a broker refused a request.
         on_offline: set when a broker reported offline replicas.
     """
@@ -93,7 +93,7 @@ class BrokerAnswers:
         return {broker: list(keys) for broker, keys in found.items()}
 
     def forget(self, brokers: set[int]) -> None:
-        """Forget what brokers of an earlier registration answered."""
+        """Forget the answers of brokers whose registration is over."""
         self.refused -= brokers
         for broker in brokers:
             self._offline.pop(broker, None)

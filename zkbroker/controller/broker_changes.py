@@ -1,11 +1,11 @@
 """Brokers that register, go, and register again.
 
-    gone      new leaders for their partitions; then they leave the ISRs
+    gone      their partitions get new leaders; then they leave the ISRs
     restarted gone and back between two readings: demoted where they were in sync
     joined    new or restarted: they get all metadata and the states of their replicas
 
-Invariant: one change of the registry decides each partition once; the live brokers go out first,
-because a follower must know where its leader listens.
+Invariant: one change of the registry decides each partition once. The list of live brokers is sent
+first, because a follower must know where its leader listens.
 """
 
 import logging
@@ -43,11 +43,11 @@ class BrokerChanges:
     Args:
         session: a started session.
         watch: set when a broker comes or goes.
-        context: what the controller knows; `brokers` is this class's.
+        context: the controller's state; this class owns `brokers`.
         partitions: decides.
         batch: gathers requests.
         channels: the connections to brokers.
-        answers: what brokers answered.
+        answers: the brokers' answers.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BrokerChanges:
         return {broker: LiveBroker(info, epoch) for broker, (info, epoch) in found.items()}
 
     def apply(self) -> BrokerChange:
-        """Read the registered brokers again, and decide and send what follows from a change."""
+        """Read the registered brokers again; decide and send the consequences of a change."""
         before, now = self._context.brokers, self.read()
         restarted = {b for b in before.keys() & now.keys() if before[b].epoch != now[b].epoch}
         gone = before.keys() - now.keys()
@@ -105,13 +105,13 @@ class BrokerChanges:
             self._batch.flush()
         missing = [key for key in context.served() if not context.has_leader(key)]
         for some in in_parts(missing, DECIDED_AT_ONCE):
-            # New leaders go out before the next ones, and before the ISRs of other partitions.
+            # New leaders are sent before the next ones are decided, and before changes of ISRs.
             decided |= partitions.elect_missing(some)
             self._batch.flush()
         left = [key for key in self._touching(gone) if key not in decided]
         decided |= partitions.remove_from_isr(left, gone)
         if gone and decided:
-            # The other partitions with a replica there have one offline replica more.
+            # The other partitions with a replica there have one more offline replica.
             self._batch.metadata(
                 key for broker in gone for key in context.hosted_by(broker) if key not in decided
             )
@@ -140,7 +140,7 @@ class BrokerChanges:
         ]
 
     def send_states(self, brokers: Iterable[int], but: Collection[Key] = ()) -> None:
-        """Gather the decisions for all replicas of brokers, but for some partitions."""
+        """Gather the decisions for all replicas of brokers, except for some partitions."""
         wanted = set(brokers)
         for key in paced(self._session.runtime, self._context.served()):
             if key not in but and not self._context.undecided(key):
@@ -148,7 +148,7 @@ class BrokerChanges:
                 self._batch.decided(key, [broker for broker in replicas if broker in wanted])
 
     def send_everything(self, broker: int) -> None:
-        """Send one broker all state; a request to it was lost or refused."""
+        """Send all state to one broker, after a request to it was lost or refused."""
         if broker in self._context.brokers:
             self._batch.brokers_changed([broker])
             self._batch.metadata(self._context.keys(), [broker])

@@ -1,6 +1,6 @@
-"""Questions of other tasks that the controller's task answers.
+"""Calls of other tasks that the controller's task answers.
 
-Invariant: every call ends: with an answer, with the error of its function, or refused because this
+Invariant: every call ends, with an answer, with the error of its function, or refused because this
 broker is not the controller. At most `MAX_WAITING_CALLS` wait.
 """
 
@@ -31,7 +31,7 @@ class _Call:
 
 
 class ControllerCalls:
-    """The calls that wait. Args: wake has the controller's task call `answer_next`."""
+    """The waiting calls. Args: wake makes the controller's task call `answer_next`."""
 
     def __init__(self, runtime: Runtime, wake: Callable[[], object]) -> None:
         self._runtime = runtime
@@ -78,7 +78,7 @@ class ControllerCalls:
         """Answer the oldest call.
 
         Raises:
-            Exception: what its function raised; a ProtocolError only reaches the caller.
+            Exception: any error of its function but a ProtocolError, which only the caller gets.
         """
         call = self._waiting.popleft()
         try:
@@ -90,6 +90,6 @@ class ControllerCalls:
             raise
 
     def refuse_all(self) -> None:
-        """End every call: this broker is not the controller."""
+        """Refuse every waiting call: this broker is not the controller."""
         while self._waiting:
             self._waiting.popleft().end(error=ControllerMoved("not the controller"))

@@ -4,9 +4,9 @@
                             |                                     task
                             +--> the broker's node is gone: the channel is closed
 
-Invariants: a broker gets its requests in the order in which they were sent, each before the next;
-a request without an answer is repeated, without limit, because a broker that misses a request stays
-at an earlier decision. A queue above its limit is emptied, and the broker gets all state again
+Invariants: a broker gets its requests one at a time, in the order in which they were sent. A
+request without an answer is repeated without limit, because a broker that misses a request stays at
+an earlier decision. A queue above its limit is emptied, and the broker gets all state again
 (`overflowed`); StopReplica requests stay, because their answers are awaited.
 """
 
@@ -35,7 +35,7 @@ class Connection(Protocol):
         """Send a request and wait for its answer.
 
         Raises:
-            ZkbrokerError: there was none in time; the next `send` connects again.
+            ZkbrokerError: no answer came in time; the next `send` connects again.
         """
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class _Queued:
 
 
 class BrokerChannel:
-    """The queue of one broker, and its task; arguments as of `BrokerChannels`."""
+    """The queue of one broker, and its task; for the arguments see `BrokerChannels`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class BrokerChannel:
         self._loop.set()
 
     def close(self) -> None:
-        """End without waiting: a request on its way fails."""
+        """End without waiting: a request in flight fails."""
         self._loop.end()
         self._queue.clear()
         self._connection.close()
@@ -134,7 +134,7 @@ class BrokerChannels:
         connect: makes the connection to a broker.
         limit: requests that may wait for one broker (`controller.message.queue.size`).
         post: calls a function in the controller's task.
-        overflowed: called there with a broker that needs all state again.
+        overflowed: called in that task with a broker that needs all state again.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class BrokerChannels:
             channel.close()
 
     def send(self, broker: int, request: Any, version: int, answered: Answered | None) -> None:
-        """Queue a request; nothing when there is no channel to that broker."""
+        """Queue a request; does nothing if there is no channel to the broker."""
         channel = self._channels.get(broker)
         if channel is not None:
             channel.send(request, version, answered)

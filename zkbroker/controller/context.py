@@ -1,4 +1,4 @@
-"""What the controller knows: brokers, topics, decisions, deletions and reassignments.
+"""The controller's state: brokers, topics, decisions, deletions and reassignments.
 
 Invariant: one task owns it. `states` holds only decisions that are stored in ZooKeeper.
 """
@@ -30,13 +30,13 @@ class ControllerContext:
     shutting_down: set[int] = field(default_factory=set)
     """Brokers that are about to stop, until they are gone or have registered again."""
     offline_replicas: set[tuple[Key, int]] = field(default_factory=set)
-    """Replicas in a log directory that failed, of brokers that live."""
+    """Replicas of live brokers in a failed log directory."""
     assignments: dict[str, Assignment] = field(default_factory=dict)
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     states: dict[Key, LeaderAndIsr] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
     reassigning: dict[Key, tuple[int, ...]] = field(default_factory=dict)
-    """Partition -> the replicas it is to have."""
+    """Partition -> its new replicas."""
 
     def keys(self) -> Iterator[Key]:
         """Every partition, those being deleted included."""
@@ -51,7 +51,7 @@ class ControllerContext:
     def ending(self, key: Key) -> bool:
         """Whether a partition is about to be deleted.
 
-        One that is being moved needs its leader until that is over; the deletion waits for it.
+        A partition under reassignment needs its leader until that is over; its deletion waits.
         """
         return key[0] in self.deleting and key not in self.reassigning
 
@@ -79,7 +79,7 @@ class ControllerContext:
         return broker in self.brokers and (key, broker) not in self.offline_replicas
 
     def online_replicas(self, key: Key, replicas: Iterable[int] | None = None) -> tuple[int, ...]:
-        """The replicas that are online, of brokers about to stop too, in the assignment's order."""
+        """The online replicas in the assignment's order, including those on stopping brokers."""
         wanted = self.replicas(key) if replicas is None else replicas
         return tuple(broker for broker in wanted if self.online(key, broker))
 
@@ -128,10 +128,10 @@ class ControllerContext:
         self.deleting.discard(topic)
 
     def imbalanced(self, above_percent: float) -> list[Key]:
-        """The partitions to return to preferred leaders that lead too few of theirs.
+        """The partitions to return to preferred leaders that lead too few of them.
 
         Args:
-            above_percent: share of a broker's partitions that others may lead.
+            above_percent: the share of a broker's preferred partitions that others may lead.
         """
         owed: dict[int, list[Key]] = {}
         total: dict[int, int] = {}

@@ -1,10 +1,9 @@
-"""The controller of a cluster, at every broker: stands for election, and works while it is elected.
+"""The controller of a cluster, in every broker: stands for election and works while elected.
 
     watches, answers, requests --> signals and posted calls --> one task --> the term of office
 
 Invariants: one task touches the term; a watch sets a signal and returns. A term ends at once when
-another controller is elected; after any other error the next term begins, which reads everything
-again.
+another controller is elected. After any other error a new term begins, which reads all state again.
 """
 
 import logging
@@ -45,7 +44,7 @@ class Controller:
         states: reads and writes partition states, in the cluster's form.
         broker_id: this broker.
         connect: makes the connection to a broker.
-        last_led_by_others: which partitions a new controller reads first, see there.
+        last_led_by_others: which partitions a new controller reads first, see `LastLedByOthers`.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Controller:
             logger=logger,
             retry_s=RETRY_S,
             foreseen=(ZkbrokerError,),
-            # What was stored or sent is unknown: the next term reads all of it again.
+            # It is unknown what was stored or sent: the next term reads all state again.
             on_failure=lambda error: self._end_term(),
         )
         self._channels = BrokerChannels(
@@ -95,10 +94,10 @@ class Controller:
         self._resend_at: int | None = None
 
     def start(self) -> None:
-        """Stand for election, and work from now on.
+        """Stand for election, and start the task.
 
         Raises:
-            RegistryError: ZooKeeper does not answer; it may be started again.
+            RegistryError: ZooKeeper does not answer; `start` may be called again.
         """
         self._election.start()
         self._loop.start()
@@ -114,12 +113,12 @@ class Controller:
 
     @property
     def is_controller(self) -> bool:
-        """Whether this broker is the controller, as far as its session lives."""
+        """Whether this broker is the controller; its session may have expired meanwhile."""
         return self._election.is_controller
 
     @property
     def active(self) -> bool:
-        """Whether this broker is the controller and has taken everything over."""
+        """Whether this broker is the controller and its takeover is complete."""
         return self._began and self.is_controller
 
     def controlled_shutdown(
@@ -129,11 +128,11 @@ class Controller:
 
         Args:
             broker_id: the broker.
-            broker_epoch: its broker epoch; -1 for that of its registration as it is known now.
+            broker_epoch: its broker epoch; -1 for that of its known registration.
             timeout_s: how long to wait; `controller.socket.timeout.ms` by default.
 
         Returns:
-            the partitions with several replicas that it still leads; none: it may stop.
+            the partitions with several replicas that it still leads; if none, it may stop.
 
         Raises:
             ProtocolError: STALE_CONTROLLER_EPOCH (not the controller), BROKER_NOT_AVAILABLE (not
@@ -178,7 +177,7 @@ class Controller:
         )
 
     def metrics(self) -> ControllerMetrics:
-        """Return the figures of this moment."""
+        """Return the present metrics."""
         term = self._term if self.active else None
         return controller_metrics(term, self._counts, self._channels.queued())
 

@@ -5,9 +5,9 @@
        +-- a broker is gone, or answered with an error -----------+--> all deleted --> nodes removed
 
 Invariant: the nodes of a topic are removed only after every replica was deleted: a broker that is
-away keeps its copy, and would serve it again under the same name some day. A deletion that starts
-again waits for the answers to its present requests: the answer to an earlier one may be about an
-earlier topic of the same name.
+away keeps its copy, and could later serve it as a new topic of the same name. A deletion that
+starts again waits for the answers to its present requests: the answer to an earlier request may
+concern an earlier topic of the same name.
 """
 
 import logging
@@ -33,9 +33,9 @@ class TopicDeletion:
 
     Args:
         session: a started session.
-        context: what the controller knows.
+        context: the controller's state.
         batch: gathers requests.
-        answers: takes note of a broker that refused; `broker_joined` follows.
+        answers: records a broker that refused; `broker_joined` follows.
         epoch_version: version of `/controller_epoch` since the controller's election.
         allowed: `delete.topic.enable`.
     """
@@ -74,7 +74,7 @@ class TopicDeletion:
                 if not self._awaited[topic]:
                     self._remove(topic)
             elif not self._context.assignments.get(topic):
-                self._remove(topic)  # unknown, or known by its marker alone
+                self._remove(topic)  # the topic is unknown, or only its marker exists
             elif self._ready(topic):
                 self._begin(topic)
 
@@ -89,7 +89,7 @@ class TopicDeletion:
         )
 
     def broker_gone(self, broker: int) -> None:
-        """Begin again, once a broker is back, the deletions that wait for its answer."""
+        """Reset the deletions that wait for a broker; they begin again once it is back."""
         for topic, awaited in list(self._awaited.items()):
             if any(each == broker for _, each in awaited):
                 del self._awaited[topic]
@@ -130,8 +130,8 @@ class TopicDeletion:
         self._batch.metadata(keys)
         self._beginnings += 1
         self._begun[topic] = self._beginnings
-        # A broker gets one request for several topics; its answer counts for all deletions that had
-        # begun by then.
+        # A broker gets one request for several topics; its answer counts for every deletion that
+        # had begun when it was sent.
         answered = partial(self._answered, self._beginnings)
         for key in keys:
             replicas = self._context.replicas(key)
@@ -139,7 +139,7 @@ class TopicDeletion:
             self._batch.stop(key, replicas, delete=True, answered=answered)
 
     def _answered(self, beginnings: int, broker: int, response: Any) -> None:
-        """Take a broker's answer to StopReplica(delete), sent after so many beginnings."""
+        """Process a broker's answer to a StopReplica(delete) sent after that many beginnings."""
         if response.error_code != ErrorCode.NONE:
             logger.warning("deletion refused broker=%d error=%d", broker, response.error_code)
             for topic, awaited in self._awaited.items():

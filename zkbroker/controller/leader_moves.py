@@ -1,6 +1,6 @@
-"""Leaders that move on request: controlled shutdown, preferred replicas, automatic rebalance.
+"""Leader changes on request: controlled shutdown, preferred replicas, automatic rebalance.
 
-Invariant: a leader that moves comes from the ISR; a partition without another candidate keeps its
+Invariant: the new leader comes from the ISR. A partition without another candidate keeps its
 leader, and the answer says so.
 """
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class LeaderMoves:
-    """Args: context is what the controller knows, partitions decides, batch gathers requests."""
+    """Args: context is the controller's state, partitions decides, batch gathers requests."""
 
     def __init__(
         self, context: ControllerContext, partitions: Partitions, batch: RequestBatch
@@ -86,14 +86,14 @@ class LeaderMoves:
         return answers
 
     def elect_requested(self, wanted: Iterable[Key]) -> None:
-        """Make first replicas leaders again, as a node of the operator's tools asks."""
+        """Make first replicas leaders again, as requested through the operator tools' node."""
         known = sorted(key for key in wanted if self._context.known(key))
         decided = self._partitions.elect_preferred(known)
         logger.info("preferred leaders asked=%d elected=%d", len(known), len(decided))
         self._batch.flush()
 
     def rebalance(self, above_percent: int) -> None:
-        """Return partitions to preferred leaders that lead too few of theirs."""
+        """Return partitions to preferred leaders that lead too few of them."""
         if self._context.reassigning:
             return
         owed = self._context.imbalanced(above_percent)

@@ -1,6 +1,6 @@
-"""The figures of a broker's controller, under the names of Kafka's JMX beans.
+"""The metrics of a broker's controller, under the names of Kafka's JMX beans.
 
-Invariant: every figure but the counters is 0 while another broker is the controller.
+Invariant: every metric except the counters is 0 while another broker is the controller.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from zkbroker.controller.term import ControllerTerm
 
 @dataclass(frozen=True, slots=True)
 class ControllerMetrics:
-    """One moment's figures."""
+    """The metrics at one moment."""
 
     active: int = 0
     offline_partitions: int = 0
@@ -33,7 +33,7 @@ class ControllerMetrics:
         ("topics", "GlobalTopicCount"),
         ("partitions", "GlobalPartitionCount"),
     )
-    """Attribute, and the name of the JMX bean."""
+    """Pairs of an attribute and the name of its JMX bean."""
     COUNTERS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("leader_elections", "LeaderElectionsPerSec"),
         ("unclean_leader_elections", "UncleanLeaderElectionsPerSec"),
@@ -43,7 +43,7 @@ class ControllerMetrics:
 def controller_metrics(
     term: ControllerTerm | None, counts: ElectionCounts, queued: dict[int, int]
 ) -> ControllerMetrics:
-    """Return the figures of this moment.
+    """Return the present metrics.
 
     Args:
         term: the term of the active controller; None while another broker is the controller.

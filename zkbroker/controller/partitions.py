@@ -1,9 +1,9 @@
 """Decides for partitions, stores the decisions, and puts them into the batch.
 
-Invariants: a decision is stored before it is put into the batch, under the version that the context
-knows; where another writer has changed the partition meanwhile, it is read and decided again. A
-rule that decides nothing is asked again with the stored state, because leaders change ISRs and the
-context learns of it late. Every decision raises the leader epoch by one.
+Invariants: a decision is stored, under the version in the context, before it is put into the batch.
+If another writer has changed the partition meanwhile, it is read and decided again. A rule that
+decides nothing is applied again to the stored state, because leaders change ISRs and the context
+learns of it late. Every decision raises the leader epoch by one.
 """
 
 import logging
@@ -42,8 +42,8 @@ class Partitions:
     """The partitions under one controller's election.
 
     Args:
-        runtime: other tasks of it get their turn in between.
-        context: what the controller knows.
+        runtime: whose other tasks get their turn in between.
+        context: the controller's state.
         states: stores decisions.
         batch: gathers requests.
         epoch: the controller's epoch.
@@ -61,7 +61,7 @@ class Partitions:
     counts: ElectionCounts = field(default_factory=ElectionCounts)
     elected: Callable[[], bool] = lambda: True
 
-    # -- what events ask for
+    # -- decisions for events
 
     def elect_missing(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
         """Decide for new partitions, and elect leaders where there is none.
@@ -85,7 +85,7 @@ class Partitions:
     def remove_from_isr(
         self, keys: Iterable[Key], lost: Collection[int]
     ) -> dict[Key, LeaderAndIsr]:
-        """Take replicas on brokers that are gone (or about to stop) out of their ISRs.
+        """Remove replicas on brokers that are gone (or about to stop) from their ISRs.
 
         Returns:
             the decisions, by partition.
@@ -96,7 +96,7 @@ class Partitions:
             if state is None or not state.isr:
                 return None
             if state.leader in lost and not self.context.ending(key):
-                # A state read after a conflict may name other replicas in sync, which can lead.
+                # The state read after a conflict may have other replicas in sync, which can lead.
                 elected = self._missing_leader(key)
                 if elected is not None:
                     return elected
@@ -109,10 +109,10 @@ class Partitions:
         return decided
 
     def remove_offline_followers(self, keys: Iterable[Key]) -> None:
-        """Take followers out of ISRs that they entered when they were gone already.
+        """Remove followers from ISRs that they entered when they were already gone.
 
-        Their leader did not know that. It would keep them as long as nothing is appended, and the
-        first append would wait for them.
+        Their leader did not know. It would keep them until the next append, which would then wait
+        for them.
         """
         lost: dict[int, list[Key]] = {}
         for key in keys:
@@ -128,10 +128,10 @@ class Partitions:
     def demote_restarted(
         self, keys: Iterable[Key], restarted: Collection[int]
     ) -> dict[Key, LeaderAndIsr]:
-        """Decide again where replicas in sync are of restarted brokers.
+        """Decide again for partitions with restarted brokers in the ISR.
 
-        Such a broker may have lost what was not on its disk. Replicas that stayed are preferred;
-        and a restarted leader never continues in its leader epoch: two messages could then have the
+        A restarted broker may have lost unflushed messages. Replicas that stayed are preferred, and
+        a restarted leader never continues in its leader epoch: two messages could then have the
         same offset and epoch.
 
         Args:
@@ -147,7 +147,7 @@ class Partitions:
     def demote_unseen_restarts(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
         """`demote_restarted` for brokers that registered after the last decision.
 
-        No controller saw them go.
+        No controller noticed that they were gone.
         """
 
         def rule(key: Key) -> Election | None:
@@ -185,7 +185,7 @@ class Partitions:
         return self._decide_and_send(led_by_others, rule, read_again=True)
 
     def move_leaders(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
-        """Make other replicas leaders of what brokers about to stop lead."""
+        """Elect other leaders for the partitions that brokers about to stop lead."""
         leaving = self.context.shutting_down
 
         def rule(key: Key) -> Election | None:
@@ -201,7 +201,7 @@ class Partitions:
     def elect_among(self, key: Key, replicas: Sequence[int], dropped: Collection[int]) -> bool:
         """Decide a partition for its new replicas: a leader among them, an ISR without the others.
 
-        A leader among them stays; the leader epoch rises all the same.
+        If the leader is one of them, it stays; the leader epoch rises nevertheless.
         """
 
         def rule(wanted: Key) -> Election | None:
@@ -240,13 +240,13 @@ class Partitions:
             if state is None:
                 self.context.states.pop(key, None)
                 continue
-            # Such an epoch that was there at the beginning is of a tree from elsewhere.
+            # If such an epoch was there when the term began, the tree comes from another cluster.
             if state.controller_epoch > self.epoch and state != self.context.states.get(key):
                 epoch = state.controller_epoch
                 raise ControllerMoved(f"a controller of epoch {epoch} decided {key}")
             self.context.states[key] = state
 
-    # -- how it is done
+    # -- deciding and storing
 
     def _missing_leader(self, key: Key) -> Election | None:
         context = self.context
@@ -255,7 +255,7 @@ class Partitions:
         if state is None:
             return leader_rules.new_partition(replicas, live)
         if not state.isr:
-            # A release without replication served it at the first replica, and nowhere else.
+            # A release without replication wrote this state: only the first replica has messages.
             return leader_rules.new_partition(replicas[:1], live)
         if context.online(key, state.leader):
             return None
@@ -275,12 +275,12 @@ class Partitions:
     def _decide(
         self, keys: Iterable[Key], rule: Rule, *, read_again: bool = False
     ) -> dict[Key, LeaderAndIsr]:
-        """Store what a rule decides, for each partition until that is stored or there is nothing.
+        """Store a rule's decisions; repeat for each partition whose state changed meanwhile.
 
         Args:
             keys: the partitions.
             rule: decides.
-            read_again: whether a rule that decides nothing is asked again with the stored state.
+            read_again: whether a rule that decides nothing is applied again to the stored state.
 
         Raises:
             ControllerMoved: there is another controller.
@@ -300,8 +300,8 @@ class Partitions:
                 return done
             wanted = {key: self._decision(key, found) for key, found in elections.items()}
             if not self.elected():
-                # The live brokers may have been read in a later session that is not registered yet:
-                # this broker itself would count as dead.
+                # The live brokers may have been read in a later session in which this broker is not
+                # registered yet: it would count itself as dead.
                 raise ControllerMoved("the session of this controller's election is over")
             stored = self.states.write(wanted, self.epoch_version)
             for key, state in stored.items():
@@ -312,14 +312,16 @@ class Partitions:
             if not left:
                 return done
             self.read_again(left)
-        raise RegistryError(f"partition {left[0][0]}-{left[0][1]} changes all the time")
+        raise RegistryError(
+            f"partition {left[0][0]}-{left[0][1]} changed during each of {ATTEMPTS} writes"
+        )
 
     def _elections(self, keys: Iterable[Key], rule: Rule) -> dict[Key, Election]:
         return {
             key: found
             for key in paced(self.runtime, keys)
             if key not in self.states.unreadable
-            # A broker that deleted the replica would create it again.
+            # A broker that has deleted its replica would create it again.
             and not self.context.ending(key)
             and (found := rule(key)) is not None
         }

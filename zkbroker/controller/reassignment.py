@@ -1,11 +1,11 @@
-"""Gives partitions other replicas, as /admin/reassign_partitions requests.
+"""Moves partitions to other replicas, as /admin/reassign_partitions requests.
 
     requested --> assignment: old and new replicas; the new ones copy the log
               --> all new ones are in the ISR --> a leader among them --> the old ones are deleted
               --> assignment: the new ones; the partition leaves the node
 
-Invariant: an old replica is stopped only after every new one is in the ISR and that was stored.
-The node keeps every unfinished partition; it is written once for all that finish together.
+Invariant: an old replica is stopped only after an ISR with every new replica is stored. The node
+keeps every unfinished partition; it is written once for all that finish together.
 """
 
 import logging
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 class Reassignment:
-    """Moves partitions; call `advance` when an ISR or a broker changed.
+    """Moves partitions; call `advance` when an ISR or a broker has changed.
 
     Args:
         session: a started session.
-        context: what the controller knows; `reassigning` is this class's.
+        context: the controller's state; this class owns `reassigning`.
         partitions: decides.
         batch: gathers requests.
         watch: makes the watch for a partition's state.
@@ -49,7 +49,7 @@ class Reassignment:
         self._watch = watch
 
     def request(self, wanted: Mapping[Key, tuple[int, ...]]) -> None:
-        """Take the node's present request; a partition under way may get other replicas."""
+        """Begin the node's present request; a partition under way may get other replicas."""
         refused = False
         for key, replicas in wanted.items():
             if self._context.reassigning.get(key) == replicas:
@@ -74,18 +74,18 @@ class Reassignment:
         if key[0] in self._context.deleting:
             return "its topic is being deleted"
         if not replicas or len(set(replicas)) != len(replicas):
-            return "give at least one broker, and each once"
+            return "name at least one broker, and each only once"
         away = [b for b in replicas if b not in self._context.brokers]
         if away and not set(away) <= set(self._context.replicas(key)):
-            # A broker that goes later is awaited: by then it has a replica.
-            return f"brokers {away} do not run"
+            # Checked only at the beginning: a broker that stops later has a replica and is awaited.
+            return f"brokers {away} are not running"
         return None
 
     def advance(self, *, store: bool = False) -> None:
         """Finish every partition that can.
 
         Args:
-            store: write the node also when nothing finishes.
+            store: write the node even if nothing finishes.
         """
         finished: dict[Key, tuple[int, ...]] = {}
         for key, replicas in list(self._context.reassigning.items()):
@@ -100,14 +100,14 @@ class Reassignment:
             )
 
     def states_changed(self, keys: Iterable[Key]) -> None:
-        """Look at partitions whose states were written."""
+        """Read partitions whose states were written, and finish those that can."""
         moving = sorted(key for key in keys if key in self._context.reassigning)
         if moving:
             self._read_and_watch(moving)
             self.advance()
 
     def broker_joined(self, broker: int) -> None:
-        """Send a new replica its partition again; its broker was away at the beginning."""
+        """Send new replicas their partitions again; their broker was away at the beginning."""
         for key, replicas in self._context.reassigning.items():
             if broker in replicas and self._context.states.get(key) is not None:
                 self._batch.decided(key, [broker], new=True)
@@ -139,7 +139,7 @@ class Reassignment:
         self._read_and_watch([key])
 
     def _read_and_watch(self, keys: list[Key]) -> None:
-        # Watched before they are read, so that no change falls in between.
+        # Watch before reading, so that no change is missed in between.
         watched = [self._partitions.states.watched(key) for key in keys]
         self._session.exists_many(watched, [self._watch(key) for key in keys])
         self._partitions.read_again(keys)

@@ -51,7 +51,7 @@ class Sender(Protocol):
 
 
 class Answers(Protocol):
-    """Takes the answers of brokers, in the controller's task."""
+    """Processes the answers of brokers, in the controller's task."""
 
     def leader_and_isr(self, broker: int, response: Any) -> None: ...
     def update_metadata(self, broker: int, response: Any) -> None: ...
@@ -59,7 +59,7 @@ class Answers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The controller, as every request names it."""
+    """The controller's fields in every request."""
 
     controller_id: int
     epoch: int
@@ -74,11 +74,11 @@ class RequestBatch:
     """Gathers requests and sends them.
 
     Args:
-        context: what the controller knows.
+        context: the controller's state.
         term: the controller that sends.
-        answers: takes what brokers answer.
+        answers: processes the brokers' answers.
         sender: sends requests.
-        runtime: other tasks of it get their turn in between.
+        runtime: whose other tasks get their turn in between.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class RequestBatch:
         self._stop_answered: dict[int, Answered] = {}
 
     def brokers_changed(self, brokers: Iterable[int]) -> None:
-        """Send brokers the live brokers."""
+        """Send the list of live brokers to brokers."""
         self._brokers_first.update(brokers)
 
     def decided(
@@ -112,13 +112,13 @@ class RequestBatch:
         new: bool = False,
         replicas: tuple[int, ...] | None = None,
     ) -> None:
-        """Send brokers the decision for a partition.
+        """Send the decision for a partition to brokers.
 
         Args:
             key: the partition.
-            brokers: the receivers; brokers that do not live are left out.
+            brokers: the receivers; dead brokers are left out.
             new: whether their replica is created.
-            replicas: other replicas than the assigned ones.
+            replicas: replicas to send in place of the assigned ones.
         """
         state = self._context.states[key]
         message = LeaderAndIsrPartition(
@@ -139,7 +139,7 @@ class RequestBatch:
                 self._decided[broker][key] = replace(message, is_new=made)
 
     def metadata(self, keys: Iterable[Key], brokers: Iterable[int] | None = None) -> None:
-        """Send brokers (all live ones when None) the leaders of partitions."""
+        """Send the leaders of partitions to brokers (to all live ones when None)."""
         wanted = list(keys)
         if not wanted:
             return
@@ -149,7 +149,7 @@ class RequestBatch:
     def stop(
         self, key: Key, brokers: Iterable[int], *, delete: bool, answered: Answered | None = None
     ) -> None:
-        """Have brokers stop a replica, and delete its log when `delete`."""
+        """Tell brokers to stop a replica, and to delete its log when `delete`."""
         for broker in brokers:
             if broker in self._context.brokers:
                 self._stopped.setdefault((broker, delete), {})[key] = None
@@ -159,8 +159,8 @@ class RequestBatch:
     def flush(self) -> None:
         """Send the gathered requests."""
         live = self._live_brokers()
-        # UpdateMetadata about partitions names the brokers too, and suffices where no LeaderAndIsr
-        # goes before it.
+        # UpdateMetadata about partitions also names the brokers: it is enough if no LeaderAndIsr is
+        # sent before it.
         soon = self._metadata.keys() - self._decided.keys()
         for broker in sorted(self._brokers_first - soon):
             self._send(broker, self._update_metadata((), live), self._answers.update_metadata)
@@ -247,7 +247,7 @@ class RequestBatch:
             isr=list(state.isr),
             zk_version=max(state.zk_version, 0),
             replicas=list(replicas),
-            # Replicas of brokers that are about to stop count as offline, too.
+            # Replicas of brokers that are about to stop also count as offline.
             offline_replicas=[each for each in replicas if each not in context.electable(key)],
         )
 

@@ -1,14 +1,14 @@
 """One term of office: from an election until another controller is elected or something fails.
 
-    begin    what was led by brokers that are gone, as far as that is known: read and elected
-             -> read everything -> elect where there is no leader -> send every broker everything
+    begin    read and elect the partitions that dead brokers led, as far as this broker knows them
+             -> read the rest -> elect missing leaders -> send all state to every broker
     work     something in ZooKeeper changed: read it, decide, store, send
     posted   a broker answered, or a broker or client asks for something
 
 Invariants: one task runs all of it, one step after the other. A decision is stored before it is
-sent. A term that met an error is dropped, and the next one begins with `begin`, which needs nothing
-of the term before; so no stored decision stays unsent. What this broker knew of leaders before its
-election says only which partitions are read first: each is decided by what is stored.
+sent. A term that failed is dropped, and the next one starts with `begin`, which needs nothing of
+the failed term, so no stored decision stays unsent. This broker's knowledge of leaders before its
+election only determines which partitions are read first: each is decided by its stored state.
 """
 
 import logging
@@ -47,7 +47,7 @@ Signal = str | Key
 
 
 LastLedByOthers = Callable[[Collection[int]], Iterable[Key]]
-"""Returns the partitions whose leader, as this broker last heard, is none of some brokers."""
+"""Returns the partitions whose leader, as far as this broker knows, is not one of some brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ControllerTerm:
         epoch_version: version of `/controller_epoch` since the election.
         counts: counts elections.
         elected: whether the session of the election still lives.
-        last_led_by_others: see there.
+        last_led_by_others: see `LastLedByOthers`.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ControllerTerm:
         self._topics = TopicsReader(session, signal(TOPICS))
 
     def begin(self) -> None:
-        """Take everything over.
+        """Take over from the previous controller.
 
         Raises:
             ControllerMoved: there is another controller.
@@ -147,8 +147,8 @@ class ControllerTerm:
         for live in context.brokers.values():
             self._channels.open(live.info)
         self._batch.brokers_changed(context.brokers)
-        # A missing or wrong leader is decided and sent before all other states are: no broker
-        # receives a decision that the next one takes back.
+        # Missing and wrong leaders are decided and sent before all other states, so that no broker
+        # receives a decision that the next one revokes.
         led_by_others = self._last_led_by_others(context.brokers.keys())
         first = [key for key in dict.fromkeys(led_by_others) if context.known(key)]
         decided = self._read_and_elect(first)
@@ -156,10 +156,10 @@ class ControllerTerm:
         decided |= self._read_and_elect([key for key in every if key not in decided])
         latest = max((s.controller_epoch for s in context.states.values()), default=0)
         if latest > self.epoch:
-            # Those of a later controller belong to assignments that were not read: a leader would
+            # States of a later controller belong to assignments that were not read: a leader would
             # never learn of its new replicas, because no later request repeats a leader epoch.
             check_elected(self._session, self._epoch_version)
-            # Those of a tree from elsewhere are believed.
+            # Without a later controller, the tree comes from another cluster: its states count.
             logger.warning("partition states name controller epoch %d, above this one", latest)
         remove_notes(self._session, [*isr_notes, *dir_notes], self._epoch_version)
         dead = {
@@ -187,14 +187,14 @@ class ControllerTerm:
         self._batch.flush()
 
     def _read_and_elect(self, keys: list[Key]) -> dict[Key, LeaderAndIsr]:
-        """Read the states of partitions, and send those that need another leader.
+        """Read the states of partitions, and elect and send new leaders where needed.
 
         Returns:
             the decisions, by partition.
         """
         context, partitions = self.context, self._partitions
         decided: dict[Key, LeaderAndIsr] = {}
-        # Brokers begin with the first leaders while the next ones are decided.
+        # Brokers carry out the first decisions while the next ones are made.
         for some in in_parts(keys, DECIDED_AT_ONCE):
             context.states |= partitions.states.read(some)
             served = [key for key in some if not context.ending(key)]
@@ -276,7 +276,7 @@ class ControllerTerm:
                 self._partitions.elect_missing(context.partitions(topic))
 
     def _send_known(self, keys: list[Key]) -> None:
-        """Send the states of topics that appear with states: they went and came back unseen."""
+        """Send states that new topics already have: such a topic had gone and come back unseen."""
         for key in keys:
             if not self.context.undecided(key):
                 self._batch.decided(key, self.context.online_replicas(key))
@@ -287,7 +287,7 @@ class ControllerTerm:
         known = [key for key in keys if self.context.known(key)]
         self._partitions.read_again(known)
         self._batch.metadata(known)
-        # A leader that has lost its log takes itself out before it registers.
+        # A broker that has lost a log removes itself as leader before it registers.
         self._partitions.elect_missing(known)
         self._partitions.remove_offline_followers(known)
         self._batch.flush()
@@ -296,7 +296,7 @@ class ControllerTerm:
 
     def _take_log_dir_failures(self) -> None:
         notes, brokers = log_dir_failures(self._session, self._signal(LOG_DIRS))
-        # Their answers say which replicas are offline.
+        # The brokers' answers say which replicas are offline.
         self.brokers.send_states(broker for broker in brokers if broker in self.context.brokers)
         self._batch.flush()
         remove_notes(self._session, notes, self._epoch_version)

@@ -3,8 +3,8 @@
     led here (14) --host--> loading (14) --read--> served --release--> gone (16)
 
 Invariants: a key is coordinated only while its partition is hosted and loaded. A partition that
-cannot be read stays "loading": an answer from half of it would lose what the other half says. What
-a load finds counts only if the partition is still hosted when it ends.
+cannot be read stays "loading": answers from a part of it would lose the state in the rest. The
+result of a load counts only if the partition is still hosted when the load ends.
 """
 
 import logging
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class HostedPartition:
-    """One partition; each coordinator adds what it keeps of it."""
+    """One partition; each coordinator adds its own state."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -34,13 +34,13 @@ class HostedPartitions(Generic[P]):
 
     Args:
         topic: the internal topic.
-        read: reads a partition from its log in a task of its own; returns how many entries it
-            found. It may wait, and must not change what is served.
-        serve: puts what was read to use; it does not wait.
+        read: reads a partition from its log, in a separate task; returns how many entries it
+            found. It may wait, and must not change the served state.
+        serve: begins to serve the state that was read; it does not wait.
         runtime: for the tasks that load.
         partition_count: how many partitions the topic has.
-        led_here: whether this broker leads a partition, or is said to. Other brokers may send
-            clients here as soon as that is known, which is a moment before `host`.
+        led_here: returns whether this broker leads a partition, as far as the metadata says. Other
+            brokers may send clients here as soon as it does, a moment before `host`.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class HostedPartitions(Generic[P]):
         self._released: set[int] = set()
 
     def host(self, partition: P) -> None:
-        """Host a partition from now on; a task of its own loads it."""
+        """Host a partition from now on; a separate task loads it."""
         self._hosted[partition.number] = partition
         self._released.discard(partition.number)
         name = f"load-{self._topic}-{partition.number}"
         self._runtime.spawn(self._load, partition, name=name)
 
     def release(self, number: int) -> P | None:
-        """Host a partition no longer; returns it if it was hosted."""
+        """Stop hosting a partition; returns it if it was hosted."""
         self._released.add(number)
         return self._hosted.pop(number, None)
 
     def holds(self, partition: P) -> bool:
-        """Whether it is still this hosting of the partition that counts."""
+        """Whether this object is still the hosted one for its partition."""
         return self._hosted.get(partition.number) is partition
 
     def get(self, number: int) -> P | None:
@@ -91,13 +91,13 @@ class HostedPartitions(Generic[P]):
         return [partition for partition in self._hosted.values() if partition.loaded]
 
     def find(self, key: str) -> tuple[P | None, ErrorCode]:
-        """The partition that serves a key, or why the key is not coordinated here.
+        """The partition that serves a key, or the error for which it is not coordinated here.
 
         Args:
             key: a group's name or a transactional id.
 
         Returns:
-            The partition and NONE; or None and 14 (it loads) or 16 (another broker coordinates).
+            The partition and NONE; or None and 14 (loading) or 16 (another broker coordinates).
         """
         number = key_partition(key, self._partition_count())
         partition = self._hosted.get(number)
@@ -113,7 +113,7 @@ class HostedPartitions(Generic[P]):
         try:
             count = self._read(partition)
         except NotLeaderForPartition as error:
-            # The next leader loads it, or this broker does when it leads again.
+            # The next leader loads it, or this broker when it leads again.
             logger.info(
                 "loading ends topic=%s partition=%d reason=%s", *self._name(partition, error)
             )

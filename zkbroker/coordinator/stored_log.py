@@ -1,7 +1,7 @@
-"""What the coordinators of groups and of transactions keep in a partition of an internal topic.
+"""The state that the coordinators of groups and transactions keep in an internal topic.
 
-Invariant: what is known is what a reader of the whole partition from its start ends up with: the
-last record of each key wins, a null value removes the key.
+Invariant: the state of a partition equals the result of reading it whole from its start: the last
+record of each key wins, a null value removes the key.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from zkbroker.runtime import Park, unparked
 
 
 class AppendInfo(Protocol):
-    """What an append says of where it went."""
+    """The result of an append."""
 
     @property
     def last_offset(self) -> int: ...
@@ -51,14 +51,14 @@ _OF_THE_LOG: Mapping[ErrorCode, ErrorCode] = {
 def write_error(
     error: ZkbrokerError, instead: Mapping[ErrorCode, ErrorCode] | None = None
 ) -> ErrorCode:
-    """Return the code that a coordinator answers where its record was not written.
+    """Return the code that a coordinator answers when its record was not written.
 
-    The codes are those of genuine brokers (GroupMetadataManager, TransactionStateManager): clients
-    look for the coordinator again where they do not know those of the log.
+    The codes are those of genuine brokers (GroupMetadataManager, TransactionStateManager): they
+    make clients look for the coordinator again, where the log's own codes are unknown to them.
 
     Args:
         error: of the append, or of the wait for the replicas.
-        instead: what one request answers in place of the codes that all have in common.
+        instead: code → the code that one kind of request answers in its place.
     """
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     if isinstance(error, StorageError):
@@ -73,7 +73,7 @@ def key_partition(key: str, partitions: int) -> int:
 
     Args:
         key: the group's name, or the transactional id.
-        partitions: how many the internal topic has.
+        partitions: how many partitions the internal topic has.
     """
     value = string_hash(key)
     return (0 if value == -0x8000_0000 else abs(value)) % partitions
@@ -82,15 +82,15 @@ def key_partition(key: str, partitions: int) -> int:
 def read_all(
     log: PartitionLog, load_bytes: int, pause: Callable[[], None]
 ) -> Iterator[tuple[bytes, RecordLists]]:
-    """Yield what a partition holds, from its start to its end, piece by piece.
+    """Yield the contents of a partition, from its start to its end, piece by piece.
 
     Args:
         log: the partition.
-        load_bytes: how much is read at once.
-        pause: called between reads, so that others get their turn.
+        load_bytes: how much to read at once.
+        pause: called between reads, so that other tasks get their turn.
 
     Yields:
-        Whole entries, perhaps with a cut one at the end, and the messages in them.
+        Whole entries, perhaps with an incomplete one at the end, and the messages in them.
 
     Raises:
         StorageError: the log cannot be read, or an entry in it is corrupt.
@@ -99,7 +99,7 @@ def read_all(
     while position < log.log_end_offset:
         data = log.read_bytes(position, load_bytes)
         if not data:
-            break  # a power cut took the end of the last segment but one
+            break  # a power cut destroyed the end of the last segment but one
         read = decode_lists(data, start_offset=position)
         yield data, read
         if read.error is not None or read.next_offset <= position:

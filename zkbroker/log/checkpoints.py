@@ -6,8 +6,8 @@ r"""Small text files beside the partitions, in genuine Kafka's layout.
     <topic> <partition> <offset> <epoch> <start offset>      broker.id=<id>
     ...                          ...                         cluster.id=<id>
 
-Invariant: a file is replaced as a whole, so a reader sees the old content or the new. What cannot
-be read is a `StorageError` that names the file and the line.
+Invariant: a file is replaced as a whole, so a reader sees the old content or the new. A file that
+cannot be read raises a `StorageError` that names the file and the line.
 """
 
 import datetime as dt
@@ -60,7 +60,7 @@ def read_epochs(path: Path) -> list[tuple[int, int]]:
         except ValueError:
             raise _malformed(path, number) from None
         if found and (pair[0] <= found[-1][0] or pair[1] < found[-1][1]):
-            raise StorageError(f"{path} line {number}: epochs and their offsets must grow")
+            raise StorageError(f"{path} line {number}: epochs and start offsets must increase")
         found.append(pair)
     return found
 
@@ -89,7 +89,7 @@ def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
         raise _malformed(path, 2) from None
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3) if line.strip()]
     if len(rows) != count:
-        raise StorageError(f"{path} announces {count} lines and has {len(rows)}")
+        raise StorageError(f"{path} announces {count} lines but has {len(rows)}")
     for number, parts in rows:
         if len(parts) != columns:
             raise _malformed(path, number)
@@ -97,7 +97,7 @@ def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
 
 
 def _number(text: str, most: int) -> int:
-    """Read a number; a negative or too large one is damage."""
+    """Read a number; ValueError for one that is negative or too large."""
     number = int(text)
     if not 0 <= number <= most:
         raise ValueError(f"{number} is not in 0 to {most}")
@@ -122,10 +122,10 @@ class MetaProperties:
 
 
 def read_meta(directory: Path) -> MetaProperties:
-    """Read `meta.properties` of a data directory; one without has neither id.
+    """Read `meta.properties` of a data directory; without that file both ids are None.
 
     Raises:
-        StorageError: it is of another version, or not the file of a broker.
+        StorageError: the file has another version, or is not a broker's.
         OSError: the file cannot be read.
     """
     path = directory / META_PROPERTIES

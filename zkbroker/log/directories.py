@@ -14,11 +14,11 @@ from zkbroker.log.names import TopicPartition
 
 
 class DataDirectories:
-    """The data directories; `open` locks them, `close` gives them up.
+    """The data directories; `open` locks them, `close` unlocks them.
 
     Args:
         roots: their paths.
-        make: makes a directory of a path.
+        make: makes the object for a path.
     """
 
     def __init__(self, roots: Sequence[str], make: Callable[[Path], DataDirectory]) -> None:
@@ -26,10 +26,10 @@ class DataDirectories:
         self._make = make
         self.all: list[DataDirectory] = []
         self.meta = MetaProperties(None, None)
-        """The ids that are stored in them."""
+        """The ids stored in the directories."""
 
     def open(self, broker_id: int | None) -> None:
-        """Lock the directories and read what lies beside the partitions.
+        """Lock the directories and read the files beside the partitions.
 
         Args:
             broker_id: as configured; checked against `meta.properties`.
@@ -50,7 +50,7 @@ class DataDirectories:
             directory.close()
 
     def online(self) -> list[DataDirectory]:
-        """Return the directories that can be used."""
+        """Return the usable directories."""
         return [each for each in self.all if each.offline is None]
 
     def offline(self) -> dict[str, str]:
@@ -58,7 +58,7 @@ class DataDirectories:
         return {str(each.root): each.offline for each in self.all if each.offline is not None}
 
     def failure(self) -> StorageError | None:
-        """Return why nothing can be stored, None while one directory can be used."""
+        """Return the error if no directory can be used, else None."""
         if self.online():
             return None
         reasons = "; ".join(f"{path}: {reason}" for path, reason in self.offline().items())

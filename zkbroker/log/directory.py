@@ -1,10 +1,10 @@
 """One data directory: its lock and health, `meta.properties`, checkpoints, the clean-stop marker.
 
-Invariant: from `open` to `close` the directory is locked. The clean-shutdown marker is gone, and
-that is on stable storage, before anything is appended; it is written only after everything else
-was closed without an error. The first error of the disk takes the directory offline for good: what
-was written since the last successful fsync may be lost, and an fsync that failed once and then
-succeeds has saved nothing. The other directories go on.
+Invariant: from `open` to `close` the directory is locked. The removal of the clean-shutdown marker
+is on stable storage before anything is appended; the marker is written only after everything else
+was closed without an error. The first disk error takes the directory offline for good: writes since
+the last successful fsync may be lost, and an fsync that failed once and then succeeds has saved
+nothing. The other directories go on.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class DataDirectory:
-    """A data directory of the broker; it knows the logs in it by their partitions alone."""
+    """A data directory of the broker; it knows its logs only by their partitions."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class DataDirectory:
         open_files: OpenFiles,
         on_offline: Callable[["DataDirectory"], None] = lambda _: None,
     ) -> None:
-        """Make one; `open` takes it.
+        """Make the object; `open` locks the directory.
 
         Args:
             root: its path.
             runtime: concurrency.
             fs: the file system.
             now_ms: the clock.
-            open_files: files of segments that are only read.
+            open_files: the open files of segments that are only read.
             on_offline: called once, when the directory fails.
         """
         self.root = root
@@ -59,20 +59,20 @@ class DataDirectory:
         self.open_files = open_files
         self._on_offline = on_offline
         self.offline: str | None = None
-        """Why the directory cannot be used, None when it can."""
+        """Why the directory cannot be used; None if it can."""
         self.flush_times = Histogram()
         """Durations of its logs' flushes."""
         self.meta = MetaProperties(None, None)
         self.clean = False
-        """Whether its broker stopped cleanly."""
+        """Whether the last broker stopped cleanly."""
         self.loaded = False
         """Whether all logs in it are known."""
         self.recovery_points: Offsets = {}
         self.start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
-        """As the checkpoints have them."""
+        """The offsets in the checkpoints."""
         self.cleaned: Offsets = {}
-        """The end of the compacted part of each log that was ever compacted."""
+        """The end of the compacted part, for each log that was ever compacted."""
         self._discarded: list[tuple[int, Path]] = []
         self._writing = runtime.lock()
         self._lock: DirectoryLock | None = None
@@ -82,12 +82,12 @@ class DataDirectory:
     def fail(self, error: OSError, *, half_done: bool = False) -> StorageError:
         """Take the directory offline and return the error to raise.
 
-        A process without free file descriptors, or a single file that is missing, says nothing of
-        the disk: the call fails, and the directory stays.
+        A process without free file descriptors, or a single missing file, is no failure of the
+        disk: the call fails, and the directory stays online.
 
         Args:
-            error: what the system said.
-            half_done: what was begun can only be ended by a restart, whatever the error was.
+            error: of the system call.
+            half_done: only a restart can finish the operation, whatever the error was.
         """
         harmless = error.errno in (errno.EMFILE, errno.ENFILE)
         if not half_done and (harmless or (error.errno == errno.ENOENT and self.root.is_dir())):
@@ -100,7 +100,7 @@ class DataDirectory:
 
     @contextmanager
     def storage(self, *, half_done: bool = False) -> Iterator[None]:
-        """Turn an OSError of the block into the StorageError that `fail` makes of it."""
+        """Pass an OSError of the block to `fail`, and raise its StorageError."""
         try:
             yield
         except OSError as error:
@@ -113,10 +113,10 @@ class DataDirectory:
     # Start and end
 
     def open(self) -> None:
-        """Lock the directory and read what lies beside the partitions.
+        """Lock the directory and read the files beside the partitions.
 
         Raises:
-            StorageError: another process uses it. A disk that fails takes it offline instead.
+            StorageError: another process uses it. A disk error takes it offline instead.
         """
         try:
             self._make(self.root)
@@ -141,13 +141,13 @@ class DataDirectory:
         try:
             return checkpoints.read_offsets(self.root / name)
         except StorageError as error:
-            # Without it more is verified than needed, and deleted messages come back: both safe.
+            # Without it more is verified than needed, and deleted messages reappear: both are safe.
             logger.warning("checkpoint ignored reason=%s", error)
             self.clean = False
             return {}
 
     def partitions(self) -> list[tuple[TopicPartition, Path]]:
-        """Return the partitions whose directories are here; deleted ones are removed.
+        """Return the partitions that have a directory here; remove the deleted ones.
 
         Raises:
             OSError: the disk failed.
@@ -166,7 +166,7 @@ class DataDirectory:
         return found
 
     def begin(self) -> None:
-        """Remove the clean-shutdown marker for good; to be done before the first append."""
+        """Remove the clean-shutdown marker durably; to be called before the first append."""
         try:
             if self.clean:
                 self.fs.unlink(self.root / names.CLEAN_SHUTDOWN)
@@ -175,7 +175,7 @@ class DataDirectory:
             self.fail(error)
 
     def write_meta(self, meta: MetaProperties) -> None:
-        """Note whose directory it is."""
+        """Write the ids of the broker and the cluster."""
         if self.offline is None and meta != self.meta:
             try:
                 checkpoints.write_meta(self.fs, self.root, meta)
@@ -192,18 +192,18 @@ class DataDirectory:
                 self.fail(error)
 
     def close(self) -> None:
-        """Give the directory up."""
+        """Unlock the directory."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    # Checkpoints; one writer at a time takes the values and writes them, so none goes back
+    # Checkpoints; one writer at a time reads the values and writes them, so that none goes back
 
     def write_checkpoints(self, read: Callable[[], tuple[Offsets, Offsets, Offsets]]) -> None:
         """Replace the recovery points, start offsets and high watermarks, off the event loop.
 
         Args:
-            read: returns them in this order, of every log that is here; it must not wait for one.
+            read: returns them in this order, for every log in here; it must not wait for a log.
         """
         with self._writing:
             self.recovery_points, starts, self.high_watermarks = read()
@@ -216,7 +216,7 @@ class DataDirectory:
         """Make the high watermarks stable if they changed, off the event loop.
 
         Args:
-            read: returns those of every log that is here; it must not wait for one.
+            read: returns those of every log in here; it must not wait for a log.
         """
         with self._writing:
             marks = read()
@@ -239,12 +239,12 @@ class DataDirectory:
     def save_cleaned(
         self, tp: TopicPartition, read: Callable[[], int | None], keep: Set[TopicPartition]
     ) -> None:
-        """Note up to where a log was compacted, off the event loop.
+        """Record up to which offset a log was compacted, off the event loop.
 
         Args:
-            tp: whose log.
-            read: returns the offset, None to note nothing after all; it must not wait for the log.
-            keep: partitions that are here; entries of others go.
+            tp: the partition.
+            read: returns the offset, or None to record nothing; it must not wait for the log.
+            keep: partitions in here; entries of others are dropped.
         """
         with self._writing:
             offset = read()
@@ -254,14 +254,14 @@ class DataDirectory:
                 self._write(names.CLEANED_OFFSETS, self.cleaned)
 
     def lower_cleaned(self, tp: TopicPartition, offset: int) -> None:
-        """Have a log count as compacted no further than up to an offset, off the event loop."""
+        """Lower the end of a log's compacted part to an offset, off the event loop."""
         with self._writing:
             if self.cleaned.get(tp, -1) > offset:
                 self.cleaned[tp] = offset
                 self._write(names.CLEANED_OFFSETS, self.cleaned)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Drop what the checkpoints say of a partition; it says nothing of a later one of its name.
+        """Drop a partition from the checkpoints, so that a later one of its name starts afresh.
 
         Raises:
             StorageError: the disk failed.
@@ -287,20 +287,20 @@ class DataDirectory:
             except OSError as error:
                 self.fail(error)
 
-    # Files that are to go
+    # Files to be removed
 
     def discard(self, path: Path, due_ms: int) -> None:
-        """Have a file or directory removed, at a time (ms since 1970) or later."""
+        """Schedule a file or directory for removal, at a time (ms since 1970) or later."""
         self._discarded.append((due_ms, path))
 
     def remove_discarded(self, now_ms: int) -> int:
-        """Remove what is due, off the event loop; returns how many paths."""
+        """Remove the paths that are due, off the event loop; returns how many."""
         removed = 0
         for pair in [pair for pair in self._discarded if pair[0] <= now_ms]:
             try:
                 self._discarded.remove(pair)
             except ValueError:
-                # Another caller took it just now.
+                # Another caller has just removed it.
                 continue
             try:
                 self.runtime.offload(self._remove, pair[1])
@@ -323,10 +323,10 @@ def agree(directories: list[DataDirectory], broker_id: int | None) -> MetaProper
 
     Args:
         directories: those that could be opened.
-        broker_id: as configured; None or a negative one takes what is stored.
+        broker_id: as configured; None or negative for the stored id.
 
     Raises:
-        ConfigError: they contradict each other, or the configuration.
+        ConfigError: the stored ids contradict each other, or the configuration.
     """
     ids: dict[int, Path] = {}
     clusters: dict[str, Path] = {}

@@ -1,9 +1,9 @@
-"""Durability of one log: how far it is on stable storage, and group commit of the rest.
+"""Durability of one log: the part that is on stable storage, and group commit of the rest.
 
 Invariant: `durable` is the end offset below which every message is on stable storage, with the
-name of its file. `recovery_point` is at most that, and the indexes below it are stable too:
-recovery verifies none of that. Both grow, except in a truncation. Waiters that come while an fsync
-runs share the next one. A failed fsync is never retried: it fails every waiter, for good.
+name of its file. `recovery_point` is at most that, and the indexes below it are stable as well:
+recovery verifies nothing below it. Both only grow, except in a truncation. Waiters that come while
+an fsync runs share the next one. A failed fsync is never retried: it fails every waiter, for good.
 """
 
 import contextlib
@@ -30,15 +30,15 @@ class _Waiter:
 
 
 class Durability:
-    """Flushes one log, which reports each change to it."""
+    """Flushes one log; the log reports each of its changes here."""
 
     def __init__(self, directory: DataDirectory, path: Path, state: LogState) -> None:
-        """Make one for a log that was opened.
+        """Make the object for an opened log.
 
         Args:
             directory: the data directory.
             path: of the log.
-            state: as recovery found it.
+            state: the result of recovery.
         """
         end, durable = state.log_end_offset, state.recovery_point
         active = state.segments[-1]
@@ -53,7 +53,7 @@ class Durability:
         self._end = end
         self._active = active
         self._unsynced = unsynced
-        # Whether its names are stable is not known of a log that was not flushed to its end.
+        # If the log was not flushed to its end, its file names may not be stable.
         self._names_changes = int(durable < end or (not active.size and not unsynced))
         # How many of these changes are stable. Flushes may overlap: each counts those it includes.
         self._names_stable = 0
@@ -65,7 +65,7 @@ class Durability:
         self._failure: StorageError | None = None
         self._finished = False
         self.durable = durable
-        """End offset of what is on stable storage."""
+        """End offset of the messages on stable storage."""
 
     @property
     def recovery_point(self) -> int:
@@ -77,22 +77,22 @@ class Durability:
     def recovery_start(self) -> int:
         """The recovery point as a checkpoint stores it.
 
-        It never goes past the base offset of the segment that is written: recovery reads that
-        segment as a whole anyway, and while it is written its indexes are not stable. A recovery
-        point at its end would pass for the start of the next segment as soon as there is one.
+        It never goes past the base offset of the active segment: recovery reads that segment as a
+        whole anyway, and its indexes are not stable while it is written. A recovery point at its
+        end would be taken for the start of the next segment as soon as there is one.
         """
         point = self.recovery_point
         return point if self._finished else min(point, self._active.base_offset)
 
     @property
     def unflushed_since_ms(self) -> int | None:
-        """When the oldest message that is not on stable storage was written, None for none."""
+        """When the oldest unflushed message was written, None if there is none."""
         return self._since_ms
 
     # Changes of the log
 
     def written(self, end: int, now_ms: int, at_most: int) -> None:
-        """Note an append, and have the log flushed when `at_most` or more messages wait for it."""
+        """Record an append, and request a flush when `at_most` or more messages are unflushed."""
         self._end = end
         if self._since_ms is None:
             self._since_ms = now_ms
@@ -100,35 +100,35 @@ class Durability:
             self.request(end)
 
     def names_changed(self) -> None:
-        """Note that a file was made, or replaced, to which only its name in the directory leads."""
+        """Record that a file was created or replaced, whose name in the directory is unsynced."""
         self._names_changes += 1
 
     def rolled(self, active: Segment) -> None:
-        """Note that another segment is written now; the one before is not flushed to its end."""
+        """Record a new active segment; the previous one is not flushed to its end yet."""
         with self._lock:
             self._unsynced.append(self._active)
             self._active = active
 
     def finished(self) -> None:
-        """Note that the active segment is written no more: its indexes are to be flushed too."""
+        """Record that the active segment is complete: its indexes must be flushed as well."""
         with self._lock:
             self._unsynced.append(self._active)
             self._names_changes += 1
             self._finished = True
 
     def keep(self, segments: tuple[Segment, ...]) -> None:
-        """Forget segments that left the log."""
+        """Forget segments that are no longer in the log."""
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each in segments]
 
     def lower(self, end: int) -> None:
-        """Note that nothing at or behind an offset counts as stable any more: it is to be cut."""
+        """Count nothing at or after an offset as stable any more: it is about to be truncated."""
         with self._lock:
             self._truncations += 1
             self.durable = min(self.durable, end)
 
     def truncated(self, end: int, segments: tuple[Segment, ...]) -> None:
-        """Note that the log ends earlier than it did; the last of `segments` is written now."""
+        """Record a truncation; the last of `segments` is the active one now."""
         with self._lock:
             self._truncations += 1
             self._end = end
@@ -139,7 +139,7 @@ class Durability:
             self._names_changes += 1
             lost = [each for each in self._waiters if each.target > end]
             self._waiters = [each for each in self._waiters if each.target <= end]
-        _wake(lost, StorageError(f"{self._path.name} was cut back to offset {end}"))
+        _wake(lost, StorageError(f"{self._path.name} was truncated to offset {end}"))
 
     def fail(self, reason: str) -> None:
         """Fail all waiters, now and later."""
@@ -148,7 +148,7 @@ class Durability:
     # Flushing
 
     def request(self, end: int) -> None:
-        """Have everything below `end` flushed; does not wait."""
+        """Request a flush of everything below `end`; does not wait."""
         with self._lock:
             self._wanted = max(self._wanted, end)
             if self._flushing or self._failure is not None or self.durable >= end:
@@ -161,7 +161,7 @@ class Durability:
 
         Raises:
             StorageError: it never will be.
-            RequestTimedOut: not within `timeout_s`.
+            RequestTimedOut: it was not within `timeout_s`.
         """
         if self.durable >= target:
             return
@@ -177,7 +177,7 @@ class Durability:
             raise waiter.failure
 
     def flush(self) -> int:
-        """Bring everything written so far to stable storage, off the event loop.
+        """Flush everything written so far to stable storage, off the event loop.
 
         Returns:
             The end offset that is on stable storage.
@@ -192,7 +192,7 @@ class Durability:
                     raise self._failure
                 if directory.offline is not None:
                     raise directory.error(directory.offline)
-                # The next append sets the time again, whether this flush covers it or not.
+                # The next append sets the time again, whether or not this flush covers it.
                 since, self._since_ms = self._since_ms, None
                 end, truncations = self._end, self._truncations
                 rolled, names_changes = list(self._unsynced), self._names_changes
@@ -215,10 +215,10 @@ class Durability:
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]
             self._names_stable = max(self._names_stable, names_changes)
-            # A segment that was begun meanwhile has a name that was not there yet.
+            # The name of a segment that was begun meanwhile is not synced yet.
             self._names_changes += bool(self._unsynced)
             if truncations != self._truncations:
-                # What was flushed may have been taken back meanwhile.
+                # Flushed messages may have been truncated meanwhile.
                 return self.durable
             self.durable = max(self.durable, end)
             reached = [each for each in self._waiters if each.target <= self.durable]
@@ -243,7 +243,7 @@ class Durability:
     def _sync_indexes(self, segment: Segment) -> None:
         fs = self._directory.fs
         for suffix in names.INDEX_SUFFIXES:
-            # An index of a segment that left the log meanwhile need not be stable.
+            # The index of a segment that has left the log meanwhile need not be stable.
             with contextlib.suppress(FileNotFoundError):
                 fd = fs.open(segment.path(suffix), os.O_RDONLY)
                 try:
@@ -267,7 +267,7 @@ class Durability:
                 _wake(waiters, error)
                 return
             except BaseException as error:
-                # Without this task its waiters would wait for ever.
+                # Without this, the waiters would wait for ever.
                 self._fail(StorageError(f"the flush ended with {error!r}"))
                 raise
             with self._lock:

@@ -2,8 +2,8 @@
 
 Invariant: every byte that must survive a power cut goes through a `FileSystem`: it is written by
 `write` or `pwrite`, and counts as stable only after `fsync` of its file and, for a name that was
-created, renamed or removed, after `fsync_dir` of the directory. Tests replace the class to cut the
-power, to fill the disk and to make it fail. What is made here can be read by its owner alone.
+created, renamed or removed, after `fsync_dir` of the directory. Tests replace the class to simulate
+power cuts and full or failing disks. Only the owner can read the files created here.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from zkbroker.private_files import PRIVATE_DIRECTORY, PRIVATE_FILE
 
-# Python's own `posix_fallocate` would make the file longer.
+# Python's own `posix_fallocate` would extend the file.
 _KEEP_SIZE = 1
 _fallocate = ctypes.CDLL(None, use_errno=True).fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -23,7 +23,7 @@ class FileSystem:
     """The operating system's calls; every method raises OSError as they do."""
 
     def open(self, path: Path, flags: int) -> int:
-        """Open a file and return its descriptor; a new file is the owner's alone."""
+        """Open a file and return its descriptor; only the owner can read a new file."""
         return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
 
     def close(self, fd: int) -> None:
@@ -40,9 +40,9 @@ class FileSystem:
         os.ftruncate(fd, size)
 
     def reserve(self, fd: int, size: int) -> None:
-        """Have the disk keep room for a file up to a size (bytes); the file's own size stays.
+        """Reserve disk space for a file up to a size (bytes); the file's own size stays.
 
-        `truncate` to its size gives back what is not used.
+        `truncate` to its size releases the unused space.
         """
         if _fallocate(fd, _KEEP_SIZE, 0, size):
             number = ctypes.get_errno()
@@ -50,7 +50,7 @@ class FileSystem:
                 raise OSError(number, os.strerror(number))
 
     def set_mtime(self, path: Path, mtime_ns: int) -> None:
-        """Give a file another time of its last change (ns since 1970)."""
+        """Set a file's time of last change (ns since 1970)."""
         os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def fsync(self, fd: int) -> None:
@@ -72,7 +72,7 @@ class FileSystem:
         path.unlink()
 
     def mkdir(self, path: Path) -> None:
-        """Make a directory for the owner alone; one that exists is left as it is."""
+        """Create a directory that only the owner can read; an existing one is left as it is."""
         path.mkdir(PRIVATE_DIRECTORY, exist_ok=True)
 
     def rmdir(self, path: Path) -> None:
@@ -84,15 +84,15 @@ class FileSystem:
         """Replace a small file as a whole: a reader sees the old bytes or the new.
 
         Args:
-            path: the file; `<name>.tmp` beside it is used on the way.
+            path: the file; `<name>.tmp` beside it is used meanwhile.
             data: its whole content.
-            durable: whether the new content must survive a power cut from now on; without, that
-                begins with the next `fsync_dir` of its directory.
-            whole: whether a power cut leaves the old content or the new one, which `durable`
-                implies; without, the file may be torn, which its reader must notice.
+            durable: whether the new content survives a power cut from now on; if not, only after
+                the next `fsync_dir` of its directory.
+            whole: whether a power cut leaves the old content or the new one (`durable` implies
+                this); if not, the file may be torn, which its reader must notice.
         """
         temporary = path.with_name(path.name + ".tmp")
-        # A file of that name is replaced and a link is never followed.
+        # An existing temporary file is replaced, and a link is never followed.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
         try:
             fd = self.open(temporary, flags)
@@ -110,7 +110,7 @@ class FileSystem:
             self.fsync_dir(path.parent)
 
     def write_all(self, fd: int, data: bytes | bytearray | memoryview) -> None:
-        """Write every byte of `data`, in as many calls as the operating system wants."""
+        """Write every byte of `data`, in as many calls as the operating system needs."""
         written = self.write(fd, data)
         if written == len(data):
             return
@@ -119,7 +119,7 @@ class FileSystem:
             rest = rest[self.write(fd, rest) :]
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory of files with everything in it; one that is gone is no error.
+        """Remove a directory with all files in it; a missing one is no error.
 
         A link is removed, and its target stays.
         """

@@ -1,8 +1,7 @@
 """Recovery and opening of the logs of all data directories when a broker starts.
 
-Invariant: a partition's log lives in exactly one data directory. The topics' settings are known
-before a log is recovered; a log whose topic's settings are unknown is recovered as if it were
-compacted.
+Invariant: a partition's log lives in exactly one data directory. Topic settings are read before any
+log is recovered; a log whose topic settings are unknown is recovered as if it were compacted.
 """
 
 import errno
@@ -35,7 +34,7 @@ class LogLoader:
 
     Args:
         directories: where the logs are.
-        logs: takes them.
+        logs: receives them.
         settings: of topics.
         runtime: concurrency.
         open_limit: how many logs may be open; the others stay unopened.
@@ -56,10 +55,10 @@ class LogLoader:
         self._open_limit = open_limit
 
     def load_all(self, read_settings: ReadSettings | None) -> list[Cut]:
-        """Recover and open every log; returns what recovery cut off.
+        """Recover and open every log; returns the cuts that recovery made.
 
         Args:
-            read_settings: returns the stored settings of topics; None if all of them are known.
+            read_settings: returns the stored settings of topics; None if all are known already.
 
         Raises:
             StorageError: a partition is in two directories, or a log cannot be recovered.
@@ -99,7 +98,7 @@ class LogLoader:
         return cuts
 
     def _find(self) -> list[tuple[DataDirectory, _Found]]:
-        """Return the partitions of each data directory that can be read."""
+        """Return the partitions of each readable data directory."""
         places: dict[TopicPartition, Path] = {}
         found = []
         for directory in self._directories.online():
@@ -138,7 +137,7 @@ class LogLoader:
     def recover(
         self, directory: DataDirectory, tp: TopicPartition, path: Path, *, clean: bool
     ) -> tuple[LogState, list[Cut]]:
-        """Recover one log, or begin an empty one where there is none.
+        """Recover one log, or begin an empty one if there is none.
 
         Args:
             directory: its data directory.
@@ -152,9 +151,9 @@ class LogLoader:
         """
         config = self._settings.of(tp.topic)
         known = self._settings.complete or tp.topic in self._settings.known
-        # A log that was ever compacted lacks offsets for good, whatever its topic's settings are.
+        # A log that was ever compacted has gaps for good, whatever its topic's settings are.
         compacted = config.compacted or tp.topic in INTERNAL_TOPICS or tp in directory.cleaned
-        # A compaction begins with a checkpoint: without one nothing is known of compactions.
+        # A compaction begins with a checkpoint: without one, any part may have been compacted.
         below = ANYWHERE
         if tp in directory.recovery_points:
             below = max(directory.recovery_points[tp], directory.cleaned.get(tp, 0))
@@ -196,7 +195,7 @@ class LogLoader:
         directory.loaded = True
 
     def open(self, tp: TopicPartition, found: UnopenedLog) -> Log:
-        """Open a log that was recovered.
+        """Open a recovered log.
 
         Raises:
             StorageError: its files cannot be opened.
@@ -207,6 +206,6 @@ class LogLoader:
 
 
 def out_of_descriptors(error: StorageError) -> bool:
-    """Whether the process has no file descriptor left, which says nothing of the disk."""
+    """Whether the process has no file descriptor left, which is no failure of the disk."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE)

@@ -1,8 +1,8 @@
 """One broker per data directory.
 
-Invariant: while a `DirectoryLock` is held no other process, and no other lock of this process, has
-it. It is the same POSIX lock on `.lock` that the genuine broker takes, so that the two never share
-a directory; the operating system drops it when the process dies.
+Invariant: a `DirectoryLock` excludes other processes, and other locks of this process. It is the
+same POSIX lock on `.lock` that the genuine broker takes, so that the two never share a directory;
+the operating system drops it when the process dies.
 """
 
 import errno
@@ -19,7 +19,7 @@ _held: set[Path] = set()
 
 
 class DirectoryLock:
-    """The lock of a data directory, taken when made and given up by `release`.
+    """The lock of a data directory, acquired by the constructor and released by `release`.
 
     Raises:
         StorageError: another process has it.
@@ -44,7 +44,7 @@ class DirectoryLock:
         _held.add(self._path)
 
     def release(self) -> None:
-        """Give the directory up; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._path in _held:
             _held.discard(self._path)
             os.close(self._fd)

@@ -6,8 +6,8 @@
     `trimming.py`   truncation and retention
     `replacing.py`  replacement of segments by compacted ones
 
-Invariants: offsets never change, and grow in the order of the log. Each read states the end that
-its reader may see. After a disk error every call raises `StorageError`.
+Invariants: offsets never change, and grow in the order of the log. Each read states the end offset
+that its reader may see. After a disk error every call raises `StorageError`.
 """
 
 import os
@@ -45,7 +45,7 @@ class Log(LogParts):
         self.reader = LogReader(self)
 
     def update_config(self, config: LogConfig) -> None:
-        """Use other settings from now on."""
+        """Use new settings from now on."""
         with self.lock:
             self.config = config
             self.segment_list.configure(config)
@@ -53,18 +53,18 @@ class Log(LogParts):
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first open transaction begins, None when none is open."""
+        """Where the first open transaction begins, None if none is open."""
         return self.producers.first_unstable_offset(self.log_start_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the end of what readers of committed messages see, below a high watermark."""
+        """Return the end offset for readers of committed messages, at most the high watermark."""
         tracking = self.tracking
         if not tracking.state.open and not tracking.ended.pending:
             return high_watermark
         return tracking.last_stable_offset(high_watermark, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the last epoch that is not newer than one, and where it ends (-1, -1: unknown)."""
+        """Return the last epoch not newer than `epoch`, and where it ends (-1, -1: unknown)."""
         with self.lock:
             return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
@@ -84,10 +84,10 @@ class Log(LogParts):
 
         Args:
             data: entries of any magic; patched in place when writable, else copied.
-            leader_epoch: under which the partition is led; put into batches and stored.
+            leader_epoch: of the leader; it is put into batches and stored.
             now_ms: the broker's clock.
-            budget: what the compressed entries of the request may still expand to.
-            expanded: the result of `expand_set`; None to have it called.
+            budget: how far the compressed entries of the request may still expand.
+            expanded: the result of `expand_set`; None to call it here.
             verification: what `begin_verification` returned before the transaction's coordinator
                 confirmed that the batch may be written here.
 
@@ -95,7 +95,7 @@ class Log(LogParts):
             ProtocolError: the set is refused, and nothing was written: CorruptMessage (2),
                 MessageSizeTooLarge (10), RECORD_LIST_TOO_LARGE (18), INVALID_TIMESTAMP (32),
                 UnsupportedForMessageFormat (43), a sequence out of order (45), a replaced
-                producer epoch (47), an unconfirmed transaction or a batch outside of the open one
+                producer epoch (47), an unconfirmed transaction or a batch outside the open one
                 (48), a leader epoch that is over (74).
             StorageError: the disk failed; the set must not be acknowledged.
         """
@@ -104,9 +104,9 @@ class Log(LogParts):
         )
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Verification | None:
-        """Begin to verify that a producer's transaction may begin here; None if it has already.
+        """Begin to verify that a producer's transaction may begin; None if it has already begun.
 
-        The append that follows shows the result; it is refused if a marker was written meanwhile.
+        The following append passes the result; it is refused if a marker was written meanwhile.
         """
         with self.lock:
             return self.tracking.begin_verification(producer_id, producer_epoch)
@@ -124,16 +124,16 @@ class Log(LogParts):
         """Append the marker that ends a producer's transaction, as its coordinator decided.
 
         Args:
-            producer_id: whose transaction it is.
-            producer_epoch: its epoch.
-            commit: COMMIT, else ABORT.
+            producer_id: of the transaction's producer.
+            producer_epoch: of the producer.
+            commit: True for COMMIT, False for ABORT.
             coordinator_epoch: of the transaction's coordinator.
-            leader_epoch: under which the partition is led.
+            leader_epoch: of the leader.
             now_ms: the broker's clock.
 
         Raises:
-            ProtocolError: a producer (47) or coordinator (52) that was replaced, a topic whose
-                format holds no markers (43), a leader epoch that is over (74).
+            ProtocolError: a replaced producer (47) or coordinator (52), a topic whose format cannot
+                hold markers (43), a leader epoch that is over (74).
             StorageError: the disk failed.
         """
         return self.writer.end_transaction(
@@ -141,13 +141,13 @@ class Log(LogParts):
         )
 
     def append_as_follower(self, data: Data) -> AppendResult:
-        """Write what the partition's leader has, byte for byte, at the leader's offsets.
+        """Write entries of the partition's leader, byte for byte, at the leader's offsets.
 
-        Epochs, producers and transactions are taken from the batches. A last entry that is cut off
-        is left out; without a whole entry nothing is written, and `size_bytes` is 0.
+        Epochs, producers and transactions are taken from the batches. An incomplete last entry is
+        left out; without a whole entry nothing is written, and `size_bytes` is 0.
 
         Args:
-            data: entries as the leader's log has them; offsets may be missing between them.
+            data: entries of the leader's log; there may be gaps between their offsets.
 
         Raises:
             CorruptMessage: an entry is damaged, or offsets go back; nothing was written.
@@ -161,16 +161,16 @@ class Log(LogParts):
     def read(
         self, offset: int, max_bytes: int, *, end: int, min_one_entry: bool = True
     ) -> ReadResult:
-        """Return the stored bytes from the entry that holds an offset on, without copying them.
+        """Return the stored bytes from the entry with an offset on, without copying them.
 
         Args:
             offset: from the log start offset to the log end offset.
-            max_bytes: size of the slice at most; its last entry may be cut.
-            end: where the visible part of the log ends: no entry is returned that ends at this
-                offset or behind it. Aborted entries before it are in the slice, and
+            max_bytes: largest size of the slice; its last entry may be incomplete.
+            end: where the visible part of the log ends: no entry is returned that ends at or after
+                this offset. Aborted entries before it are in the slice, and
                 `aborted_transactions` names them.
-            min_one_entry: the first entry is whole even if it is larger than `max_bytes`; without,
-                it may be cut (Fetch v0 to v2).
+            min_one_entry: the first entry is whole even if it is larger than `max_bytes`; if
+                False, it may be incomplete (Fetch v0 to v2).
 
         Raises:
             OffsetOutOfRange: with `earliest` and `latest`.
@@ -182,7 +182,7 @@ class Log(LogParts):
     def read_bytes(
         self, offset: int, max_bytes: int, *, end: int, min_one_entry: bool = True
     ) -> bytes:
-        """Return what `read` finds as a copy; nothing has to be closed."""
+        """Return the result of `read` as a copy; nothing has to be closed."""
         found = self.read(offset, max_bytes, end=end, min_one_entry=min_one_entry).slice
         if found is None:
             return b""
@@ -193,12 +193,12 @@ class Log(LogParts):
             found.close()
 
     def aborted_transactions(self, offset: int, found: ReadResult) -> list[AbortedTransaction]:
-        """Return the aborted transactions that may have a part in what a read found.
+        """Return the aborted transactions that may overlap the result of a read.
 
         To be called before the slice is closed.
 
         Args:
-            offset: that was read from.
+            offset: the offset that was read.
             found: the result of the read.
         """
         return self.reader.aborted_transactions(offset, found)
@@ -213,11 +213,11 @@ class Log(LogParts):
         return self.reader.offset_for_timestamp(timestamp, end)
 
     def segment_offsets_before(self, timestamp: int, max_count: int, end: int) -> list[int]:
-        """Return starts of segments last written before a time, newest first (ListOffsets v0).
+        """Return starts of segments last written up to a time, newest first (ListOffsets v0).
 
         Args:
             timestamp: ms, -1 for the latest, -2 for the earliest.
-            max_count: how many at most.
+            max_count: the largest number to return.
             end: where the visible part of the log ends.
 
         Raises:
@@ -228,9 +228,9 @@ class Log(LogParts):
     # Both ends
 
     def advance_start_to(self, offset: int) -> int:
-        """Move the log's start to an offset, and make that stable; the start never goes back.
+        """Move the log's start to an offset, durably; the start never goes back.
 
-        The caller makes sure that the offset is at or below the high watermark.
+        The caller ensures that the offset is at or below the high watermark.
 
         Returns:
             The log start offset.
@@ -243,11 +243,11 @@ class Log(LogParts):
         return self.log_start_offset
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off every entry that ends at an offset or behind it, and make that stable.
+        """Cut off every entry that ends at or after an offset, and make that stable.
 
         Returns:
-            The log end offset: `offset` or the old end where that is smaller; where an entry holds
-            the offset in its middle, the offset at which that entry began.
+            The log end offset: `offset`, or the old end if that is smaller, or the start of an
+            entry that holds the offset in its middle.
 
         Raises:
             CorruptMessage: the log is damaged there.
@@ -257,7 +257,7 @@ class Log(LogParts):
         return self.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop every message and continue at an offset, as a follower whose leader's log moved on.
+        """Drop every message and continue at an offset, for a follower whose leader begins later.
 
         Raises:
             StorageError: the disk failed.
@@ -269,18 +269,18 @@ class Log(LogParts):
     def wait_durable(self, last_offset: int, timeout_s: float | None = None) -> None:
         """Wait until the flush policy is met for an append that ended at `last_offset`.
 
-        With `flush.messages` M fewer than M messages up to it may still be missing on the disk
-        when this returns; with M = 1 it is on disk. One fsync serves all that wait.
+        With `flush.messages` M, fewer than M messages up to it may still be missing on disk when
+        this returns; with M = 1 it is on disk. One fsync serves all waiters.
 
         Raises:
             StorageError: the disk failed; the append must not be acknowledged.
-            RequestTimedOut: not within `timeout_s`.
+            RequestTimedOut: it was not within `timeout_s`.
         """
         self.durability.wait(last_offset + 2 - self.config.flush_messages, timeout_s)
         self.require_online()
 
     def flush(self) -> int:
-        """Bring everything written so far to stable storage, off the event loop.
+        """Flush everything written so far to stable storage, off the event loop.
 
         Returns:
             The end offset that is on stable storage.
@@ -301,7 +301,7 @@ class Log(LogParts):
             with self.files_lock, self.lock:
                 if self.offline is not None:
                     return
-                # Nothing may be appended behind what the last flush covers.
+                # Nothing may be appended after the last flush.
                 self.gone = "the log is closed"
                 with self.directory.storage():
                     self.segment_list.active.finish()
@@ -314,7 +314,7 @@ class Log(LogParts):
             self.segment_list.release_files()
 
     def mark_deleted(self) -> None:
-        """Refuse every call from now on: the partition goes away."""
+        """Refuse every call from now on: the partition is being deleted."""
         self.gone = "the partition was deleted"
         self.durability.fail(self.gone)
         self.segment_list.release_files()

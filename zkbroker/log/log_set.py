@@ -1,7 +1,7 @@
 """The logs of a broker.
 
-Invariant: a partition has at most one log here, open or unopened. Logs of a directory that is
-offline stay, and refuse every call.
+Invariant: a partition has at most one log here, open or unopened. Logs of an offline directory
+stay, and refuse every call.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from zkbroker.log.results import LogState
 
 
 class UnopenedLog(NamedTuple):
-    """A log that was recovered, and not opened since no more files may be open."""
+    """A recovered log that was not opened because no more files may be open."""
 
     directory: DataDirectory
     path: Path
@@ -22,7 +22,7 @@ class UnopenedLog(NamedTuple):
 
 
 class LogSet:
-    """Open and unopened logs by their partitions."""
+    """Open and unopened logs by partition."""
 
     def __init__(self) -> None:
         self.open: dict[TopicPartition, Log] = {}
@@ -41,7 +41,7 @@ class LogSet:
         return {tp: log for tp, log in self.all() if log.directory is directory}
 
     def unopened_of(self, directory: DataDirectory) -> dict[TopicPartition, LogState]:
-        """Return the unopened logs of a data directory, as recovery found them."""
+        """Return the recovered states of the unopened logs of a data directory."""
         return {
             tp: found.state for tp, found in self.unopened.items() if found.directory is directory
         }
@@ -51,7 +51,7 @@ class LogSet:
         return {*self.of(log.directory), *self.unopened_of(log.directory)}
 
     def highest_producer_id(self) -> int:
-        """Return the highest id of an idempotent producer that a log knows, -1 for none."""
+        """Return the highest producer id in the logs, -1 if there is none."""
         known = [log.producers for _, log in self.all()]
         known += [found.state.producers for found in self.unopened.values()]
         return max((each for producers in known for each in producers.producer_ids()), default=-1)

@@ -68,8 +68,7 @@ class LogManager:
             topic_overrides: topic to its own settings, under topic-level names.
             now_ms: the clock.
             fs: the file system.
-            open_limit: how many logs may be open at the start; further ones are opened when they
-                are asked for.
+            open_limit: how many logs may be open at the start; further ones are opened on demand.
         """
         self._config = config
         self._runtime = get_runtime(runtime)
@@ -94,7 +93,7 @@ class LogManager:
             runtime=self._runtime,
             now_ms=now_ms,
         )
-        """Compacts logs, where `log.cleaner.enable` allows it."""
+        """Compacts logs, if `log.cleaner.enable` allows it."""
 
     def _make_directory(self, root: Path) -> DataDirectory:
         return DataDirectory(
@@ -104,17 +103,17 @@ class LogManager:
     def start(
         self, *, broker_id: int | None = None, topic_settings: ReadSettings | None = None
     ) -> list[Cut]:
-        """Lock the directories, recover what has to be, and start the background tasks.
+        """Lock the directories, recover the logs, and start the background tasks.
 
         Args:
             broker_id: as configured; checked against `meta.properties`.
             topic_settings: called once with the topics whose logs are to be recovered; returns
                 the topics' own settings. A topic that it leaves out is unknown: its logs are
-                recovered as if they were compacted, and nothing of them is deleted. None: only
+                recovered as if they were compacted, and nothing in them is deleted. None: only
                 topics of `topic_overrides` have settings of their own.
 
         Returns:
-            What recovery cut off; each was logged.
+            the cuts that recovery made; each was logged.
 
         Raises:
             StorageError: a directory is in use, none can be used, or a partition is in two.
@@ -139,12 +138,12 @@ class LogManager:
 
     @property
     def stored_broker_id(self) -> int | None:
-        """Broker id in `meta.properties`, None in new directories."""
+        """Broker id in `meta.properties`, None for new directories."""
         return self._directories.meta.broker_id
 
     @property
     def new_directories(self) -> list[str]:
-        """The data directories without a broker id: new ones, and ones that lost their files."""
+        """The data directories without a broker id: new ones, and those that lost their files."""
         online = self._directories.online()
         return [str(each.root) for each in online if each.meta.broker_id is None]
 
@@ -156,10 +155,10 @@ class LogManager:
         Args:
             broker_id: the broker.
             cluster_id: its cluster.
-            new_directories: also into those without ids.
+            new_directories: write into directories without ids, too.
 
         Raises:
-            ConfigError: they belong to another broker or cluster.
+            ConfigError: the directories belong to another broker or cluster.
             StorageError: none of them can be written.
         """
         self._directories.write_meta(broker_id, cluster_id, new_directories=new_directories)
@@ -167,7 +166,7 @@ class LogManager:
     # Logs
 
     def logs(self) -> dict[TopicPartition, Log]:
-        """Return every log, those of offline directories too."""
+        """Return every log, including those of offline directories."""
         return dict(self._logs.open)
 
     def by_directory(self) -> dict[str, dict[TopicPartition, Log]]:
@@ -175,11 +174,11 @@ class LogManager:
         return {str(each.root): self._logs.of(each) for each in self._directories.all}
 
     def get(self, tp: TopicPartition) -> Log | None:
-        """Return a partition's log, None when there is none."""
+        """Return a partition's log, None if there is none."""
         return self._logs.open.get(tp)
 
     def highest_producer_id(self) -> int:
-        """Return the highest id of an idempotent producer that a log knows, -1 for none."""
+        """Return the highest producer id in the logs, -1 if there is none."""
         return self._logs.highest_producer_id()
 
     def topic_config(self, topic: str) -> LogConfig:
@@ -191,7 +190,7 @@ class LogManager:
         return self._settings.of(topic)
 
     def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """Replace a topic's own settings, for its logs now and later.
+        """Replace a topic's own settings, for its present and later logs.
 
         Raises:
             ConfigError: they are not allowed; nothing changed.
@@ -208,18 +207,18 @@ class LogManager:
         *,
         is_new: bool = False,
     ) -> Log:
-        """Return a partition's log, made in the directory with the fewest where there is none.
+        """Return a partition's log; a new one is created in the directory with the fewest logs.
 
         Args:
             tp: the partition.
-            overrides: the topic's own settings from now on; None leaves them.
-            is_new: the partition never had a log. Without this none is made while a directory
-                could not be read at the start: its log may be there.
+            overrides: the topic's own settings from now on; None leaves them unchanged.
+            is_new: the partition never had a log. Otherwise none is created while a directory
+                could not be read at the start, because the log may be in there.
 
         Raises:
             StorageError: no directory can be used, or the partition may have a log already.
             ConfigError: the overrides are not allowed.
-            ValueError: no directory can have that name; the disks are not touched.
+            ValueError: no directory can have that name; nothing was written.
         """
         TopicPartition.parse(str(tp))
         if overrides is not None:
@@ -261,12 +260,12 @@ class LogManager:
         return log
 
     def delete(self, tp: TopicPartition) -> None:
-        """Remove a partition: its directory is renamed at once, its files go after a delay.
+        """Remove a partition: its directory is renamed at once, its files are removed later.
 
-        Readers that hold a slice keep it. Without effect when there is no such log.
+        Readers keep the slices that they hold. Without effect if there is no such log.
 
         Raises:
-            StorageError: the disk failed, or it is not known whether there is a log.
+            StorageError: the disk failed, or it is unknown whether there is a log.
         """
         with self._lock:
             log = self._logs.open.pop(tp, None)
@@ -297,15 +296,15 @@ class LogManager:
         return self.upkeep.checkpointed_high_watermarks()
 
     def use_high_watermarks(self, read: HighWatermarks) -> None:
-        """Checkpoint these high watermarks from now on, and delete nothing behind them.
+        """Checkpoint these high watermarks from now on, and delete nothing above them.
 
         Args:
-            read: returns those that are known; it must not wait for a log.
+            read: returns the known ones; it must not wait for a log.
         """
         self.upkeep.read_high_watermarks = read
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write the high watermarks that changed, each directory's into it."""
+        """Write the changed high watermarks, into each data directory those of its logs."""
         self.upkeep.checkpoint_high_watermarks()
 
     # Disks
@@ -315,7 +314,7 @@ class LogManager:
         return {str(each.root): each.flush_times for each in self._directories.all}
 
     def failure(self) -> StorageError | None:
-        """Return why nothing can be stored any more, None while one directory can be used."""
+        """Return the error if no directory can be used any more, else None."""
         return self._directories.failure()
 
     def offline_dirs(self) -> dict[str, str]:
@@ -323,7 +322,7 @@ class LogManager:
         return self._directories.offline()
 
     def on_offline(self, callback: Callable[[str, list[TopicPartition], str], None]) -> None:
-        """Have a function called with path, partitions and reason when a directory fails.
+        """Register a function to call with path, partitions and reason when a directory fails.
 
         It is called where the error occurred, perhaps in another thread: it must only set an
         event.
@@ -339,7 +338,7 @@ class LogManager:
             callback(str(directory.root), list(lost), reason)
 
     def update_defaults(self, defaults: LogConfig) -> None:
-        """Take other settings for topics without their own, for logs now and later."""
+        """Use new settings for topics without their own, for present and future logs."""
         if self._settings.replace_defaults(defaults):
             for tp, log in self.logs().items():
                 log.update_config(self.topic_config(tp.topic))
@@ -371,7 +370,7 @@ class LogManager:
             raise failure
 
     def abandon(self) -> None:
-        """Stop the tasks and unlock, and leave every file as it is: as a killed process would."""
+        """Stop the tasks, unlock, and leave every file as it is, as a killed process would."""
         self.upkeep.stop(10.0)
         self.cleaner.stop(10.0)
         for _, log in self._logs.all():

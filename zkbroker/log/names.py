@@ -5,13 +5,13 @@
                                    %020d.timeindex  time index
                                    %020d.snapshot   producer state before that offset
                                    %020d.txnindex   aborted transactions; made with the first
-                                   <file>.deleted   left the log, removed after a delay
+                                   <file>.deleted   of a segment that left the log; removed later
                                    <file>.cleaned   replacement being written
                                    <file>.swap      replacement being put in place
                                    <segment>.log.corrupt-<ms>   bytes cut off by a recovery
-    <data dir>/<topic>-<partition>.<32 hex>-delete/ deleted partition, removed after a delay
+    <data dir>/<topic>-<partition>.<32 hex>-delete/ deleted partition; removed later
 
-Invariant: only this module spells names; a file of another name is left alone.
+Invariant: only this module knows the names; files with other names are left alone.
 """
 
 import re
@@ -52,7 +52,7 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def offset_of_file(name: str, suffix: str) -> int | None:
-    """Return the offset in a file's name, None when it is not a file of that kind."""
+    """Return the offset in a file's name, None if the file is of another kind."""
     stem = name[: -len(suffix)]
     if name.endswith(suffix) and len(stem) == 20 and stem.isascii() and stem.isdigit():
         return int(stem)

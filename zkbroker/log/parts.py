@@ -1,4 +1,4 @@
-"""What the log of a partition is made of: what its reader, its writer and its trimming share.
+"""The state of a partition's log, which its reader, its writer and its trimming share.
 
     segment_list    the segments and their files
     durability      which messages are on stable storage; flushes
@@ -6,7 +6,7 @@
     epochs          leader epochs
 
 Invariants: a log has a start and an end. `lock` guards the state; only a truncation holds it while
-it waits for the disk. Whatever removes files takes `files_lock` before `lock`. After a disk error
+it waits for the disk. Code that removes files takes `files_lock` before `lock`. After a disk error
 the data directory is offline, and `require_online` raises `StorageError`.
 """
 
@@ -49,18 +49,18 @@ class LogParts:
         self.epochs = state.epochs
         """Leader epochs; only appends and truncations change them."""
         self.led_under = NO_EPOCH
-        """The leader epoch that appends go on with; none where the log's epochs changed since."""
+        """The leader epoch of the next append; none if the log's epochs have changed since."""
         self.truncations = 0
-        """How often the log was truncated: what was read of it before may not hold."""
+        """How often the log was truncated; an earlier read may be invalid by now."""
         self.lowest_cut = 2**63 - 1
         """The lowest offset of a truncation since the reader reset this to `2**63 - 1`."""
         self.gone: str | None = None
-        """Why the log is closed or deleted, None while it is neither."""
+        """Why the log is closed or deleted; None if it is neither."""
         self.lock = directory.runtime.lock()
         self.files_lock = directory.runtime.lock()
         self.config = config
         self.internal = topic_partition.topic in INTERNAL_TOPICS
-        """Whether the topic is one of the coordinators'."""
+        """Whether the topic belongs to a coordinator."""
         self.tracking = ProducerTracking(
             topic_partition, state.producers, sequenced=not self.internal
         )
@@ -70,7 +70,7 @@ class LogParts:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Ascending, never empty; the last one is written."""
+        """The segments, ascending, never empty; the last one is active."""
         return self.segment_list.all
 
     @property
@@ -85,12 +85,12 @@ class LogParts:
 
     @property
     def recovery_point(self) -> int:
-        """Offset below which log and indexes are on stable storage."""
+        """The offset below which log and indexes are on stable storage."""
         return self.durability.recovery_point
 
     @property
     def offline(self) -> str | None:
-        """Why the log cannot be used, None when it can."""
+        """Why the log cannot be used; None if it can."""
         return self.gone or self.directory.offline
 
     def require_online(self) -> None:
@@ -100,7 +100,7 @@ class LogParts:
             raise self.directory.error(f"{self.topic_partition}: {reason}")
 
     def roll(self, *, now_ms: int | None = None) -> Segment:
-        """Begin a new segment at the log's end; without effect while the last one is empty.
+        """Begin a new segment at the log's end, unless the last one is empty.
 
         Raises:
             StorageError: the disk failed.

@@ -1,7 +1,7 @@
-"""Reads of a log: by offset, by time, and the aborted transactions in what was read.
+"""Reads of a log: by offset, by time, and the aborted transactions in the result.
 
-Invariant: a read works on the list of segments that it took, and holds the files of its slice open.
-What it remembers of entries holds until the log is truncated.
+Invariant: a read works on the list of segments that it took, and keeps the files of its slice open.
+Remembered look-ups are valid until the log is truncated.
 """
 
 import bisect
@@ -30,13 +30,14 @@ class LogReader:
         self._log = log
         self._open_files = log.directory.open_files
         self._found: dict[int, tuple[Segment, int, tuple[int, int]]] = {}
-        """Offsets of recent look-ups, each with its segment, how often the log had been
-        truncated, and the entry found."""
+        """Offsets of recent look-ups, each with its segment, the log's count of truncations at
+        that time, and the entry found."""
 
     def read(self, offset: int, max_bytes: int, end: int, min_one_entry: bool) -> ReadResult:
         """See `Log.read`."""
         lock = self._log.lock
-        # What is free stays free until this task waits, which it does not; on threads none is.
+        # A free lock stays free until this greenlet waits, which it does not; a lock of threads is
+        # never known to be free.
         if not getattr(lock, "depth", True):
             return self._read(offset, max_bytes, end, min_one_entry)
         with lock:
@@ -66,7 +67,7 @@ class LogReader:
                     return found
                 at += 1
         except OSError as error:
-            # As `directory.storage()`, which would cost each read more than this.
+            # Like `directory.storage()`, which would cost more for each read.
             raise log.directory.fail(error) from error
         return ReadResult(None, start)
 
@@ -103,9 +104,9 @@ class LogReader:
                 files.release()
 
     def _find(self, segment: Segment, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
-        """As `Segment.find`. Many readers ask for the same offset: those that wait at the end."""
+        """Like `Segment.find`, with a memory: readers at the log's end ask for the same offset."""
         known = self._found.get(offset)
-        # Entries of a segment stay where they are until the log is truncated.
+        # Entries keep their positions until the log is truncated.
         if known is not None and known[0] is segment and known[1] == self._log.truncations:
             return known[2]
         found = segment.find(files, offset)
@@ -133,7 +134,7 @@ class LogReader:
         with log.lock, log.directory.storage():
             log.require_online()
             if log.config.pinned_magic == 0:
-                raise UnsupportedForMessageFormat(f"{log.topic_partition} keeps no timestamps")
+                raise UnsupportedForMessageFormat(f"{log.topic_partition} stores no timestamps")
             for segment in log.segments:
                 if segment.base_offset >= end:
                     break

@@ -1,7 +1,7 @@
 """Replacement of closed segments by rewritten ones; reads and appends go on meanwhile.
 
-Invariant: messages that are kept keep their offsets; gaps may remain. After a crash at any point
-the log has all of the old segments or all of the new.
+Invariant: remaining messages keep their offsets; gaps may remain. After a crash at any point the
+log has all of the old segments or all of the new ones.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ def drop_snapshots_below(log: Log, offset: int) -> None:
     """Remove the producers' snapshots below an offset.
 
     A compaction drops markers whose data is gone. A recovery from an older snapshot, in which the
-    transaction is open, would never see its end. The names are gone for good with the next
-    `replace_segments`.
+    transaction is open, would never see its end. The next `replace_segments` makes the removal
+    stable.
 
     Raises:
         StorageError: the disk failed.
@@ -57,11 +57,12 @@ def replace_segments(
     Args:
         log: the log.
         old: neighbours, ascending, none of them the active one.
-        new: finished, ascending, within the range of the old ones; may be none.
-        truncations: of the log when the old ones were read.
+        new: finished, ascending, within the range of the old ones; may be empty.
+        truncations: the log's count of truncations when the old ones were read.
 
     Raises:
-        ValueError: they are not, or the log was truncated since; nothing changed.
+        ValueError: the segments are not as described, or the log was truncated since; nothing
+            changed.
         StorageError: the disk failed, or the log is gone.
     """
     fs, offload = log.directory.fs, log.directory.runtime.offload
@@ -73,7 +74,7 @@ def replace_segments(
             start, end = log.segment_list.neighbours(old)
             _require_within(new, start, end)
         bases = [each.segment.base_offset for each in new]
-        # While the plan exists the log must be neither written nor cut before it is carried out.
+        # Once the plan exists, the log must not be written or truncated before it is carried out.
         with log.directory.storage(half_done=True):
             offload(commit_plan, fs, log.path, start, end, bases)
             with log.lock:

@@ -1,4 +1,4 @@
-"""Results of appends and reads, and the state of a log that was recovered."""
+"""Results of appends and reads, and the state of a recovered log."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,12 +17,12 @@ class AppendResult:
     Args:
         base_offset: offset of its first message.
         last_offset: offset of its last message.
-        log_append_time_ms: the timestamp all its messages got, -1 when they kept theirs; of a
-            duplicate the latest that was stored.
+        log_append_time_ms: the timestamp that all its messages got, -1 if they kept theirs; for a
+            duplicate the latest stored one.
         log_start_offset: first offset of the log.
-        count: how many messages.
+        count: number of messages.
         size_bytes: bytes written.
-        duplicate: it was stored before, and these are its offsets; nothing was written.
+        duplicate: the set was stored before, with these offsets; nothing was written.
     """
 
     base_offset: int
@@ -35,11 +35,11 @@ class AppendResult:
 
     @classmethod
     def of_repeated(cls, stored: BatchMetadata, log_start_offset: int) -> "AppendResult":
-        """Return the result of a batch that was stored before."""
+        """Return the result for a batch that was stored before."""
         return cls(
             stored.first_offset,
             stored.last_offset,
-            # Genuine brokers answer the batch's latest timestamp whatever its type is.
+            # Genuine brokers answer the batch's latest timestamp whatever its type.
             stored.timestamp,
             log_start_offset,
             stored.last_offset - stored.first_offset + 1,
@@ -52,11 +52,11 @@ class ReadResult(NamedTuple):
     """The result of a read; its receiver closes the slice.
 
     Args:
-        slice: whole or cut entries, the first of which holds the requested offset; None where
-            there is nothing to be read yet.
+        slice: entries, the first of which holds the requested offset, the last of which may be
+            incomplete; None if there is nothing to read yet.
         log_start_offset: first offset of the log.
-        segment: where the slice is from.
-        files: its open files, as long as the slice is not closed.
+        segment: the segment of the slice.
+        files: its open files, until the slice is closed.
     """
 
     slice: FileSlice | None
@@ -65,14 +65,14 @@ class ReadResult(NamedTuple):
     files: SegmentFiles | None = None
 
     def max_magic(self) -> int:
-        """Return the largest magic that the slice may hold, -1 for no slice.
+        """Return the largest magic that the slice may hold, -1 without a slice.
 
         To be called before the slice is closed.
         """
         return self._traits()[0]
 
     def fetch_since(self) -> int:
-        """Return the version of Fetch that may carry the codecs of the slice.
+        """Return the lowest version of Fetch that may carry the codecs of the slice.
 
         To be called before the slice is closed.
         """
@@ -86,7 +86,7 @@ class ReadResult(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """The state of a log as its recovery found it on disk."""
+    """The state of a log on disk, found by its recovery."""
 
     segments: list[Segment]
     log_start_offset: int

@@ -1,4 +1,4 @@
-"""Retention policies: they say which segments have expired.
+"""Retention policies: they decide which segments have expired.
 
     [project.entry-points."zkbroker.retention_policies"]
     my-policy = "my_package:make_policy"
@@ -6,10 +6,10 @@
     log.retention.policy=my-policy            (or, with an argument:)  my-policy:argument
 
 An entry point is a callable `(config: LogConfig, directory: Path, argument: str) -> policy`; a
-policy's `expired(segments, now_ms)` says how many of the oldest segments may go.
+policy's `expired(segments, now_ms)` returns how many of the oldest segments to delete.
 
-Invariant: segments leave a log only from its old end, so the rest has no holes. A policy decides,
-and never deletes; an error of a policy leaves the log as it is.
+Invariant: segments are deleted only from the old end of a log, so the rest has no gaps. A policy
+decides, and never deletes; an error of a policy leaves the log as it is.
 """
 
 import logging
@@ -33,7 +33,7 @@ class SegmentSummary:
     Args:
         base_offset: offset of its first message.
         size_bytes: of its messages.
-        newest_ms: largest timestamp in it; where it has none (magic 0) the time of its file.
+        newest_ms: largest timestamp in it; the time of its file if it has none (magic 0).
     """
 
     base_offset: int
@@ -42,13 +42,13 @@ class SegmentSummary:
 
 
 class RetentionPolicy(Protocol):
-    """Says what may be deleted."""
+    """Decides what to delete."""
 
     def expired(self, segments: Sequence[SegmentSummary], now_ms: int) -> int:
-        """Return how many of the oldest segments may go.
+        """Return how many of the oldest segments to delete.
 
         Args:
-            segments: of one log, oldest first; the last one is being written.
+            segments: of one log, oldest first; the last one is active.
             now_ms: the clock.
         """
 
@@ -95,14 +95,14 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
     name, _, argument = config.retention_policy.partition(":")
     if name in BUILT_IN:
         return BUILT_IN[name](config)
-    # Imported when a plug-in is looked for, which most brokers never do.
+    # Imported on demand: most brokers never look for a plug-in.
     from importlib.metadata import entry_points
 
     found = next(iter(entry_points(group=GROUP, name=name)), None)
     if found is None:
         known = sorted({*BUILT_IN, *(each.name for each in entry_points(group=GROUP))})
         raise ConfigError(
-            f"retention.policy={config.retention_policy!r} is not known: there are "
+            f"retention.policy={config.retention_policy!r} is unknown: known are "
             f"{', '.join(known)}; add yours as an entry point of {GROUP}"
         )
     try:
@@ -115,7 +115,7 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
 def expired(
     config: LogConfig, directory: Path, segments: Sequence[SegmentSummary], now_ms: int
 ) -> int:
-    """Ask a log's policy how many of its oldest segments may go.
+    """Ask a log's policy how many of its oldest segments to delete.
 
     Args:
         config: the log's settings.
@@ -124,7 +124,7 @@ def expired(
         now_ms: the clock.
 
     Raises:
-        ConfigError: the policy cannot be had, or failed: that says nothing of the disk.
+        ConfigError: the policy cannot be loaded, or failed; this is no failure of the disk.
     """
     try:
         return make_policy(config, directory).expired(segments, now_ms)

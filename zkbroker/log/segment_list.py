@@ -1,8 +1,8 @@
 """The segments of one log.
 
-Invariant: the list is replaced, never changed, so a reader works on the list it took; it is never
-empty, ascends, and only its last segment is written. The files of a segment that leaves the list
-are renamed to `*.deleted` and removed after a delay; its readers go on meanwhile.
+Invariant: the list is replaced, never changed, so a reader works on the list that it took. The list
+is never empty and ascends; only its last segment is written. The files of a segment that leaves the
+list are renamed to `*.deleted` and removed after a delay; its readers go on meanwhile.
 """
 
 import bisect
@@ -18,7 +18,7 @@ from zkbroker.log.segments.segment import Segment
 
 
 class SegmentList:
-    """The segments of a log. All its methods are called by one task at a time."""
+    """The segments of a log. One task at a time calls its methods."""
 
     def __init__(
         self, directory: DataDirectory, path: Path, config: LogConfig, segments: list[Segment]
@@ -44,9 +44,9 @@ class SegmentList:
     def _set(self, segments: Sequence[Segment]) -> None:
         self._bases = [segment.base_offset for segment in segments]
         self.all = tuple(segments)
-        """Ascending, never empty."""
+        """The segments, ascending, never empty."""
         self.active = self.all[-1]
-        """The segment that is written."""
+        """The segment that is being written."""
 
     def _open_for_append(self, segment: Segment) -> None:
         segment.open_for_append(
@@ -62,29 +62,29 @@ class SegmentList:
         return sum(segment.size for segment in self.all)
 
     def configure(self, config: LogConfig) -> None:
-        """Use other settings from now on."""
+        """Use new settings from now on."""
         self._config = config
         for segment in self.all:
             segment.index_interval_bytes = config.index_interval_bytes
 
     def index_of(self, offset: int) -> int:
-        """Return the place of the segment that may hold an offset."""
+        """Return the index of the segment that may hold an offset."""
         return max(bisect.bisect_right(self._bases, offset) - 1, 0)
 
     def neighbours(self, segments: Sequence[Segment]) -> tuple[int, int]:
-        """Return the range of offsets [start, end) that closed neighbours cover.
+        """Return the offsets [start, end) that neighbouring closed segments cover.
 
         Raises:
-            ValueError: they are not neighbours in this list, or one of them is written.
+            ValueError: they are not neighbours in this list, or one of them is active.
         """
         at = self.all.index(segments[0]) if segments and segments[0] in self.all else -1
         behind = at + len(segments)
         if at < 0 or self.all[at:behind] != tuple(segments) or segments[-1] is self.active:
-            raise ValueError(f"these are no closed neighbours in the log of {self._path.name}")
+            raise ValueError(f"not closed neighbouring segments in the log of {self._path.name}")
         return segments[0].base_offset, self.all[behind].base_offset
 
     def largest_timestamp(self, segment: Segment) -> int:
-        """Return the largest timestamp (ms) of a segment, the time of its file where it has none.
+        """Return the largest timestamp (ms) of a segment, the time of its file if it has none.
 
         Raises:
             OSError: the disk failed.
@@ -96,7 +96,7 @@ class SegmentList:
     # Changes
 
     def new(self, base_offset: int) -> Segment:
-        """Return a new segment, which is not in the list."""
+        """Return a new segment, not in the list yet."""
         return Segment(
             self._directory.fs,
             self._path,
@@ -105,7 +105,7 @@ class SegmentList:
         )
 
     def writer(self, base_offset: int) -> SegmentWriter:
-        """Begin a segment beside the log, which is to replace others.
+        """Begin a segment beside the log, to replace others.
 
         Raises:
             OSError: the disk failed.
@@ -119,7 +119,7 @@ class SegmentList:
         )
 
     def roll(self, base_offset: int, now_ms: int | None = None) -> Segment:
-        """End the active segment and begin another one.
+        """Close the active segment and begin another one.
 
         Args:
             base_offset: of the new one.
@@ -134,7 +134,7 @@ class SegmentList:
             self._open_for_append(segment)
             ended.finish()
         except OSError:
-            # The active segment goes on: a file of this name would say that it ends here.
+            # The active segment stays: a file of this name would mean that it ends here.
             open_files.forget(segment)
             segment.unlink()
             raise
@@ -157,29 +157,29 @@ class SegmentList:
         return count
 
     def count_below(self, offset: int) -> int:
-        """Return how many segments end at or before an offset, never all of them."""
+        """Return how many segments end at or before an offset; never counts the last one."""
         return max(bisect.bisect_right(self._bases, offset) - 1, 0)
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off every entry that ends at an offset or behind it.
+        """Cut off every entry that ends at or after an offset.
 
         Returns:
-            The log's new end: `offset`, or where the entry that held it began.
+            The log's new end: `offset`, or the start of the entry that held it.
 
         Raises:
             CorruptMessage: the log is damaged there.
             OSError: the disk failed.
         """
         count, created_ms = max(bisect.bisect_right(self._bases, offset), 1), self.active.created_ms
-        # A segment that would begin at the end is not needed, except as the only one.
+        # A segment that would begin at the new end is only needed if it is the only one.
         if count > 1 and self._bases[count - 1] == offset:
             count -= 1
         leaving = self.all[count:]
         if leaving:
             self._set(self.all[:count])
-            # From the newest on, so that a crash leaves no hole.
+            # The newest first, so that a crash leaves no gap.
             self._retire(leaving[::-1])
-            # No reader may use indexes that are written from now on.
+            # Later readers must not use the open indexes: they are written from now on.
             self._directory.open_files.forget(self.active)
             self._open_for_append(self.active)
             self.active.created_ms = created_ms
@@ -200,7 +200,7 @@ class SegmentList:
     def put(self, start: int, end: int, segments: list[Segment]) -> None:
         """Replace the segments that begin in `[start, end)`.
 
-        The files have their names already; those of the old segments are removed after a delay.
+        The new files already have their names; the old ones are removed after a delay.
         """
         old = [each for each in self.all if start <= each.base_offset < end]
         before = [each for each in self.all if each.base_offset < start]
@@ -226,6 +226,6 @@ class SegmentList:
             segment.suffix = names.DELETED
 
     def release_files(self) -> None:
-        """Close every file that no reader holds."""
+        """Give up the holds on all files; a file closes when its last reader releases it."""
         for segment in self.all:
             self._directory.open_files.forget(segment)

@@ -1,6 +1,6 @@
-"""Settings of topics: the broker's defaults with each topic's own.
+"""Settings of topics: the broker's defaults with each topic's overrides.
 
-Invariant: until a topic's own settings are known nothing of it is deleted, and its logs are
+Invariant: until a topic's own settings are known, none of its segments is deleted, and its logs are
 recovered as if they were compacted.
 """
 
@@ -39,14 +39,14 @@ class TopicSettings:
         self.known = set(self._overrides)
         """Topics whose own settings are known."""
         self.complete = True
-        """Whether a topic that is not known has no settings of its own."""
+        """Whether all stored settings are known, so that an unknown topic has none of its own."""
 
     def check_defaults(self) -> None:
         """Raise ConfigError if the broker's retention policy cannot be loaded."""
         make_policy(self._defaults, Path(self._config.log_dirs[0]))
 
     def replace_defaults(self, defaults: LogConfig) -> bool:
-        """Replace the settings of topics without their own; False where they are the same."""
+        """Replace the settings of topics without their own; False if they are the same."""
         changed, self._defaults = defaults != self._defaults, defaults
         return changed
 
@@ -64,7 +64,7 @@ class TopicSettings:
         )
 
     def are(self, topic: str, overrides: Mapping[str, str]) -> bool:
-        """Whether a topic has these settings of its own."""
+        """Whether a topic's own settings are these."""
         return dict(overrides) == self._overrides.get(topic, {})
 
     def set(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
@@ -80,7 +80,7 @@ class TopicSettings:
         return config
 
     def learn(self, read: ReadSettings, topics: Set[str]) -> None:
-        """Take over the settings of topics as they are stored; those not allowed stay unknown."""
+        """Adopt the stored settings of topics; a topic whose settings are invalid stays unknown."""
         self.complete = False
         if not topics:
             return

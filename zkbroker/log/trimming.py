@@ -1,7 +1,7 @@
-"""Truncation and retention: how the two ends of a log move.
+"""Truncation and retention: they move the two ends of a log.
 
-Invariant: a crash leaves no hole. The new start is on stable storage before the first file is
-removed; what a truncation will cut counts as neither stable nor compacted before it is cut.
+Invariant: a crash leaves no gap. The new start is on stable storage before the first file is
+removed. Messages stop counting as stable or compacted before a truncation removes them.
 """
 
 import logging
@@ -23,7 +23,7 @@ def advance_start(log: LogParts, offset: int) -> int:
             log.require_online()
             if offset > log.log_end_offset:
                 raise OffsetOutOfRange(
-                    f"offset {offset} of {log.topic_partition} is behind its end",
+                    f"offset {offset} of {log.topic_partition} is past its end",
                     earliest=log.log_start_offset,
                     latest=log.log_end_offset,
                 )
@@ -33,8 +33,8 @@ def advance_start(log: LogParts, offset: int) -> int:
                 offload(log.epochs.advance_start_to, offset)
             if not moved and not log.segment_list.count_below(log.log_start_offset):
                 return 0
-        # On stable storage before the first file goes: a crash that brings some of the files back
-        # leaves no hole then.
+        # Stable before the first file is removed: then a crash that brings some files back leaves
+        # no gap.
         directory.save_start_offset(log.topic_partition, lambda: log.log_start_offset)
         with log.lock, directory.storage():
             log.require_online()
@@ -60,7 +60,7 @@ def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
     Args:
         log: the log.
         now_ms: the clock.
-        end: the high watermark; nothing behind it is deleted.
+        end: the high watermark; nothing above it is deleted.
 
     Raises:
         ConfigError: the policy cannot be loaded, or failed.
@@ -71,7 +71,7 @@ def delete_old_segments(log: LogParts, now_ms: int, end: int) -> int:
     with log.lock, log.directory.storage():
         log.require_online()
         segments = log.segments
-        # An active segment can go if it has entries; a new one takes its place.
+        # An active segment with entries may be deleted; a new one takes its place.
         usable = segments if segments[-1].size else segments[:-1]
         newest_ms = log.segment_list.largest_timestamp
         summaries = [
@@ -91,8 +91,8 @@ def truncate(log: LogParts, offset: int) -> None:
     with log.files_lock, log.lock:
         log.require_online()
         if offset >= log.log_end_offset:
-            # An epoch that begins at the end has no message: a follower that asks where it ended
-            # would ask for ever.
+            # Drop an epoch that begins at the end and has no message: a follower that asks its
+            # leader about that epoch would otherwise ask for ever.
             with directory.storage():
                 offload(log.epochs.truncate_to, log.log_end_offset)
             return
@@ -141,7 +141,7 @@ def _restart(log: LogParts, offset: int) -> None:
 
 
 def _forget_stable(log: LogParts, end: int) -> None:
-    """Count nothing from an offset on as stable or compacted."""
+    """Stop counting messages from an offset on as stable or compacted."""
     log.truncations += 1
     log.lowest_cut = min(log.lowest_cut, end)
     log.directory.lower_cleaned(log.topic_partition, end)

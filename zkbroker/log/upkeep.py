@@ -1,7 +1,7 @@
 """Periodic work on all logs: flushes, checkpoints, retention and removal of deleted files.
 
-Invariant: whatever waits for a disk runs off the event loop, and a log that cannot be used does not
-stop the work on the others. Files in a directory that is offline stay.
+Invariant: all work that waits for a disk runs off the event loop, and an unusable log does not stop
+the work on the others. Files in an offline directory stay.
 """
 
 import logging
@@ -29,7 +29,7 @@ _LONGEST_SLEEP_MS = 1000
 
 
 class LogUpkeep:
-    """The periodic work; its tasks call these methods, and tests and tools may.
+    """The periodic work; its tasks call these methods, and so may tests and tools.
 
     Args:
         config: settings of all logs together.
@@ -77,7 +77,7 @@ class LogUpkeep:
 
     def _flush_in_time(self) -> float:
         following = self.flush_due()
-        # A log without unflushed messages may get one that is due soon.
+        # A log without unflushed messages may get some that are due soon.
         wait_ms = min(
             self._config.flush_scheduler_ms,
             _LONGEST_SLEEP_MS,
@@ -106,7 +106,7 @@ class LogUpkeep:
         """Flush every log whose oldest unflushed message has reached `flush.ms`.
 
         Returns:
-            When the next one is due, in ms since 1970; None when nothing waits.
+            When the next log is due, in ms since 1970; None if there is none.
         """
         now = self._now_ms()
         following: int | None = None
@@ -121,7 +121,7 @@ class LogUpkeep:
                 log.durability.request(log.log_end_offset)
             elif following is None or due < following:
                 following = due
-        # The flushes run side by side, so that the last of many is not late.
+        # The flushes run in parallel, so that the last of many is not late.
         for log, end in started:
             try:
                 log.durability.wait(end, None)
@@ -132,7 +132,7 @@ class LogUpkeep:
     # Checkpoints
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Return the high watermarks, those of the checkpoint until others are known."""
+        """Return the high watermarks; those of the checkpoint until the partitions are known."""
         if self.read_high_watermarks is not None:
             return dict(self.read_high_watermarks())
         return self.checkpointed_high_watermarks()
@@ -151,12 +151,12 @@ class LogUpkeep:
             directory.write_checkpoints(partial(self._offsets_of, directory))
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write the high watermarks that changed, each directory's into it."""
+        """Write the changed high watermarks, into each data directory those of its logs."""
         for directory in self._directories.online():
             directory.save_high_watermarks(partial(self._marks_of, directory))
 
     def _offsets_of(self, directory: DataDirectory) -> tuple[Offsets, Offsets, Offsets]:
-        """Return recovery points, start offsets and high watermarks; unopened logs keep theirs."""
+        """Return recovery points, start offsets and high watermarks, also of unopened logs."""
         points, starts = {}, {}
         for tp, state in self._logs.unopened_of(directory).items():
             points[tp], starts[tp] = state.recovery_point, state.log_start_offset
@@ -173,7 +173,7 @@ class LogUpkeep:
     # Retention
 
     def deletable(self) -> list[tuple[Log, int]]:
-        """Return the logs that something may be deleted of, with their high watermarks."""
+        """Return the logs from which segments may be deleted, with their high watermarks."""
         read = self.read_high_watermarks
         marks = None if read is None else read()
         return [
@@ -184,7 +184,7 @@ class LogUpkeep:
         ]
 
     def run_retention(self, now_ms: int | None = None) -> int:
-        """Delete what the logs' retention policies expire; returns how many segments.
+        """Delete the segments that retention policies expire; returns how many.
 
         Only topics whose own settings are known lose segments, and only up to their high
         watermark. The cleaner deletes segments of compacted logs.

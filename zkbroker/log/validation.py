@@ -1,4 +1,4 @@
-"""Validation of what is appended to a log, beyond what `zkbroker.records` validates.
+"""Validation of appended sets, in addition to that of `zkbroker.records`.
 
 Invariant: a set is validated as a whole before any of it is written.
 """
@@ -27,11 +27,11 @@ Data = bytes | bytearray | memoryview
 
 
 def append_policy(config: LogConfig, *, control: bool = False) -> AppendPolicy:
-    """Return the rules that a topic's settings set for appended messages.
+    """Return the rules for appended messages that follow from a topic's settings.
 
     Args:
         config: the settings.
-        control: the set is a marker of a transaction.
+        control: whether the set is a marker of a transaction.
     """
     codec = None
     if config.compression_type != "producer" and not control:
@@ -54,10 +54,10 @@ def lacks_key(data: Data, offload: Callable[..., RecordLists] | None) -> bool:
 
 
 def markers_in(prepared: PreparedSet) -> Mapping[int, Marker | None]:
-    """Return the markers of a set by their offsets.
+    """Return the markers of a set by offset.
 
     Raises:
-        CorruptMessage: one cannot be read.
+        CorruptMessage: a marker cannot be read.
     """
     view = memoryview(prepared.data)
     return {
@@ -69,7 +69,7 @@ def markers_in(prepared: PreparedSet) -> Mapping[int, Marker | None]:
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """The first batch of a leader epoch in a set, -1 for entries that carry none."""
+    """The first batch of a leader epoch in a set; epoch -1 for entries that carry none."""
 
     epoch: int
     offset: int
@@ -80,10 +80,9 @@ class LeaderSet:
     """Validated entries of a leader's log, in parts that each fit one segment.
 
     Args:
-        parts: in order; none when not even one entry is whole.
+        parts: in order; empty if not even one entry is whole.
         epochs: where the epoch of the entries changes, in order.
-        count: messages, as far as the entries say: holes and compressed old entries count by
-            their offsets.
+        count: number of messages, computed from offsets: gaps count as well.
     """
 
     parts: list[PreparedSet]
@@ -92,12 +91,12 @@ class LeaderSet:
 
 
 def check_leader_set(data: Data, log_end_offset: int, segment_bytes: int) -> LeaderSet:
-    """Validate entries that a follower fetched; bytes and offsets stay as they are.
+    """Validate entries that a follower fetched; bytes and offsets stay unchanged.
 
     Args:
-        data: entries; the last one may be cut off, and is left out then.
+        data: entries; an incomplete last one is left out.
         log_end_offset: of the follower.
-        segment_bytes: size of a part at most; an entry that is larger makes one alone.
+        segment_bytes: largest size of a part; a larger entry is a part of its own.
 
     Raises:
         CorruptMessage: an entry is damaged, or offsets go back.
@@ -113,7 +112,7 @@ def check_leader_set(data: Data, log_end_offset: int, segment_bytes: int) -> Lea
         if info.record_count < 0:
             first = first_offset(bytes(view[info.position : info.position + info.size]))
         if first < expected:
-            text = f"offset {first} from the leader where {expected} is next"
+            text = f"the leader sent offset {first} where {expected} is next"
             if not pending and not parts:
                 raise ProtocolError(text, code=ErrorCode.UNKNOWN_SERVER_ERROR)
             raise CorruptMessage(text)

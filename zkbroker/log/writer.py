@@ -1,8 +1,8 @@
 """Appends to a log: as the leader, as a follower, and markers that end transactions.
 
 Invariant: offsets grow in the order of the log; a leader's appends are dense. An append is one
-synchronous write to the page cache, and nothing happens between the assignment of its offsets and
-the write. Readers see it when it is whole.
+synchronous write to the page cache, and no other task runs between the assignment of its offsets
+and the write. Readers see it once it is whole.
 """
 
 import logging
@@ -39,7 +39,7 @@ _NO_MARKERS: Mapping[int, Marker | None] = {}
 
 
 class LogWriter:
-    """Appends to one log, which changes its end by this alone and by truncations."""
+    """Appends to one log; besides this, only truncations change the log's end."""
 
     def __init__(self, log: LogParts) -> None:
         self._log = log
@@ -47,7 +47,7 @@ class LogWriter:
         self.configure(log.config)
 
     def configure(self, config: LogConfig) -> None:
-        """Use other settings from now on."""
+        """Use new settings from now on."""
         jitter = min(config.roll_jitter_ms, config.roll_ms - 1)
         self._roll_ms = config.roll_ms - random.randint(0, jitter)  # noqa: S311 - no secret
         self._segment_bytes = config.segment_bytes
@@ -86,8 +86,8 @@ class LogWriter:
             if prepared.count == 0:
                 raise CorruptMessage("an empty message set")
             if self._keys_wanted and lacks_key(prepared.data, self._offload if large else None):
-                # A genuine broker that takes the log over could not compact it.
-                raise CorruptMessage("a compacted topic takes no message without a key")
+                # A genuine broker that takes over the log could not compact it.
+                raise CorruptMessage("a compacted topic accepts no message without a key")
             for entry in prepared.batches:
                 if entry.producer_id >= 0:
                     stored = log.tracking.check(entry, verification)
@@ -96,26 +96,25 @@ class LogWriter:
             size = len(prepared.data)
             if size > self._segment_bytes:
                 raise ProtocolError(
-                    f"a set of {size} bytes does not fit a segment of {self._segment_bytes}",
+                    f"a set of {size} bytes does not fit a segment of {self._segment_bytes} bytes",
                     code=ErrorCode.RECORD_LIST_TOO_LARGE,
                 )
             return self._write(prepared, now)
 
     def append_plain(self, data: memoryview, magics: int, leader_epoch: int) -> AppendResult | None:
-        """Append a set by the short way, which takes no lock and has one look at it.
+        """Append a set by the short way, which takes no lock and reads the set once.
 
-        It is for a set that `place_plain` takes, at a moment when nothing else is to be done: the
-        log is free and led under this epoch, the segment has room, no message is old enough or new
-        enough to begin another one, no flush is to be waited for. The result is that of
-        `append_as_leader`.
+        It is for a set that `place_plain` accepts when nothing else has to be done: the log is free
+        and led under this epoch, the segment has room, no timestamp requires a new segment, and
+        there is no flush to wait for. The result is that of `append_as_leader`.
 
         Args:
             data: the set, writable.
-            magics: those that the request may hold, bit 0 for magic 0 and so on.
+            magics: the magics that the request may hold, bit 0 for magic 0 and so on.
             leader_epoch: under which the partition is led.
 
         Returns:
-            The result; None, and nothing changed, for what `append_as_leader` has to look at.
+            The result; None, with nothing changed, if `append_as_leader` must do it.
 
         Raises:
             ProtocolError: of an idempotent producer: sequence (45), epoch (47), transaction (48).
@@ -127,15 +126,15 @@ class LogWriter:
         if (
             not magics
             or data.readonly
-            # Without a greenlet in it the log stays as it is until this one waits, which it does
-            # not; see `zkbroker.runtime.Lock`.
+            # While no greenlet holds the lock, the log does not change until this one waits, which
+            # it does not; see `zkbroker.runtime.Lock`.
             or getattr(log.lock, "depth", True)
             or leader_epoch != log.led_under
             or log.gone
             or directory.offline
             or segment.index_full
             or segment.size + size > self._segment_bytes
-            # As many messages as bytes: there are fewer.
+            # There are fewer messages than bytes.
             or end + size - segment.base_offset > MAX_RELATIVE_OFFSET
         ):
             return None
@@ -213,7 +212,7 @@ class LogWriter:
                     if start.epoch >= 0:
                         self._assign_epoch(start.epoch, start.offset)
                     else:
-                        # Epochs say nothing of messages that carry none.
+                        # The messages carry no epoch: the known epochs would not hold for them.
                         self._offload(log.epochs.clear)
             for part, of_part in zip(found.parts, markers, strict=True):
                 self._write(part, now, of_part)
@@ -231,10 +230,10 @@ class LogWriter:
 
         Args:
             epoch: decided by the controller.
-            may_fall: whether it counts where the log knows later ones, which are dropped then.
+            may_fall: whether to accept it when the log has later epochs, which are then dropped.
 
         Raises:
-            ProtocolError: the log knows a later one (74).
+            ProtocolError: the log has a later epoch (74).
             StorageError: the disk failed, here or for another log meanwhile.
         """
         log = self._log
@@ -247,7 +246,7 @@ class LogWriter:
             if epoch < latest:
                 if not may_fall:
                     raise ProtocolError(
-                        f"{log.topic_partition} was led under epoch {latest}, this is {epoch}",
+                        f"{log.topic_partition} was led under epoch {latest}, later than {epoch}",
                         code=ErrorCode.FENCED_LEADER_EPOCH,
                     )
                 logger.warning(
@@ -268,8 +267,8 @@ class LogWriter:
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
         self._offload(partial(self._log.epochs.assign, epoch, offset, durable=False))
-        # One flush of the disk less for each change of the leader; the next flush of messages
-        # includes the new name.
+        # Saves one fsync for each change of the leader: the next flush of messages includes the
+        # file's new name.
         self._log.durability.names_changed()
 
     def _write(

@@ -1,9 +1,9 @@
 """Validation of a message set before it is written, and assignment of its offsets.
 
-Invariant: what comes out is whole, verified and dense from the base offset, whatever offsets the
-producer wrote; the bytes it sent are kept wherever the format allows it. Rewritten are only
-compressed magic-0 sets (their inner offsets are absolute), wrappers whose relative offsets are not
-0, 1, 2 ..., and what a pinned format or codec demands. Batches whose relative offsets are not
+Invariant: the result is whole, verified and dense from the base offset, whatever offsets the
+producer wrote; its bytes are kept wherever the format allows. Only these are rewritten: compressed
+magic-0 sets (their inner offsets are absolute), wrappers whose relative offsets are not 0, 1, 2
+..., and entries that do not have the pinned format or codec. Batches whose relative offsets are not
 0, 1, 2 ... are refused: no producer makes them.
 """
 
@@ -50,11 +50,11 @@ EVER: Final = (-(2**63), 2**63 - 1)
 
 
 def is_one_batch(data: Data, *, without: int) -> bool:
-    """Tell at a glance that a set is one batch of magic 2.
+    """Whether a set is one batch of magic 2, by its head alone.
 
     Args:
         data: entries as a producer sent them.
-        without: bits of its attributes, of the lower byte, that must not be set.
+        without: bits of the lower byte of its attributes that must not be set.
     """
     size = len(data)
     return (
@@ -76,18 +76,18 @@ def prepare_append(
     """Validate a producer's message set and assign its offsets.
 
     Args:
-        data: whole entries; changed in place where it is writable and the format allows it.
+        data: whole entries; changed in place if it is writable and the format allows it.
         base_offset: the log end offset.
         policy: of the partition.
         now_ms: the broker's clock.
-        expanded: what `expand_set` found of this set; the rest is looked at here.
+        expanded: the result of `expand_set` for this set; other entries are expanded here.
         leader_epoch: put into batches of magic 2.
 
     Raises:
         CorruptMessage: size, CRC, magic, count, depth or trailing bytes are wrong.
         MessageSizeTooLarge: an entry is above the limit, or expands too far.
         ProtocolError: INVALID_TIMESTAMP.
-        UnsupportedForMessageFormat: the pinned format cannot hold what was sent.
+        UnsupportedForMessageFormat: the pinned format cannot hold an entry.
     """
     buffer = data if isinstance(data, memoryview) else memoryview(data)
     if buffer.readonly:
@@ -121,7 +121,7 @@ def prepare_append(
 
 
 class _Append(SetOutput):
-    """One pass over one set: each entry is judged, then kept, changed in place or replaced."""
+    """One pass over one set: each entry is checked, then kept, changed in place or replaced."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _Append(SetOutput):
         return self.finish()
 
     def _forward(self, position: int) -> int:
-        """Take a run of plain messages that stay where they are, in one go."""
+        """Process a run of plain messages that stay in place, in one call."""
         buffer = self.buffer
         if len(buffer) - position <= MAGIC_AT:
             return position
@@ -267,7 +267,7 @@ class _Append(SetOutput):
             if reached == len(inner) and count:
                 self._place_wrapper(entry, inner, patched, count, newest)
                 return
-        # To another format, or not plainly good inside: then this says what is wrong.
+        # It needs another format, or may be damaged inside: then this call raises the error.
         records = decode_inner(inner, entry.magic)
         if entry.magic == 1:
             for record in records:
@@ -283,7 +283,7 @@ class _Append(SetOutput):
     def _place_wrapper(
         self, entry: EntryInfo, inner: bytes, patched: bytearray, count: int, newest: int
     ) -> None:
-        """Keep a wrapper whose inner offsets are right already, else wrap the patched ones."""
+        """Keep a wrapper whose inner offsets are already right, else wrap the patched messages."""
         last = self.next_offset + count - 1
         magic = entry.magic
         if magic == 1 and self.append_time is not None:
@@ -299,7 +299,7 @@ class _Append(SetOutput):
             part = wrap_message_set(patched, magic, last, newest, stamp, codec)
             limit = self.policy.max_message_bytes
             if len(part) > limit and entry.codec == Codec.GZIP:
-                # The producer compressed it harder than we do; that is no reason to refuse it.
+                # The producer compressed it better than the default level: still accept it.
                 part = wrap_message_set(patched, magic, last, newest, stamp, codec, level=9)
             self.put(part)
         self.note(count, newest, magic)
@@ -388,7 +388,7 @@ class _Append(SetOutput):
         )
 
     def _stamp_message(self, entry: EntryInfo, timestamp: int, timestamp_type: int) -> None:
-        """Put a timestamp into a magic-1 message and compute its CRC anew."""
+        """Put a timestamp into a magic-1 message and recompute its CRC."""
         position = entry.position
         if timestamp_type:
             self.buffer[position + ATTRIBUTES_V01_AT] |= TIMESTAMP_TYPE_BIT
@@ -398,7 +398,7 @@ class _Append(SetOutput):
 
 
 def allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:
-    """Return the smallest and the largest timestamp (ms) that a partition takes."""
+    """Return the smallest and the largest timestamp (ms) that a partition accepts."""
     if policy.any_timestamp:
         return EVER
     limit = policy.max_timestamp_difference_ms

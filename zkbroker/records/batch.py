@@ -1,6 +1,6 @@
-"""Building record batches, magic 2. `layout` has the diagram.
+"""Builds record batches, magic 2. `layout` has the diagram.
 
-Invariant: a built batch is whole: counts, maximum timestamp and CRC agree with its records.
+Invariant: a built batch is consistent: counts, maximum timestamp and CRC agree with its records.
 """
 
 from collections.abc import Sequence
@@ -46,12 +46,12 @@ def build_batch(
         level: of the codec.
         timestamp_type: 1 for LogAppendTime, with `append_time` as the batch's maximum.
         append_time: in ms.
-        producer_id: with epoch and sequence: an idempotent producer's, else -1.
+        producer_id: of an idempotent producer, with epoch and sequence; else -1.
         producer_epoch: see `producer_id`.
         base_sequence: see `producer_id`.
-        partition_leader_epoch: -1 as a producer sends it; the broker assigns it.
+        partition_leader_epoch: -1 in a producer's batch; the broker assigns it.
         is_transactional: part of a transaction.
-        is_control: transaction markers.
+        is_control: the record is a transaction marker.
     """
     base_timestamp = records[0][2]
     out, newest = kernels.encode_records(records, base_timestamp)
@@ -87,11 +87,11 @@ def build_batch(
 
 
 def head_plain_batch(batch: memoryview, count: int, timestamp: int) -> None:
-    """Write the head of an uncompressed batch of nobody's, whose records are there already.
+    """Write the head of an uncompressed batch without a producer id, before existing records.
 
     Args:
         batch: room for the head, and the records, offset deltas 0, 1, 2 ...
-        count: how many records there are.
+        count: the number of records.
         timestamp: of all of them, in ms.
     """
     length = len(batch) - ENTRY_HEADER_BYTES

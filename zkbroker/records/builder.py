@@ -1,7 +1,7 @@
-"""Building the message sets that producers send: one magic and one codec each.
+"""Builds the message sets that producers send: one magic and one codec each.
 
 Invariant: `build` may be called again and gives the same bytes; a built set is never changed, so a
-retry sends what was sent.
+retry sends the same bytes.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from zkbroker.records.layout import (
 from zkbroker.records.messages import build_message_set
 from zkbroker.records.record import NO_TIMESTAMP, Headers, Unsent
 
-# The most that a record adds to its key and value: in magic 2 length 5, attributes 1, timestamp 10,
-# offset 5, two lengths of 5, header count 5; a header adds two lengths more.
+# The largest overhead of a record beside its key and value: in magic 2 length 5, attributes 1,
+# timestamp 10, offset 5, two lengths of 5, header count 5; each header adds two more lengths.
 RECORD_OVERHEAD_BYTES: Final = (MESSAGE_V0.size + 4, MESSAGE_V1.size + 4, 36)
 _HEADER_OVERHEAD: Final = 10
 
@@ -26,10 +26,10 @@ _HEADER_OVERHEAD: Final = 10
 def max_encoded_bytes(
     magic: int, key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> int:
-    """Return the most bytes that a record takes in a set, uncompressed.
+    """Return the largest size of a record in a set, uncompressed.
 
-    To this comes once for a set what is around it: 61 bytes in magic 2, one message's overhead for
-    a compressed set of magic 0 or 1.
+    A set has a further overhead once: 61 bytes in magic 2, one message's overhead for a compressed
+    set of magic 0 or 1.
     """
     size = RECORD_OVERHEAD_BYTES[magic]
     if key is not None:
@@ -53,14 +53,14 @@ def encode_message_set(
     is_transactional: bool = False,
     base_offset: int = 0,
 ) -> bytes:
-    """Encode one message set (magic 0, 1) or one batch (magic 2); no records are no bytes.
+    """Encode one message set (magic 0, 1) or one batch (magic 2); no bytes without records.
 
     Args:
         records: key, value, timestamp in ms (-1 none), headers (empty below magic 2).
         magic: 0, 1 or 2.
         codec: one that the magic may hold.
         compression_level: of the codec; None is its default.
-        producer_id: magic 2, an idempotent producer's, with epoch and sequence.
+        producer_id: magic 2, of an idempotent producer, with epoch and sequence.
         producer_epoch: see `producer_id`.
         base_sequence: see `producer_id`.
         is_transactional: magic 2, part of a transaction.
@@ -114,13 +114,13 @@ class MessageSetBuilder:
             magic: 0, 1 or 2.
             codec: one that the magic may hold.
             compression_level: of the codec; None is its default.
-            producer_id: magic 2, an idempotent producer's, with epoch and sequence.
+            producer_id: magic 2, of an idempotent producer, with epoch and sequence.
             producer_epoch: see `producer_id`.
             base_sequence: see `producer_id`.
             is_transactional: magic 2, part of a transaction.
 
         Raises:
-            ValueError: no such magic, or what that magic cannot hold.
+            ValueError: there is no such magic, or it cannot hold the codec or the producer id.
         """
         if magic not in (0, 1, 2):
             raise ValueError(f"magic {magic}: not 0, 1 or 2")
@@ -141,7 +141,7 @@ class MessageSetBuilder:
 
     @property
     def count(self) -> int:
-        """The number of records that were appended."""
+        """The number of appended records."""
         return len(self._records)
 
     @property
@@ -159,7 +159,7 @@ class MessageSetBuilder:
         """Append a record; timestamps need magic 1, headers magic 2.
 
         Raises:
-            ValueError: headers in a magic that has none.
+            ValueError: the magic has no headers.
         """
         if headers and self._magic < 2:
             raise ValueError(f"magic {self._magic} has no headers")
@@ -169,7 +169,7 @@ class MessageSetBuilder:
         )
 
     def build(self, base_offset: int = 0) -> bytes:
-        """Encode what was appended; nothing appended is no bytes.
+        """Encode the appended records; no bytes if there are none.
 
         Args:
             base_offset: of the first record; a producer sends 0.

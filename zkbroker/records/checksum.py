@@ -3,8 +3,8 @@
 CRC-32 covers a message from its magic byte to its end; CRC-32C covers a batch from its attributes
 to its end. Both take any buffer without copying it.
 
-CRC-32C is the extension's where that was built: the library takes longer to import than the rest of
-this room, and is not needed then.
+CRC-32C comes from the extension if that was built: the library takes longer to import than the rest
+of this room.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Compression codecs of the message formats, and decompression that cannot be made to explode.
+"""Compression codecs of the message formats, with bounded decompression.
 
 Attribute bits 0-2 of a message or batch name the codec. Snappy is written in xerial framing and
-read in both; LZ4 is a frame whose header checksum was computed wrongly up to magic 0 (see
-`lz4frame`); Zstandard exists in magic 2 only.
+read with or without it; LZ4 is a frame whose header checksum was computed wrongly up to magic 0
+(see `lz4frame`); Zstandard exists in magic 2 only.
 
 Invariant: no input makes `decompress` return, or hold, much more than `max_bytes`.
 """
@@ -18,8 +18,8 @@ from zkbroker.codecs import Codec as Codec
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import lz4frame, xerial
 
-# What one compressed entry may expand to. A batch is compressed from at most a few MiB; this leaves
-# room for very repetitive ones and bounds what a hostile one can cost.
+# Largest size that one compressed entry may expand to. A batch is compressed from at most a few
+# MiB; this leaves room for very repetitive ones and bounds the cost of a hostile one.
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 # A block of at least four bytes holds at most 128 KiB.
@@ -31,7 +31,7 @@ _ISAL_ERROR = cast("type[Exception]", isal_zlib.error)
 
 
 class _PerThread(threading.local):
-    """Zstandard contexts: costly to make, and not to be shared between threads."""
+    """Zstandard contexts: they are costly to make and must not be shared between threads."""
 
     def __init__(self) -> None:
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
@@ -49,7 +49,7 @@ def compress(
     Args:
         codec: any but NONE.
         data: the inner message set or records.
-        level: of gzip (0-9; 0-3 by ISA-L, above by zlib), lz4 or zstd; None is each one's default.
+        level: of gzip (0-9; 0-3 by ISA-L, above by zlib), lz4 or zstd; None is the codec's default.
         magic: of the entry; LZ4 up to magic 0 has its own header checksum.
     """
     if codec == Codec.GZIP:
@@ -67,7 +67,7 @@ def compress(
         if compressor is None:
             compressor = _zstd.compressors[effort] = zstandard.ZstdCompressor(level=effort)
         return compressor.compress(data)
-    raise ValueError("nothing to compress with: codec NONE")
+    raise ValueError("codec NONE cannot compress")
 
 
 def decompress(
@@ -78,10 +78,10 @@ def decompress(
     Args:
         codec: the number in the attributes.
         data: the compressed bytes.
-        max_bytes: the most it may expand to.
+        max_bytes: the largest size that it may expand to.
 
     Raises:
-        CorruptMessage: not a stream of that codec, or of no known codec, or cut off.
+        CorruptMessage: the codec is unknown, or the bytes are not a whole stream of it.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     try:
@@ -105,7 +105,7 @@ def decompress(
 
 
 def decompress_bounded(codec: int, data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress as `decompress` does; without keywords, for the C twin of the decoders."""
+    """`decompress` without keywords, for the C twin of the decoders."""
     return decompress(codec, data, max_bytes=max_bytes)
 
 
@@ -135,7 +135,7 @@ def _unzstd(data: bytes | memoryview, max_bytes: int) -> bytes:
     if size > max_bytes:
         raise MessageSizeTooLarge(f"a compressed entry expands to {size} bytes, over {max_bytes}")
     if size > _ZSTD_EXPANSION * len(data):
-        # The library would allocate what the frame claims before it looks further.
+        # The library would allocate the claimed size before it checks the frame.
         raise ValueError(f"a zstd frame of {len(data)} bytes claims to hold {size}")
     if size > 0:
         return _zstd.decompressor.decompress(data)
@@ -144,8 +144,8 @@ def _unzstd(data: bytes | memoryview, max_bytes: int) -> bytes:
     room = max_bytes
     view = memoryview(data)
     position = 0
-    # A frame without its size comes out piece by piece: a small piece of input cannot make more
-    # than a bounded piece of output before the total is looked at again.
+    # A frame without its size is decompressed piece by piece: a small piece of input gives only a
+    # bounded piece of output before the total is checked again.
     while position < len(view) and not source.eof and room >= 0:
         part = source.decompress(view[position : position + 4096])
         position += 4096

@@ -39,17 +39,17 @@ def convert(
     first_offset: int = 0,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> bytes:
-    """Convert entries to a magic that an older reader knows; older entries stay as they are.
+    """Convert entries to a magic that an older reader knows; older entries stay unchanged.
 
     Args:
         data: whole entries; a partial one at the end is dropped.
         to_magic: 0 or 1 (2 changes nothing).
         first_offset: converted records below it are dropped.
-        max_decompressed_bytes: the most one entry may expand to.
+        max_decompressed_bytes: the largest size that one entry may expand to.
 
     Raises:
-        UnsupportedCompressionType: `to_magic` cannot hold the first entry's codec. At a later one
-            the answer ends.
+        UnsupportedCompressionType: `to_magic` cannot hold the first entry's codec. At such a later
+            entry the result ends.
         CorruptMessage: an entry cannot be decoded.
     """
     raw = data if isinstance(data, bytes) else bytes(data)
@@ -86,7 +86,7 @@ def convert(
 def _pieces(
     whole: memoryview, entry: EntryInfo, first_offset: int, max_bytes: int
 ) -> Iterator[list[Record]]:
-    """Decode an entry, a large batch piece by piece: records take many times their bytes."""
+    """Decode an entry; a large batch piece by piece, as records take many times their bytes."""
     bounds = [(first_offset, NO_END)]
     verify = True
     if entry.magic == 2 and entry.record_count > _PIECE_RECORDS:
@@ -105,7 +105,7 @@ def _pieces(
 
 
 def _decompressed(whole: memoryview, entry: EntryInfo, max_bytes: int) -> memoryview:
-    """Return a batch without its compression; its checksum is that of the compressed one."""
+    """Return the uncompressed batch; its checksum is still that of the compressed one."""
     if not entry.codec:
         return whole
     payload = batch_payload(whole, entry._replace(position=0), max_bytes)

@@ -1,11 +1,11 @@
-"""Decoding of records from any mix of magics, as fetches return them.
+"""Decodes records from any mix of magics, as fetches return them.
 
-Four shapes of the same walk: `iter_records` one by one, `decode_rows` a tuple of the caller's class
-for each, `decode_lists` a Python list for each column, `decode_columns` buffers as Arrow lays them
-out.
+The same walk has four forms: `iter_records` yields one record at a time, `decode_rows` returns a
+tuple of the caller's class for each, `decode_lists` a Python list for each column, `decode_columns`
+buffers in Arrow's layout.
 
-Invariant: what comes out are whole, verified records in log order; a partial entry at the end (the
-fetch was cut there) is dropped without a word; control batches never come out.
+Invariant: the results are whole, verified records in log order. A partial entry at the end of a
+fetch is silently dropped; control batches are never returned.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from zkbroker.records.entries import Data
 from zkbroker.records.portable.walk import NO_END, Buffer, Row
 from zkbroker.records.record import Headers, Record
 
-# So many records are decoded ahead of the one that `iter_records` gives out.
+# How many records `iter_records` decodes ahead.
 _READ_AHEAD_RECORDS: Final = 1024
 
 
@@ -35,11 +35,11 @@ def iter_records(
     Args:
         data: entries of any magic, one after the other.
         verify_crc: check every checksum, outer and inner.
-        start_offset: records below it are left out (a batch holds more than was asked for).
-        max_decompressed_bytes: the most one entry may expand to.
+        start_offset: records below it are left out (a batch may begin before the fetched offset).
+        max_decompressed_bytes: the largest size that one entry may expand to.
 
     Raises:
-        CorruptMessage: a wrong checksum or malformed bytes; the records before it came out.
+        CorruptMessage: a wrong checksum or malformed bytes; earlier records were yielded.
         MessageSizeTooLarge: an entry expands beyond the limit.
     """
     raw = data if isinstance(data, bytes) else bytes(data)
@@ -63,12 +63,12 @@ def iter_records(
 
 
 def offset_after(data: Data) -> int | None:
-    """Return the offset after the last whole entry, None when not even the first is whole.
+    """Return the offset after the last whole entry, None if not even the first is whole.
 
-    Only heads are read, no CRC; nonsense ends the walk like a partial entry.
+    Only heads are read, without CRCs; an impossible head ends the walk like a partial entry.
 
     Raises:
-        CorruptMessage: the first entry is nonsense.
+        CorruptMessage: the head of the first entry is impossible.
     """
     position, next_offset, error = kernels.end_of_entries(data)
     if position == 0 and error is not None:
@@ -93,13 +93,13 @@ def decode_rows(
             headers.
         topic: for each row.
         partition: for each row.
-        data: as of `iter_records`, like all that follow.
-        start_offset: see `data`.
-        verify_crc: see `data`.
-        max_decompressed_bytes: see `data`.
+        data: see `iter_records`.
+        start_offset: see `iter_records`.
+        verify_crc: see `iter_records`.
+        max_decompressed_bytes: see `iter_records`.
 
     Returns:
-        The rows, and what stopped the walk if that was an error.
+        The rows, and the error that stopped the walk, if any.
     """
     rows, _, error = kernels.decode_rows(
         data, start_offset, NO_END, verify_crc, max_decompressed_bytes, row_type, topic, partition
@@ -111,8 +111,9 @@ def decode_rows(
 class RecordLists:
     """Decoded records, a list for each column.
 
-    `headers` is None when no record has any. `next_offset` is the one after the last whole entry,
-    past control batches too. `error` is what stopped the walk; everything before it is here.
+    `headers` is None if no record has any. `next_offset` is the offset after the last whole entry,
+    even if that is a control batch. `error` is the error that stopped the walk; all records before
+    it are in the lists.
     """
 
     count: int
@@ -133,20 +134,20 @@ def decode_lists(
     verify_crc: bool = True,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> RecordLists:
-    """Decode a fetched message set into lists; arguments as of `iter_records`, raises nothing."""
+    """Decode a fetched message set into lists; raises nothing. Arguments: see `iter_records`."""
     found = kernels.decode_lists(data, start_offset, NO_END, verify_crc, max_decompressed_bytes)
     return RecordLists(len(found[0]), *found)
 
 
 @dataclass(slots=True)
 class Columns:
-    """Decoded records as buffers that Arrow takes without a copy.
+    """Decoded records as buffers that Arrow uses without a copy.
 
     Offsets and timestamps are int64, timestamp types int32 (-1 none, 0 create, 1 append), all in
     the machine's byte order; the offsets of keys and values are int32, one more than there are
-    records, the first 0; a validity is a bitmap, lowest bit first, or None when nothing is null.
-    `next_offset` is the one after the last whole entry that was taken, past control batches and
-    batches outside the range too.
+    records, the first 0; a validity is a bitmap, lowest bit first, or None if nothing is null.
+    `next_offset` is the offset after the last whole entry that was processed, even if that is a
+    control batch or outside the range.
     """
 
     count: int
@@ -177,10 +178,10 @@ def decode_columns(
     Args:
         data: entries of any magic; a partial one at the end is dropped.
         start_offset: records below it are left out.
-        end_offset: records from it on are left out; None is no end.
+        end_offset: records from it on are left out; None for no end.
         verify_crc: check every checksum, outer and inner.
-        headers: give the headers too.
-        max_decompressed_bytes: the most one entry may expand to.
+        headers: return the headers as well.
+        max_decompressed_bytes: the largest size that one entry may expand to.
 
     Raises:
         CorruptMessage: with the `position` and `base_offset` of the bad entry.

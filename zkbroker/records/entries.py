@@ -1,7 +1,7 @@
 """The head of one entry; the records inside are not decoded.
 
-Invariant: `read_head` never reads beyond the data, and says `PartialEntry` exactly when more bytes
-could make the entry whole; anything that no further byte could mend is `CorruptMessage`.
+Invariant: `read_head` never reads beyond the data. It raises `PartialEntry` exactly if more bytes
+could complete the entry, and `CorruptMessage` if no further byte could.
 """
 
 from zkbroker.errors import CorruptMessage
@@ -40,11 +40,11 @@ def read_head(data: Data, position: int = 0, *, sent: bool = False) -> EntryInfo
     Args:
         data: holds the entry.
         position: of the entry, in bytes.
-        sent: a producer sent it: its offset means nothing (some write -1) and is taken as 0.
+        sent: a producer sent it: its offset is ignored (some write -1) and counts as 0.
 
     Raises:
         PartialEntry: the data end before the entry does.
-        CorruptMessage: the head cannot be one (size, magic, counts).
+        CorruptMessage: the head is impossible (size, magic, counts).
     """
     left = len(data) - position
     if left < SMALLEST_HEADER_BYTES:
@@ -58,8 +58,8 @@ def read_head(data: Data, position: int = 0, *, sent: bool = False) -> EntryInfo
     size += ENTRY_HEADER_BYTES
     if size > left:
         raise PartialEntry(f"an entry of {size} bytes at position {position}, {left} are left")
-    # After the size: a genuine 2.x broker ends a converted answer with a filler, of offset -1 and
-    # larger than what is left, which is to look like a partial entry.
+    # Checked after the size: a genuine 2.x broker ends a converted answer with a filler, of offset
+    # -1 and larger than the rest of the answer, which must look like a partial entry.
     if sent:
         offset = 0
     elif not 0 <= offset <= MAX_OFFSET:
@@ -150,7 +150,7 @@ def set_offsets(
     base_offset: int,
     partition_leader_epoch: int | None = None,
 ) -> None:
-    """Assign the base offset (and leader epoch) of a magic-2 batch in place; no CRC covers them."""
+    """Set base offset (and leader epoch) of a magic-2 batch in place; no CRC covers them."""
     OFFSET.pack_into(buffer, position, base_offset)
     if partition_leader_epoch is not None:
         INT32.pack_into(buffer, position + LEADER_EPOCH_AT, partition_leader_epoch)

@@ -1,11 +1,11 @@
-"""Decompression of a set's compressed entries before the log is locked for the append.
+"""Decompresses a set's compressed entries before the log is locked for the append.
 
-    head     the number of records is taken from the request's budget, before anything is decoded
-    little   what expands to less than `INLINE_BYTES` is decompressed where it is asked for
-    much     the rest by `offload`, in another thread, up to what is left of the budget
+    head     the number of records is deducted from the request's budget before any decoding
+    small    an entry that expands to less than `INLINE_BYTES` is decompressed by the caller's task
+    large    others are decompressed by `offload`, in another thread, up to the rest of the budget
 
 Invariant: the compressed entries of one request together hold no more records and expand to no more
-bytes than its budget; what is found out here is not done again while the log is locked.
+bytes than its budget. The results are reused while the log is locked.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ class RequestBudget:
     """The records and bytes that the compressed entries of a request may still hold.
 
     Args:
-        max_bytes: bytes they may expand to, all together.
-        max_records: records they may hold, all together.
+        max_bytes: how many bytes they may expand to together.
+        max_records: how many records they may hold together.
     """
 
     __slots__ = ("_max_bytes", "_max_records", "bytes_left", "records_left")
@@ -46,7 +46,7 @@ class RequestBudget:
         self.records_left = max_records
 
     def take_records(self, count: int) -> None:
-        """Take records; MessageSizeTooLarge when there are more than are left."""
+        """Deduct records; MessageSizeTooLarge if the budget is exceeded."""
         if count > self.records_left:
             raise MessageSizeTooLarge(
                 f"a request with more than {self._max_records} records in compressed batches"
@@ -54,24 +54,24 @@ class RequestBudget:
         self.records_left -= count
 
     def take_bytes(self, size: int) -> None:
-        """Take bytes; MessageSizeTooLarge when there are more than are left."""
+        """Deduct bytes; MessageSizeTooLarge if the budget is exceeded."""
         if size > self.bytes_left:
             raise self.too_large()
         self.bytes_left -= size
 
     def too_large(self) -> MessageSizeTooLarge:
-        """The error of a request that expands too far."""
+        """Return the error of a request that expands too far."""
         return MessageSizeTooLarge(
             f"a request whose compressed batches expand beyond {self._max_bytes} bytes"
         )
 
 
 class Payload(NamedTuple):
-    """The inside of a compressed entry; of a batch also what a scan of its records found.
+    """The contents of a compressed entry; for a batch also the scan of its records.
 
     Args:
         data: the decompressed records or message set.
-        scan: as `kernels.scan_records` returns it; None for a wrapper.
+        scan: the result of `kernels.scan_records`; None for a wrapper.
     """
 
     data: bytes
@@ -97,17 +97,17 @@ def expand_set(
 ) -> Expanded:
     """Decompress and scan the compressed entries of a set.
 
-    A set that is damaged is looked at up to the damage: `prepare_append` says what is wrong.
+    A damaged set is expanded up to the damage: `prepare_append` raises the error.
 
     Args:
         data: entries as a producer sent them.
-        budget: of the request that the set is part of; None for one of this set alone.
-        max_message_bytes: a larger entry is left alone: it is refused anyway.
+        budget: of the request; None for a budget of this set alone.
+        max_message_bytes: the walk ends at a larger entry, which is refused anyway.
         offload: calls a function with its arguments in another thread; None calls it here.
 
     Raises:
         CorruptMessage: an entry cannot be decompressed, or does not hold its records.
-        MessageSizeTooLarge: the budget does not suffice.
+        MessageSizeTooLarge: the budget is exceeded.
     """
     if budget is None:
         budget = RequestBudget()

@@ -1,11 +1,11 @@
 """Messages of Kafka 0.7 as record batches, and records as messages of 0.7.
 
     0.7 set    --> batches of magic 2: no key, the payload as value, a timestamp; a wrapper becomes
-                   a batch of its codec, or more where one would be too large
+                   a batch of its codec, or several if one would be too large
     record     --> one message of 0.7, uncompressed: the value, empty for null; key, headers and
                    timestamp do not fit and are left out
 
-Invariant: `render` is frozen. What 0.7 clients were given is made again by it, byte for byte.
+Invariant: `render` is frozen: it must reproduce, byte for byte, what 0.7 clients have read.
 """
 
 import struct
@@ -25,13 +25,13 @@ PLAIN_0: Final = 0
 PLAIN_1: Final = 1
 """Uncompressed messages of magic 1 without attributes."""
 AS_SENT: Final = 2
-"""What cannot be made again: one wrapper, or one message with attributes that mean nothing."""
+"""Bytes that cannot be rendered again: one wrapper, or one message with meaningless attributes."""
 
 _HEADS: Final = {PLAIN_0: struct.Struct(">ibI"), PLAIN_1: struct.Struct(">ibbI")}
 
 
 class Stretch07(NamedTuple):
-    """Consecutive entries of a 0.7 log that are of one kind, with so many messages in them."""
+    """Consecutive entries of a 0.7 log of one kind, with the number of messages in them."""
 
     kind: int
     data: bytes | memoryview
@@ -39,7 +39,7 @@ class Stretch07(NamedTuple):
 
 
 class Converted07(NamedTuple):
-    """A set of 0.7 for a newer log: `batches` to be appended, and the set itself in stretches."""
+    """A set of 0.7 for a newer log: `batches` to append, and the set itself in stretches."""
 
     batches: bytearray
     stretches: list[Stretch07]
@@ -74,17 +74,17 @@ def convert_set(
     max_stretch_bytes: int,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Converted07:
-    """Return what a checked set becomes in a newer log.
+    """Convert a checked set for a newer log.
 
     Args:
         data: whole entries that passed `check_set`.
         now_ms: timestamp of the records, ms since 1970.
-        max_batch_bytes: of the batches; one message may still make a larger one.
-        max_stretch_bytes: of the stretches of several messages.
-        max_decompressed_bytes: the most one wrapper may expand to.
+        max_batch_bytes: limit of a batch; one large message may exceed it.
+        max_stretch_bytes: a stretch ends with the message that reaches this size.
+        max_decompressed_bytes: the largest size that one wrapper may expand to.
 
     Returns:
-        batches and stretches; an entry without a message in it is in neither.
+        batches and stretches; an entry without messages is in neither.
 
     Raises:
         CorruptMessage: a wrapper cannot be unpacked.
@@ -125,7 +125,7 @@ def convert_set(
 
 
 def dense(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield (first, behind the last) index of each part of a list whose offsets have no hole."""
+    """Yield (first, after the last) index of each part of a list whose offsets have no gap."""
     begin = 0
     while begin < len(offsets):
         end = _dense_end(offsets, begin)
@@ -134,7 +134,7 @@ def dense(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _dense_end(offsets: Sequence[int], begin: int) -> int:
-    """Find the end of a part without holes: offsets grow, so halving finds it."""
+    """Find the end of a part without gaps, by bisection: offsets grow."""
     low, high = begin + 1, len(offsets)
     base = offsets[begin] - begin
     while low < high:
@@ -154,21 +154,21 @@ class _Batches:
         self._max_bytes = max_bytes
         self._out = bytearray()
         self._begin = 0
-        """Where the batch begins that is not finished."""
+        """Where the unfinished batch begins."""
         self._count = 0
 
     def plain(self, data: memoryview, begin: int, end: int, count: int) -> None:
-        """Take so many uncompressed messages."""
+        """Add `count` uncompressed messages."""
         records = kernels.plain_records(data, begin, end, self._count)
         size = len(self._out) - self._begin + len(records)
         if size + (0 if self._count else BATCH_HEADER_BYTES) > self._max_bytes:
             if count > 1:
-                # What fits goes into this batch.
+                # Messages that fit go into this batch.
                 middle, before, _ = kernels.plain_messages(
                     data, begin, -1, end, (end - begin) // 2, False
                 )
                 if middle == end:
-                    # The last one is large.
+                    # One message is larger than a batch.
                     middle, before, _ = kernels.plain_messages(data, begin, -1, end, 1, False)
                 self.plain(data, begin, middle, before)
                 self.plain(data, middle, end, count - before)
@@ -182,7 +182,7 @@ class _Batches:
         self._count += count
 
     def wrapper(self, payloads: list[bytes], codec: Codec) -> None:
-        """Take what was in a wrapper."""
+        """Add the payloads of a wrapper."""
         self._flush()
         if payloads:
             self._compressed([(None, each, self._now_ms, ()) for each in payloads], codec)
@@ -195,7 +195,7 @@ class _Batches:
     def _compressed(self, records: list[Unsent], codec: Codec) -> None:
         batch = build_batch(records, codec=codec)
         if len(batch) > self._max_bytes and len(records) > 1:
-            # It was smaller as it came: another compressor, other heads around the messages.
+            # The wrapper was smaller: another compressor, and smaller heads around the messages.
             middle = len(records) // 2
             self._compressed(records[:middle], codec)
             self._compressed(records[middle:], codec)

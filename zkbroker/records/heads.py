@@ -1,6 +1,6 @@
 """Shallow walk over entries: their heads, one after the other.
 
-Invariant: every entry that comes out is whole; with a CRC check asked for, its checksum is right.
+Invariant: every returned entry is whole; if the CRC is checked, its checksum is right.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from zkbroker.records.record import EntryInfo, PartialEntry
 
 
 def verify_entry(data: Data, position: int = 0, *, max_bytes: int | None = None) -> EntryInfo:
-    """Read and verify one entry as recovery needs it: a sane head, whole, the checksum right.
+    """Read and verify one entry for recovery: a sane head, a whole entry, the right checksum.
 
     Args:
-        data: the bytes of a segment or of a part that begins at an entry.
+        data: the bytes of a segment, or of a part that begins at an entry.
         position: of the entry in `data`.
         max_bytes: an entry that claims to be larger is corrupt, not partial.
 
     Raises:
-        PartialEntry: it is cut off.
-        CorruptMessage: the message says why.
+        PartialEntry: the entry is incomplete.
+        CorruptMessage: the entry is damaged.
     """
     if max_bytes is not None and len(data) - position >= ENTRY_HEADER_BYTES:
         size = ENTRY.unpack_from(data, position)[1] + ENTRY_HEADER_BYTES

@@ -1,12 +1,12 @@
-"""The inner loops of this room: in C where the extension was built, else in Python.
+"""The inner loops of this room: in C if the extension was built, else in Python.
 
-`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` says which it is. `portable`
+`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` tells which is used. `portable`
 lists the functions: the extension has a twin of each.
 """
 
 import os
 
-from zkbroker.records.portable import *  # noqa: F403 - as `__all__` there names them
+from zkbroker.records.portable import *  # noqa: F403 - its `__all__` lists the names
 from zkbroker.records.portable import __all__ as __all__
 
 NATIVE = False

@@ -1,4 +1,4 @@
-"""The byte layouts of entries, in which log, broker and clients exchange records.
+"""The byte layouts of the entries that log, broker and clients exchange.
 
     entry               offset:int64  size:int32  body[size]
     body, magic 0       crc:uint32  magic:int8  attributes:int8  key:bytes  value:bytes
@@ -14,7 +14,7 @@
                         { keyLength:varint  key  valueLength:varint  value }*
     attributes          bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control
 
-The magic is byte 16 of an entry in all three. `offset` is the message's own in magic 0 and 1 (of a
+The magic is byte 16 of an entry in all three. `offset` is the message's own in magic 0 and 1 (for a
 compressed one the last inner offset), the first record's in magic 2. CRC-32 covers magic..value,
 CRC-32C covers attributes..records, so a broker may assign offset and leader epoch in place.
 """
@@ -25,7 +25,7 @@ from typing import Final
 SIZE_AT: Final = 8
 MAGIC_AT: Final = 16
 ENTRY_HEADER_BYTES: Final = 12
-SMALLEST_HEADER_BYTES: Final = 17  # as much as tells the magic
+SMALLEST_HEADER_BYTES: Final = 17  # up to and including the magic
 
 ENTRY: Final = struct.Struct(">qi")
 OFFSET: Final = struct.Struct(">q")
@@ -60,9 +60,9 @@ TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 
-# Bounds that keep sums of a base and a delta within an int64; no real value comes near them.
+# Bounds that keep sums of a base and a delta within an int64; no real value is near them.
 MAX_TIMESTAMP: Final = 2**62
 MAX_OFFSET: Final = 2**63 - 2**32
 
-# Of the table of keys and offsets that compaction keeps in memory.
+# Size of a slot in compaction's table of keys and offsets.
 SLOT_BYTES: Final = 24

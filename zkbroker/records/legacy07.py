@@ -3,16 +3,16 @@
     magic 0   length:i32  magic:i8=0                 crc:i32  payload      9 + n bytes
     magic 1   length:i32  magic:i8=1  attributes:i8  crc:i32  payload     10 + n bytes
 
-The length excludes itself; the CRC-32 covers the payload alone; attributes bits 0-1 name the codec
-(0 none, 1 gzip, 2 snappy), the others mean nothing. The payload of a message with a codec is a set
-of such messages, compressed: a wrapper. Magic 0 and 1 of 0.8 are other layouts: the two are told
-apart by where they come from, never by content.
+The length excludes itself; the CRC-32 covers only the payload; attributes bits 0-1 name the codec
+(0 none, 1 gzip, 2 snappy), the other bits have no meaning. The payload of a message with a codec is
+a compressed set of such messages: a wrapper. Magic 0 and 1 of 0.8 are other layouts: the two are
+distinguished by their source, never by content.
 
-An offset is a position in bytes, and a message's *next offset* is where to go on after it: its own
-end, or inside a wrapper the wrapper's start for all but the last message, which has its end. So a
-commit inside a wrapper repeats the wrapper and never skips.
+An offset is a position in bytes, and a message's *next offset* is where a reader continues after
+it: its own end; inside a wrapper, the wrapper's start, or its end for the last message. So a commit
+inside a wrapper repeats the wrapper and never skips messages.
 
-Invariant: no length is believed before it was compared with the bytes that are there.
+Invariant: no length is believed before it is compared with the available bytes.
 """
 
 import struct
@@ -30,7 +30,7 @@ MIN_LENGTH: Final = 5
 """Smallest length of a message: magic 0 without a payload."""
 CODEC_MASK: Final = 3
 MAX_NESTING: Final = 8
-"""How deep wrappers may lie in wrappers."""
+"""How deep wrappers may be nested."""
 
 _HEAD_V1 = struct.Struct(">ibbI")
 _HEAD_V0 = struct.Struct(">ibI")
@@ -39,7 +39,7 @@ Data = bytes | bytearray | memoryview
 
 
 class Entry07(NamedTuple):
-    """One entry of a set as it lies there; `position` and `size` include its length field."""
+    """One stored entry of a set; `position` and `size` include its length field."""
 
     position: int
     size: int
@@ -58,7 +58,7 @@ class Entry07(NamedTuple):
 
     @property
     def valid(self) -> bool:
-        """Whether the CRC is that of the payload."""
+        """Whether the CRC matches the payload."""
         return crc32(self.payload) == self.crc
 
 
@@ -73,12 +73,12 @@ class Message07(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits07:
-    """What one set may cost the broker that checks it.
+    """Limits of one set, to bound the cost of checking it.
 
     Args:
-        max_payload_bytes: `max.message.size`, of an entry's own payload; -1 for any.
+        max_payload_bytes: `max.message.size`, of an entry's own payload; -1 for no limit.
         max_decompressed_bytes: of all wrappers of the set together.
-        max_messages: inside the wrappers of the set together.
+        max_messages: in all wrappers of the set together.
     """
 
     max_payload_bytes: int = -1
@@ -94,10 +94,10 @@ class Checked07(NamedTuple):
 
 
 def read_entry(data: Data, position: int) -> Entry07 | None:
-    """Return the entry at a position, None when the data end before it does.
+    """Return the entry at a position, None if the data end before it does.
 
     Raises:
-        CorruptMessage: the length cannot be one, or the magic is neither 0 nor 1.
+        CorruptMessage: the length is impossible, or the magic is neither 0 nor 1.
     """
     left = len(data) - position
     if left < 4:
@@ -127,7 +127,7 @@ def entries(data: Data) -> Iterator[Entry07]:
     """Yield the whole entries of a set in order; an incomplete last one is left out.
 
     Raises:
-        CorruptMessage: see `read_entry`; its `position` says where.
+        CorruptMessage: see `read_entry`; its `position` tells where.
     """
     position = 0
     while (entry := read_entry(data, position)) is not None:
@@ -136,7 +136,7 @@ def entries(data: Data) -> Iterator[Entry07]:
 
 
 def check_plain_set(data: Data, limits: Limits07) -> Checked07 | None:
-    """Check a set as `check_set` does, if it holds whole good plain messages and nothing else."""
+    """Check a set as `check_set` does, if it holds only whole, valid, plain messages."""
     total = len(data)
     most = limits.max_payload_bytes if limits.max_payload_bytes >= 0 else total
     reached, count, _ = kernels.plain_messages(data, 0, -1, most, total, False)
@@ -144,11 +144,11 @@ def check_plain_set(data: Data, limits: Limits07) -> Checked07 | None:
 
 
 def check_set(data: Data, limits: Limits07) -> Checked07:
-    """Check a set that a producer sent, as a 0.7.2 broker does before it stores it.
+    """Check a producer's set in the same way as a 0.7.2 broker before it stores the set.
 
     Raises:
-        MessageSizeTooLarge: a payload is above `max_payload_bytes`: the set is to be dropped.
-        CorruptMessage: nothing of it may be stored.
+        MessageSizeTooLarge: a payload is above `max_payload_bytes`: the set must be dropped.
+        CorruptMessage: no part of the set may be stored.
     """
     view = memoryview(data)
     total = len(view)
@@ -182,7 +182,7 @@ def check_set(data: Data, limits: Limits07) -> Checked07:
 
 
 class _Check:
-    """Walks through the messages of wrappers, and counts what they cost."""
+    """Walks through the messages of wrappers, and enforces the limits."""
 
     def __init__(self, limits: Limits07) -> None:
         self.limits = limits
@@ -206,15 +206,15 @@ class _Check:
 
 
 def open_entry(entry: Entry07, *, max_bytes: int, depth: int) -> bytes | None:
-    """Check an entry's CRC, and return the set inside when it is a wrapper, None when it is none.
+    """Check an entry's CRC, and return the set inside if it is a wrapper, else None.
 
     Args:
         entry: the entry.
-        max_bytes: the most the set inside may expand to.
-        depth: how many wrappers it lies in.
+        max_bytes: the largest size that the set inside may expand to.
+        depth: in how many wrappers the entry is nested.
 
     Raises:
-        CorruptMessage: the CRC is wrong, or it cannot be unpacked within the bounds.
+        CorruptMessage: the CRC is wrong, or the entry cannot be unpacked within the limits.
     """
     if not entry.valid:
         raise _corrupt("the CRC does not match", entry.position)
@@ -237,13 +237,13 @@ def messages(
     """Yield the messages of fetched bytes, wrappers unpacked, with their next offsets.
 
     Args:
-        data: what a fetch returned; an incomplete last entry is left out.
-        offset: what was fetched from, in bytes.
-        max_bytes: the most one wrapper may expand to.
+        data: the bytes of a fetch; an incomplete last entry is left out.
+        offset: the offset of the fetch, in bytes.
+        max_bytes: the largest size that one wrapper may expand to.
 
     Raises:
-        CorruptMessage: an entry is damaged; what came before it was yielded, and its `position`
-            is where it begins.
+        CorruptMessage: an entry is damaged; earlier messages were yielded, and `position` is where
+            the entry begins.
     """
     for entry in entries(data):
         inside = _opened(entry, max_bytes)
@@ -257,7 +257,7 @@ def messages(
 
 
 def _opened(entry: Entry07, max_bytes: int) -> list[Message07] | None:
-    """Return the messages of a wrapper, None for a plain entry; damage has the entry's position."""
+    """Return the messages of a wrapper, None for a plain entry; errors have its position."""
     try:
         inner = open_entry(entry, max_bytes=max_bytes, depth=0)
         return None if inner is None else list(_inner(inner, max_bytes - len(inner), 1))
@@ -276,7 +276,7 @@ def _inner(data: bytes, room: int, depth: int) -> Iterator[Message07]:
 
 
 def whole_bytes(data: Data) -> int:
-    """Return how many bytes the whole entries of fetched bytes have: what to go on after.
+    """Return the size of the whole entries in fetched bytes, after which a reader continues.
 
     Raises:
         CorruptMessage: see `read_entry`.
@@ -303,12 +303,12 @@ def build_message(payload: Data, *, magic: int = 1, attributes: int = 0) -> byte
 
 
 def build_wrapper(codec: Codec, inner: Data) -> bytes:
-    """Return a wrapper of a set."""
+    """Return a wrapper around a set."""
     return build_message(compress(codec, inner), attributes=int(codec))
 
 
 def _whole_entries(data: Data) -> Iterator[Entry07]:
-    """Yield entries as a broker takes them: the first one may not be incomplete."""
+    """Yield entries as a broker accepts them: the first one must be whole."""
     end = 0
     for entry in entries(data):
         yield entry

@@ -4,9 +4,9 @@
     checksum:int8  blocks  end mark
 
 The checksum byte is the second byte of xxHash-32 over flags..dictionary id. Up to magic 0 Kafka
-hashed the frame's magic number as well. Written wrongly for magic 0, rightly otherwise; both are
-read everywhere. Written with independent 64 KiB blocks and no content size: all that the Java
-reader of 0.8.2 knows.
+hashed the frame's magic number as well. The checksum is written wrongly for magic 0 and rightly
+otherwise; both are read everywhere. Frames are written with independent 64 KiB blocks and without
+content size: the Java reader of 0.8.2 knows nothing else.
 """
 
 import struct
@@ -42,8 +42,8 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     """Decompress one frame with either checksum; stops just above `max_bytes`.
 
     Raises:
-        ValueError: not a frame, a checksum that is neither, cut off.
-        RuntimeError: what the library says of broken blocks.
+        ValueError: it is no frame, has neither checksum, or is incomplete.
+        RuntimeError: the library found a broken block.
     """
     head = bytes(data[:19])
     if len(head) < 7 or head[:4] != _FRAME_MAGIC:

@@ -1,13 +1,13 @@
-"""Building message sets of magic 0 and 1. `layout` has the diagram.
+"""Builds message sets of magic 0 and 1. `layout` has the diagram.
 
 A compressed message's value is itself a message set, one level deep:
 
     magic 0     inner offsets are absolute
     magic 1     inner offsets are relative to the first, 0, 1, 2 ...; the wrapper's offset is the
-                last one's, its timestamp the largest; a wrapper with LogAppendTime gives its
-                timestamp to all inside
+                last one's, its timestamp the largest; with LogAppendTime the wrapper's timestamp
+                counts for all inner messages
 
-Invariant: inside a wrapper there are whole, uncompressed messages of the wrapper's magic only.
+Invariant: a wrapper contains only whole, uncompressed messages of its own magic.
 """
 
 from collections.abc import Sequence
@@ -32,13 +32,13 @@ def build_message_set(
     """Build a message set, wrapped into one message if there is a codec.
 
     Args:
-        records: key, value, timestamp in ms, headers (not held); at least one.
+        records: key, value, timestamp in ms, headers (dropped); at least one.
         magic: 0 or 1.
         base_offset: of the first record; the others follow densely.
-        offsets: rising offsets of the records instead.
+        offsets: ascending offsets of the records, in place of `base_offset`.
         codec: of the wrapper.
         level: of the codec.
-        append_time: magic 1: the type is LogAppendTime and this is the time, in ms.
+        append_time: magic 1: the time in ms of the type LogAppendTime; None for CreateTime.
     """
     if magic == 0:
         append_time = None
@@ -50,7 +50,7 @@ def build_message_set(
             base_offset = 0
         else:
             offsets = [offset - offsets[0] for offset in offsets]
-    # Genuine brokers stamp the inner messages of a wrapper they write as well.
+    # Genuine brokers also stamp the inner messages of a wrapper that they write.
     body = kernels.encode_messages(records, magic, base_offset, offsets, append_time)
     if not codec:
         return body
@@ -73,9 +73,9 @@ def wrap_message_set(
     Args:
         body: the inner message set.
         magic: 0 or 1.
-        offset: of the last message inside.
-        timestamp: magic 1: the largest inside, or the log's, in ms.
-        is_append_time: magic 1: the timestamp is the log's.
+        offset: of the last inner message.
+        timestamp: magic 1: the largest inner one, or the append time, in ms.
+        is_append_time: magic 1: the timestamp is the append time.
         codec: of the wrapper.
         level: of the codec.
     """
@@ -85,5 +85,5 @@ def wrap_message_set(
 
 
 def unsent(records: Sequence[Record]) -> list[Unsent]:
-    """Turn records into what the builders take."""
+    """Turn records into arguments of the builders."""
     return [(key, value, timestamp, headers) for _, timestamp, _, key, value, headers in records]

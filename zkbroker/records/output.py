@@ -1,9 +1,9 @@
 """The output of validation: entries that stay in place, and entries that were rewritten.
 
     received   | kept | replaced | kept | kept |
-    written    | kept | new      | kept | kept |      joined only if something was replaced
+    written    | kept | new      | kept | kept |      joined only if an entry was replaced
 
-Invariant: offsets are given out in the order in which entries are written, dense from the first.
+Invariant: offsets are assigned in the order in which entries are written, dense from the first.
 """
 
 from zkbroker.errors import MessageSizeTooLarge
@@ -16,7 +16,7 @@ from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, Record
 
 
 class SetOutput:
-    """Collects a set entry by entry and keeps the count of its offsets and timestamps."""
+    """Collects a set entry by entry, with its count, offsets and timestamps."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class SetOutput:
         self.loose_target = (0, Codec.NONE)
 
     def place_of(self, position: int) -> int:
-        """Where a kept entry at a position of the buffer will be in what is written."""
+        """Return where a kept entry at a position of the buffer will be in the output."""
         return self.written + position - self.kept_from
 
     def hold(self, entry: EntryInfo, record: Record, magic: int, codec: Codec) -> None:
-        """Collect a message that becomes part of a batch or wrapper: as many as fit into one."""
+        """Collect a message for a batch or wrapper, which takes as many as fit."""
         if self.loose and self.loose_bytes + entry.size > self.policy.max_message_bytes // 2:
             self.flush()
         if not self.loose:
@@ -59,7 +59,7 @@ class SetOutput:
         self.kept_from = entry.position + entry.size
 
     def note(self, count: int, timestamp: int, magic: int, at: int | None = None) -> None:
-        """Count an entry; `at` is which of its records has the timestamp, None for the last."""
+        """Count an entry; `at` is the index of the record with the timestamp, None for the last."""
         self.magics.add(magic)
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
@@ -67,7 +67,7 @@ class SetOutput:
         self.next_offset += count
 
     def leave(self, entry: EntryInfo) -> None:
-        """End the stretch of kept entries before one that is replaced."""
+        """End the run of kept entries before one that is replaced."""
         kept = self.buffer[self.kept_from : entry.position]
         if kept:
             self.parts.append(kept)
@@ -80,7 +80,7 @@ class SetOutput:
         self.write(records, magic, codec, entry)
 
     def flush(self) -> None:
-        """Write what was held."""
+        """Write the collected messages."""
         if self.loose:
             records, self.loose, self.loose_bytes = self.loose, [], 0
             self.write(records, *self.loose_target, None)
@@ -88,7 +88,7 @@ class SetOutput:
     def write(
         self, records: list[Record], magic: int, codec: Codec, source: EntryInfo | None
     ) -> None:
-        """Write records as one entry; a batch keeps what its source had of its producer."""
+        """Write records as one entry; a batch keeps the producer fields of its source."""
         first = self.next_offset
         newest = max(record.timestamp for record in records) if magic else NO_TIMESTAMP
         if self.append_time is not None and magic > 0:
@@ -122,7 +122,7 @@ class SetOutput:
         self.note(len(records), newest, magic)
 
     def put(self, part: bytes) -> None:
-        """Write a new entry; MessageSizeTooLarge if it grew above the limit."""
+        """Write a new entry; MessageSizeTooLarge if it exceeds the limit."""
         if len(part) > self.policy.max_message_bytes:
             raise MessageSizeTooLarge(
                 f"an entry of {len(part)} bytes after conversion, "
@@ -132,7 +132,7 @@ class SetOutput:
         self.written += len(part)
 
     def finish(self) -> PreparedSet:
-        """Join what is to be written."""
+        """Join the output."""
         self.flush()
         data: bytes | memoryview = self.buffer
         if self.parts:

@@ -1,6 +1,6 @@
 """The payload of an entry, decompressed within a limit.
 
-Invariant: every length is checked against the bytes that are there before it is believed.
+Invariant: every length is checked against the available bytes before it is believed.
 """
 
 from zkbroker.codecs import CODEC_NAMES, FIRST_MAGIC
@@ -20,7 +20,7 @@ def batch_payload(data: Data, entry: EntryInfo, max_bytes: int = MAX_DECOMPRESSE
 
 
 def split_message(data: Data, position: int, size: int, magic: int) -> tuple[int, int, int, int]:
-    """Find key and value of a message: key start, key length, value start, value length.
+    """Find the key and value of a message: key start, key length, value start, value length.
 
     Raises:
         CorruptMessage: the lengths do not fill the message exactly.
@@ -42,7 +42,7 @@ def unwrap(data: Data, entry: EntryInfo, max_bytes: int = MAX_DECOMPRESSED_BYTES
     """Return the message set inside a compressed message.
 
     Raises:
-        CorruptMessage: there is none, or it cannot be decompressed.
+        CorruptMessage: there is no set, or it cannot be decompressed.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     _, _, value_at, value_size = split_message(data, entry.position, entry.size, entry.magic)

@@ -1,7 +1,7 @@
-"""The rules of a partition for appended sets, and a set that was validated by them.
+"""The rules of a partition for appended sets, and a validated set.
 
-Invariant: the checks that concern a request alone (`check_produce`) are made before those that
-concern the partition (`prepare_append`).
+Invariant: checks that depend only on the request (`check_produce`) are made before checks that
+depend on the partition (`prepare_append`).
 """
 
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ class AppendPolicy:
         timestamp_type: 0 CreateTime, 1 LogAppendTime.
         max_timestamp_difference_ms: how far a CreateTime may be from the broker's clock.
         message_format: 0, 1 or 2; None stores what the producer sent.
-        codec: None keeps the producer's.
-        allow_control: control batches are the coordinator's, not for clients.
-        max_decompressed_bytes: the most one entry may expand to while it is validated.
+        codec: of stored entries; None keeps the producer's.
+        allow_control: whether control batches are allowed: for the coordinator, not for clients.
+        max_decompressed_bytes: the largest size that one entry may expand to while it is validated.
     """
 
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -40,18 +40,18 @@ class AppendPolicy:
     allow_control: bool = False
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     stores_plain_batches: bool = field(init=False)
-    """Whether an uncompressed magic-2 batch is stored with nothing but its offset assigned."""
+    """Whether an uncompressed magic-2 batch changes only in its offset and leader epoch."""
     plain_magics: int = field(init=False)
-    """Which magics `place_plain` may place, bit 0 for magic 0 and so on."""
+    """The magics that `place_plain` may place, bit 0 for magic 0 and so on."""
     any_timestamp: bool = field(init=False)
-    """Whether messages of any time are taken."""
+    """Whether messages with any timestamp are accepted."""
 
     def __post_init__(self) -> None:
         stays = not self.codec and self.timestamp_type == 0
         plain = stays and self.message_format in (None, 2)
         magics = 7 if self.message_format is None else 1 << self.message_format
         anything = self.timestamp_type == 1 or self.max_timestamp_difference_ms == NO_LIMIT_MS
-        # Known before the first of many appends asks.
+        # Computed once, before the first of many appends.
         object.__setattr__(self, "stores_plain_batches", plain)
         object.__setattr__(self, "plain_magics", magics if stays else 0)
         object.__setattr__(self, "any_timestamp", anything)
@@ -61,10 +61,10 @@ class AppendPolicy:
 class PreparedSet:
     """A validated set with its offsets.
 
-    `offset_of_max_timestamp` is what a genuine broker puts into its time index: the first record
-    with the largest timestamp, of a compressed or LogAppendTime entry its last; `batches` are the
-    magic-2 batches with positions in `data`. An empty set has `count` 0 and `last_offset` one below
-    `first_offset`.
+    `offset_of_max_timestamp` is the offset that a genuine broker puts into its time index: that of
+    the first record with the largest timestamp, or of the last record of a compressed or
+    LogAppendTime entry. `batches` are the magic-2 batches with positions in `data`. An empty set
+    has `count` 0 and `last_offset` one below `first_offset`.
     """
 
     data: bytes | bytearray | memoryview
@@ -78,13 +78,13 @@ class PreparedSet:
 
 
 def check_produce(data: Data, api_version: int) -> None:
-    """Check what the version of a produce request allows its record sets to hold.
+    """Check that a record set is allowed in a version of Produce.
 
-    From version 3 on exactly one batch of magic 2, with a codec that the version may carry.
+    From version 3 on it must be exactly one batch of magic 2, with a codec that the version allows.
 
     Raises:
-        CorruptMessage: no batch, more than one, or an older magic.
-        UnsupportedCompressionType: the codec came with a later version.
+        CorruptMessage: it is no batch, more than one, or of an older magic.
+        UnsupportedCompressionType: the codec needs a later version.
     """
     if api_version < 3:
         return

@@ -16,15 +16,15 @@ TIMESTAMP_TYPE_NAMES: Final = {
 }
 
 Headers = tuple[tuple[str, bytes | None], ...]
-# What a producer hands over: key, value, timestamp in ms, headers.
+# A producer's record: key, value, timestamp in ms, headers.
 Unsent = tuple[bytes | None, bytes | None, int, Headers]
 
 
 class Record(NamedTuple):
     """One record as a reader sees it.
 
-    `timestamp` is in ms since 1970, -1 for none; `timestamp_type` 0 the creator's, 1 the log's,
-    -1 none (magic 0).
+    `timestamp` is in ms since 1970, -1 for none; `timestamp_type` is 0 for the creator's time, 1
+    for the log's, -1 for none (magic 0).
     """
 
     offset: int
@@ -38,9 +38,9 @@ class Record(NamedTuple):
 class EntryInfo(NamedTuple):
     """The head of one entry: a message of magic 0 or 1, or a batch of magic 2.
 
-    `position` and `size` are bytes, `size` with the 12 bytes of offset and length. Of a compressed
-    magic-0/1 wrapper `record_count` is -1 and `base_offset` equals `last_offset`: only what is
-    inside tells.
+    `position` and `size` are in bytes; `size` includes the 12 bytes of offset and length. A
+    compressed magic-0/1 wrapper has `record_count` -1, and `base_offset` equals `last_offset`: only
+    its contents tell more.
     """
 
     position: int

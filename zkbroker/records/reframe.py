@@ -1,11 +1,11 @@
-"""A stored batch of magic 2 in the form in which a producer sends it; its records stay.
+"""Converts a stored batch of magic 2 into the form that a producer sends; its records stay.
 
     kept        attributes' codec and timestamp type, timestamps, count, records (compressed or not)
     written     base offset 0, leader epoch -1, producer id, epoch and sequence, CRC
-    cleared     the transactional bit: the transaction was the source's; set for one of the sender's
+    cleared     the transactional bit of the source; set again for a transaction of the sender
 
-Invariant: only what `may_reframe` lets through is reframed: a broker takes it, and a reader finds
-in it what a reader of the source finds.
+Invariant: only batches that `may_reframe` allows are reframed: a broker accepts them, and readers
+find the same records in them as in the source.
 """
 
 from zkbroker.records.batch import seal_batch
@@ -24,14 +24,14 @@ from zkbroker.records.record import LOG_APPEND_TIME, EntryInfo
 
 
 def may_reframe(entry: EntryInfo, attributes: int) -> bool:
-    """Whether a stored batch can be sent as it is.
+    """Whether a stored batch can be sent with its records unchanged.
 
-    Not so a control batch, one that compaction left holes in, and one with the log's append time:
-    its records hold other times than a reader sees.
+    It cannot if it is a control batch, has gaps from compaction, or has the log's append time: then
+    its records hold other timestamps than readers see.
 
     Args:
         entry: its head.
-        attributes: the lower byte of them.
+        attributes: their lower byte.
     """
     return (
         entry.magic == 2
@@ -50,14 +50,14 @@ def reframe(
     base_sequence: int = -1,
     is_transactional: bool = False,
 ) -> bytes:
-    """Return a batch of magic 2 for sending; the CRC is computed, that of `batch` not looked at.
+    """Return a batch of magic 2 for sending; its CRC is computed, that of `batch` is not checked.
 
     Args:
-        batch: one whole entry that `may_reframe`.
-        producer_id: an idempotent producer's, with epoch and sequence; -1 without.
+        batch: one whole entry that `may_reframe` allows.
+        producer_id: of an idempotent producer, with epoch and sequence; -1 without.
         producer_epoch: see `producer_id`.
         base_sequence: of the first record.
-        is_transactional: part of a transaction of the sender's.
+        is_transactional: part of a transaction of the sender.
     """
     out = bytearray(batch)
     OFFSET.pack_into(out, 0, 0)

@@ -6,7 +6,7 @@
 An aborted transaction spans from its first batch to its ABORT marker, the control batch of the same
 producer.
 
-Invariant: batches of other producers, and those of no transaction, are never left out.
+Invariant: batches of other producers, and those outside transactions, are never left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,8 @@ class Marker(NamedTuple):
     """The content of a control batch.
 
     Args:
-        kind: `ABORT` or `COMMIT`, or what later versions may know.
-        coordinator_epoch: of the coordinator that decided it, -1 where it does not say.
+        kind: `ABORT`, `COMMIT`, or a kind of a later version.
+        coordinator_epoch: of the coordinator that decided it, -1 if the batch does not say.
     """
 
     kind: int
@@ -39,7 +39,7 @@ class Marker(NamedTuple):
 
 
 def read_marker(batch: Data) -> Marker | None:
-    """Return what a control batch says; None for one without a readable key.
+    """Return the marker in a control batch; None for one without a readable key.
 
     Raises:
         CorruptMessage: it cannot be read.
@@ -54,7 +54,7 @@ def read_marker(batch: Data) -> Marker | None:
 
 
 def control_type(batch: Data) -> int | None:
-    """Return what a control batch says, `ABORT` or `COMMIT`; None for another kind.
+    """Return the kind of a control batch, such as `ABORT`; None if it has no readable key.
 
     Raises:
         CorruptMessage: it cannot be read.
@@ -76,7 +76,7 @@ def control_batch(
 
     Args:
         kind: `ABORT` or `COMMIT`.
-        producer_id: whose transaction it is.
+        producer_id: of the transaction.
         producer_epoch: its epoch.
         timestamp_ms: of the marker.
         coordinator_epoch: of the transaction's coordinator.
@@ -93,10 +93,10 @@ def control_batch(
 
 
 class AbortedBatches:
-    """Tells batches of aborted transactions from others, asked in the order of the log.
+    """Finds batches of aborted transactions; called in the order of the log.
 
     Args:
-        aborted: (producer id, first offset) of each, as the answer to a fetch names them.
+        aborted: (producer id, first offset) of each, from the answer to a fetch.
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
@@ -111,7 +111,7 @@ class AbortedBatches:
             data: its bytes.
 
         Raises:
-            CorruptMessage: a marker that cannot be read.
+            CorruptMessage: a marker cannot be read.
         """
         while self._waiting and self._waiting[-1][1] <= entry.last_offset:
             self._active.add(self._waiting.pop()[0])
@@ -125,14 +125,14 @@ class AbortedBatches:
 
 
 def committed_only(data: Data, aborted: Sequence[tuple[int, int]]) -> Data:
-    """Leave the batches of aborted transactions out of a fetched message set.
+    """Remove the batches of aborted transactions from a fetched message set.
 
     Args:
-        data: entries of any magic, the last one perhaps cut off.
-        aborted: (producer id, first offset) of each, as the answer to the fetch names them.
+        data: entries of any magic; the last one may be incomplete.
+        aborted: (producer id, first offset) of each, from the answer to the fetch.
 
     Returns:
-        The entries that are left, markers among them; without anything aborted `data` itself.
+        The remaining entries, including markers; `data` itself if nothing was aborted.
 
     Raises:
         CorruptMessage: bytes that cannot be an entry.

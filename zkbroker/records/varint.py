@@ -1,9 +1,9 @@
 """Zig-zag variable-length integers of magic 2 (protobuf's sint32 and sint64).
 
-    value -> zig-zag (0, -1, 1, -2 ... -> 0, 1, 2, 3 ...) -> groups of 7 bits, lowest first,
-    the high bit of a byte says that another follows; at most 5 bytes for an int32, 10 for an int64
+    value -> zig-zag (0, -1, 1, -2 ... -> 0, 1, 2, 3 ...) -> groups of 7 bits, lowest first; the
+    high bit of a byte means that another follows; at most 5 bytes for an int32, 10 for an int64
 
-Invariant: small values, which are nearly all that occur, come from one table.
+Invariant: small values, which are nearly all, come from one table.
 """
 
 from typing import Final

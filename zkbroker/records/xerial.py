@@ -2,8 +2,8 @@ r"""Snappy in the framing of xerial's SnappyOutputStream, which Kafka's clients 
 
     \x82SNAPPY\x00  version:int32  compatible:int32  { length:int32  raw snappy block }*
 
-Invariant: written in this framing (the Java clients read nothing else before 0.11), read in this
-framing or as one raw snappy block, as librdkafka and others write.
+Invariant: data is written in this framing (before 0.11 the Java clients read nothing else), and
+read in this framing or as one raw snappy block, which librdkafka and others write.
 """
 
 import struct
@@ -34,8 +34,8 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     """Decompress either form.
 
     Raises:
-        ValueError: malformed.
-        MessageSizeTooLarge: more than `max_bytes` come out.
+        ValueError: it is malformed.
+        MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     view = memoryview(data)
     if bytes(view[:8]) != _MAGIC:
@@ -68,11 +68,11 @@ def _raw(block: memoryview, max_bytes: int) -> bytes:
             break
         shift += 7
     else:
-        raise ValueError("no snappy block")
+        raise ValueError("not a snappy block")
     if size > max_bytes:
         raise MessageSizeTooLarge(f"a compressed entry expands beyond {max_bytes} bytes")
-    # A block of n bytes cannot expand to more than about 64 times n; a larger claim is a lie, and
-    # the library would allocate it.
+    # A block of n bytes cannot expand to more than about 64 times n. The library would allocate a
+    # larger claimed size.
     if size > 100 * len(block) + 64:
         raise ValueError(f"a snappy block of {len(block)} bytes claims to hold {size}")
     try:

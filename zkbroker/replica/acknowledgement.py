@@ -14,11 +14,11 @@ from zkbroker.runtime import Park, Runtime
 
 @dataclass(frozen=True, slots=True)
 class Unacknowledged:
-    """What was appended, and may be acknowledged once it is safe.
+    """An append that may be acknowledged once it is safe.
 
     Args:
-        leadership: under which it was appended.
-        last_offset: of what was appended.
+        leadership: the leadership under which it was made.
+        last_offset: the last offset that was appended.
     """
 
     leadership: Leadership
@@ -37,14 +37,14 @@ def wait_for_acks(
 
     Args:
         appended: the appends of one request.
-        acks: 1 asks for the log's flush policy, -1 for the replicas in sync, too.
-        timeout_s: for all of them together; None for none.
+        acks: 1 waits for the log's flush policy, -1 for the replicas in sync as well.
+        timeout_s: the limit of the one wait; None for no limit.
         runtime: to wait with.
         park: entered if there is something to wait for.
 
     Returns:
-        for each append None, or why it is not acknowledged; RequestTimedOut says that it is not
-        known yet, and all others are final here.
+        for each append None, or the error that keeps it from being acknowledged. RequestTimedOut
+        means that the outcome is not known yet; every other error is final.
     """
     results: list[ZkbrokerError | None] = [None] * len(appended)
     unflushed = [
@@ -71,7 +71,7 @@ def wait_for_acks(
         each.leadership.waiters.watch_high_watermark(operation, each.last_offset)
     try:
         with park(operation.wake):
-            # Every flush was asked for by its append: together they take as long as the longest.
+            # Each append has requested its flush: together they take as long as the longest.
             for at in unflushed:
                 if results[at] is None:
                     results[at] = _flush_failure(appended[at], deadline_ms, runtime)
@@ -96,10 +96,10 @@ def _flush_failure(
 
 
 def _not_in_time(appended: Unacknowledged, timeout_s: float | None) -> ZkbrokerError:
-    """Return why an append is not acknowledged when the wait for the replicas ends.
+    """Return the error of an append for which the wait for the replicas timed out.
 
-    A broker whose ZooKeeper session is over has been replaced as leader and cannot know it: its
-    clients have to look for the new one, which RequestTimedOut does not make them do.
+    A broker whose ZooKeeper session is over may have been replaced as leader without knowing it.
+    Its clients must look for the new leader, and RequestTimedOut does not make them do so.
     """
     reason = f"not on every replica in sync within {timeout_s:g} s"
     if appended.leadership.settings.session_over():
@@ -115,18 +115,18 @@ def wait_for_log_starts(
     runtime: Runtime,
     park: Park,
 ) -> list[int | ZkbrokerError]:
-    """Wait until every live replica has deleted what the leader has: one wait for all of them.
+    """Wait until every live replica has deleted what the leader deleted: one wait for all of them.
 
     Args:
-        deletions: partitions that are led here, and where their logs are to begin.
-        timeout_s: for all of them together.
-        live: returns the brokers that live.
+        deletions: partitions that are led here, each with the offset at which its log is to begin.
+        timeout_s: the limit of the one wait.
+        live: returns the ids of the live brokers.
         runtime: to wait with.
         park: entered if there is something to wait for.
 
     Returns:
-        for each the low watermark, which is lower than wanted where the time was too short; or why
-        it will not be known here.
+        for each deletion the low watermark, which is below the requested offset if the time ran
+        out; or the error for which this broker cannot tell.
     """
     results: list[int | ZkbrokerError] = [-1] * len(deletions)
     waiting = dict.fromkeys(range(len(deletions)))

@@ -1,7 +1,7 @@
-"""Writes the high watermarks of all partitions down, time and again.
+"""Writes the high watermarks of all partitions to a checkpoint at regular intervals.
 
-Invariant: what is written was true when it was written, so that a broker that starts lets readers
-see at least as much of a log as they saw one interval before it stopped.
+Invariant: a written mark was true at that time. A broker that restarts therefore lets readers see
+at least as much of a log as they saw one interval before it stopped.
 """
 
 import logging

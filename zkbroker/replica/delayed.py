@@ -1,7 +1,7 @@
 """Operations that wait for a partition: produces and deletions for replicas, fetches for data.
 
-Invariant: an operation waits once, with one deadline, however many partitions it is about; while it
-waits it holds nothing that another request needs.
+Invariant: an operation waits once, with one deadline, however many partitions it concerns. While it
+waits, it holds nothing that another request needs.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from zkbroker.runtime import Runtime
 
 
 class DelayedOperation:
-    """Something that looks again whenever it is woken, until it is done or its time is over.
+    """A wait that checks its condition whenever it is woken, until that holds or its time is over.
 
     Args:
         runtime: to wait with, and its clock.
@@ -23,15 +23,15 @@ class DelayedOperation:
         self._runtime = runtime
 
     def wake(self) -> None:
-        """Have it look again; it may be called from anywhere, and does not wait."""
+        """Make it check again. This may be called from any task or thread, and does not wait."""
         self._event.set()
 
     def wait(self, done: Callable[[], bool], deadline_ms: float | None) -> bool:
-        """Wait until `done` says so; False when the deadline passed first.
+        """Wait until `done` returns True; False when the deadline passed first.
 
         Args:
-            done: looked at once at the beginning, and each time it is woken.
-            deadline_ms: on the runtime's clock; None for none.
+            done: called once at the beginning, and after each wake-up.
+            deadline_ms: on the runtime's clock; None for no deadline.
         """
         while True:
             self._event.clear()
@@ -57,44 +57,44 @@ class Waiters:
     def __init__(self) -> None:
         self.appends: dict[DelayedOperation, None] = {}
         self.marks: dict[DelayedOperation, int] = {}
-        """Each with the offset that the high watermark has to pass."""
+        """Operations, each with the offset that the high watermark has to pass."""
         self.log_starts: dict[DelayedOperation, None] = {}
 
     def watch_appends(self, operation: DelayedOperation) -> None:
-        """Have an operation woken at each append."""
+        """Wake an operation at each append."""
         self.appends[operation] = None
 
     def watch_high_watermark(self, operation: DelayedOperation, offset: int = -1) -> None:
-        """Have an operation woken when the high watermark passes an offset."""
+        """Wake an operation when the high watermark passes an offset."""
         self.marks[operation] = offset
 
     def watch_log_starts(self, operation: DelayedOperation) -> None:
-        """Have an operation woken when the log start of a follower grows."""
+        """Wake an operation when the log start of a follower grows."""
         self.log_starts[operation] = None
 
     def unwatch(self, operation: DelayedOperation) -> None:
-        """Undo all of these."""
+        """Remove an operation from all of these watches."""
         self.log_starts.pop(operation, None)
         self.appends.pop(operation, None)
         self.marks.pop(operation, None)
 
     def wake(self) -> None:
-        """Have every operation look again."""
+        """Make every operation check again."""
         for operation in (*self.appends, *self.marks, *self.log_starts):
             operation.wake()
 
     def appended(self) -> None:
-        """Wake what waits for appends."""
+        """Wake the operations that wait for appends."""
         for operation in self.appends:
             operation.wake()
 
     def advanced(self, high_watermark: int) -> None:
-        """Wake what waits for a high watermark that is passed now."""
+        """Wake the operations whose offset the high watermark has passed."""
         for operation, offset in self.marks.items():
             if offset < high_watermark:
                 operation.wake()
 
     def deleted(self) -> None:
-        """Wake what waits for the log starts of followers."""
+        """Wake the operations that wait for the log starts of followers."""
         for operation in self.log_starts:
             operation.wake()

@@ -1,13 +1,14 @@
-"""Which requests of controllers are carried out: of the elected one, and what it can decide.
+"""Which controller requests this broker carries out: valid states from the elected controller.
 
-Invariant: the highest controller epoch ever seen only grows; a request of a lower one, or one that
-was meant for an earlier registration of this broker, changes nothing. Nor does one of an epoch in
-which no controller was elected: believed, it would make this broker deaf to the elected one. Nor
-does one that came through a connection which its controller has left for a later one: it was sent
-again through that, and says what may be long over, such as that a deleted topic be there. An
-invalid state is refused before anything of it is used: a name that no directory can have would be
-taken for a failure of the disk, and a partition -1 would reach clients. A refusal is logged once as
-a warning; a controller that repeats itself does not fill the log.
+Invariant: the highest controller epoch ever seen only grows. These requests change nothing:
+- a request of a lower controller epoch, or one meant for an earlier registration of this broker;
+- a request of an epoch in which no controller was elected: if it were believed, this broker would
+  refuse the elected one;
+- a request that came through a connection which its controller has replaced: it was sent again
+  through the later one, and may be out of date, such as a decision for a topic since deleted.
+An invalid state is refused before any part of it is used: a topic name that no directory can have
+would look like a failed disk, and a partition -1 would reach clients. A refusal is logged once as a
+warning, so that a controller that repeats itself does not fill the log.
 """
 
 import logging
@@ -34,9 +35,11 @@ class ControllerFence:
     """Keeps the epoch of the controller that is obeyed.
 
     Args:
-        broker_epoch: returns the transaction in which this broker registered, None before.
-        elected: whether a controller was elected in an epoch or in a later one; asked for epochs
-            above the highest that was seen. None where ZooKeeper does not say: then it is believed.
+        broker_epoch: returns the ZooKeeper transaction id of this broker's registration, None
+            before it registered.
+        elected: returns whether a controller was elected in an epoch or in a later one; called for
+            epochs above the highest seen. None means that ZooKeeper did not answer: the epoch is
+            then believed.
     """
 
     def __init__(
@@ -57,19 +60,19 @@ class ControllerFence:
         broker_epoch: int,
         connection: int = ONLY_CONNECTION,
     ) -> None:
-        """Let a request pass, and remember its controller.
+        """Accept a request and remember its controller, or refuse it.
 
         Args:
             controller_id: of the sender.
             controller_epoch: of its election.
-            broker_epoch: the registration it is meant for; -1 for any.
+            broker_epoch: the registration that the request is meant for; -1 for any.
             connection: which connection it came through; later ones have greater numbers. A
                 controller uses one at a time.
 
         Raises:
-            ProtocolError: it is of a deposed controller or came through a connection that was left
-                (11), for an earlier registration (77), for one that this broker knows nothing of,
-                or of no elected controller (-1).
+            ProtocolError: the controller was deposed or has replaced the connection (11); the
+                registration is an earlier one (77), or unknown to this broker (-1); or no
+                controller was elected in the epoch (-1).
         """
         if broker_epoch != NO_BROKER_EPOCH:
             own = self._broker_epoch()
@@ -87,7 +90,7 @@ class ControllerFence:
             )
         if controller_epoch > self.controller_epoch and self._elected(controller_epoch) is False:
             raise ProtocolError(f"no controller was elected in epoch {controller_epoch}")
-        if controller_epoch >= self.controller_epoch:  # others may have come while that was asked
+        if controller_epoch >= self.controller_epoch:  # may have grown while ZooKeeper was asked
             if controller_epoch == self.controller_epoch and connection < self._connection:
                 raise ProtocolError(
                     f"the controller of epoch {controller_epoch} has left this connection",
@@ -103,7 +106,7 @@ def states_in(request: LeaderAndIsrRequest) -> list[tuple[str, LeaderAndIsrParti
 @overload
 def states_in(request: UpdateMetadataRequest) -> list[tuple[str, UpdateMetadataPartition]]: ...
 def states_in(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> object:
-    """Return topic and state of every partition that a request names, whichever version it is."""
+    """Return topic and state of every partition in a request of any version."""
     if request.topic_states:
         return [
             (each.topic, state) for each in request.topic_states for state in each.partition_states
@@ -114,15 +117,15 @@ def states_in(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> object:
 def check_decision(
     topic: str, state: LeaderAndIsrPartition | UpdateMetadataPartition, *, known: bool = False
 ) -> None:
-    """Refuse a state that no controller decides.
+    """Refuse a state that no controller can have decided.
 
     Args:
-        topic: its name, which is not checked again where the partition is known.
+        topic: its name, which is not checked again for a known partition.
         state: of one of its partitions.
-        known: whether the partition was named before.
+        known: whether an earlier request named the partition.
 
     Raises:
-        ZkbrokerError: it says why.
+        ZkbrokerError: the state is invalid.
     """
     if not known:
         check_topic_name(topic)
@@ -142,7 +145,7 @@ def check_decision(
 
 
 class ControllerRefusal:
-    """Looks at requests before they are carried out.
+    """Checks requests before they are carried out.
 
     Args:
         fence: which controller is obeyed.
@@ -153,7 +156,7 @@ class ControllerRefusal:
         self._said = ""
 
     def of(self, request: LeaderAndIsrRequest | StopReplicaRequest, connection: int) -> ErrorCode:
-        """Return why a request is refused that came through a connection; NONE where it is not."""
+        """Return the code that refuses a request of a connection, NONE when it is accepted."""
         try:
             self._fence.check(
                 request.controller_id, request.controller_epoch, request.broker_epoch, connection
@@ -170,12 +173,12 @@ class ControllerRefusal:
         states: list[tuple[str, LeaderAndIsrPartition]],
         known: Container[tuple[str, int]] = (),
     ) -> tuple[list[tuple[str, LeaderAndIsrPartition]], dict[tuple[str, int], ErrorCode]]:
-        """Return the valid states, and a code for each that no controller can decide.
+        """Return the valid states, and an error code for each invalid one.
 
         Args:
             controller_id: of the sender.
             states: each with its topic.
-            known: the partitions that were named before.
+            known: the partitions that earlier requests named.
         """
         valid: list[tuple[str, LeaderAndIsrPartition]] = []
         codes: dict[tuple[str, int], ErrorCode] = {}
@@ -193,7 +196,7 @@ class ControllerRefusal:
         return valid, codes
 
     def _warn(self, api: str, controller_id: int, reason: object) -> None:
-        """Warn of a refused request once."""
+        """Log a warning of a refused request, once for the same reason."""
         said = f"{api} {controller_id} {reason}"
         again, self._said = said == self._said, said
         logger.log(

@@ -6,9 +6,9 @@
     error, wrong answer, no answer       --> FULL: epoch 0 under the old id ends that session
     the leader does not know the id (70) --> FULL, no id
 
-Invariant: `asked` is exactly what the leader takes this follower to ask for, if the answer that is
-waited for comes; an answer that names a partition beyond it, or in a full fetch lacks one, is of no
-use as a whole. Before Fetch version 7 there are no sessions, and every fetch names everything.
+Invariant: once the pending answer has arrived, the leader's session holds exactly the partitions
+in `asked`. An answer with any other partition, or a full answer that lacks one of them, is dropped
+as a whole. Before Fetch version 7 there are no sessions, and every fetch names every partition.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 class PartitionFetch(NamedTuple):
-    """What is asked of one partition; an order in which a change of any part is a change."""
+    """What a fetch asks for one partition; if any field changes, the partition is sent again."""
 
     offset: int
     leader_epoch: int
@@ -39,7 +39,7 @@ class PartitionFetch(NamedTuple):
 
 
 class SessionPart(NamedTuple):
-    """What of a fetch request a session decides."""
+    """The fields of a fetch request that a session decides."""
 
     session_id: int
     session_epoch: int
@@ -55,14 +55,14 @@ class FollowerFetchSession:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH if self._sessions else FINAL_EPOCH
         self.asked: dict[TopicPartition, PartitionFetch] = {}
-        """What the leader was asked for last, in the order in which it serves it."""
+        """What the leader was last asked for, in the order in which it serves the partitions."""
 
     @property
     def incremental(self) -> bool:
         return self._epoch > INITIAL_EPOCH
 
     def next(self, wanted: Mapping[TopicPartition, PartitionFetch]) -> SessionPart:
-        """Return what to send so that the leader is asked for these partitions."""
+        """Return the fields of a request that asks the leader for these partitions."""
         if not self.incremental:
             self.asked = dict(wanted)
             return SessionPart(self._id, self._epoch, _topics(self.asked), [])
@@ -76,16 +76,17 @@ class FollowerFetchSession:
     def answered(
         self, error: int, session_id: int, partitions: Collection[TopicPartition]
     ) -> str | None:
-        """Take an answer; None when its partitions may be used, else what is wrong with it.
+        """Process an answer; None when its partitions may be used, else why they may not.
 
         Args:
             error: of the whole answer.
-            session_id: as answered.
-            partitions: those in it.
+            session_id: in the answer.
+            partitions: in the answer.
         """
         if error:
+            wrong = f"error {error} of session {self._id}"
             self._close(known=error != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            return f"error {error} of session {self._id}"
+            return wrong
         extra = [key for key in partitions if key not in self.asked]
         missing = not self.incremental and len(partitions) - len(extra) < len(self.asked)
         if extra or missing:
@@ -100,7 +101,7 @@ class FollowerFetchSession:
         return None
 
     def failed(self) -> None:
-        """Begin again: there was no answer, so what the leader knows is not known."""
+        """Begin a new session: without an answer the state of the leader's one is unknown."""
         self._close(known=True)
 
     def _close(self, *, known: bool) -> None:

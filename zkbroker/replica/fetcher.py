@@ -1,13 +1,13 @@
-"""Copies partitions from one broker that leads them: one task, one connection, one request a time.
+"""Copies partitions from one leader: one task, one connection, one request at a time.
 
-    reconcile what is to be cut -> fetch what is a beginning of the leader's log -> append
-      -> nothing due? wait until something is, or another partition is followed
+    truncate the logs that need it -> fetch for the logs that are a prefix of the leader's -> append
+      -> nothing due? wait until something is, or until another partition is followed
 
-Invariants: nothing is fetched before the log is a beginning of the leader's; what is fetched is
-appended as it is, at the offset that was asked for, under the leader epoch that was asked under: an
-answer for another state of the partition is dropped. One answer at a time is in memory, of
-`replica.fetch.response.max.bytes` or one batch; it is appended in small parts, and other tasks get
-their turn between them. Uses a runtime, a clock and connections that it is given, nothing else.
+Invariants: a partition is not fetched before its log is a prefix of the leader's. Fetched bytes are
+appended unchanged, at the requested offset, under the leader epoch of the request; an answer for
+another state of the partition is dropped. One answer at a time is in memory, of at most
+`replica.fetch.response.max.bytes` or one batch. It is appended in small parts, and other tasks get
+their turn between them. The runtime, the clock and the connections are given to the fetcher.
 """
 
 import logging
@@ -46,8 +46,8 @@ class ReplicaFetcher:
         broker_id: this broker.
         leader: the broker to fetch from.
         number: of this fetcher among those for the leader.
-        connect: see there.
-        settings: see there.
+        connect: makes the connections.
+        settings: how to fetch.
         runtime: for its task, and its clock.
         throttle: of this broker as a follower.
     """
@@ -87,24 +87,24 @@ class ReplicaFetcher:
         )
         self._loop.start()
 
-    # -- what is followed
+    # -- followed partitions
 
     def follow(self, following: Following, *, truncate: bool = True) -> None:
         """Copy a partition under the leader epoch of a role.
 
         Args:
             following: the role, under this fetcher's leader.
-            truncate: False when its log is known to be a beginning of the leader's.
+            truncate: False when its log is known to be a prefix of the leader's.
         """
         self._followed.follow(following, Stage.TRUNCATING if truncate else Stage.FETCHING)
         self._loop.set()
 
     def forget(self, key: TopicPartition) -> None:
-        """Copy a partition no more; does not wait. What is under way for it is dropped."""
+        """Stop copying a partition, without waiting; an answer under way for it is dropped."""
         self._followed.forget(key)
 
     def followed(self) -> list[tuple[Following, bool]]:
-        """Return the partitions that are copied, with whether their logs are still to be cut."""
+        """Return the copied partitions, each with whether its log is still to be truncated."""
         return [
             (each.following, each.stage is Stage.TRUNCATING)
             for each in self._followed.by_key.values()
@@ -121,19 +121,19 @@ class ReplicaFetcher:
         return self._followed.failed
 
     def lags(self) -> dict[TopicPartition, int]:
-        """Return how many messages each partition misses, of those known."""
+        """Return how many messages each partition misses, where that is known."""
         return self._followed.lags()
 
     # -- the task
 
     def stop(self) -> None:
-        """End the task soon; what is under way is dropped. Does not wait."""
+        """End the task soon, without waiting; an answer under way is dropped."""
         self._followed.clear()
         self._loop.end()
         self._line.stop()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until the task ended."""
+        """Wait until the task has ended."""
         return self._loop.close(timeout_s)
 
     def _step(self) -> float | None:
@@ -145,12 +145,12 @@ class ReplicaFetcher:
         return self._followed.next_due_s()
 
     def step(self) -> bool:
-        """Do once what is due; False when nothing was."""
+        """Do what is due, once; False when nothing was."""
         truncated = self._reconciler.truncate()
         return self._fetch() or truncated
 
     def _lost(self, waiting: Iterable[Followed]) -> None:
-        """Try again with another connection, later."""
+        """Drop the connection, and try these partitions again later over a new one."""
         self._line.disconnect()
         self._session.failed()
         self._followed.delay_all(waiting)
@@ -220,7 +220,7 @@ class ReplicaFetcher:
         settings = self._settings
         if self._limited:
             return settings.max_bytes
-        # There is no limit of the whole answer before version 3.
+        # Before version 3 a request cannot limit the whole answer.
         share = max(_LEAST_BYTES, settings.response_max_bytes // max(1, partitions))
         return min(settings.max_bytes, share)
 
@@ -248,9 +248,9 @@ class ReplicaFetcher:
         self._wait_flushed(asked[key] for key in answers if key in asked)
 
     def _wait_flushed(self, appended: Iterable[Followed]) -> None:
-        """Fetch on only when what was appended is as safe as `flush.messages` asks for.
+        """Wait until appended messages are as safe as `flush.messages` requires.
 
-        Every flush was asked for by its append: together they take as long as the longest.
+        Each append has requested its flush: together they take as long as the longest.
         """
         for followed in appended:
             if self._followed.current(followed) and followed.stage is Stage.FETCHING:
@@ -285,7 +285,7 @@ class ReplicaFetcher:
             self._followed.ask_last(followed)
 
     def _ask_for_more(self, followed: Followed, wanted: PartitionFetch) -> None:
-        """Take note of a batch that was cut; from version 3 on, the first of an answer is whole."""
+        """Ask for more bytes after a batch that was cut; from version 3 on the first is whole."""
         most = self._settings.max_bytes
         if wanted.max_bytes < most:
             followed.max_bytes = min(most, 2 * wanted.max_bytes)

@@ -1,7 +1,7 @@
 """The fetchers of a broker: which one copies which partition.
 
-Invariant: a partition is copied by one fetcher at most, that of its present leader; which of a
-leader's fetchers that is depends on its name alone. A fetcher without partitions ends.
+Invariant: at most one fetcher copies a partition, and it is one of the present leader's. Which of
+them it is depends on the partition's name alone. A fetcher without partitions ends.
 """
 
 import logging
@@ -27,7 +27,7 @@ class FetcherManager:
     Args:
         broker_id: this broker.
         connect: makes the connections.
-        settings: see there.
+        settings: how to fetch.
         runtime: for the fetchers' tasks, and their clock.
         throttle: of this broker as a follower.
     """
@@ -56,9 +56,9 @@ class FetcherManager:
         for following in roles:
             self._remove(following.key)
             if not self._closed:
-                # Epochs tell each time whether the log may have what its leader has not. Without
-                # them a cut is at the high watermark, which is late: nothing is cut while the
-                # leader stays the same, as at level 0.8.2.
+                # With epochs, the leader can tell each time how far this log agrees with its own.
+                # Without them a log is cut at its high watermark, which lags behind: it is not cut
+                # while the leader stays the same, as at level 0.8.2.
                 self._give(following, truncate=self._by_epochs or not following.same_leader)
         self._end_idle()
 
@@ -92,7 +92,7 @@ class FetcherManager:
         fetcher.follow(following, truncate=truncate)
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
-        """Copy these no more; what is under way meets the partition's new role. Does not wait."""
+        """Stop copying these, without waiting; a late answer meets the partition's new role."""
         for key in keys:
             self._remove(key)
 
@@ -118,7 +118,7 @@ class FetcherManager:
         )
 
     def close(self, timeout_s: float) -> None:
-        """End every fetcher; what is under way is dropped."""
+        """End every fetcher; answers under way are dropped."""
         self._closed = True
         fetchers, self._fetchers = list(self._fetchers.values()), {}
         for fetcher in fetchers:
@@ -127,11 +127,11 @@ class FetcherManager:
         for fetcher in fetchers:
             fetcher.join(timeout_s)
 
-    # -- what operators ask for
+    # -- metrics
 
     @property
     def bytes_in(self) -> int:
-        """Bytes that were appended as follower (ReplicationBytesInPerSec)."""
+        """Bytes appended as a follower (ReplicationBytesInPerSec)."""
         return self._ended.bytes_in + sum(each.counts.bytes_in for each in self._fetchers.values())
 
     @property

@@ -1,7 +1,7 @@
 """The settings and connections of a fetcher, and the state of each partition that it copies.
 
-Invariant: a partition under another leader epoch gets another `Followed`; what was begun for the
-one before it is recognised by that, and dropped.
+Invariant: a partition under another leader epoch gets another `Followed`. Work that was begun for
+the previous one is recognised by that, and dropped.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class LeaderConnection(Protocol):
         """Send a request and wait for its answer.
 
         Raises:
-            ZkbrokerError: there was none in time; this connection is of no more use.
+            ZkbrokerError: no answer came in time; the connection cannot be used any more.
         """
 
     def close(self) -> None:
@@ -28,7 +28,7 @@ class LeaderConnection(Protocol):
 
 
 Connect = Callable[[int, int], LeaderConnection]
-"""Makes a connection to a broker (id) for a fetcher (number); it raises where that is not known."""
+"""Makes a connection to a broker (id) for a fetcher (number); raises for an unknown broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class FetcherSettings:
         response_max_bytes: of one answer (`replica.fetch.response.max.bytes`).
         min_bytes: that a leader waits for (`replica.fetch.min.bytes`).
         max_wait_ms: how long it waits (`replica.fetch.wait.max.ms`).
-        backoff_ms: longest time before what failed is tried again (`replica.fetch.backoff.ms`).
+        backoff_ms: longest time before a failure is retried (`replica.fetch.backoff.ms`).
     """
 
     level: str = "2.3"
@@ -55,7 +55,7 @@ class FetcherSettings:
 
 
 class Stage(Enum):
-    """What is to be done next for a partition."""
+    """The next step for a partition."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -63,16 +63,15 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A partition under one leader epoch; another epoch makes another one of these.
+    """A partition that is copied under one leader epoch; another epoch gets another object.
 
     Args:
         following: this broker's role, under that epoch.
-        stage: see there.
-        delayed_until_ms: not before then; 0 for at once.
-        backoff_ms: how long it was delayed last.
-        lag: messages up to the leader's high watermark that are missing; None before the first
-            answer.
-        max_bytes: asked for in place of the usual, after a batch that did not fit.
+        stage: the next step.
+        delayed_until_ms: when to go on; 0 for at once.
+        backoff_ms: the last delay.
+        lag: missing messages up to the leader's high watermark; None before the first answer.
+        max_bytes: fetch size that replaces the configured one after a batch that did not fit.
     """
 
     following: Following
@@ -89,7 +88,7 @@ class Followed:
 
 @dataclass(slots=True)
 class FetcherCounts:
-    """Args: bytes_in and requests only grow; failed is of now."""
+    """Args: bytes_in and requests only grow; failed is the present number."""
 
     bytes_in: int = 0
     requests: int = 0

@@ -1,13 +1,13 @@
 """The partitions of one fetcher: which are due, which wait, and which are copied no more.
 
     followed --> TRUNCATING ----> FETCHING
-                  |     failed: later, after a time that doubles up to the longest
-                  |     leader epoch is over, or the answer is of no use: FAILED, until the
+                  |     failure: retried after a delay that doubles up to the longest
+                  |     leader epoch is over, or the answer cannot be used: FAILED, until the
                   |     controller decides again
 
-Invariants: a partition is followed under one leader epoch; what was begun under another is
-recognised by its `Followed`, which is not the current one any more. One that failed is forgotten
-here, and named in `failed`, until the controller decides again.
+Invariants: a partition is followed under one leader epoch. Work that was begun under another epoch
+is recognised by its `Followed`, which is no longer the current one. A failed partition is no longer
+followed, and stays in `failed` until the controller decides again.
 """
 
 import logging
@@ -27,16 +27,16 @@ _QUIET = {
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
-"""Answers of a leader that has not heard of the controller's last decision yet."""
+"""Errors of a leader that has not received the controller's last decision yet."""
 
 
 class FollowedPartitions:
-    """What one fetcher copies from its leader.
+    """The partitions that one fetcher copies from its leader.
 
     Args:
-        leader: id of that broker, for the log.
+        leader: id of that broker, for log messages.
         runtime: its clock.
-        backoff_ms: longest time before what failed is tried again.
+        backoff_ms: longest time before a failure is retried.
     """
 
     def __init__(self, leader: int, *, runtime: Runtime, backoff_ms: int) -> None:
@@ -44,7 +44,7 @@ class FollowedPartitions:
         self._clock_ms = runtime.clock_ms
         self._backoff_ms = backoff_ms
         self.by_key: dict[TopicPartition, Followed] = {}
-        """The followed ones, in the order in which they are asked for."""
+        """The followed partitions, in the order in which they are fetched."""
         self.failed: set[TopicPartition] = set()
         """Partitions that are not copied until the controller decides again."""
 
@@ -58,12 +58,12 @@ class FollowedPartitions:
         self.by_key[following.key] = Followed(following, stage)
 
     def forget(self, key: TopicPartition) -> None:
-        """Follow a partition no more."""
+        """Stop following a partition."""
         self.failed.discard(key)
         self.by_key.pop(key, None)
 
     def clear(self) -> None:
-        """Follow nothing more."""
+        """Stop following every partition."""
         self.by_key.clear()
 
     def current(self, followed: Followed) -> bool:
@@ -71,7 +71,7 @@ class FollowedPartitions:
         return self.by_key.get(followed.key) is followed
 
     def due(self, stage: Stage) -> list[Followed]:
-        """Return what is in a stage and waits for nothing."""
+        """Return the partitions in a stage that are not delayed."""
         now = self._clock_ms()
         return [
             each
@@ -80,35 +80,35 @@ class FollowedPartitions:
         ]
 
     def next_due_s(self) -> float:
-        """Return after how many seconds to look again, where nothing is due now."""
+        """Return after how many seconds to check again when nothing is due now."""
         now = self._clock_ms()
         waits = [
             each.delayed_until_ms - now
             for each in self.by_key.values()
             if each.delayed_until_ms > now
         ]
-        # What is neither due nor delayed is throttled.
+        # A partition that is neither due nor delayed is throttled.
         return max(0, min([self._backoff_ms, *waits])) / 1000
 
     def ask_last(self, followed: Followed) -> None:
-        """Put it behind the others: those that got nothing are first the next time."""
+        """Put it behind the others, so that partitions without an answer come first next time."""
         self.by_key[followed.key] = self.by_key.pop(followed.key)
 
     def lags(self) -> dict[TopicPartition, int]:
-        """Return how many messages each partition misses, of those known."""
+        """Return how many messages each partition misses, where that is known."""
         return {key: each.lag for key, each in self.by_key.items() if each.lag is not None}
 
     # -- failures
 
     def delay(self, followed: Followed, why: object, *, quietly: bool = False) -> None:
-        """Try a partition again later: soon at first, then after the set time."""
+        """Retry a partition later: soon at first, then after up to the configured backoff."""
         repeated = followed.backoff_ms > 0
         followed.backoff_ms = min(self._backoff_ms, 2 * followed.backoff_ms or FIRST_BACKOFF_MS)
         followed.delayed_until_ms = self._clock_ms() + followed.backoff_ms
         level = logging.DEBUG if repeated or quietly else logging.WARNING
         logger.log(
             level,
-            "partition not copied, tried again partition=%s leader=%d epoch=%d reason=%s",
+            "partition not copied, will retry partition=%s leader=%d epoch=%d reason=%s",
             followed.key,
             self._leader,
             followed.following.leader_epoch,
@@ -116,12 +116,12 @@ class FollowedPartitions:
         )
 
     def delay_all(self, waiting: Iterable[Followed]) -> None:
-        """Try partitions again later that got no answer."""
+        """Retry later the partitions that got no answer."""
         for each in waiting:
             self.delay(each, "no answer", quietly=True)
 
     def _fail(self, followed: Followed, why: object) -> None:
-        """Copy a partition no more until the controller decides again."""
+        """Stop copying a partition until the controller decides again."""
         del self.by_key[followed.key]
         self.failed.add(followed.key)
         logger.error(
@@ -134,11 +134,11 @@ class FollowedPartitions:
         )
 
     def refused(self, followed: Followed, code: int) -> None:
-        """Take an error that the leader answered for a partition."""
+        """Handle an error that the leader answered for a partition."""
         if code == ErrorCode.FENCED_LEADER_EPOCH:
             del self.by_key[followed.key]
             logger.info(
-                "leader epoch is over, waits for the controller partition=%s epoch=%d",
+                "leader epoch is over, waiting for the controller partition=%s epoch=%d",
                 followed.key,
                 followed.following.leader_epoch,
             )
@@ -147,11 +147,11 @@ class FollowedPartitions:
             self.delay(followed, _name(code), quietly=code in _QUIET)
 
     def local(self, followed: Followed, error: ZkbrokerError) -> None:
-        """Take an error of this broker's own replica."""
+        """Handle an error of this broker's own replica."""
         if not self.current(followed) or isinstance(error, NotLeaderForPartition):
             return  # another role or epoch has begun
         if isinstance(error, CorruptMessage):
-            # Perhaps damaged on its way.
+            # The bytes may have been damaged on their way.
             self.delay(followed, error)
         else:
             self._fail(followed, error)

@@ -1,7 +1,7 @@
-"""Appending what a leader answered, a small part at a time, so that other tasks get their turn.
+"""Appends a leader's answer in small parts, so that other tasks get their turn.
 
-Invariant: whole entries are appended as they are and in their order; the rest of an entry that is
-cut is left, to be fetched again.
+Invariant: whole entries are appended unchanged and in order; an incomplete last entry is left out
+and fetched again.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ def append_in_parts(
     go_on: Callable[[], bool],
     pause: Callable[[], object],
 ) -> int:
-    """Append what was fetched; returns how many bytes were whole entries.
+    """Append fetched entries; returns how many bytes were whole entries.
 
     Args:
         following: the role under which it was fetched.
-        data: entries; the last one may be cut.
+        data: entries; the last one may be incomplete.
         go_on: asked before each part.
         pause: called between parts.
 
@@ -42,7 +42,7 @@ def append_in_parts(
             if done < len(data):
                 pause()
         elif done + len(part) >= len(data):
-            break  # the last entry is cut
+            break  # the last entry is incomplete
         else:
             part_bytes *= 2
     return done
@@ -61,6 +61,6 @@ def _append(following: Following, part: memoryview) -> int:
             or first.last_offset < following.log_end_offset
         ):
             raise
-        # The leader's log begins inside of a batch: an empty one here begins with the batch.
+        # The leader's log begins inside a batch: this log, empty, begins with the whole batch.
         following.restart_at(first_offset(bytes(part[: first.size])))
         return following.append(part).size_bytes

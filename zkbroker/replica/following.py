@@ -1,7 +1,7 @@
 """Following: this broker copies a partition from the leader of one epoch, or waits for a leader.
 
-Invariant: bytes, high watermark and truncations are taken for one leader epoch alone. Another epoch
-makes another `Following`, and this one is over.
+Invariant: a `Following` takes bytes, high watermarks and truncations of one leader epoch only.
+Another epoch begins another `Following`, and this one is over.
 """
 
 from zkbroker.log import AppendResult
@@ -10,13 +10,14 @@ from zkbroker.replica.role import NO_EPOCH, NO_LEADER, LocalReplica, Role
 
 
 class Following(Role):
-    """A replica that copies what its leader has.
+    """A replica that copies its leader's log.
 
     Args:
         replica: whose role it is.
         state: what the controller decided; its leader is negative while none is known.
         high_watermark: as the role before it left it.
-        copied_from: the leader that was followed last; -1 where this broker led since, or began.
+        copied_from: the leader that was followed last; -1 if this broker has led since, or has
+            followed none yet.
     """
 
     name = "follower"
@@ -30,7 +31,7 @@ class Following(Role):
     ) -> None:
         super().__init__(replica, state, high_watermark)
         self.same_leader = copied_from == self.leader
-        """Whether it is the leader that was followed last."""
+        """Whether the leader is the one that was followed last."""
         self.copied_from = self.leader if self.leader >= 0 else copied_from
 
     @property
@@ -51,15 +52,15 @@ class Following(Role):
             NotLeaderForPartition, StorageError: see `Role.log`.
         """
         log = self.log
-        # Messages that are stored in a format before magic 2 bear no epoch.
+        # Messages in formats before magic 2 carry no epoch.
         return NO_EPOCH if log.config.pinned_magic in (0, 1) else log.epochs.latest
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the last epoch in the log that is not newer than one, and where it ends."""
+        """Return the last epoch in the log that is not newer than `epoch`, and where it ends."""
         return self.log.end_offset_for_epoch(epoch)
 
     def append(self, data: bytes | memoryview) -> AppendResult:
-        """Append what the leader sent, byte for byte.
+        """Append the leader's entries, byte for byte.
 
         Raises:
             NotLeaderForPartition: this role is over.
@@ -69,9 +70,9 @@ class Following(Role):
             return self.log.append_as_follower(data)
 
     def wait_flushed(self) -> None:
-        """Wait until the log's flush policy is met for all that was appended.
+        """Wait until the log's flush policy is met for everything that was appended.
 
-        A leader takes the next fetch for word that this replica has it, and acknowledges.
+        The leader takes the next fetch as proof that this replica has it, and acknowledges.
 
         Raises:
             NotLeaderForPartition: this role is over.
@@ -83,7 +84,7 @@ class Following(Role):
             log.wait_durable(log.log_end_offset - 1)
 
     def follow_marks(self, high_watermark: int, log_start_offset: int) -> None:
-        """Take over the leader's high watermark and log start.
+        """Adopt the leader's high watermark and log start.
 
         Raises:
             NotLeaderForPartition: this role is over.
@@ -112,7 +113,7 @@ class Following(Role):
             return end
 
     def restart_at(self, offset: int) -> None:
-        """Empty the log and go on from an offset: the leader's log begins there.
+        """Empty the log and go on from an offset at which the leader's log begins.
 
         Raises:
             NotLeaderForPartition: this role is over.

@@ -1,4 +1,4 @@
-"""The replicas in sync of a partition that is led here, and the change of them under way.
+"""The replicas in sync of a partition that is led here, and the change of the ISR under way.
 
     wanted --propose--> proposed --(ZooKeeper)--> written: members, with their version
                             |--> refused, still leader: what is stored is adopted
@@ -7,9 +7,9 @@
 
     stored by another (a broker that lost its logs left) --read_again--> proposed as it was: refused
 
-Invariant: members are what ZooKeeper is known to hold. While a change is under way it may be stored
-already, and a controller may elect from it: until that is known, the high watermark counts members
-and proposed ones (`electable`), and `min.insync.replicas` counts members.
+Invariant: `members` is the ISR that ZooKeeper is known to hold. A change under way may be stored
+already, and a controller may elect from it: until the result is known, the high watermark counts
+members and proposed members (`electable`), and `min.insync.replicas` counts members.
 """
 
 from collections.abc import Collection
@@ -26,8 +26,8 @@ class InSyncReplicas:
     zk_version: int = -1
     proposed: tuple[int, ...] | None = None
     superseded: bool = False
-    """The controller has decided something newer than this leadership: which replicas may be
-    elected is not known here any more, so that the high watermark stays where it is."""
+    """The controller has made a decision newer than this leadership: this broker no longer knows
+    which replicas may be elected, so the high watermark stays where it is."""
 
     @property
     def electable(self) -> frozenset[int]:
@@ -35,7 +35,7 @@ class InSyncReplicas:
         return frozenset(self.members).union(self.proposed or ())
 
     def propose(self, members: Collection[int]) -> bool:
-        """Begin a change; False when there is none, or another one is under way."""
+        """Begin a change; False when nothing would change, or another change is under way."""
         if self.proposed is not None or self.superseded or set(members) == set(self.members):
             return False
         self.proposed = (
@@ -45,9 +45,9 @@ class InSyncReplicas:
         return True
 
     def read_again(self) -> bool:
-        """Propose the members unchanged, so that what another broker stored is found.
+        """Propose the members unchanged, to find out what another broker stored.
 
-        False where a change under way finds it.
+        False when a change under way will find it.
         """
         if self.proposed is not None or self.superseded:
             return False
@@ -55,7 +55,7 @@ class InSyncReplicas:
         return True
 
     def resolve(self, update: IsrUpdate) -> None:
-        """Take what became of the proposed change."""
+        """Apply the result of the proposed change."""
         self.proposed = None
         if update.state is not None and update.still_leader:
             self.members = update.state.isr

@@ -1,7 +1,7 @@
 """Requests of one fetcher to its leader.
 
 Invariant: one request at a time, over one connection, in the versions that the inter-broker level
-fixes; a connection that failed is closed, and the next request makes another one.
+fixes. A failed connection is closed, and the next request opens another one.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ from zkbroker.replica.fetching import Connect, FetcherCounts, LeaderConnection
 
 
 class LeaderLine:
-    """Asks one leader for one fetcher.
+    """Sends the requests of one fetcher to its leader.
 
     Args:
         leader: id of the broker.
         number: of the fetcher among those for the leader.
-        connect: see there.
+        connect: makes the connections.
         level: `inter.broker.protocol.version`.
         counts: of the fetcher.
     """
@@ -48,7 +48,7 @@ class LeaderLine:
         """Send a request and wait for its answer.
 
         Raises:
-            ZkbrokerError: there was none in time, or `stop` was called meanwhile.
+            ZkbrokerError: no answer came in time, or `stop` was called meanwhile.
         """
         self._require_running()
         if self._connection is None:
@@ -65,12 +65,12 @@ class LeaderLine:
             raise NetworkError("the fetcher is stopping")
 
     def stop(self) -> None:
-        """Have a request that waits fail soon; what is answered from now on is not taken."""
+        """Make a pending request fail soon; later answers are dropped."""
         self._stopping = True
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Close the connection: a request that waits fails, and the next one makes another one."""
+        """Close the connection: a pending request fails, and the next one opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

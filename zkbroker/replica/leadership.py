@@ -1,9 +1,9 @@
 """Leadership: this broker appends for a partition, and follows the progress of its other replicas.
 
-Invariants: messages are appended under the leader epoch that the controller gave; epochs only grow
-within a leadership. The high watermark is the smallest log end among the replicas from which a
+Invariants: messages are appended under the leader epoch that the controller decided; epochs only
+grow within a leadership. The high watermark is the smallest log end among the replicas from which a
 leader may be elected, and only grows. Consumers read below it. A leadership that is over appends,
-answers and acknowledges nothing: what it appended may have been cut off since.
+answers and acknowledges nothing: its appended messages may have been truncated since.
 """
 
 from collections.abc import Callable, Collection
@@ -22,16 +22,16 @@ from zkbroker.replica.role import NO_EPOCH, LocalReplica, Role, other_epoch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderSettings:
-    """What all leaderships of a broker share.
+    """Settings and callbacks that all leaderships of a broker share.
 
     Args:
-        lag_ms: after how long without catching up a replica leaves the ISR.
+        lag_ms: a replica that has not caught up for this long leaves the ISR.
         isr_proposed: called when a change of the ISR is to be written; it must not wait.
         session_over: returns whether this broker's ZooKeeper session must have ended.
-        epochs_may_fall: whether the controller's epoch counts where a log knows later ones, as for
-            genuine brokers (`LeaderEpochFileCache.assign`): no checksum covers the epochs of
-            batches, and states in ZooKeeper may have been lost. Where brokers raise the epochs in
-            ZooKeeper to those of their logs, a lower one is that of a deposed controller.
+        epochs_may_fall: whether the controller's epoch is accepted when a log knows later ones, as
+            in genuine brokers (`LeaderEpochFileCache.assign`): no checksum covers the epochs of
+            batches, and states in ZooKeeper may have been lost. False where brokers raise the
+            epochs in ZooKeeper to those of their logs: a deposed controller decided a lower one.
     """
 
     lag_ms: int = 10_000
@@ -47,7 +47,7 @@ class Leadership(Role):
         replica: whose role it is.
         state: what the controller decided.
         high_watermark: as the role before it left it.
-        settings: see there.
+        settings: shared by the leaderships of this broker.
     """
 
     name = "leader"
@@ -60,19 +60,19 @@ class Leadership(Role):
         settings: LeaderSettings,
     ) -> None:
         super().__init__(replica, state, high_watermark)
-        self._log = self.log  # what was appended is flushed under another leader
+        self._log = self.log  # kept to wait for flushes of its appends after the role is over
         self.isr = InSyncReplicas()
         self.epoch_start = 0
         """The log end at which the leadership in the current epoch began."""
         self.settings = settings
         self.remote: dict[int, RemoteReplica] = {}
-        """What is known of the replicas on the other brokers."""
+        """The replicas on the other brokers, as far as they are known."""
         self._begin_epoch(state, keep_positions=False)
 
     def begin_epoch(self, state: LeaderAndIsrPartition) -> None:
         """Go on under a newer epoch; called under the lock, once the log has the epoch."""
-        # In an epoch that this broker did not hear of another one may have led, and followers
-        # have cut their logs by that one's: what they fetched from here says nothing any more.
+        # In an epoch that this broker missed, another broker may have led, and followers may have
+        # truncated their logs to its log: their earlier fetches from here prove nothing any more.
         keep = state.leader_epoch == self.leader_epoch + 1
         self.leader_epoch = state.leader_epoch
         self.controller_epoch = state.controller_epoch
@@ -94,7 +94,7 @@ class Leadership(Role):
         self._advance(now_ms)
 
     def low_watermark(self, live: Collection[int]) -> int:
-        """Below which no replica on a live broker has anything; -1 where that is not known yet."""
+        """Return the lowest log start of the live replicas; -1 while it is not known."""
         starts = [r.log_start_offset for r in self.remote.values() if r.broker_id in live]
         return min([self.log.log_start_offset, *starts])
 
@@ -110,19 +110,19 @@ class Leadership(Role):
         expanded: Expanded | None = None,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Append what a producer sent.
+        """Append a producer's messages.
 
         Args:
             data: a message set; patched in place when writable.
-            acks: -1 asks for `min.insync.replicas` replicas in sync.
+            acks: -1 requires `min.insync.replicas` replicas in sync.
             now_ms: the broker's clock.
-            budget: what the request may still make the broker decompress.
+            budget: how much the request may still make the broker decompress.
             expanded: see `Log.append_as_leader`.
             verification: of the transaction that a batch may begin, see `Log.begin_verification`.
 
         Raises:
             NotLeaderForPartition, UnknownTopicOrPartition: this leadership is over.
-            NotEnoughReplicas: fewer are in sync; nothing was appended.
+            NotEnoughReplicas: too few replicas are in sync; nothing was appended.
             ProtocolError, StorageError: see `Log.append_as_leader`.
         """
         with self.replica.lock:
@@ -161,7 +161,7 @@ class Leadership(Role):
             raise NotEnoughReplicas(f"min.insync.replicas={least}, in sync {present}")
 
     def appended(self, result: AppendResult) -> AppendResult:
-        """Note an append: the high watermark may rise, and others may wait for it."""
+        """Process an append: raise the high watermark if possible, and wake waiting operations."""
         advanced, waiters = self._advance(), self.waiters
         if waiters.appends:
             waiters.appended()
@@ -170,7 +170,7 @@ class Leadership(Role):
         return result
 
     def safe(self, last_offset: int, acks: int) -> bool:
-        """Whether an append may be acknowledged at once; False where it has to be waited for.
+        """Whether an append may be acknowledged at once, without a wait.
 
         Raises:
             ProtocolError, StorageError: with acks -1, see `replicated`.
@@ -180,7 +180,7 @@ class Leadership(Role):
         return flushed and (acks != -1 or self.replicated(last_offset))
 
     def wait_flushed(self, last_offset: int, timeout_s: float | None) -> None:
-        """Wait until the log's flush policy is met for what ends at an offset.
+        """Wait until the log's flush policy is met for messages up to an offset.
 
         Raises:
             StorageError, RequestTimedOut: see `Log.wait_durable`.
@@ -188,11 +188,11 @@ class Leadership(Role):
         self._log.wait_durable(last_offset, timeout_s)
 
     def replicated(self, last_offset: int) -> bool:
-        """Whether every replica in sync has what was appended up to an offset.
+        """Whether every replica in sync has the messages up to an offset.
 
         Raises:
-            NotLeaderForPartition, UnknownTopicOrPartition, StorageError: it will not be known here.
-            ProtocolError: it is, and fewer replicas than `min.insync.replicas` have it (20).
+            NotLeaderForPartition, UnknownTopicOrPartition, StorageError: this leadership is over.
+            ProtocolError: they have, but they are fewer than `min.insync.replicas` (20).
         """
         log = self.log
         if self.high_watermark <= last_offset:
@@ -211,13 +211,13 @@ class Leadership(Role):
         """Let the log begin at an offset (-1: the high watermark); returns where it begins.
 
         Raises:
-            ProtocolError: the log is compacted, and not deleted (44), or this leadership is over.
+            ProtocolError: the cleanup policy is to compact only (44), or this leadership is over.
             OffsetOutOfRange: the offset is past the high watermark.
         """
         log = self.log
         if log.config.cleanup_policy == "compact":
             raise ProtocolError(
-                "nothing of a compacted topic is deleted by its offset: set cleanup.policy to "
+                "a compacted topic does not delete records by offset: set cleanup.policy to "
                 "compact,delete",
                 code=ErrorCode.POLICY_VIOLATION,
             )
@@ -241,23 +241,24 @@ class Leadership(Role):
         leader_end: int,
         current_leader_epoch: int = NO_EPOCH,
     ) -> bool:
-        """Record a follower's fetch that was served; it may enter the ISR by it.
+        """Record a follower's fetch that was served; the follower may enter the ISR.
 
         Args:
             replica_id: the follower.
             offset: from which it fetched.
             log_start_offset: of its log, -1 where unknown.
-            leader_end: the log end when it was served.
+            leader_end: the log end when the fetch was served.
             current_leader_epoch: the epoch in which it follows; -1 where the request names none.
 
         Returns:
-            Whether the replica is assigned; the position of another one counts for nothing.
+            Whether the replica is assigned to the partition; if not, its position is ignored.
 
         Raises:
-            ProtocolError, NotLeaderForPartition: it is over, or the epoch is another.
+            ProtocolError, NotLeaderForPartition: this leadership is over, or the epoch is not the
+                current one.
         """
         with self.replica.lock:
-            # The epoch may have changed since the read: a follower cuts its log in each.
+            # The epoch may have changed since the read: a follower truncates its log in each.
             if self._why_over is not None:
                 raise self._why_over(current_leader_epoch)
             if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
@@ -281,7 +282,7 @@ class Leadership(Role):
         return True
 
     def check_isr(self) -> None:
-        """Propose to drop the replicas that lag from the ISR; to be called every half lag time."""
+        """Propose an ISR without the replicas that lag; to be called every half lag time."""
         with self.replica.lock:
             if self.over:
                 return
@@ -301,21 +302,21 @@ class Leadership(Role):
             self.settings.isr_proposed(self)
 
     def record_stored_version(self, leader_epoch: int, zk_version: int) -> None:
-        """Compare the stored version of an epoch, which another broker may have written."""
+        """Compare the stored version of an epoch: another broker may have changed the ISR."""
         with self.replica.lock:
             current = not self.over and leader_epoch == self.leader_epoch
             if current and zk_version > self.isr.zk_version and self.isr.read_again():
                 self.settings.isr_proposed(self)
 
     def proposed_isr(self) -> LeaderAndIsr | None:
-        """Return what is to be written to ZooKeeper; None for nothing, or when it is over."""
+        """Return the decision to write to ZooKeeper; None when there is none, or it is over."""
         with self.replica.lock:
             if self.over or self.isr.proposed is None:
                 return None
             return self._decision(self.isr.proposed)
 
     def decision(self) -> LeaderAndIsr | None:
-        """Return what the controller decided or this leader has written; None when it is over."""
+        """Return the decision of the controller, with the ISR written since; None when over."""
         with self.replica.lock:
             return None if self.over else self._decision(self.isr.members)
 
@@ -325,7 +326,7 @@ class Leadership(Role):
         )
 
     def resolve_isr(self, asked: LeaderAndIsr, update: IsrUpdate) -> bool:
-        """Apply what became of a change that was written; True when the ISR changed by it."""
+        """Apply the result of a proposed ISR; True when it changed the ISR."""
         with self.replica.lock:
             if self.over or asked.leader_epoch != self.leader_epoch:
                 return False
@@ -339,16 +340,16 @@ class Leadership(Role):
         return before != after
 
     def _advance(self, now_ms: int | None = None) -> bool:
-        """Raise the high watermark to what every electable replica has; False if it stays."""
+        """Raise the high watermark to the end of what every electable replica has; False if not."""
         if self.isr.superseded:
-            # The next leader may be one that was proposed here, stored, and never counted.
+            # The next leader may be a replica that was proposed here, stored, and never counted.
             return False
         mark = self.log.log_end_offset
         if self.remote:
             electable = self.isr.electable
             now_ms = self.replica.runtime.clock_ms() if now_ms is None else now_ms
             for broker, remote in self.remote.items():
-                # One that keeps up is waited for too: it is about to enter the ISR.
+                # A replica that keeps up counts too: it is about to enter the ISR.
                 if broker in electable or remote.keeps_up(now_ms, self.settings.lag_ms):
                     mark = min(mark, remote.log_end_offset)
         if mark <= self.high_watermark:

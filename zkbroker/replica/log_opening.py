@@ -1,8 +1,8 @@
-"""Opens the log of a partition that this broker has a replica of, or makes it.
+"""Opens or creates the log of a partition of which this broker has a replica.
 
-Invariants: an empty log never takes the place of one that was lost with its data directory while
-this broker could lead with it, elected from the ISR or not; no more logs are open than the limit of
-open files allows.
+Invariants: an empty log never replaces one that was lost with its data directory while this broker
+could be elected with it, from the ISR or by an unclean election. No more logs are open than the
+limit of open files allows.
 """
 
 import logging
@@ -32,29 +32,29 @@ class LogOpening:
         self._logs = logs
         self._limit = limit
         self._opening = 0
-        """Logs that are being made."""
+        """Logs that are being created."""
         self._lost: set[Key] = set()
         self._others: set[Key] = set()
         self.checkpointed = logs.checkpointed_high_watermarks()
-        """High watermarks of the last run, for logs that are opened."""
+        """High watermarks of the last run, for logs that are to be opened."""
 
     def refuse_to_lead(self, last: Iterable[Key], others: Iterable[Key] = ()) -> None:
-        """Make no log that was lost while this broker could lead with it.
+        """Do not create the lost logs of these partitions while this broker could lead them.
 
         Args:
-            last: partitions of whose ISR this broker is the last member.
-            others: those of which others are in sync, so that only an unclean election makes this
-                broker their leader.
+            last: partitions in whose ISR this broker is the last member.
+            others: partitions with other replicas in sync, so that only an unclean election makes
+                this broker their leader.
         """
         self._lost = set(last)
         self._others = set(others)
 
     def has_log(self, key: TopicPartition) -> bool:
-        """Whether there is a log of a partition, so that none is made."""
+        """Whether there is a log of a partition, so that none is created."""
         return self._logs.get(key) is not None
 
     def delete(self, key: TopicPartition) -> ErrorCode:
-        """Delete a log and what is known of it; returns why not where it could not."""
+        """Delete a log and all that is known of it; returns an error code, or NONE."""
         self.checkpointed.pop(key, None)
         self._lost.discard(key)
         self._others.discard(key)
@@ -71,15 +71,15 @@ class LogOpening:
         state: LeaderAndIsrPartition,
         settings: Mapping[str, Mapping[str, str]],
     ) -> None:
-        """Give a partition its log, where it has none yet.
+        """Give a partition its log, if it has none yet.
 
         Args:
-            partition: which.
-            state: what the controller decided for it.
-            settings: of topics, for a log that is made.
+            partition: the partition.
+            state: the controller's decision for it.
+            settings: of topics, for a log that is created.
 
         Raises:
-            StorageError: the log cannot be opened, or must not be made.
+            StorageError: the log cannot be opened, or must not be created.
         """
         if partition.offline:
             raise StorageError(f"the data directory of {partition.key} is offline")
@@ -104,8 +104,8 @@ class LogOpening:
         if key in self._lost:
             alone = leads or state.leader == NO_LEADER
             if alone or self._broker_id in state.isr:
-                # Nor is it made while no replica leads, or while it counts as in sync: it could
-                # be elected after the next start.
+                # It is not created either while no replica leads or while this one counts as in
+                # sync: this broker could be elected after the next start.
                 raise StorageError(
                     f"the log of {key} was lost with its data directory, and "
                     f"{'no other replica leads' if alone else 'it still counts as in sync'}: "

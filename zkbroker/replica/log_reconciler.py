@@ -1,10 +1,10 @@
-"""Makes a follower's log a beginning of its leader's, so that the rest can be copied.
+"""Makes a follower's log a prefix of its leader's, so that the rest can be copied.
 
-    to be cut     leader: where does the last epoch of this log end? -> cut there, or ask again
+    truncating    leader: where does the last epoch of this log end? -> cut there, or ask again
     out of range  leader: where do you end and begin? -> cut to its end, or restart at its start
 
-Invariants: where to cut is `truncation`'s to say; here it is asked and done. An answer for a
-partition whose leader epoch changed since, or whose log has got another epoch, changes nothing.
+Invariants: `truncation` decides where to cut; this module asks the leader and cuts. An answer for
+a partition whose leader epoch has changed since, or whose log has a new epoch, changes nothing.
 """
 
 import logging
@@ -52,7 +52,7 @@ class LogReconciler:
         followed: the partitions of the fetcher.
         line: to their leader.
         runtime: the fetcher's.
-        lost: called with what waits for an answer when there is none.
+        lost: called with the partitions that wait for an answer when none comes.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LogReconciler:
         self._lost = lost
 
     def truncate(self) -> bool:
-        """Cut what is to be cut before it is copied; False when nothing was due."""
+        """Truncate the logs that need it before they are copied; False when nothing was due."""
         due = self._followed.due(Stage.TRUNCATING)
         asking: dict[TopicPartition, tuple[Followed, int]] = {}
         for each in paced(self._runtime, due, _PACE):
@@ -148,18 +148,18 @@ class LogReconciler:
             )
         following.truncate_to(cut.offset)
         if cut.complete:
-            # The first fetch, too, tells the leader that this replica has what stands before it:
-            # what a broker that was killed had written, and not flushed, is read here again.
+            # A fetch tells the leader that this replica has everything below the fetched offset.
+            # After a kill, the log may hold messages that were written but never flushed.
             following.wait_flushed()
         if cut.complete and self._followed.current(followed):
             followed.stage = Stage.FETCHING
         followed.backoff_ms = followed.delayed_until_ms = 0
 
     def out_of_range(self, followed: Followed) -> None:
-        """Find a place to go on from; the leader has nothing at the end of this log.
+        """Find the offset to go on from when the leader has nothing at the end of this log.
 
         Raises:
-            ZkbrokerError: it was not found.
+            ZkbrokerError: none was found.
         """
         following = followed.following
         end = self._offset_of(followed, LATEST_TIMESTAMP)
@@ -168,7 +168,7 @@ class LogReconciler:
         own_end = following.log_end_offset
         if end < own_end:
             logger.warning(
-                "leader has less, log is cut partition=%s leader=%d leader_end=%d "
+                "leader's log is shorter, log is cut partition=%s leader=%d leader_end=%d "
                 "log_end_offset=%d",
                 followed.key,
                 self._line.leader,
@@ -180,7 +180,7 @@ class LogReconciler:
         start = self._offset_of(followed, EARLIEST_TIMESTAMP)
         if start is not None and start > own_end:
             logger.warning(
-                "leader begins later, log is emptied partition=%s leader=%d leader_start=%d "
+                "leader's log begins later, log is emptied partition=%s leader=%d leader_start=%d "
                 "log_end_offset=%d",
                 followed.key,
                 self._line.leader,
@@ -190,7 +190,7 @@ class LogReconciler:
             following.restart_at(start)
 
     def _offset_of(self, followed: Followed, timestamp: int) -> int | None:
-        """Ask the leader for its end or start; None when it refused, or all is different now."""
+        """Ask the leader for its log end or start; None if it refused, or the role changed."""
         key = followed.key
         asked = ListOffsetsRequestPartition(
             partition=key.partition,

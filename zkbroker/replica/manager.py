@@ -1,8 +1,8 @@
 """All partitions of which this broker has a replica.
 
-Invariants: roles change by the controller's requests alone, see `RoleChanges`, and when a data
-directory fails: its partitions are offline then, and the controller learns of it. Every half lag
-time each leader checks its ISR.
+Invariants: roles change only by the controller's requests (see `RoleChanges`) and when a data
+directory fails: its partitions go offline, and the controller is notified. Every half lag time each
+leader checks its ISR.
 """
 
 import logging
@@ -34,11 +34,11 @@ class ReplicaManager:
         broker_id: this broker.
         logs: the started log manager.
         writer: writes the state of leaders to ZooKeeper.
-        fence: which controller is obeyed; shared with what handles UpdateMetadata.
-        topic_settings: asked before logs of topics are made whose settings are not known.
+        fence: which controller is obeyed; shared with the handler of UpdateMetadata.
+        topic_settings: reads the settings of topics before their first logs are created.
         runtime: for tasks, locks and its clock.
         lag_ms: `replica.lag.time.max.ms`.
-        fetchers: copy what is led elsewhere.
+        fetchers: copy the partitions that other brokers lead.
         open_limit: how many logs can be held open.
         session_over: returns whether this broker's ZooKeeper session must have ended.
         epochs_may_fall: see `LeaderSettings`.
@@ -80,7 +80,7 @@ class ReplicaManager:
         )
         """Carries out the controller's requests."""
         self.partitions = self.roles.partitions
-        """By topic and number: those for which the controller decided."""
+        """The partitions for which the controller has decided, by topic and number."""
         self._stopping = False
         self._check_every_ms = lag_ms / 2
         self._check_due_ms = 0.0
@@ -92,16 +92,16 @@ class ReplicaManager:
     # -- looking up
 
     def refuse_to_lead(self, last: Iterable[Key], others: Iterable[Key] = ()) -> None:
-        """Lead none of these whose logs were lost, until they were copied from another replica.
+        """Refuse to lead these partitions, whose logs were lost, until they are copied again.
 
         Args:
-            last: those of whose ISR this broker is the last member.
-            others: those of whose ISR others are members.
+            last: partitions in whose ISR this broker is the last member.
+            others: partitions with other replicas in sync.
         """
         self._opening.refuse_to_lead(last, others)
 
     def get(self, topic: str, number: int) -> Partition | None:
-        """Return a partition, None where the controller decided nothing for it."""
+        """Return a partition; None if the controller has decided nothing for it."""
         return self.partitions.get((topic, number))
 
     def all(self) -> list[Partition]:
@@ -113,7 +113,7 @@ class ReplicaManager:
         return [each.leading for each in self.all() if each.leading is not None]
 
     def wait_for(self, key: tuple[str, int], timeout_s: float) -> Partition | None:
-        """Wait until the controller has decided for a partition; None when it did not in time."""
+        """Wait until the controller has decided for a partition; None when the time is over."""
         until_ms = self._runtime.clock_ms() + timeout_s * 1000
         while (found := self.partitions.get(key)) is None and not self._stopping:
             left_s = (until_ms - self._runtime.clock_ms()) / 1000
@@ -123,7 +123,7 @@ class ReplicaManager:
         return found
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Return every high watermark that is known, to be checkpointed."""
+        """Return every known high watermark, for the checkpoint."""
         return self._opening.checkpointed | {
             each.key: each.high_watermark for each in self.all() if each.has_log
         }
@@ -136,7 +136,7 @@ class ReplicaManager:
     ) -> None:
         """Call back when this broker begins to lead partitions of a topic, and when it ends.
 
-        Those that it leads already are reported at once. The functions must not wait.
+        Partitions that it already leads are reported at once. The functions must not wait.
         """
         self.roles.subscribers[topic] = Subscriber(lead, leave)
         for leadership in self.led():
@@ -147,7 +147,7 @@ class ReplicaManager:
         """Call back after each LeaderAndIsr; the function must not wait.
 
         Returns:
-            a function that ends it.
+            a function that ends the subscription.
         """
         self.roles.listeners.append(function)
         return lambda: self.roles.listeners.remove(function)
@@ -160,20 +160,20 @@ class ReplicaManager:
         self._loop.start(self._check_every_ms / 1000)
 
     def leave(self) -> None:
-        """Begin to copy nothing more: this broker is about to hand over what it leads, and to go.
+        """Follow no further partitions: this broker is about to hand over its leaderships and stop.
 
-        Its successors would let it into their ISRs for a moment, and then wait for it.
+        Otherwise its successors would admit it to their ISRs for a moment, and then wait for it.
         """
         self.roles.leaving = True
 
     def close(self, timeout_s: float) -> None:
-        """Neither lead nor follow anything; requests that wait are let go."""
+        """End all roles; waiting requests are woken and fail."""
         self._stopping = True
         self._loop.close(timeout_s)
         self.roles.stop_all()
 
     def _check(self) -> float:
-        """Do what is due; return after how many seconds ISRs are to be looked at."""
+        """Do what is due; return after how many seconds to check the ISRs."""
         if self._failed_directories:
             self._failed_directories = False
             self.roles.mark_offline()
@@ -186,10 +186,10 @@ class ReplicaManager:
         return max(0.0, (self._check_due_ms - clock_ms()) / 1000)
 
     def _directory_failed(self, path: str, lost: list[TopicPartition], reason: str) -> None:
-        # Called where the error was met, perhaps in another thread.
+        # Called where the error occurred, perhaps in another thread.
         self._failed_directories = True
         self._loop.set()
 
     def session_renewed(self) -> None:
-        """Register again what is led here: the registrations went with the old session."""
+        """Register all leaderships again: the registrations ended with the old session."""
         self._writer.register(self.led())

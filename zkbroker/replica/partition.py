@@ -1,12 +1,12 @@
 """A partition of which this broker has a replica: its identity, its log and its present role.
 
-    the controller decides -- leader --> Leadership --- another leads, or none --> Following
+    the controller decides -- leader --> Leadership -- another leader, or none --> Following
     Following -- leader --> Leadership       data directory failed --> Offline
     stopped, or not decided yet --> Following without a leader
 
 Invariants: roles begin and end here, one at a time, under the replica's lock; leader epochs only
-grow. A role begins only while the data directory is online: one that failed while a role began
-leaves the partition offline, whichever of the two is first. No lock is held over a network or
+grow. A role begins only while the data directory is online: if the directory fails while a role
+begins, the partition ends up offline, whichever comes first. No lock is held over a network or
 ZooKeeper call.
 """
 
@@ -68,7 +68,7 @@ class Partition:
             zk_version=NO_VERSION,
             replicas=[],
         )
-        """What the controller decided last."""
+        """The controller's last decision."""
         self.role: Role = Following(self._replica, self._state, 0)
         self.leading: Leadership | None = None
         """The role while it is a leadership."""
@@ -80,7 +80,7 @@ class Partition:
 
     @property
     def log(self) -> Log:
-        """Its log, for the rooms below and what works on files.
+        """Its log, for the rooms below and the tools that work on files.
 
         Raises:
             StorageError: its data directory failed, or it was never opened.
@@ -147,12 +147,12 @@ class Partition:
         """Return the present role if it is a leadership.
 
         Args:
-            current_leader_epoch: the epoch that the asker takes for the current one; -1 to skip.
+            current_leader_epoch: the requester's idea of the current epoch; -1 for no check.
 
         Raises:
             UnknownTopicOrPartition: it was deleted.
             StorageError: its data directory failed.
-            ProtocolError: the asker's epoch is older (74) or newer (75).
+            ProtocolError: the requester's epoch is older (74) or newer (75).
             NotLeaderForPartition: another broker leads it, or none.
         """
         leading = self.leading
@@ -161,10 +161,10 @@ class Partition:
         raise self._refusal(current_leader_epoch)
 
     def readable(self, current_leader_epoch: int = NO_EPOCH) -> Role:
-        """Return the present role if it has messages to compare with those of other replicas.
+        """Return the present role if its log can be compared with those of other replicas.
 
         Raises:
-            ZkbrokerError: see `leadership`; there is no replica here.
+            ZkbrokerError: see `leadership`; or there is no replica here.
         """
         if (
             isinstance(self.role, Leadership | Following)
@@ -175,10 +175,10 @@ class Partition:
         raise self._refusal(current_leader_epoch)
 
     def following(self) -> Following:
-        """Return the present role if it is to copy from a leader.
+        """Return the present role if it is a following.
 
         Raises:
-            NotLeaderForPartition: it is another one.
+            NotLeaderForPartition: it is another role.
         """
         if isinstance(self.role, Following):
             return self.role
@@ -193,16 +193,16 @@ class Partition:
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             return other_epoch(self.key, current_leader_epoch, self.leader_epoch)
         if self.leading is not None:
-            # What was appended before may have been cut off while another broker led.
+            # Earlier appends may have been truncated while another broker led.
             return NotLeaderForPartition(f"{self.key} was led by another broker meanwhile")
         return NotLeaderForPartition(f"{self.key} is not led by this broker")
 
     def become_leader(self, state: LeaderAndIsrPartition) -> bool:
-        """Lead from now on; False when this broker led it already, in an earlier epoch.
+        """Lead from now on; False when this broker already led, in an earlier epoch.
 
         Raises:
             StorageError: the log cannot take the epoch.
-            ProtocolError: the log knows a later epoch, which counts here (74).
+            ProtocolError: the log has a later epoch, and epochs may not fall (74).
         """
         with self._replica.lock:
             may_fall = self._settings.epochs_may_fall
@@ -219,7 +219,7 @@ class Partition:
         return leading is None
 
     def become_follower(self, state: LeaderAndIsrPartition) -> None:
-        """Follow another broker, or none where the leader is unknown.
+        """Follow another broker, or none if the leader is unknown.
 
         Raises:
             StorageError: its data directory failed.
@@ -230,20 +230,20 @@ class Partition:
         self.waiters.wake()
 
     def stop(self) -> None:
-        """Neither lead nor follow, until the controller decides again."""
+        """Follow no leader until the controller decides again."""
         with self._replica.lock:
             if not isinstance(self.role, Offline | Deleted):
                 self._follow(replace(self._state, leader=NO_LEADER))
         self.waiters.wake()
 
     def mark_deleted(self) -> None:
-        """Refuse everything: the log is being deleted."""
+        """Refuse every request: the log is being deleted."""
         with self._replica.lock:
             self._begin(Deleted(self._replica, self._state, self.high_watermark))
         self.waiters.wake()
 
     def mark_offline(self) -> None:
-        """Refuse everything: the data directory failed."""
+        """Refuse every request: the data directory failed."""
         with self._replica.lock:
             self._begin(Offline(self._replica, self._state, self.high_watermark))
         self.waiters.wake()

@@ -1,8 +1,8 @@
-"""A leader's short way to append what nearly all producers send.
+"""A leader's short way to append the plain sets that nearly all producers send.
 
-Invariant: it does what `Leadership.append` does, and leaves to that whatever is not plain: a set
-that must be looked at more closely, a role that another task changes, too few replicas in sync.
-It waits for nothing, so that no other task sees a part of it, and takes no lock.
+Invariant: it does what `Leadership.append` does, and leaves every other case to that: a set that
+needs a closer check, a role that another task is changing, too few replicas in sync. It never
+waits, so that no other task sees it half done, and takes no lock.
 """
 
 from zkbroker.log import AppendResult
@@ -17,11 +17,11 @@ def append_plain(
     Args:
         leadership: of the partition.
         data: the set; patched in place.
-        magics: those that the request may hold, bit 0 for magic 0 and so on.
+        magics: the magics that the request may hold, bit 0 for magic 0 and so on.
         acks: of the request.
 
     Returns:
-        The result; None, and nothing changed, where `Leadership.append` is to be asked.
+        The result; None, with nothing changed, if `Leadership.append` must do it.
 
     Raises:
         ProtocolError, StorageError: see `LogWriter.append_plain`; or the leadership is over.

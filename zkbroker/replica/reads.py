@@ -1,4 +1,4 @@
-"""What readers of a partition see, and what a read finds."""
+"""How far each reader of a partition sees, and the result of a read."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -19,14 +19,14 @@ class ReadEnd(Enum):
 
 
 class PartitionRead(NamedTuple):
-    """What a read found; its reader closes the slice.
+    """The result of a read; the reader closes the slice.
 
     Args:
         found: the stored bytes.
         high_watermark: at the time of the read.
         last_stable_offset: likewise.
         log_end_offset: likewise.
-        aborted: the aborted transactions in it, None unless committed messages were asked for.
+        aborted: the aborted transactions in it; None unless the reader is `LAST_STABLE`.
     """
 
     found: ReadResult

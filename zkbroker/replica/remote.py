@@ -1,7 +1,7 @@
-"""What a leader knows of another broker's replica, and the rules about it.
+"""A leader's knowledge of another broker's replica, and the rules of lag and ISR membership.
 
-Invariant: a replica's log end is the offset that it fetched from last: everything below it is in
-its log. It counts as caught up at a moment when it had everything the leader had at that moment.
+Invariant: a replica's log end is the offset of its last fetch: everything below it is in its log.
+It was caught up at a given time if it then had everything that the leader had at that time.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class RemoteReplica:
         broker_id: where it is.
         log_end_offset: -1 before its first fetch under this leadership.
         log_start_offset: -1 before its first fetch.
-        caught_up_ms: when it last had everything.
+        caught_up_ms: when it was last caught up.
         fetched_ms: when it last fetched.
         leader_end_at_fetch: the leader's log end at that fetch.
     """
@@ -31,30 +31,30 @@ class RemoteReplica:
     leader_end_at_fetch: int = UNKNOWN_OFFSET
 
     def begin(self, now_ms: int, *, in_sync: bool) -> None:
-        """Forget what an earlier leadership knew; members of the ISR count as caught up now."""
+        """Forget the position of an earlier leadership; ISR members count as caught up now."""
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.begin_epoch(now_ms, in_sync=in_sync)
 
     def begin_epoch(self, now_ms: int, *, in_sync: bool) -> None:
-        """Keep the position, judge its lag from now on: the same leader goes on in a new epoch."""
+        """Keep the position and restart its lag: the same leader goes on in a new epoch."""
         self.caught_up_ms = now_ms if in_sync else NEVER_MS
         self.fetched_ms = NEVER_MS
         self.leader_end_at_fetch = UNKNOWN_OFFSET
 
     def fetched(self, offset: int, log_start_offset: int, leader_end: int, now_ms: int) -> None:
-        """Take note of a fetch.
+        """Record a fetch.
 
         Args:
             offset: from which it fetches.
             log_start_offset: of its log; -1 where the request does not say.
             leader_end: the leader's log end when the fetch was served.
-            now_ms: when that was.
+            now_ms: when the fetch was served.
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_at_fetch >= 0:
-            # It has what the leader had at its previous fetch.
+            # It now has everything that the leader had at the previous fetch.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.log_end_offset = offset
         self.log_start_offset = max(self.log_start_offset, log_start_offset)
@@ -62,7 +62,7 @@ class RemoteReplica:
         self.fetched_ms = now_ms
 
     def lags(self, leader_end: int, now_ms: int, lag_ms: int) -> bool:
-        """Whether it is to leave the ISR: it misses something, and has for longer than `lag_ms`."""
+        """Whether it must leave the ISR: it has missed messages for longer than `lag_ms`."""
         return self.log_end_offset != leader_end and not self.keeps_up(now_ms, lag_ms)
 
     def keeps_up(self, now_ms: int, lag_ms: int) -> bool:
@@ -72,14 +72,13 @@ class RemoteReplica:
     def may_join(self, high_watermark: int, epoch_start: int, log_start_offset: int) -> bool:
         """Whether it may enter the ISR.
 
-        It has everything up to the high watermark and up to the start of the leader's epoch: one
-        that misses messages which were acknowledged under an earlier leader, above a high watermark
-        that this leader has not seen yet, must not be electable (KAFKA-7128).
+        It needs everything up to the high watermark and up to the start of the leader's epoch. An
+        earlier leader may have acknowledged messages above a high watermark that this leader has
+        not seen yet; a replica that misses them must not be electable (KAFKA-7128).
 
-        It has nothing below the leader's log start, where its request says: the leader has no
-        epochs for what was deleted, so it could not say what to cut off there, and a replica that
-        kept other messages below that start would serve them as a leader. (Genuine brokers admit
-        it.)
+        Its log, where the request names its start, must not begin below the leader's log start. The
+        leader has no epochs for deleted messages and cannot tell where to truncate among them, and
+        a replica with other messages there would serve them as leader. (Genuine brokers admit it.)
         """
         end, start = self.log_end_offset, self.log_start_offset
         began = start == UNKNOWN_OFFSET or start >= log_start_offset

@@ -1,13 +1,13 @@
-"""What this broker is for a partition, from one decision of the controller to the next.
+"""The role of this broker for a partition, from one decision of the controller to the next.
 
     Leadership    it appends, and follows the progress of the other replicas
     Following     it copies from a leader, or waits for one
     Offline       its data directory failed
     Deleted       its log is being deleted
 
-Invariant: a partition has one role at a time. A role that is over has no log any more: what is
-asked of it fails with the reason for which the partition is not led here. Roles begin and end under
-the lock of their replica, and so does every change that a role makes.
+Invariant: a partition has one role at a time. A role that is over has no log any more: every call
+that needs the log fails with the reason why the partition is not led here. Roles begin, change and
+end under the lock of their replica.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ NO_VERSION = -1
 
 @dataclass(slots=True, eq=False)
 class LocalReplica:
-    """This broker's replica of a partition: what its roles share.
+    """This broker's replica of a partition: the state that its roles share.
 
     Args:
         key: which partition.
@@ -36,7 +36,7 @@ class LocalReplica:
         runtime: its clock is the clock of the replica.
         lock: held while a role begins, ends or changes something.
         waiters: operations that wait for the partition.
-        log: None before it was opened.
+        log: None before it is opened.
         shrinks: how often the ISR lost a member while this broker led.
         expands: how often it gained one.
     """
@@ -56,7 +56,7 @@ class Role:
 
     Args:
         replica: whose role it is.
-        state: what the controller decided for the partition.
+        state: the controller's decision for the partition.
         high_watermark: as the role before it left it.
     """
 
@@ -84,11 +84,11 @@ class Role:
         return f"<{type(self).__name__} {self.key} epoch={self.leader_epoch}>"
 
     def end(self, why: Callable[[int], ZkbrokerError]) -> None:
-        """Be over.
+        """End this role.
 
         Args:
-            why: returns the error of what is asked from now on, for the leader epoch that the
-                asker takes for the current one; -1 where it names none.
+            why: returns the error of later requests, for the epoch that a requester takes for the
+                current one; -1 where it names none.
         """
         self._why_over = why
         self.__dict__.pop("log", None)
@@ -139,11 +139,11 @@ class Role:
     def read_bytes(
         self, offset: int, max_bytes: int, *, reader: ReadEnd = ReadEnd.HIGH_WATERMARK
     ) -> bytes:
-        """Read a copy, whole entries first; see `read`."""
+        """Read a copy that begins with whole entries; see `read`."""
         return self.log.read_bytes(offset, max_bytes, end=self.end_for(reader), min_one_entry=True)
 
     def __getattr__(self, name: str) -> Any:
-        """Say why there is no log: it is asked for what this role does not have.
+        """Raise the error that tells why this role has no log; called for a missing attribute.
 
         Raises:
             NotLeaderForPartition, UnknownTopicOrPartition, StorageError: the role is over, or the
@@ -158,7 +158,7 @@ class Role:
 
 
 class Offline(Role):
-    """The data directory failed; this broker is to be started again."""
+    """The data directory failed; the broker must be restarted."""
 
     name = "offline"
 

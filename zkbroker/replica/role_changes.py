@@ -3,11 +3,11 @@
     LeaderAndIsr --> become leader | become follower        StopReplica --> stopped, deleted
       --> fetchers, subscribers and ZooKeeper follow
 
-Invariants: requests are carried out one at a time, none for a controller that a later one has
-replaced by then. A role begins for a newer leader epoch only. What fails for one partition is its
-code alone; one whose log cannot be used is offline. A request is answered when it is carried out in
-memory and in the logs; writes to ZooKeeper are left to `LeaderStateWriter`. No lock is held over a
-network or ZooKeeper call.
+Invariants: requests are carried out one at a time, and never for a controller that a later one has
+replaced meanwhile. A role begins only for a newer leader epoch. A failure of one partition sets
+only that partition's error code; a partition whose log cannot be used is offline. A request is
+answered once it is carried out in memory and in the logs; `LeaderStateWriter` writes to ZooKeeper
+later. No lock is held over a network or ZooKeeper call.
 """
 
 import logging
@@ -41,16 +41,16 @@ from zkbroker.runtime.pacing import side_by_side
 logger = logging.getLogger(__name__)
 
 ROLES_AT_ONCE = 8
-"""Partitions whose role is changed at the same time: what they write is on disk in one flush."""
+"""Partitions whose roles change at the same time, so that one flush writes their changes."""
 
 ANNOUNCED_AT_ONCE = 200
-"""Partitions whose new leaders are registered in ZooKeeper while the roles of the next begin."""
+"""Partitions of one batch: its leaders are registered while the roles of the next batch begin."""
 
 Change = tuple[Partition, LeaderAndIsrPartition]
 Codes = dict[tuple[str, int], ErrorCode]
 TopicConfigs = Mapping[str, Mapping[str, str]]
 ConfigsOfTopics = Callable[[Set[str]], TopicConfigs]
-"""Returns the settings of topics, of those whose settings are known."""
+"""Returns the settings of topics, where they are known."""
 
 
 class ReplicaFetchers(Protocol):
@@ -60,11 +60,11 @@ class ReplicaFetchers(Protocol):
         """Copy the partitions of these roles from the leaders that they name."""
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
-        """Copy these no more; what is under way meets a role that is over. Does not wait."""
+        """Stop copying these, without waiting; a late answer meets a role that is over."""
 
 
 class NoFetchers:
-    """Copies nothing: of partitions with one replica there is nothing to copy."""
+    """Copies nothing: with one replica there is nothing to copy."""
 
     def follow(self, roles: Iterable[Following]) -> None: ...
 
@@ -87,8 +87,8 @@ class RoleChanges:
         fence: which controller is obeyed.
         opening: opens the logs.
         writer: writes the state of leaders to ZooKeeper.
-        fetchers: copy what is led elsewhere.
-        configs: asked before logs of topics are made whose settings are not known.
+        fetchers: copy the partitions that other brokers lead.
+        configs: reads the settings of topics before their first logs are created.
         settings: of leaderships.
         runtime: for tasks and locks.
     """
@@ -118,7 +118,7 @@ class RoleChanges:
         self._under_way = 0
         self._carried_out_of = -1
         self.decided = runtime.event()
-        """Set for a moment after each LeaderAndIsr, to wake those that wait for a partition."""
+        """Set for a moment after each LeaderAndIsr, to wake requests that wait for a partition."""
         self.listeners: list[Callable[[], object]] = []
         """Called after each LeaderAndIsr; they must not wait."""
         self.partitions: dict[tuple[str, int], Partition] = {}
@@ -126,20 +126,20 @@ class RoleChanges:
         self.subscribers: dict[str, Subscriber] = {}
         """By topic."""
         self.leaving = False
-        """Whether this broker is about to stop, and begins to copy nothing more."""
+        """Whether this broker is about to stop, and follows no further partitions."""
 
     @property
     def caught_up(self) -> bool:
-        """Whether the first LeaderAndIsr of the obeyed controller is carried out, and each after.
+        """Whether every LeaderAndIsr of the obeyed controller is carried out, and at least one.
 
-        A controller sends a broker one for all of its replicas when the one or the other is new.
+        A new controller, or the controller of a new broker, sends one for all of its replicas.
         """
         return not self._under_way and self._carried_out_of >= self._fence.controller_epoch
 
     def leader_and_isr(
         self, request: LeaderAndIsrRequest, connection: int = ONLY_CONNECTION
     ) -> LeaderAndIsrResponse:
-        """Carry out a LeaderAndIsr; never raises for what is wrong with it.
+        """Carry out a LeaderAndIsr; errors are codes in the response, never raised.
 
         Args:
             request: of a controller.
@@ -165,7 +165,7 @@ class RoleChanges:
             new = {key for key, _ in found if key not in self.partitions}
             configs = self._configs_of(new) if new else {}
             with self._lock:
-                # A later one may have been obeyed while this one waited.
+                # A later controller may have been obeyed while this request waited.
                 code = self._refusal.of(request, connection)
                 if not code:
                     codes |= self._apply(
@@ -188,7 +188,7 @@ class RoleChanges:
         try:
             return self._configs(topics)
         except RegistryError as error:
-            # Logs are made with what is known; the settings come when ZooKeeper is back.
+            # The logs are created with the known settings; the rest follow with ZooKeeper's return.
             logger.warning("topic settings not read topics=%d error=%s", len(topics), error)
             return {}
 
@@ -205,7 +205,7 @@ class RoleChanges:
         for partition, state in changes:
             code = codes[partition.key] = self._check(partition, state)
             if code:
-                # A controller that takes over repeats what was decided before.
+                # A controller that takes over repeats earlier decisions.
                 repeated = state.leader_epoch == partition.leader_epoch
                 logger.log(
                     logging.DEBUG if repeated else logging.INFO,
@@ -218,8 +218,8 @@ class RoleChanges:
             elif state.leader == self._broker_id:
                 later.append((partition, state))
             else:
-                # Those that follow with the log that they have need no disk, and are copied on
-                # before the others are done: what they do not fetch is not acknowledged.
+                # A follower with an open log needs no disk access and begins to fetch before the
+                # others are done: its leader cannot acknowledge messages until it has them.
                 (soon if partition.has_log else following).append((partition, state))
         later += following
         led_before = {partition.key for partition, _ in (*soon, *later) if partition.leading}
@@ -232,8 +232,8 @@ class RoleChanges:
 
     def _check(self, partition: Partition, state: LeaderAndIsrPartition) -> ErrorCode:
         if state.leader_epoch <= partition.leader_epoch:
-            # A controller that heard of a failed directory repeats its decision, to learn by this
-            # code which replicas are gone with it.
+            # A controller that was notified of a failed directory repeats its decisions: this code
+            # tells it which replicas are lost.
             if partition.offline:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -250,7 +250,7 @@ class RoleChanges:
         def begin(change: Change) -> None:
             partition, state = change
             try:
-                # One that leads has a log, which was not lost.
+                # A leader has a log, which was not lost.
                 if partition.leading is None:
                     self._opening.open(partition, state, configs)
                 if state.leader == self._broker_id:
@@ -275,7 +275,7 @@ class RoleChanges:
         followed = [partition.key for partition, _ in changes if partition.leading is None]
         if followed:
             self._fetchers.forget(followed)
-        # Each makes a log, or writes its epoch to the disk.
+        # Each creates a log, or writes its epoch to disk.
         if len(changes) == 1:
             begin(changes[0])
         else:
@@ -288,7 +288,7 @@ class RoleChanges:
             logger.error("role not changed partition=%s error=%s", partition.key, error)
             return error.code
         logger.error(
-            "partition offline until this broker is started again partition=%s error=%s",
+            "partition offline until the broker is restarted partition=%s error=%s",
             partition.key,
             error,
         )
@@ -301,23 +301,23 @@ class RoleChanges:
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _announce(self, changed: list[Partition], led_before: Set[TopicPartition]) -> None:
-        """Have fetchers, subscribers and ZooKeeper follow the new roles."""
-        # Of these some may be offline by now: others write to the disk meanwhile.
+        """Pass the new roles on to fetchers, subscribers and ZooKeeper."""
+        # Some may have gone offline while others were writing to disk.
         leading = [each.leading for each in changed if each.leading is not None]
         following = [each.role for each in changed if isinstance(each.role, Following)]
         if leading:
             self._writer.register(leading)
-        # Another leader replaces the registration itself.
+        # Another leader replaces the registration by its own.
         gone = [each.key for each in following if each.key in led_before and each.leader < 0]
         if gone:
             self._writer.unregister(gone)
         copied = [each for each in following if each.leader >= 0]
-        # Without any to copy, too: fetchers that have nothing left end then.
+        # Called even with nothing to copy, so that fetchers without partitions end.
         if not self.leaving and (copied or any(each.key not in led_before for each in changed)):
             self._fetchers.follow(copied)
         for leadership in leading:
             subscriber = self.subscribers.get(leadership.key.topic)
-            # A leader that goes on in another epoch keeps what it has in memory.
+            # A leader that goes on in another epoch keeps its state in memory.
             if subscriber is not None and leadership.key not in led_before:
                 subscriber.lead(leadership)
         for role in following:
@@ -339,7 +339,7 @@ class RoleChanges:
         """
         answers = []
         with self._lock:
-            # Not before: a later one may be obeyed while this one waits.
+            # Checked under the lock: a later controller may be obeyed while this request waits.
             code = self._refusal.of(request, connection)
             if code:
                 return StopReplicaResponse(code)
@@ -368,14 +368,14 @@ class RoleChanges:
         return self._opening.delete(key)
 
     def stop_all(self) -> None:
-        """Neither lead nor follow anything."""
+        """End all roles."""
         partitions = list(self.partitions.values())
         self._fetchers.forget([each.key for each in partitions])
         for partition in partitions:
             partition.stop()
 
     def mark_offline(self) -> None:
-        """Mark the partitions offline whose data directory failed."""
+        """Mark the partitions of failed data directories offline."""
         lost = [
             each
             for each in self.partitions.values()

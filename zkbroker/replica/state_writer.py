@@ -1,10 +1,10 @@
-"""Writes ISRs and registrations of the partitions that are led here to ZooKeeper.
+"""Writes to ZooKeeper the ISRs and registrations of the partitions that are led here.
 
-Invariant: one task writes all of it, so that each write goes out under the version that the one
-before it left; what fails is tried again as long as this broker leads. No request waits for what is
-done here: a changed ISR counts when it is written, and not before. What one leadership asked for is
-crossed off for that leadership alone: another of the same partition may have begun, and have asked,
-while ZooKeeper was answering.
+Invariant: one task does all the writes, so that each uses the version that the previous one left. A
+failed write is retried as long as this broker leads. No request waits for these writes: a changed
+ISR counts once it is written, and not before. A finished write removes the entry of its own
+leadership only: another leadership of the same partition may have begun, and have made its own
+entry, while ZooKeeper was answering.
 """
 
 import logging
@@ -30,10 +30,10 @@ class LeaderStateWriter:
 
     Args:
         session: a started session.
-        states: what writes decisions.
+        states: writes decisions and registrations.
         broker_id: this broker.
         runtime: for its task, and its clock.
-        written: called when everything that was to be written is; it must not wait.
+        written: called when every pending write is done; it must not wait.
     """
 
     def __init__(
@@ -70,23 +70,23 @@ class LeaderStateWriter:
         self._loop.start()
 
     def close(self, timeout_s: float) -> None:
-        """End the task; the rest is not written."""
+        """End the task; pending writes are dropped."""
         self._loop.close(timeout_s)
 
     def propose(self, leadership: Leadership) -> None:
-        """Have the proposed ISR of a leadership written."""
+        """Queue the proposed ISR of a leadership."""
         self._proposing[leadership.key] = leadership
         self._loop.set()
 
     def register(self, leaderships: Iterable[Leadership]) -> None:
-        """Have this broker registered as the leader of partitions."""
+        """Queue this broker's registration as the leader of partitions."""
         for leadership in leaderships:
             self._leading[leadership.key] = leadership
             self._leaving.discard(leadership.key)
         self._loop.set()
 
     def unregister(self, keys: Iterable[Key]) -> None:
-        """Have the registrations removed of what this broker leads no longer."""
+        """Queue the removal of registrations: this broker no longer leads these partitions."""
         for key in keys:
             self._leading.pop(key, None)
             self._proposing.pop(key, None)
@@ -94,13 +94,13 @@ class LeaderStateWriter:
         self._loop.set()
 
     def report_failed_directory(self) -> None:
-        """Have the controller learn that a data directory failed."""
+        """Queue a note to the controller that a data directory failed."""
         self._failed_directory = True
         self._loop.set()
 
     @property
     def idle(self) -> bool:
-        """Whether everything is written but the notes."""
+        """Whether no write is pending except notes of ISR changes."""
         return not (self._proposing or self._leading or self._leaving or self._failed_directory)
 
     def _step(self) -> float | None:
@@ -108,7 +108,7 @@ class LeaderStateWriter:
         return TICK_MS / 1000 if self._noted else None
 
     def write(self) -> None:
-        """Write what there is.
+        """Do the pending writes.
 
         Raises:
             RegistryError: ZooKeeper does not answer; the rest is kept for the next attempt.
@@ -171,7 +171,7 @@ class LeaderStateWriter:
                 logger.info("leader not registered partition=%s-%d: decided again", *key)
         for key, leadership in leading.items():
             decision = leadership.decision()
-            # One with a new epoch since is registered again.
+            # A leadership with a newer epoch since is registered again.
             if decision is None or decisions.get(key) == decision:
                 _cross_off(self._leading, key, leadership)
 
@@ -186,6 +186,6 @@ class LeaderStateWriter:
 
 
 def _cross_off(wanted: dict[Key, Leadership], key: Key, leadership: Leadership) -> None:
-    """Forget what a leadership asked for, unless a later one has asked since."""
+    """Remove the entry of a leadership, unless a later one has replaced it."""
     if wanted.get(key) is leadership:
         del wanted[key]

@@ -1,6 +1,6 @@
 """A partition as a coordinator uses it: written under acks=all, read back to its end.
 
-Invariant: it is of use under one leadership only. Once that is over, every write and wait fails.
+Invariant: it belongs to one leadership. Once that is over, every write and wait fails.
 """
 
 from zkbroker.log.producers.stability import Verification
@@ -38,26 +38,27 @@ class StoredLog:
         now_ms: int | None = None,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Append; refused with too few replicas in sync (19), as with acks=all."""
+        """Append as with acks=all: refused (19) with too few replicas in sync."""
         return self._leadership.append(data, acks=-1, now_ms=now_ms, verification=verification)
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Verification | None:
-        """Begin to ask whether a transaction may begin; see `Log.begin_verification`."""
+        """Begin to verify that a transaction may begin; see `Log.begin_verification`."""
         return self._leadership.log.begin_verification(producer_id, producer_epoch)
 
     def wait_durable(
         self, last_offset: int, timeout_s: float | None = None, park: Park = unparked
     ) -> None:
-        """Wait until every replica in sync has what ends at an offset, and it is flushed.
+        """Wait until every replica in sync has the messages up to an offset, and has flushed them.
 
         Args:
-            last_offset: where it ends.
-            timeout_s: how long it may take; None for as long as it takes.
+            last_offset: of the last message.
+            timeout_s: how long it may take; None for no limit.
             park: entered if there is something to wait for.
 
         Raises:
-            NotLeaderForPartition: another broker leads now; whether it survives is unknown.
-            RequestTimedOut: not within the time.
+            NotLeaderForPartition: another broker leads now; whether the messages survive is
+                unknown.
+            RequestTimedOut: it took longer than the limit.
             StorageError: the disk failed.
         """
         (error,) = wait_for_acks(
@@ -71,5 +72,5 @@ class StoredLog:
             raise error
 
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
-        """Read to the log's end: what a predecessor wrote may not be below the high watermark."""
+        """Read to the log's end: a predecessor's writes may be above the high watermark."""
         return self._leadership.read_bytes(offset, max_bytes, reader=ReadEnd.LOG_END)

@@ -1,8 +1,8 @@
-"""How many bytes a second replicas that catch up may take, so that clients keep their share.
+"""How many bytes a second replicas that catch up may copy, so that clients keep their share.
 
-Invariant: only replicas that are out of sync are held back: one in sync is what acks=all waits for.
-What was taken is measured over the last windows; once it is more than the rate allows, nothing
-further is taken until time has made up for it.
+Invariant: only replicas out of sync are throttled, since acks=all waits for those in sync. The rate
+is measured over the last windows; once it exceeds the limit, nothing more is copied until the
+average has fallen below it.
 """
 
 import logging
@@ -24,8 +24,8 @@ class ReplicationThrottle:
 
     Args:
         runtime: its clock.
-        windows: how many are looked back on.
-        window_ms: length of each.
+        windows: over how many windows the rate is measured.
+        window_ms: length of a window.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ReplicationThrottle:
         """Bytes a second; None for no limit."""
 
     def set_rate(self, text: str | None) -> None:
-        """Take a rate as an operator wrote it; what is no number above 0 limits nothing."""
+        """Set the rate that an operator wrote; a text that is no number above 0 sets no limit."""
         rate = int(text) if text is not None and text.isdecimal() else 0
         if text is not None and rate <= 0:
             logger.warning("replication is not throttled rate=%s: not above 0", text)
@@ -48,7 +48,7 @@ class ReplicationThrottle:
             logger.info("replication throttled rate=%s", self.rate)
 
     def record(self, size: int) -> None:
-        """Count bytes that were taken under the limit."""
+        """Count bytes that were copied under the limit."""
         now = self._clock_ms()
         if not self._taken or now >= self._taken[-1][0] + self._window_ms:
             self._taken.append([now, 0])
@@ -56,7 +56,7 @@ class ReplicationThrottle:
 
     @property
     def exceeded(self) -> bool:
-        """Whether more was taken than the rate allows."""
+        """Whether more bytes were copied than the rate allows."""
         if self.rate is None:
             return False
         now = self._clock_ms()

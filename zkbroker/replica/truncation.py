@@ -1,17 +1,17 @@
-"""Where a follower cuts its log, so that what is left is the beginning of its leader's.
+"""Where a follower truncates its log, so that the rest is a prefix of its leader's.
 
     the log has no epochs, or its leader cannot be asked: at the high watermark
     else the leader says where the last epoch of this log ends in its own log:
       it does not know          at the high watermark
-      an offset without epoch   there (leaders before 2.0)
+      an offset without epoch   at that offset (leaders before 2.0)
       an epoch of this log      where that epoch ends here or there, whichever comes first
-      an epoch between two      where the older of the two ends here; then it is asked again
-      an epoch before all       at what it says
+      an epoch between two      where the older of the two ends here; then ask again
+      an epoch before all       at the offset that the leader answered
 
-Invariant: what follows from the leader's answer never keeps a message that the leader does not have
-at that offset under that epoch, and never cuts one off that it has; cutting at the high watermark
-can do both (KIP-101), and is for logs that have nothing else to go by. Asking again is what two
-changes of the leader in short order need (KIP-279); each answer is of a smaller epoch, so it ends.
+Invariant: a cut by the leader's answer never keeps a message that the leader does not have at that
+offset under that epoch, and never removes one that it has. A cut at the high watermark can do both
+(KIP-101); it is for logs without any other information. Two changes of leader in quick succession
+make it necessary to ask again (KIP-279); each answer names a smaller epoch, so this ends.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,8 +41,8 @@ class EpochQuestion(NamedTuple):
 
     Args:
         key: the partition.
-        current_leader_epoch: under which it is followed.
-        epoch: the last one in the follower's log.
+        current_leader_epoch: the epoch under which it is followed.
+        epoch: the last epoch in the follower's log.
     """
 
     key: TopicPartition
@@ -68,7 +68,7 @@ def epoch_request(
 
 
 def cut_without_epochs(high_watermark: int, log_end_offset: int) -> TruncationPoint:
-    """Return where to cut a log of which nothing can be said by epochs."""
+    """Return where to cut a log that cannot be compared by epochs."""
     return TruncationPoint(min(high_watermark, log_end_offset), complete=True)
 
 
@@ -80,12 +80,12 @@ def cut_by_answer(
     log_end_offset: int,
     own_end_of: Callable[[int], tuple[int, int]],
 ) -> TruncationPoint:
-    """Return where to cut a log by what its leader answered.
+    """Return where to cut a log by its leader's answer.
 
     Args:
-        leader_epoch: the last epoch of the leader that is not newer than the one asked for, -1 from
+        leader_epoch: the leader's last epoch that is not newer than the requested one; -1 from
             leaders that do not tell.
-        leader_end: where that ends in the leader's log, -1 where it does not know.
+        leader_end: where that epoch ends in the leader's log; -1 where it does not know.
         high_watermark: of the follower.
         log_end_offset: of the follower.
         own_end_of: the same answer from the follower's own log.

@@ -1,12 +1,12 @@
 """Concurrency behind one small interface, on threads or on gevent.
 
-Invariant: what clients use (everything but the broker) takes a `Runtime` for tasks, events, locks,
-queues and sockets. So the same code runs on operating system threads and on greenlets, without
-monkey-patching, and is also correct where a program did monkey-patch (the threads runtime then runs
-on greenlets by itself). The broker runs on gevent alone: only its own rooms (`broker`,
+Invariant: all code that clients use (everything but the broker) takes a `Runtime` for tasks,
+events, locks, queues and sockets. The same code thus runs on operating system threads and on
+greenlets without monkey-patching, and is also correct in a monkey-patched program (the threads
+runtime then runs on greenlets by itself). The broker runs only on gevent: its own rooms (`broker`,
 `network.server`) and `testing.in_process`, which runs a broker in a thread, import gevent
-themselves; a contract of import-linter names them. Threads beside a runtime are started by programs
-(`cli`, `testing`), and locks of the operating system guard what a few lines count.
+themselves; an import-linter contract names them. Only programs (`cli`, `testing`) start threads
+beside a runtime, and a few counters are guarded by operating system locks.
 """
 
 from zkbroker.errors import ConfigError
@@ -51,8 +51,8 @@ def get_runtime(name: str | Runtime = "threads") -> Runtime:
     """
     if not isinstance(name, str):
         return name
-    # Imported when asked for: importing gevent costs time and memory that a user of threads, such
-    # as a Spark worker, should not pay.
+    # Imported on demand: importing gevent costs time and memory that a user of threads, such as a
+    # Spark worker, should not pay.
     if name == "threads":
         from zkbroker.runtime.threads import ThreadsRuntime
 

@@ -25,16 +25,17 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 
 Park = Callable[[Callable[[], object]], AbstractContextManager[None]]
-"""Gives up what a request holds while it waits; takes what wakes it if its client goes."""
+"""Releases a request's slot while it waits; called with the function that wakes the request if its
+client disconnects."""
 
 
 def unparked(wake: Callable[[], object]) -> AbstractContextManager[None]:
-    """Wait as somebody who holds nothing that others need: a `Park` that does nothing."""
+    """Do nothing: a `Park` for a caller that holds nothing that others need."""
     return nullcontext()
 
 
 def finish_anyway() -> None:
-    """Park with this where a client that goes ends no wait: what was begun is finished."""
+    """Do nothing when the client disconnects: for a wait that finishes its work regardless."""
 
 
 class Task(Protocol):
@@ -64,9 +65,9 @@ class Event(Protocol):
 class Lock(Protocol):
     """Mutual exclusion, re-entrant. Never hold one over a network or ZooKeeper call.
 
-    One of greenlets has a number `depth`: how often it was entered and not left. Where that is 0,
-    the lock stays free until the greenlet waits, so that what waits for nothing may do without it.
-    Others have none: another thread may enter them at any time.
+    A lock of greenlets has an attribute `depth`: how many times it is entered now. While that is 0,
+    the lock stays free until the current greenlet waits, so code that never waits may do without
+    it. Locks of threads have no such attribute: another thread may enter them at any time.
     """
 
     def __enter__(self) -> object: ...
@@ -124,7 +125,7 @@ class Runtime(Protocol):
     def guard(self) -> Lock:
         """Return a lock for a few steps that neither wait nor switch tasks; not re-entrant.
 
-        It is an operating system lock under either runtime: cheap, and right between threads.
+        It is an operating system lock under either runtime: cheap, and safe between threads.
         """
 
     def queue(self, maxsize: int) -> Queue[Any]: ...

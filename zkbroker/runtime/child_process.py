@@ -3,11 +3,10 @@
     this process --fork--> launcher --prctl, exec--> the program, same process id
 
 Invariant (Linux): the kernel kills the child when this process ends, even by `kill -9`. The kernel
-watches the *thread* that forked, so that every child is forked from one thread that lives as long
-as the process. The program asks for that through a launcher of its own, since code that ran in the
-forked copy of this process would run finalizers of other threads there, on sockets that are shared.
-The child has a session of its own: Ctrl-C at a terminal reaches this process only, which then stops
-the child in order.
+watches the *thread* that forked, so every child is forked from one thread that lives as long as the
+process. A separate launcher program requests this with prctl: code in the forked copy of this
+process could run finalizers of other threads on shared sockets. The child has its own session:
+Ctrl-C at a terminal reaches only this process, which then stops the child in order.
 """
 
 import os
@@ -20,7 +19,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO
 
-# 1 is PR_SET_PDEATHSIG, 9 is SIGKILL; the parent may have ended before it was asked for.
+# 1 is PR_SET_PDEATHSIG, 9 is SIGKILL; the parent may have ended before the call of prctl.
 _LAUNCHER = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
@@ -42,7 +41,7 @@ class _Forker:
         done: Future[subprocess.Popen[bytes]] = Future()
         with self._lock:
             if self._pid != os.getpid():
-                # At first use, and again in a forked process, where threads do not live on.
+                # At first use, and again in a forked process, which has no copy of the thread.
                 self._pid = os.getpid()
                 self._requests = queue.SimpleQueue()
                 threading.Thread(
@@ -80,10 +79,10 @@ def start_child(
     Args:
         command: the path of the program and its arguments.
         cwd: its working directory.
-        output: a file that receives what it prints.
+        output: a file that receives its output.
         environment: its environment variables; those of this process when None.
         keep_open: descriptors that it holds as long as it lives, such as that of a lock.
-        umask: the rights that its files do not have; those of this process when -1.
+        umask: its umask; that of this process when -1.
 
     Raises:
         OSError: it cannot be started.

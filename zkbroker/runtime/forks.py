@@ -1,8 +1,8 @@
 """Clients in a process that forks.
 
-Invariant: the connections and tasks of a client stay with the process that made it. In the child of
-a fork every client of the parent is made to refuse before other code runs there, so that the child
-neither writes to the parent's connections nor shuts them down.
+Invariant: the connections and tasks of a client stay with the process that created it. In the child
+of a fork, every client of the parent is switched to refuse calls before other code runs, so that
+the child neither writes to the parent's connections nor shuts them down.
 """
 
 import os
@@ -14,7 +14,7 @@ class Forkable(Protocol):
     """A client that a fork copies."""
 
     def abandon_after_fork(self) -> None:
-        """Refuse from now on; takes no lock, since the task that held it may not live on."""
+        """Refuse every call from now on; takes no lock: its holder may not exist in the child."""
 
 
 _clients: "weakref.WeakSet[Forkable]" = weakref.WeakSet()
@@ -22,7 +22,7 @@ _installed = False
 
 
 def abandon_in_child(client: Forkable) -> None:
-    """Have a client refuse in the child of every fork, for as long as it is referred to."""
+    """Make a client refuse calls in the child of every fork, as long as it is referenced."""
     global _installed
     _clients.add(client)
     if not _installed:
@@ -31,7 +31,7 @@ def abandon_in_child(client: Forkable) -> None:
 
 
 def made_before_fork(kind: str) -> str:
-    """Return what a client of the parent says in the child.
+    """Return the error text of a parent's client in the child.
 
     Args:
         kind: `producer`, `consumer`.

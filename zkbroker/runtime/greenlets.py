@@ -25,10 +25,10 @@ _HIGHEST_PRIORITY = 2  # of an event of libev
 
 
 def yield_turn() -> None:
-    """Let every other greenlet run that can, also those whose sockets and timers are due.
+    """Let every other ready greenlet run, including those whose sockets and timers are due.
 
-    `gevent.sleep(0)` alone looks at sockets and timers after fifty such calls only. An idle event
-    of the highest priority is due after each look.
+    `gevent.sleep(0)` checks sockets and timers only after fifty such calls. An idle event of the
+    highest priority is due after each check.
     """
     gevent.idle(_HIGHEST_PRIORITY)
 
@@ -56,13 +56,13 @@ class _GreenletTask:
 
 
 class _Expired(BaseException):
-    """The time of one wait is over."""
+    """The time limit of one wait has passed."""
 
 
 class _GreenletEvent(gevent.event.Event):  # type: ignore[misc]
-    """gevent's event whose waits with a time limit, as those of fetches, cost a quarter less.
+    """gevent's event with cheaper timed waits, such as those of fetches: they cost a quarter less.
 
-    A timer ends the wait as `gevent.Timeout` would, without the object that this makes each time.
+    A timer ends the wait as `gevent.Timeout` would, without a new object for each wait.
     """
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -81,11 +81,11 @@ class _GreenletEvent(gevent.event.Event):  # type: ignore[misc]
         finally:
             timer.stop()
             timer.close()
-            del expired  # Its traceback has this frame: a cycle for each wait that runs out.
+            del expired  # Its traceback refers to this frame: each timed-out wait would be a cycle.
 
 
 class _GreenletLock:
-    """A mutex. Requests enter several of them: gevent's RLock makes six calls for each, this two.
+    """A mutex. Each request enters several; gevent's RLock makes six calls per entry, this two.
 
     Invariant: `depth` is above 0 exactly while the greenlet `_owner` has `_free`.
     """
@@ -158,7 +158,7 @@ class GreenletsRuntime:
         return _GreenletLock()
 
     def guard(self) -> Lock:
-        # No greenlet can meet another one in it, since nothing switches while it is held.
+        # Two greenlets never contend for it, since no greenlet switches while it is held.
         return cast("Lock", _allocate_lock())
 
     def queue(self, maxsize: int) -> Queue[Any]:
@@ -171,7 +171,7 @@ class GreenletsRuntime:
         return cast("socket.socket", connection)
 
     def offload(self, function: Callable[..., T], *args: Any) -> T:
-        # An exception that leaves the pool's thread is printed there, though it is raised here too.
+        # gevent would print an exception in the pool's thread, although it is also raised here.
         value, error = gevent.get_hub().threadpool.apply(_outcome, (function, args))
         if error is not None:
             raise error
@@ -183,5 +183,5 @@ def _outcome(
 ) -> tuple[T | None, BaseException | None]:
     try:
         return function(*args), None
-    except BaseException as error:  # noqa: BLE001 - raised again by who called
+    except BaseException as error:  # noqa: BLE001 - raised again by the caller
         return None, error

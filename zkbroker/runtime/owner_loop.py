@@ -5,10 +5,10 @@
       -> wait until the step can be made (`ready`)
       -> step; failed? log it and repeat it after a pause
 
-Invariants: one task makes every step; wake-ups during a step cause one more step; a failed step is
-repeated, whatever it raised, since nothing else would do its work; the same failure is a WARNING
-once and DEBUG from then on, until a step succeeds or fails in another way. After `close` returned
-true no step is made.
+Invariants: one task makes every step; wake-ups during a step cause one more step. A failed step is
+repeated whatever the error, since nothing else would do its work. The same failure is logged as a
+WARNING once and at DEBUG from then on, until a step succeeds or fails in another way. After `close`
+has returned True, no step is made.
 """
 
 import logging
@@ -27,14 +27,14 @@ class OwnerLoop:
         runtime: runs the task.
         step: does the work. It returns the seconds until the next step without a wake-up; None
             waits for a wake-up.
-        name: names the task and its lines in the log.
+        name: of the task, and in its log messages.
         logger: receives failures.
         retry_s: pause after a failed step, in seconds.
         retry_max_s: the pause doubles up to this while steps fail; constant when None.
-        foreseen: errors that are logged without a traceback.
+        foreseen: expected errors, which are logged without a traceback.
         ready: waits up to the given seconds and returns whether a step can be made, such as
             `ZkSession.wait_connected`.
-        ended: whether the loop's subject was closed: the loop ends without a line in the log.
+        ended: returns whether the loop's subject was closed: then the loop ends without logging.
         on_failure: called with the error of a step, before it is logged.
     """
 
@@ -76,12 +76,12 @@ class OwnerLoop:
         self._task = self._runtime.spawn(self._run, name=self._name)
 
     def end(self) -> None:
-        """Have the task end after the step that runs. Does not wait."""
+        """Make the task end after its current step, without waiting."""
         self._closing.set()
         self._woken.set()
 
     def close(self, timeout_s: float | None = CLOSE_TIMEOUT_S) -> bool:
-        """End the task, after the step that runs; false when that takes longer than `timeout_s`."""
+        """End the task after its current step; False when that takes longer than `timeout_s`."""
         self.end()
         return self._task is None or self._task.join(timeout_s)
 
@@ -98,7 +98,7 @@ class OwnerLoop:
                 return
             self._woken.clear()
             if self.closed:
-                # `close` may have set what was cleared just now.
+                # `close` may have set the event that was just cleared.
                 return
             try:
                 wait_s = self._step()
@@ -108,7 +108,7 @@ class OwnerLoop:
                     return
                 self._on_failure(error)
                 self._log(error)
-                # A wake-up does not shorten the pause: wake-ups must not make a busy loop.
+                # A wake-up does not shorten the pause: otherwise wake-ups could cause a busy loop.
                 self._closing.wait(retry_s)
                 wait_s, retry_s = 0.0, min(retry_s * 2, self._retry_max_s)
 
@@ -123,7 +123,7 @@ class OwnerLoop:
         again, self._last_failure = failure == self._last_failure, failure
         self._logger.log(
             logging.DEBUG if again else logging.WARNING,
-            "%s failed, repeated until it succeeds error=%s",
+            "%s failed, will repeat until it succeeds error=%s",
             self._name,
             error,
             exc_info=not isinstance(error, self._foreseen),

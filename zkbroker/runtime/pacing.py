@@ -1,6 +1,6 @@
-"""Long loops that let other tasks run, or go part by part, or whose steps wait for the disk.
+"""Long loops that let other tasks run, go in parts, or make several steps at a time.
 
-Invariant: between two turns of the others a loop does at most `every` steps, a few milliseconds.
+Invariant: between two turns of other tasks a loop makes at most `every` steps, a few milliseconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,12 +12,12 @@ Item = TypeVar("Item")
 
 
 def paced(runtime: Runtime, items: Iterable[Item], every: int = 250) -> Iterator[Item]:
-    """Yield the items, and let other tasks run after every so many of them.
+    """Yield the items, and let other tasks run after each `every` of them.
 
     Args:
-        runtime: whose tasks wait.
-        items: what to go through.
-        every: how many items are a few milliseconds of work.
+        runtime: whose other tasks run.
+        items: to yield.
+        every: number of items that take a few milliseconds.
     """
     for count, item in enumerate(items, 1):
         yield item
@@ -26,7 +26,7 @@ def paced(runtime: Runtime, items: Iterable[Item], every: int = 250) -> Iterator
 
 
 def in_parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield the items in their order, so many at a time."""
+    """Yield the items in order, in parts of `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
@@ -34,17 +34,17 @@ def in_parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 def side_by_side(
     runtime: Runtime, items: Sequence[Item], step: Callable[[Item], object], tasks: int, name: str
 ) -> None:
-    """Do a step for every item, several at a time; returns when all are done.
+    """Make a step for every item, several at a time; returns when all are done.
 
     Args:
-        runtime: whose tasks do them.
-        items: begun in their order.
-        step: it waits, for the disk for instance, and may run beside itself.
+        runtime: whose tasks make the steps.
+        items: begun in order.
+        step: may wait, such as for the disk, and may run several times at once.
         tasks: how many at a time.
         name: of the tasks.
 
     Raises:
-        Exception: what the first step that failed raised, once the others are done.
+        Exception: the error of the first failed step, once all others are done.
     """
     left, failures = iter(items), list[Exception]()
 
@@ -52,7 +52,7 @@ def side_by_side(
         for item in left:
             try:
                 step(item)
-            except Exception as error:  # noqa: BLE001 - raised by who asked
+            except Exception as error:  # noqa: BLE001 - raised below by the caller's task
                 failures.append(error)
 
     others = [runtime.spawn(work, name=name) for _ in range(min(tasks, len(items)) - 1)]

@@ -1,7 +1,7 @@
-"""Log lines that would repeat: one of a kind in each period, with how many were left out.
+"""Limits repeated log lines: one of a kind in each period, with the number left out.
 
-Invariant: nothing is left out silently: the next line of a kind tells how many were. What is kept
-is bounded.
+Invariant: no line is left out silently: the next line of its kind tells how many were. The number
+of remembered kinds is bounded.
 """
 
 import time
@@ -17,7 +17,7 @@ class RepeatedLines:
 
     Args:
         period_s: seconds in which one line of a kind is written.
-        max_kinds: kinds that are remembered; the oldest one makes room.
+        max_kinds: how many kinds are remembered; the oldest is dropped for a new one.
         clock: monotonic seconds.
     """
 
@@ -34,7 +34,7 @@ class RepeatedLines:
         self._kinds: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
 
     def admit(self, kind: Hashable) -> int | None:
-        """Return how many lines of this kind were left out, None to leave this one out too."""
+        """Return how many lines of this kind were left out; None to leave this one out as well."""
         now = self._clock()
         written_at, left_out = self._kinds.get(kind, (float("-inf"), 0))
         if now - written_at < self._period_s:

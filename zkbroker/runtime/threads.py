@@ -31,7 +31,7 @@ class _ThreadTask:
 
     def join(self, timeout_s: float | None = None) -> bool:
         if self._thread is threading.current_thread():
-            return False  # it cannot wait for its own end; a callback that closes its client asks
+            return False  # a thread cannot join itself, as when a callback closes its client
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

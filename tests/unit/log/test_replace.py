@@ -140,7 +140,7 @@ def test_a_range_that_is_no_segment_s_and_offsets_that_go_back_are_refused(tmp_p
         end, kept = every_third(log)
         segments = log.segments
         for wrong in ([], segments[::2], segments[-1:], segments[1::-1]):
-            with pytest.raises(ValueError, match="no closed neighbours"):
+            with pytest.raises(ValueError, match="not closed neighbouring"):
                 replace_segments(log, wrong, [])
         with pytest.raises(ValueError, match="offset 0 is below"):
             replace(log, end, [kept[1], kept[0]])

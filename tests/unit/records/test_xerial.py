@@ -32,7 +32,7 @@ def test_the_limit_is_exact_over_all_blocks(framed):
         (HEADER + b"\x00\x00", "length is cut off"),
         (HEADER + struct.pack(">i", 5) + b"abc", "5 bytes with 3 left"),
         (HEADER + struct.pack(">i", -1), "-1 bytes"),
-        (b"\xff" * 6, "no snappy block"),
+        (b"\xff" * 6, "not a snappy block"),
         (b"\xff\xff\xff\x03abc", "claims to hold"),
         (b"\x05\xff\xff", "malformed"),
     ],

@@ -1,10 +1,10 @@
 """All groups that this broker coordinates: those whose partition of `__consumer_offsets` it hosts.
 
 Invariants:
-- Everything here runs in the broker's one event loop; only `commit`, the store of an assignment and
-  the removal of offsets may wait (for replicas and disk), and the state of the group is looked at
-  again afterwards. A request waits parked: it holds no request slot.
-- Sessions and rebalances end by the deadline heap, in one task; upkeep is another.
+- Everything here runs in the broker's one event loop. Only `commit`, the store of an assignment and
+  the removal of offsets may wait (for replicas and disk); afterwards the state of the group is
+  checked again. A request waits parked: it holds no request slot.
+- One task ends sessions and rebalances by the deadline heap; another does the upkeep.
 """
 
 import logging
@@ -39,7 +39,7 @@ _CLIENT_ID_IN_MEMBER_ID = 255
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """What an operator is shown; (id, client id, host, metadata, assignment) of each member."""
+    """A group as shown to operators; (id, client id, host, metadata, assignment) per member."""
 
     error: ErrorCode
     group_id: str
@@ -58,11 +58,12 @@ class GroupCoordinator:
     """Coordinates groups.
 
     Args:
-        settings: see there.
-        runtime: for the tasks and for letting others run.
+        settings: of the coordinator.
+        runtime: for its tasks, and to let others run.
         partition_count: how many partitions the offsets topic has.
-        new_member_id: makes member ids from client ids; unique ones unless a test says otherwise.
-        led_here: whether this broker leads a partition of the offsets topic, or is said to.
+        new_member_id: makes member ids from client ids; unique ones except in tests.
+        led_here: returns whether this broker leads a partition of the offsets topic, as far as the
+            metadata says.
     """
 
     def __init__(
@@ -109,10 +110,10 @@ class GroupCoordinator:
         self._maintenance.start(self._settings.maintenance_ms / 1000)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Answer everything that waits with error 16 and stop; nothing is written afterwards.
+        """Answer every waiting request with error 16 and stop; nothing is written afterwards.
 
         Args:
-            timeout_s: how long to wait for what is done unasked at the moment.
+            timeout_s: how long to wait for the current step of each task.
         """
         self._closed.set()
         for partition in self._partitions.hosted.all():
@@ -121,11 +122,11 @@ class GroupCoordinator:
         self._maintenance.close(timeout_s)
 
     def host(self, number: int, log: PartitionLog) -> None:
-        """Coordinate the groups of a partition from now on; it is loaded in a task of its own."""
+        """Coordinate the groups of a partition from now on; a separate task loads it."""
         self._partitions.host(number, log)
 
     def release(self, number: int) -> None:
-        """Coordinate the groups of a partition no longer."""
+        """Stop coordinating the groups of a partition."""
         self._partitions.release(number)
 
     def forget_topic(self, topic: str) -> None:
@@ -148,7 +149,7 @@ class GroupCoordinator:
             return
         group = partition.groups.get(group_id)
         if not self._partitions.memory.has_room_for_join(group, request, self._clock_ms()):
-            # Others may leave: the member tries again.
+            # Other members may leave: this one retries.
             reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id))
             return
         if group is None:
@@ -167,12 +168,12 @@ class GroupCoordinator:
         assignments: dict[str, bytes],
         reply: SyncReply,
     ) -> None:
-        """A member asks for its assignment; `reply` is called when the leader has brought it."""
+        """A member asks for its assignment; `reply` is called when the leader has sent it."""
         group, error = self._partitions.find_group(group_id)
         if group is None:
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                # The rebalance went with the last coordinator. Clients join again after this
-                # error; many know no error 14 here (Kafka 0.9 never sent it).
+                # The rebalance was lost with the last coordinator. Clients rejoin after this error;
+                # many do not expect error 14 here (Kafka 0.9 never sent it).
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             reply(SyncResult(error))
             return
@@ -184,7 +185,7 @@ class GroupCoordinator:
         self._partitions.schedule(group)
 
     def gone(self, group_id: str, reply: JoinReply | SyncReply) -> None:
-        """The client of a join or a sync that waits is gone; `reply` is called no more."""
+        """The client of a waiting join or sync has disconnected; `reply` is not called any more."""
         group, _ = self._partitions.find_group(group_id)
         if group is not None:
             group.gone(reply, self._clock_ms())
@@ -201,7 +202,7 @@ class GroupCoordinator:
         return error if group is None else group.heartbeat(member_id, generation, self._clock_ms())
 
     def leave(self, group_id: str, member_id: str) -> ErrorCode:
-        """A member goes."""
+        """A member leaves."""
         group, error = self._partitions.find_group(group_id)
         if group is None:
             return error
@@ -219,7 +220,7 @@ class GroupCoordinator:
         offsets: Mapping[PartitionKey, OffsetValue],
         park: Park = unparked,
     ) -> ErrorCode:
-        """Commit offsets; returns when they are as durable as the flush policy asks."""
+        """Commit offsets; returns when they are as durable as the flush policy requires."""
         partition, error = self._partitions.find(group_id)
         if partition is None or error is not ErrorCode.NONE:
             return error
@@ -247,9 +248,9 @@ class GroupCoordinator:
         verify: Callable[[int], ErrorCode],
         park: Park = unparked,
     ) -> ErrorCode:
-        """Commit offsets that count once their producer's transaction is committed.
+        """Commit offsets that take effect once their producer's transaction is committed.
 
-        Its members are not asked: the transaction is what fences a consumer that was replaced.
+        Membership is not checked: the transaction fences a consumer that was replaced.
 
         Args:
             group_id: the group.
@@ -257,7 +258,7 @@ class GroupCoordinator:
             offsets: by partition.
             verify: asks the transaction's coordinator whether a partition of the offsets topic is
                 part of the transaction.
-            park: entered while they are waited for.
+            park: entered while the commit waits.
         """
         partition, error = self._partitions.find(group_id, named=True)
         if partition is None or error is not ErrorCode.NONE:
@@ -282,11 +283,11 @@ class GroupCoordinator:
     def end_transaction(
         self, number: int, producer_id: int, marker_offset: int, *, commit: bool
     ) -> None:
-        """A marker is in a partition of the offsets topic: offsets count from now on, or go."""
+        """Apply a marker in a partition of the offsets topic: its offsets take effect, or go."""
         self._partitions.end_transaction(number, producer_id, marker_offset, commit=commit)
 
     def offsets(self, group_id: str) -> tuple[ErrorCode, Mapping[PartitionKey, OffsetValue]]:
-        """The committed offsets of a group, or the error that takes their place."""
+        """The committed offsets of a group, or an error."""
         partition, error = self._partitions.find(group_id)
         if partition is None or error is not ErrorCode.NONE:
             return error, {}
@@ -295,7 +296,7 @@ class GroupCoordinator:
     # --- operators --------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> GroupDescription:
-        """What a group looks like; state Dead for one that does not exist."""
+        """The description of a group; state Dead if it does not exist."""
         partition, error = self._partitions.find(group_id)
         if partition is None or error is not ErrorCode.NONE:
             return GroupDescription(error, group_id)
@@ -335,7 +336,7 @@ class GroupCoordinator:
         )
 
     def figures(self, limit: int) -> GroupFigures:
-        """What operators watch, with at most `limit` committed offsets."""
+        """The metrics of the groups, with at most `limit` committed offsets."""
         return group_figures(self._partitions.hosted.loaded(), limit)
 
     def delete(self, group_id: str, park: Park = unparked) -> ErrorCode:
@@ -364,7 +365,7 @@ class GroupCoordinator:
         return self._settings.maintenance_ms / 1000
 
     def _until_due(self) -> float | None:
-        """End what has come due; return in how many seconds the next is, None where nothing is."""
+        """Handle due deadlines; return the seconds until the next one, None if there is none."""
         self.tick()
         earliest = self._partitions.deadlines.earliest()
         return None if earliest is None else max(0, earliest - self._clock_ms()) / 1000

@@ -20,7 +20,7 @@ class DeadlineHeap(Generic[Key]):
         self._order = count()
 
     def add(self, key: Key, deadline_ms: int) -> bool:
-        """Remember a deadline, unless an earlier one of the key is remembered.
+        """Remember a deadline, unless the key already has an earlier one.
 
         Returns:
             Whether it is now the earliest of all.

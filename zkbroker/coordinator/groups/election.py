@@ -1,8 +1,8 @@
-"""Which of the members' protocols (assignment strategies) a group uses.
+"""Elects the protocol (assignment strategy) of a group among those of its members.
 
-The candidates are those that every member supports. Each member votes for the first candidate in
-its own list; most votes win. Of equals, the one that the earliest member prefers wins, so that the
-outcome does not depend on hashing.
+The candidates are the protocols that every member supports. Each member votes for the first
+candidate in its own list; most votes win. A tie goes to the protocol that the earliest member
+prefers, so that the outcome does not depend on hashing.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""What operators watch of the groups that a broker coordinates.
+"""Metrics of the groups that a broker coordinates.
 
-Invariant: at most `limit` committed offsets are named, those of whole groups: groups with members
-come first, then by name. What is left out is counted.
+Invariant: at most `limit` committed offsets are listed, always all of a group's: groups with
+members come first, then by name. Groups left out are counted.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ class GroupFigures:
     Args:
         states: how many groups are in each state.
         committed: group → partition → committed offset.
-        left_out: groups with offsets that `committed` does not name.
+        left_out: number of groups with offsets that `committed` does not list.
     """
 
     states: Mapping[GroupState, int] = field(default_factory=dict)
@@ -29,11 +29,11 @@ class GroupFigures:
 
 
 def group_figures(partitions: Sequence[GroupPartition], limit: int) -> GroupFigures:
-    """Return the figures of the groups of partitions that are loaded.
+    """Return the metrics of the groups in loaded partitions.
 
     Args:
         partitions: of the offsets topic, hosted here.
-        limit: committed offsets that are named, at most.
+        limit: how many committed offsets to list at most.
     """
     states: Counter[GroupState] = Counter(dict.fromkeys(GroupState, 0))
     found = []

@@ -8,16 +8,16 @@
 
 Invariants:
 - `generation` grows by one whenever PreparingRebalance ends; a member gets the generation of the
-  rebalance it took part in, and requests that carry another one are refused.
-- The first member to join leads; when the leader goes the earliest of the rest does. Only the
-  leader gets the members' metadata; only its sync brings assignments.
+  rebalance it took part in, and requests with another one are refused.
+- The first member to join leads; when the leader leaves, the earliest other member takes over. Only
+  the leader gets the members' metadata; only its sync brings assignments.
 - In Stable every member has an assignment of the current generation, and it has been stored.
-- A request that waits is answered exactly once: by the end of the rebalance, by its member's
-  removal, by a repetition of the request, or by `close`, unless its client goes.
+- A waiting request is answered exactly once: by the end of the rebalance, by its member's removal,
+  by a repetition of the request, or by `close`; never if its client disconnects.
 
-Time comes in as `now_ms`, of a clock that never jumps, with each call; `tick` does what has come
-due, `next_deadline` says when that is. Replies and `store` may be called from within any method;
-they must not call back into it.
+Each call passes the time as `now_ms`, of a clock that never jumps; `tick` handles deadlines that
+have passed, `next_deadline` returns the next one. Replies and `store` may be called from within any
+method; they must not call back into it.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ _GROUP_BYTES = 1024
 
 
 class GroupState(Enum):
-    """The states; the values are what DescribeGroups shows."""
+    """The states; DescribeGroups shows the values."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -55,11 +55,11 @@ class Group:
 
     Args:
         group_id: its name.
-        store: called with the group's value when an assignment is complete or the group became
+        store: called with the group's value when an assignment is complete or the group has become
             empty; calls back with the outcome and the time, at once or later.
-        new_member_id: makes the id of a newcomer from its client id.
+        new_member_id: makes the id of a new member from its client id.
         initial_delay_ms: how long an empty group waits for more members after the first.
-        max_size: members it may have.
+        max_size: how many members it may have.
         wall_ms: the time of day, for `state_since_ms`, which is stored.
     """
 
@@ -92,7 +92,7 @@ class Group:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes with its members."""
+        """Approximate memory of the group with its members."""
         return _GROUP_BYTES + len(self.group_id) + sum(m.size_bytes for m in self.members.values())
 
     def join(self, request: JoinRequest, reply: JoinReply, now_ms: int) -> None:
@@ -119,7 +119,7 @@ class Group:
         reply: SyncReply,
         now_ms: int,
     ) -> None:
-        """A member asks for its assignment; the leader brings everybody's."""
+        """A member asks for its assignment; the leader brings those of all members."""
         error = self.check_member(member_id, generation)
         if error is ErrorCode.NONE and self.state is GroupState.PREPARING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
@@ -147,7 +147,7 @@ class Group:
         return error
 
     def leave(self, member_id: str, now_ms: int) -> ErrorCode:
-        """A member goes."""
+        """A member leaves."""
         if self.state is GroupState.DEAD or member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         self._remove(member_id)
@@ -155,7 +155,7 @@ class Group:
         return ErrorCode.NONE
 
     def gone(self, reply: JoinReply | SyncReply, now_ms: int) -> None:
-        """Have a client that went while its request waited for this reply lead no generation."""
+        """Process the disconnect of a client whose request waits for this reply."""
         for member in [each for each in self.members.values() if each.waits_for(reply)]:
             member.stop_waiting(now_ms)
             if not member.id_sent:
@@ -163,11 +163,11 @@ class Group:
                 self._rebalance(now_ms)
 
     def check_commit(self, member_id: str, generation: int, now_ms: int) -> ErrorCode:
-        """Whether offsets may be committed; a commit counts as a sign of life."""
+        """Whether offsets may be committed; a commit also counts as a heartbeat."""
         if self.state is GroupState.DEAD:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if generation < 0 and self.state is GroupState.EMPTY:
-            return ErrorCode.NONE  # a consumer that keeps its offsets here but is in no group
+            return ErrorCode.NONE  # a consumer that commits offsets but is not a group member
         error = self.check_member(member_id, generation)
         if error is ErrorCode.NONE and self.state is GroupState.COMPLETING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
@@ -176,7 +176,7 @@ class Group:
         return error
 
     def check_member(self, member_id: str, generation: int) -> ErrorCode:
-        """Whether a request comes from a member, and of this generation."""
+        """Whether a request comes from a member of the current generation."""
         if self.state is GroupState.DEAD or member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if generation != self.generation:
@@ -184,7 +184,7 @@ class Group:
         return ErrorCode.NONE
 
     def tick(self, now_ms: int) -> None:
-        """Do what has come due: sessions that ended, a rebalance whose time is over."""
+        """Handle passed deadlines: sessions that expired, a rebalance whose time is over."""
         members = self.members.values()
         ended = [m.member_id for m in members if not m.waits and m.deadline_ms <= now_ms]
         for member_id in ended:
@@ -205,7 +205,7 @@ class Group:
             self._rebalance(now_ms)
 
     def next_deadline(self) -> int | None:
-        """When `tick` has something to do at the earliest; None while nothing can come due."""
+        """The time of the next deadline, at the earliest; None if there is none."""
         times = [m.deadline_ms for m in self.members.values() if not m.waits]
         if self._rebalance_deadline_ms is not None:
             times.append(self._rebalance_deadline_ms)
@@ -215,7 +215,7 @@ class Group:
         """The group as it is stored.
 
         Args:
-            assignments: those of its members, by member id; they may not hold them yet.
+            assignments: of its members, by member id; the members may not have them yet.
         """
         return GroupValue(
             protocol_type=self.protocol_type or "",
@@ -230,7 +230,7 @@ class Group:
         )
 
     def restore(self, value: GroupValue, now_ms: int) -> None:
-        """Take up a stored group: its members carry on in their generation."""
+        """Restore a stored group: its members continue in their generation."""
         self.protocol_type = value.protocol_type or None
         self.generation = value.generation
         self.protocol = value.protocol
@@ -244,7 +244,7 @@ class Group:
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
 
     def close(self, error: ErrorCode) -> None:
-        """Answer whatever waits with `error`; the group is dead from then on."""
+        """Answer every waiting request with `error`; the group is dead from then on."""
         self.state = GroupState.DEAD
         self._rebalance_deadline_ms = None
         for member in self.members.values():
@@ -269,9 +269,9 @@ class Group:
         return ErrorCode.NONE
 
     def _keeps_generation(self, member: Member, request: JoinRequest) -> bool:
-        """Whether a known member only missed an answer and nothing about it changed.
+        """Whether a known member only missed an answer, and its request changes nothing.
 
-        A leader that rejoins a stable group wants a new assignment.
+        A leader that rejoins a stable group requests a new assignment.
         """
         if member.protocols != request.protocols:
             return False
@@ -313,7 +313,7 @@ class Group:
             member.assignment = b""
             member.synced = False
             if member.sync_reply is not None:
-                member.heard(now_ms)  # its session stood still while it waited
+                member.heard(now_ms)  # its session was suspended while it waited
                 member.answer_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         self._enter(GroupState.PREPARING)
         longest = max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
@@ -325,7 +325,7 @@ class Group:
             self._rebalance_deadline_ms = now_ms + longest
 
     def _extend_delay(self, now_ms: int) -> None:
-        """Wait for further members: each one that comes prolongs it, up to the rebalance time."""
+        """Wait for more members: each one that joins prolongs the delay, up to the time-out."""
         assert self._delay_left_ms is not None
         delay = min(self._initial_delay_ms, self._delay_left_ms)
         self._delay_left_ms -= delay
@@ -341,7 +341,7 @@ class Group:
             self._complete(now_ms)
 
     def _complete(self, now_ms: int) -> None:
-        """End PreparingRebalance with those who joined."""
+        """End PreparingRebalance with the members that have joined."""
         for member_id in [m.member_id for m in self.members.values() if m.join_reply is None]:
             self._remove(member_id)
         self.generation += 1
@@ -351,7 +351,7 @@ class Group:
             self.protocol = None
             self._rebalance_deadline_ms = None
             self._enter(GroupState.EMPTY)
-            # One that could not be stored is stored again by its next change.
+            # If this fails, the next change of the group stores it again.
             self._store(self.value({}), lambda _error, _now_ms: None)
             return
         self.protocol = elect([m.protocol_names for m in self.members.values()])
@@ -380,7 +380,7 @@ class Group:
         given = {member_id: assignments.get(member_id, b"") for member_id in self.members}
 
         def stored(error: ErrorCode, now_ms: int) -> None:
-            # meanwhile the group may have gone on to another rebalance
+            # The group may have begun another rebalance meanwhile.
             if self.state is not GroupState.COMPLETING or self.generation != generation:
                 return
             if error is not ErrorCode.NONE:

@@ -11,17 +11,17 @@ _MEMBER_BYTES = 1024
 
 
 def member_bytes(client_id: str, protocols: tuple[tuple[str, bytes], ...]) -> int:
-    """About how much memory a member takes that says this of itself."""
+    """Approximate memory of a member with this client id and these protocols."""
     brought = sum(len(name) + len(metadata) for name, metadata in protocols)
     return _MEMBER_BYTES + 2 * len(client_id) + brought
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """What a consumer says when it joins.
+    """A consumer's request to join.
 
     Args:
-        member_id: "" for a newcomer.
+        member_id: "" for a new member.
         client_id: as in the request's header; "" for none.
         client_host: its address as brokers write it, `/127.0.0.1`.
         session_timeout_ms: silence after which it counts as dead.
@@ -40,13 +40,13 @@ class JoinRequest:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory its member will take."""
+        """Approximate memory that its member will take."""
         return member_bytes(self.client_id, self.protocols)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
-    """The answer to a join; `members` (id, metadata) is for the leader alone."""
+    """The answer to a join; `members` (id, metadata) is for the leader only."""
 
     error: ErrorCode
     member_id: str = ""
@@ -70,14 +70,14 @@ SyncReply = Callable[[SyncResult], None]
 
 @dataclass(slots=True)
 class Member:
-    """A member as the coordinator keeps it.
+    """A member in the coordinator's memory.
 
     Args:
-        deadline_ms: when its session ends unless it is heard of before.
+        deadline_ms: when its session ends without another request.
         join_reply: set while its JoinGroup waits; a waiting member's session does not end.
-        sync_reply: set while its SyncGroup waits; the same.
+        sync_reply: set while its SyncGroup waits; the session does not end either.
         synced: whether it has asked for its assignment in this generation.
-        id_sent: whether the client got its member id; before, it cannot come back under it.
+        id_sent: whether its id was sent to the client, which could not return under it before.
     """
 
     member_id: str
@@ -109,7 +109,7 @@ class Member:
 
     @classmethod
     def restored(cls, stored: GroupMemberValue, protocol: str | None, now_ms: int) -> "Member":
-        """A member as it was stored; its session begins again."""
+        """A stored member; its session begins again."""
         return cls(
             member_id=stored.member_id,
             client_id=stored.client_id,
@@ -125,7 +125,7 @@ class Member:
         )
 
     def value(self, protocol: str | None, assignment: bytes) -> GroupMemberValue:
-        """The member as it is stored, with an assignment that it may not hold yet."""
+        """The member as it is stored, with an assignment that it may not have yet."""
         return GroupMemberValue(
             member_id=self.member_id,
             client_id=self.client_id,
@@ -146,13 +146,13 @@ class Member:
         return self.join_reply is reply or self.sync_reply is reply
 
     def stop_waiting(self, now_ms: int) -> None:
-        """Take its client for gone: it has its session to come back."""
+        """Treat its client as gone: it may return before its session ends."""
         self.join_reply = self.sync_reply = None
         self.heard(now_ms)
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Approximate memory of the member."""
         return member_bytes(self.client_id, self.protocols) + len(self.assignment)
 
     @property
@@ -161,11 +161,11 @@ class Member:
         return [name for name, _ in self.protocols]
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its metadata under a protocol; empty if it does not have it."""
+        """Its metadata for a protocol; empty if it does not support the protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def heard(self, now_ms: int) -> None:
-        """Start its session time-out again."""
+        """Restart its session time-out."""
         self.deadline_ms = now_ms + self.session_timeout_ms
 
     def await_join(self, request: JoinRequest, reply: JoinReply) -> None:

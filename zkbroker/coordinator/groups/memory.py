@@ -1,7 +1,7 @@
-"""What the members of all groups may leave in the coordinator's memory.
+"""Limits the coordinator's memory for the members of all groups.
 
-Invariant: groups with their members' metadata and assignments take at most the limit, about; a
-member that would go beyond is refused, those that are in stay in.
+Invariant: groups with their members' metadata and assignments take at most about the limit. A
+member that would exceed it is refused; existing members stay.
 """
 
 import logging
@@ -26,23 +26,23 @@ class GroupMemory:
         self._sizes: dict[Group, int] = {}
         self._warned_ms: int | None = None
         self.used = 0
-        """Bytes that are counted now."""
+        """Bytes counted at present."""
 
     def note(self, group: Group) -> None:
-        """Count a group as it is now."""
+        """Count a group with its present size."""
         size = group.size_bytes
         self.used += size - self._sizes.get(group, 0)
         self._sizes[group] = size
 
     def forget(self, group: Group) -> None:
-        """Count a group no more."""
+        """Stop counting a group."""
         self.used -= self._sizes.pop(group, 0)
 
     def has_room_for_join(self, group: Group | None, request: JoinRequest, now_ms: int) -> bool:
-        """Whether what a member brings with its join fits; what it brought before does not count.
+        """Whether a member's join fits, in place of what the member already takes.
 
         Args:
-            group: which it joins, None for one that is new.
+            group: the group; None for a new one.
             request: of the member.
             now_ms: a clock that never jumps.
         """
@@ -53,7 +53,7 @@ class GroupMemory:
     def has_room_for_assignments(
         self, group: Group, assignments: dict[str, bytes], now_ms: int
     ) -> bool:
-        """Whether the assignments that a leader brings fit."""
+        """Whether a leader's assignments fit."""
         more = sum(
             len(assignments.get(member.member_id, b"")) - len(member.assignment)
             for member in group.members.values()

@@ -1,11 +1,10 @@
 """Committed offsets and group metadata of one partition of `__consumer_offsets`.
 
-Invariant: the cache is what a reader of the whole partition from its start would end up with: the
-last record of each key wins, a null value removes the key. It changes with each append, in the same
-step, so the order of the log is the order of the cache; a commit is acknowledged only after
-`wait_durable`, so what was acknowledged is in the log under the log's flush policy.
-
-The log's cleaner keeps the partition small; what it leaves ends in the same state.
+Invariant: the cache equals the result of reading the whole partition from its start: the last
+record of each key wins, a null value removes the key. It changes with each append, in the same
+step, so log and cache have the same order. A commit is acknowledged only after `wait_durable`, so
+every acknowledged commit is in the log under the log's flush policy. The log's cleaner keeps the
+partition small without changing the result.
 """
 
 import logging
@@ -51,9 +50,9 @@ class StoreSettings:
     """How a partition is written.
 
     Args:
-        codec: what the records are compressed with.
-        wait_s: how long a change waits to be as durable as the log's flush policy asks.
-        load_bytes: how much is read at once when loading.
+        codec: compresses the records.
+        wait_s: how long a change waits to be as durable as the log's flush policy requires.
+        load_bytes: how much to read at once when loading.
     """
 
     codec: Codec = Codec.NONE
@@ -65,8 +64,8 @@ class OffsetsStore:
     """The offsets and groups of one partition.
 
     Args:
-        log: the partition's log; only this appends to it.
-        settings: see there.
+        log: the partition's log; only this object appends to it.
+        settings: how to read and write it.
     """
 
     def __init__(self, log: PartitionLog, settings: StoreSettings | None = None) -> None:
@@ -75,21 +74,21 @@ class OffsetsStore:
         self._offsets: dict[str, dict[PartitionKey, OffsetValue]] = {}
         self._groups: dict[str, GroupValue] = {}
         self._pending: dict[int, dict[OffsetKey, _Pending]] = {}
-        """Producer id → offsets of its open transaction; what is committed later drops them."""
+        """Producer id → offsets of its open transaction; later commits of a key replace them."""
 
     # --- reading ----------------------------------------------------------------------------
 
     def load(self, pause: Callable[[], None] = lambda: None) -> int:
         """Read the partition from its start.
 
-        Offsets of a transaction count once its COMMIT marker came by; those of one that is open
-        stay pending.
+        Offsets of a transaction take effect at its COMMIT marker; those of an open one stay
+        pending.
 
         Args:
             pause: called between reads, so that others get their turn.
 
         Returns:
-            How many records were read.
+            the number of records.
 
         Raises:
             StorageError: the log cannot be read, or an entry in it is corrupt.
@@ -146,13 +145,13 @@ class OffsetsStore:
         now_ms: int,
         park: Park = unparked,
     ) -> None:
-        """Store offsets; returns when they are as durable as the log's flush policy asks.
+        """Store offsets; returns when they are as durable as the log's flush policy requires.
 
         Args:
             group_id: the group.
             offsets: by partition.
             now_ms: the time of the records.
-            park: entered while they are waited for.
+            park: entered while the commit waits.
 
         Raises:
             StorageError, ProtocolError: nothing was stored, or the disk failed.
@@ -164,7 +163,7 @@ class OffsetsStore:
         self.wait_durable(self._append(changes, now_ms), park)
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Any:
-        """Begin to ask whether a transaction may begin here; None if it did already.
+        """Begin to verify that a transaction may begin here; None if it has already begun.
 
         Raises:
             ProtocolError, StorageError: another broker leads the partition, or the disk failed.
@@ -180,18 +179,18 @@ class OffsetsStore:
         verification: Any,
         park: Park = unparked,
     ) -> None:
-        """Store offsets that count once their producer's transaction is committed.
+        """Store offsets that take effect once their producer's transaction is committed.
 
         Args:
             group_id: the group.
             producer: id and epoch.
             offsets: by partition.
             now_ms: the time of the records.
-            verification: what `begin_verification` gave.
-            park: entered while they are waited for.
+            verification: the result of `begin_verification`.
+            park: entered while the commit waits.
 
         Raises:
-            ProtocolError, StorageError: nothing was stored, or that is in doubt.
+            ProtocolError, StorageError: nothing was stored, or it is unknown whether it was.
         """
         changes = [
             _change(OffsetKey(group_id, topic, partition), value)
@@ -202,7 +201,7 @@ class OffsetsStore:
             codec=self._settings.codec,
             producer_id=producer[0],
             producer_epoch=producer[1],
-            # Each is stored once by itself: a producer's sequences are those of its topics.
+            # Every such batch has sequence 0: the producer's own sequences belong to its topics.
             base_sequence=0,
             is_transactional=True,
         )
@@ -213,10 +212,10 @@ class OffsetsStore:
         self.wait_durable(result.last_offset, park)
 
     def end_transaction(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
-        """Let what a producer committed before a marker count, or drop it.
+        """Apply or drop the offsets that a producer committed before a marker.
 
         Args:
-            producer_id: whose transaction ended.
+            producer_id: whose transaction has ended.
             marker_offset: of its marker in this partition.
             commit: whether it was committed.
         """
@@ -228,7 +227,7 @@ class OffsetsStore:
             each = pending.pop(key)
             if not commit:
                 continue
-            # What others committed later wins, be it that their marker came first or comes yet.
+            # A later commit of another producer wins, in whatever order the markers come.
             for others in self._pending.values():
                 if key in others and others[key].batch_offset < each.batch_offset:
                     del others[key]
@@ -236,7 +235,7 @@ class OffsetsStore:
         self._drop_empty()
 
     def keys_of_topic(self, topic: str) -> dict[str, list[PartitionKey]]:
-        """Return group → partitions of a topic with an offset, in open transactions too."""
+        """Return group → partitions of a topic with an offset, committed or pending."""
         found: dict[str, dict[PartitionKey, None]] = {}
         for group_id, offsets in self._offsets.items():
             for key in offsets:
@@ -253,7 +252,7 @@ class OffsetsStore:
         return {key.group for keys in self._pending.values() for key in keys}
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether offsets of a group are part of a transaction that is open."""
+        """Whether offsets of a group are part of an open transaction."""
         return any(key.group == group_id for keys in self._pending.values() for key in keys)
 
     def _drop_empty(self) -> None:
@@ -275,7 +274,7 @@ class OffsetsStore:
         return self._append([_change(GroupKey(group_id), value)], now_ms)
 
     def wait_durable(self, last_offset: int, park: Park = unparked) -> None:
-        """Wait until what ends at this offset is as durable as the flush policy asks.
+        """Wait until records up to this offset are as durable as the flush policy requires.
 
         Raises:
             StorageError: the disk failed.
@@ -303,7 +302,7 @@ class OffsetsStore:
         if changes:
             self.wait_durable(self._append(changes, now_ms), park)
 
-    # --- inside -----------------------------------------------------------------------------
+    # --- records and cache ------------------------------------------------------------------
 
     def _append(self, changes: Sequence["_Change"], now_ms: int) -> int:
         data = encode_message_set(
@@ -321,11 +320,11 @@ class OffsetsStore:
         value_bytes: bytes | None,
         pending_of: EntryInfo | None = None,
     ) -> None:
-        """Take a record that was read from the log, with its batch where it is transactional."""
+        """Apply a record from the log; `pending_of` is its batch if that is transactional."""
         try:
             key = decode_key(key_bytes or b"")
             if key is None:
-                return  # of a later version than ours
+                return  # of a later version than this one
             value: Value | None = None
             if value_bytes is not None:
                 decode = decode_offset if isinstance(key, OffsetKey) else decode_group
@@ -340,7 +339,7 @@ class OffsetsStore:
         self._set(key, value)
 
     def _set(self, key: Key, value: Value | None) -> None:
-        """Take a record that counts at once: what is pending of its key is older."""
+        """Apply a record that takes effect at once: pending records of its key are older."""
         if self._pending and isinstance(key, OffsetKey):
             for keys in self._pending.values():
                 keys.pop(key, None)
@@ -363,7 +362,7 @@ class OffsetsStore:
 
 
 class _Pending(NamedTuple):
-    """An offset of an open transaction. Args: batch_offset is where its batch begins."""
+    """An offset of an open transaction. Args: batch_offset is the first offset of its batch."""
 
     batch_offset: int
     value: OffsetValue
@@ -371,7 +370,7 @@ class _Pending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A record to be appended, in both forms; without a value it removes the key."""
+    """A record to append, encoded and decoded; without a value it removes the key."""
 
     key: Key
     value: Value | None

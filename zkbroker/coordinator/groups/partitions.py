@@ -1,7 +1,7 @@
 """The groups in the partitions of `__consumer_offsets` that are hosted here.
 
-Invariant: a group is known only while its partition is hosted and loaded; its memory is accounted
-for and its deadline is in the heap exactly as long.
+Invariant: a group is known only while its partition is hosted and loaded; exactly as long its
+memory is counted and its deadline is in the heap.
 """
 
 import logging
@@ -26,7 +26,7 @@ _TOO_LARGE = {
 }
 _ANSWERS = {
     "commit": _TOO_LARGE,
-    # The assignment may be stored or not: the members join again.
+    # It is unknown whether the assignment is stored: the members join again.
     "store_group": {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS},
 }
 _PASSING = frozenset(
@@ -37,7 +37,7 @@ _PASSING = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
-"""What a change of leaders brings with it: members ask again."""
+"""Expected errors of a change of leader: members ask again."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +47,13 @@ class CoordinatorSettings:
     """Settings of the coordinator; times in milliseconds.
 
     Args:
-        min_session_ms, max_session_ms: what a member may ask for.
-        initial_rebalance_delay_ms: how long an empty group gathers members.
-        max_group_size: members of one group.
+        min_session_ms, max_session_ms: bounds of the session time-outs that members request.
+        initial_rebalance_delay_ms: how long an empty group waits for more members.
+        max_group_size: how many members one group may have.
         metadata_bytes: memory for all groups and their members' metadata and assignments.
         retention_ms: how long offsets of an empty group are kept.
-        maintenance_ms: between two looks for expired offsets.
-        store: how the partitions are written.
+        maintenance_ms: between two checks for expired offsets.
+        store: how to read and write the partitions.
     """
 
     min_session_ms: int = 6000
@@ -84,7 +84,7 @@ class GroupPartitions:
         partition_count: how many partitions the offsets topic has.
         new_member_id: makes member ids from client ids.
         led_here: see `HostedPartitions`.
-        sooner: called when there is an earlier deadline than before; must not wait.
+        sooner: called when a new deadline is the earliest of all; must not wait.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class GroupPartitions:
         self.hosted.host(GroupPartition(number, OffsetsStore(log, self._settings.store)))
 
     def release(self, number: int) -> None:
-        """Coordinate them no longer; requests that wait are answered with error 16."""
+        """Stop coordinating them; waiting requests are answered with error 16."""
         partition = self.hosted.release(number)
         if partition is not None:
             for group in partition.groups.values():
@@ -131,7 +131,7 @@ class GroupPartitions:
     def end_transaction(
         self, number: int, producer_id: int, marker_offset: int, *, commit: bool
     ) -> None:
-        """Take a marker; a partition that is still loading meets it there as well."""
+        """Apply a marker; a partition that is still loading reads it from the log."""
         partition = self.hosted.get(number)
         if partition is not None:
             partition.store.end_transaction(producer_id, marker_offset, commit=commit)
@@ -139,18 +139,18 @@ class GroupPartitions:
     def find(
         self, group_id: str, *, named: bool = False
     ) -> tuple[GroupPartition | None, ErrorCode]:
-        """The partition of a group, or why the group is not coordinated here.
+        """The partition of a group, or the error for which it is not coordinated here.
 
         Args:
             group_id: its name; old consumers outside group management commit under an empty one.
-            named: whether it must have a name (else error 24).
+            named: whether the name must not be empty (else error 24).
         """
         if named and not group_id:
             return None, ErrorCode.INVALID_GROUP_ID
         return self.hosted.find(group_id)
 
     def find_group(self, group_id: str) -> tuple[Group | None, ErrorCode]:
-        """A group, or why it is not to be found; error 25 if it does not exist."""
+        """A group, or an error; error 25 if it does not exist."""
         partition, error = self.find(group_id, named=True)
         if partition is None:
             return None, error
@@ -158,7 +158,7 @@ class GroupPartitions:
         return group, ErrorCode.NONE if group is not None else ErrorCode.UNKNOWN_MEMBER_ID
 
     def create(self, partition: GroupPartition, group_id: str) -> Group:
-        """Make a group that is empty."""
+        """Create an empty group."""
         group = Group(
             group_id,
             store=lambda value, stored: self._store(partition, group_id, value, stored),
@@ -179,7 +179,7 @@ class GroupPartitions:
         partition.groups.pop(group.group_id, None)
 
     def schedule(self, group: Group) -> None:
-        """Note that a group changed: its size, and when something is due in it next."""
+        """Record a changed group: its size and its next deadline."""
         if group.state is not GroupState.DEAD:
             self.memory.note(group)
         deadline = group.next_deadline()
@@ -195,7 +195,7 @@ class GroupPartitions:
         metadata: bool = False,
         park: Park = unparked,
     ) -> ErrorCode:
-        """Forget offsets of a group and, with `metadata`, what is stored of the group itself."""
+        """Forget offsets of a group and, with `metadata`, the stored group itself."""
         try:
             partition.store.remove(group_id, keys, self._now_ms(), metadata=metadata, park=park)
         except (ProtocolError, StorageError) as failure:
@@ -205,7 +205,7 @@ class GroupPartitions:
     def remove_group(
         self, partition: GroupPartition, group: Group, park: Park = unparked
     ) -> ErrorCode:
-        """Forget a group with all of its offsets; where nothing was removed it can be again."""
+        """Remove a group with all of its offsets; if that could not be stored, the group stays."""
         group_id, store = group.group_id, partition.store
         self.drop(partition, group)
         error = self.remove_offsets(
@@ -239,7 +239,7 @@ class GroupPartitions:
         if not value.members:
             stored(ErrorCode.NONE, self._clock_ms())
             return
-        # The leader's request waits with those of the other members, and holds nothing.
+        # The leader's request waits like those of the other members, and holds nothing.
         self._runtime.spawn(
             self._wait_stored, partition, group_id, last_offset, stored, name=f"store-{group_id}"
         )
@@ -260,14 +260,14 @@ class GroupPartitions:
     def storage_error(self, what: str, group_id: str, failure: ZkbrokerError) -> ErrorCode:
         """Log that a record could not be written, and return the error code for the member.
 
-        Members try again, often at once: equal failures of a group are one line a minute.
+        Members retry, often at once: equal failures of a group are logged once a minute.
         """
         code = failure.code if isinstance(failure, ProtocolError) else None
         left_out = self._failures.admit((what, group_id, code))
         if left_out is not None:
             level = logging.ERROR
             if what == "commit" and code in _TOO_LARGE:
-                level = logging.WARNING  # the member asks for too much
+                level = logging.WARNING  # the member's own request is too large
             elif code in _PASSING:
                 level = logging.INFO
             logger.log(

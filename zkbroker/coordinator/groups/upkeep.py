@@ -1,8 +1,8 @@
-"""Maintenance of the groups' offsets: those that expired, and those of deleted topics.
+"""Removes committed offsets that have expired, and those of deleted topics.
 
-Offsets expire as since Kafka 2.1: those of a group that is empty, a retention after it became so;
-those of a consumer outside group management, a retention after their commit; those committed with
-a time of their own, then, as soon as the group is empty.
+Offsets expire as since Kafka 2.1: those of an empty group, one retention time after it became
+empty; those of a consumer outside group management, one retention time after their commit; those
+committed with an expiry time, at that time if the group is empty, else once it is.
 """
 
 import logging
@@ -48,8 +48,8 @@ class Upkeep:
     def forget_topic(self, topic: str) -> None:
         """Forget every offset of a topic that was deleted.
 
-        One that is part of an open transaction is forgotten, too: its commit would bring back what
-        belongs to no topic, or to the next one of that name.
+        Offsets in an open transaction are also forgotten: its commit would bring them back for a
+        topic that does not exist, or for the next one of that name.
         """
         for partition in self._partitions.hosted.loaded():
             for group_id, gone in partition.store.keys_of_topic(topic).items():

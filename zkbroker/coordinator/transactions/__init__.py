@@ -1,4 +1,4 @@
-"""The transaction coordinator: transactional ids, their producers' epochs, and how they end."""
+"""The transaction coordinator: transactional ids, producer epochs, and the ends of transactions."""
 
 from zkbroker.coordinator.transactions.coordinator import (
     InitResult,

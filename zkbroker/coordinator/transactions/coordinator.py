@@ -1,9 +1,9 @@
 """The transactional ids of the partitions of `__transaction_state` that this broker leads.
 
-Invariants: nothing is answered, and no marker is sent, for a record that is not on every replica in
-sync; that holds for the records of a load, too. The coordinator's epoch is the partition's leader
-epoch: partitions refuse the markers of an older one. A request that waits, for the replicas or for
-a producer id, does so parked: it holds no request slot.
+Invariants: no answer and no marker is sent for a record that is not on every replica in sync; this
+includes the records of a load. The coordinator's epoch is the partition's leader epoch: partitions
+refuse markers of an older one. A request waits parked, for the replicas or for a producer id: it
+holds no request slot.
 """
 
 import logging
@@ -42,10 +42,10 @@ class TransactionSettings:
 
     Args:
         max_timeout_ms: the longest time-out that a producer may ask for.
-        abort_check_ms: between two looks for transactions that take too long.
-        expiration_ms: after which an id that is not used is forgotten.
-        expiration_check_ms: between two looks for those.
-        metadata_bytes: memory for all ids with the partitions of their transactions, about.
+        abort_check_ms: between two checks for transactions that take too long.
+        expiration_ms: after which an unused id is forgotten.
+        expiration_check_ms: between two checks for unused ids.
+        metadata_bytes: approximate memory for all ids with the partitions of their transactions.
         wait_s: how long a record may take to be on every replica in sync.
     """
 
@@ -70,7 +70,7 @@ class TransactionCoordinator:
     """Coordinates transactions.
 
     Args:
-        settings: see there.
+        settings: of the coordinator.
         runtime: for its tasks, and its clock.
         partition_count: how many partitions `__transaction_state` has.
         led_here: see `HostedPartitions`.
@@ -114,12 +114,12 @@ class TransactionCoordinator:
     # -- life cycle
 
     def start(self) -> None:
-        """Begin to abort transactions that take too long, and to remove ids that are not used."""
+        """Begin to abort transactions that take too long, and to remove unused ids."""
         self._timeouts.start(self._settings.abort_check_ms / 1000)
         self._expiration.start(self._settings.expiration_check_ms / 1000)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Coordinate nothing any more; nothing is written afterwards."""
+        """Stop coordinating; nothing is written afterwards."""
         for partition in self._hosted.all():
             self.release(partition.number)
         self._markers.close()
@@ -127,21 +127,21 @@ class TransactionCoordinator:
         self._expiration.close(timeout_s)
 
     def host(self, number: int, leadership: Leadership, log: PartitionLog) -> None:
-        """Coordinate the ids of a partition from now on; it is loaded in a task of its own."""
+        """Coordinate the ids of a partition from now on; a separate task loads it."""
         known = self._hosted.get(number)
         if known is not None and known.leadership is leadership:
-            return  # the same leadership under another epoch: what is known stays true
+            return  # the same leadership under another epoch: the loaded state stays valid
         store = TransactionStore(log, self._settings.wait_s)
         self._hosted.host(TransactionPartition(number, leadership, store))
 
     def release(self, number: int) -> None:
-        """Coordinate the ids of a partition no longer; the next leader goes on."""
+        """Stop coordinating the ids of a partition; the next leader continues."""
         self._hosted.release(number)
 
     def _read(self, partition: TransactionPartition) -> int:
-        """Load a partition, and wait until what was found is on every replica in sync.
+        """Load a partition, and wait until all its records are on every replica in sync.
 
-        What is not there yet may still be lost with this broker.
+        Before that, a record could still be lost with this broker.
         """
         found = partition.store.load(lambda: self._runtime.sleep(0))
         while self._hosted.holds(partition):
@@ -161,7 +161,7 @@ class TransactionCoordinator:
                 self._transitions.finish(partition, transactional_id, transaction)
 
     def figures(self) -> TransactionFigures:
-        """Return what operators watch, as it is now; others get their turn meanwhile."""
+        """Return the present metrics; other tasks get their turn meanwhile."""
         states, oldest_ms = by_state((), 0)
         for partition in self._hosted.all():
             found, oldest_here_ms = by_state(partition.transactions.values(), self._now_ms())
@@ -179,12 +179,12 @@ class TransactionCoordinator:
             appends_retried=self._transitions.appends_retried,
         )
 
-    # -- what producers ask for
+    # -- requests of producers
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, park: Park = unparked
     ) -> InitResult:
-        """Have a new instance take over a transactional id, and fence the one before."""
+        """Let a new producer take over a transactional id, and fence the previous one."""
         if not transactional_id:
             return InitResult(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
@@ -197,7 +197,7 @@ class TransactionCoordinator:
             transaction = partition.transactions.get(transactional_id) or Transaction()
             if not transaction.needs_producer_id or new_producer_id is not None:
                 break
-            # Asking takes time, in which anything may happen: look again then.
+            # The state may change while a new id is requested: check it again afterwards.
             with park(finish_anyway):
                 new_producer_id = self._new_producer_id()
         if transaction.current is None and not self._fits(
@@ -223,7 +223,7 @@ class TransactionCoordinator:
         partitions: Iterable[PartitionKey],
         park: Park = unparked,
     ) -> ErrorCode:
-        """Take partitions into a producer's transaction."""
+        """Add partitions to a producer's transaction."""
         partition, transaction, error = self._find_transaction(transactional_id)
         if partition is None or transaction is None:
             return error
@@ -233,7 +233,7 @@ class TransactionCoordinator:
             return ErrorCode.POLICY_VIOLATION
         decision = transaction.add(producer_id, epoch, partitions, self._now_ms())
         if decision.answer is ErrorCode.CONCURRENT_TRANSACTIONS:
-            # Its last transaction is about to end; sent away, a producer comes back much later.
+            # Its last transaction is about to end; a refused producer would retry much later.
             ending = partition.ending.get(transactional_id)
             if ending is not None:
                 with park(finish_anyway):
@@ -253,7 +253,7 @@ class TransactionCoordinator:
         commit: bool,
         park: Park = unparked,
     ) -> ErrorCode:
-        """Commit or abort; answered when that is decided for good, before the markers are sent."""
+        """Commit or abort; returns once the decision is final, before the markers are sent."""
         partition, transaction, error = self._find_transaction(transactional_id)
         if partition is None or transaction is None:
             return error
@@ -267,7 +267,7 @@ class TransactionCoordinator:
         epoch: int,
         partitions: Iterable[PartitionKey],
     ) -> ErrorCode:
-        """Say whether messages of a transaction may be written to partitions."""
+        """Whether messages of a transaction may be written to partitions."""
         partition, transaction, error = self._find_transaction(transactional_id)
         if partition is None or transaction is None:
             return error
@@ -314,13 +314,13 @@ class TransactionCoordinator:
         return self._settings.expiration_check_ms / 1000
 
     def abort_timed_out(self) -> int:
-        """Abort the transactions that take longer than they may; returns how many."""
+        """Abort the transactions that exceeded their time-out; returns how many."""
         count = self._sweep("timed out", lambda each: each.time_out(self._now_ms()))
         self._transitions.counts.timeouts += count
         return count
 
     def expire(self) -> int:
-        """Remove the ids that were not used for long; returns how many."""
+        """Remove the ids that have been unused for too long; returns how many."""
         after_ms = self._settings.expiration_ms
         return self._sweep("expired", lambda each: each.expire(self._now_ms(), after_ms))
 
@@ -338,7 +338,7 @@ class TransactionCoordinator:
                 )
                 logger.info("transactional_id=%s %s code=%s", transactional_id, what, error.name)
                 if error not in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS):
-                    break  # the partition takes no records now: the next look tries again
+                    break  # the partition accepts no records now: the next check retries
                 count += 1
             self._runtime.sleep(0)
         return count

@@ -1,7 +1,8 @@
-"""What a transaction coordinator counts, under the names of the genuine beans where there are some.
+"""The counts of a transaction coordinator, under the names of Kafka's JMX beans where they exist.
 
 Invariant: a transaction is counted as committed or aborted once, when every partition has its
-marker and that is written; what a predecessor decided counts where it is completed.
+marker and the completion is written. The coordinator that completes a transaction counts it, even
+if a predecessor decided it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,10 +24,10 @@ class TransactionCounts:
     Args:
         begun: transactions that began.
         commits, aborts: transactions that were completed.
-        timeouts: transactions that took too long and are aborted for it.
-        fenced: transactions that are aborted because another instance began.
+        timeouts: transactions that were aborted because they took too long.
+        fenced: transactions that were aborted because another producer took over the id.
         expired: ids that were forgotten.
-        failed_writes: transitions that were not written, or whose write is in doubt.
+        failed_writes: transitions that were not written, or may not have been.
     """
 
     begun: int = 0
@@ -54,10 +55,10 @@ class TransactionFigures:
 
     Args:
         states: how many ids are in each state.
-        oldest_open_ms: how long the oldest transaction that did not end is open; 0 for none.
-        counts: see there.
-        markers_queued: that wait to be sent to a broker, or for its answer.
-        markers_unknown_destination: for partitions that have no leader now.
+        oldest_open_ms: age of the oldest open transaction; 0 for none.
+        counts: those that only grow.
+        markers_queued: markers that wait to be sent to a broker, or for its answer.
+        markers_unknown_destination: markers for partitions without a leader.
         marker_retries: markers that were sent again.
         appends_retried: transactions whose completion is being written again.
     """

@@ -1,8 +1,8 @@
-"""What is sent to one broker, gathered while the answer before is waited for.
+"""Sends items to one broker; items gather while the previous answer is awaited.
 
-Invariant: one request at a time is under way to a broker; each item is answered exactly once, with
-its result or with the error that its request met. Who submits waits, so that no more items gather
-than there are requests and transactions.
+Invariant: one request at a time is in flight to a broker. Each item is answered exactly once, with
+its result or with the error of its request. Each submitter waits for its item, so there are never
+more items than requests and transactions.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Ticket(Generic[Item, Result]):
-    """An item that was handed in."""
+    """A submitted item."""
 
     __slots__ = ("_done", "_error", "_result", "item")
 
@@ -28,7 +28,7 @@ class Ticket(Generic[Item, Result]):
         self._error: ZkbrokerError | None = None
 
     def finish(self, result: Result | None, error: ZkbrokerError | None = None) -> None:
-        """Take the answer; for the courier only."""
+        """Set the answer; for the courier only."""
         self._result, self._error = result, error
         self._done.set()
 
@@ -36,13 +36,13 @@ class Ticket(Generic[Item, Result]):
         """Wait for the answer.
 
         Raises:
-            ZkbrokerError: with which the request ended.
+            ZkbrokerError: the request failed with it.
         """
         self._done.wait()
         if self._error is not None:
             raise self._error
         if self._result is None:
-            raise NetworkError("the answer says nothing of this item")
+            raise NetworkError("the answer does not contain this item")
         return self._result
 
 
@@ -53,7 +53,7 @@ class Courier(Generic[Item, Result]):
         name: of its task.
         send: sends some items in one request and returns their results, in order.
         runtime: for its task.
-        batch_items: how many one request carries at most.
+        batch_items: how many items one request carries at most.
     """
 
     def __init__(
@@ -79,19 +79,19 @@ class Courier(Generic[Item, Result]):
         return len(self._waiting) + self._under_way
 
     def submit(self, item: Item) -> Ticket[Item, Result]:
-        """Hand in an item; `Ticket.result` waits for its answer."""
+        """Submit an item; `Ticket.result` waits for its answer."""
         ticket: Ticket[Item, Result] = Ticket(self._runtime, item)
         if self._closed:
             ticket.finish(None, NetworkError("the broker is stopping"))
             return ticket
         self._waiting.append(ticket)
         if self._task is None or not self._task.alive:
-            # Nothing runs for a broker to which nothing is sent.
+            # The task starts with the first item.
             self._task = self._runtime.spawn(self._run, name=self._name)
         return ticket
 
     def close(self) -> None:
-        """Refuse what waits, and what comes."""
+        """Refuse all waiting and all later items."""
         self._closed = True
         while self._waiting:
             self._waiting.popleft().finish(None, NetworkError("the broker is stopping"))
@@ -108,7 +108,7 @@ class Courier(Generic[Item, Result]):
             except ZkbrokerError as failure:
                 error = failure
             finally:
-                # Whatever it was, no request is left waiting.
+                # Whatever the error, no item is left waiting.
                 self._under_way = 0
                 for at, ticket in enumerate(batch):
                     ticket.finish(results[at] if at < len(results) else None, error)

@@ -1,13 +1,13 @@
 """Markers: they end a transaction in each of its partitions.
 
     0, 43 (the format holds no markers), topic deleted     done
-    47, 52                                                 another producer or coordinator is ahead:
-                                                           given up
-    whatever else, and no answer                           again, to the leader of that time
+    47, 52                                                 a newer producer epoch or coordinator
+                                                           exists: given up
+    any other code, or no answer                           sent again, to the leader of that time
 
-Invariant: a transaction is complete only when every partition of it has its marker, or has
-no place for one. There is no last attempt: as long as this broker coordinates the transaction, its
-markers are sent.
+Invariant: a transaction is complete only when every partition of it has its marker, or cannot hold
+one. The number of attempts is not limited: markers are sent as long as this broker coordinates the
+transaction.
 """
 
 import logging
@@ -29,7 +29,7 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What one broker is to write of a transaction."""
+    """The markers of one transaction, for one request."""
 
     producer_id: int
     producer_epoch: int
@@ -39,23 +39,23 @@ class Marker:
 
 
 Codes = Mapping[PartitionKey, int]
-"""What a broker answered, by partition."""
+"""A broker's answer, by partition."""
 
 
 class Outcome(Enum):
-    """How the sending ended."""
+    """The outcome of sending."""
 
     DONE = "every partition has its marker"
-    FENCED = "another producer or coordinator is ahead"
-    ENDED = "this broker does not coordinate the transaction any more"
+    FENCED = "a newer producer epoch or coordinator exists"
+    ENDED = "this broker no longer coordinates the transaction"
 
 
 class MarkerSender:
     """Sends markers to the leaders of partitions.
 
     Args:
-        leader_of: returns the broker that leads a partition, -1 while there is none, and None when
-            the topic was deleted.
+        leader_of: returns the broker that leads a partition, -1 if there is none, None if the topic
+            was deleted.
         send: sends markers to a broker and returns its answers, in order.
         runtime: to wait with.
         backoff_ms: between two attempts.
@@ -75,13 +75,13 @@ class MarkerSender:
         self._backoff_s = backoff_ms / 1000
         self._couriers: dict[int, Courier[Marker, Codes]] = {}
         self.retries = 0
-        """Markers that were sent again, each partition counted."""
+        """Markers that were sent again, one counted for each partition."""
         self.unknown_destination = 0
-        """Partitions without a leader, for which markers wait now."""
+        """Partitions without a leader, for which markers wait."""
 
     @property
     def queued(self) -> int:
-        """Transactions' markers that wait to be sent to a broker, or for its answer."""
+        """Markers of transactions that wait to be sent to a broker, or for its answer."""
         return sum(each.unanswered for each in self._couriers.values())
 
     def send(self, marker: Marker, wanted: Callable[[], int | None]) -> Outcome:
@@ -125,12 +125,12 @@ class MarkerSender:
             self._runtime.sleep(self._backoff_s)
 
     def close(self) -> None:
-        """Send nothing any more."""
+        """Stop sending."""
         for courier in self._couriers.values():
             courier.close()
 
     def _by_leader(self, remaining: set[PartitionKey]) -> dict[int, list[PartitionKey]]:
-        """Gather partitions by their leaders; those of deleted topics need nothing."""
+        """Group partitions by leader, and drop those of deleted topics."""
         found: dict[int, list[PartitionKey]] = {}
         for key in list(remaining):
             leader = self._leader_of(*key)
@@ -152,7 +152,7 @@ class MarkerSender:
 
     @staticmethod
     def _settle(ticket: Ticket[Marker, Codes], remaining: set[PartitionKey]) -> bool:
-        """Take what a broker answered; True when the transaction is not ours to end."""
+        """Process a broker's answer; True when this broker must not end the transaction."""
         marker = ticket.item
         try:
             codes = ticket.result()

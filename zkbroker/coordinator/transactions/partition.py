@@ -30,6 +30,6 @@ class TransactionPartition(HostedPartition):
         self.store = store
         self.transactions: dict[str, Transaction] = {}
         self.size_bytes = 0
-        """About how much memory the ids take, with the partitions of their transactions."""
+        """Approximate memory of the ids with the partitions of their transactions."""
         self.ending: dict[str, Event] = {}
-        """Set when a transaction that is decided has ended, or will not be ended here."""
+        """Events, set when a decided transaction has ended, or will not be ended here."""

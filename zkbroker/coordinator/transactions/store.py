@@ -1,10 +1,10 @@
 """The transactional ids of one partition of `__transaction_state`.
 
-    one batch with one record for each transition: magic 2, not compressed, of no producer
-    key: the transactional id   value: all there is of it, null when it is forgotten
+    one batch with one record for each transition: magic 2, not compressed, without a producer id
+    key: the transactional id   value: its whole state, null when it is forgotten
 
 Invariant: `write` returns when the record is on every replica in sync. After any other outcome
-no request may act on it: it may be in the log or not.
+the record may or may not be in the log, and no request may act on it.
 """
 
 import logging
@@ -32,7 +32,7 @@ class TransactionStore:
     """Reads and writes one partition.
 
     Args:
-        log: the partition; only this appends to it.
+        log: the partition; only this object appends to it.
         wait_s: how long a record may take to be on every replica in sync.
     """
 
@@ -48,7 +48,7 @@ class TransactionStore:
         """Read the partition from its start; the last record of each id wins.
 
         Raises:
-            StorageError: it cannot be read, or a record of an id cannot be understood.
+            StorageError: it cannot be read, or a record of an id cannot be decoded.
         """
         found: dict[str, TransactionMetadata] = {}
         for _, read in read_all(self._log, _LOAD_BYTES, pause):
@@ -63,7 +63,7 @@ class TransactionStore:
         try:
             transactional_id = decode_transaction_key(key or b"")
             if transactional_id is None:
-                return  # of a later version than ours
+                return  # of a later version than this one
             if value is None:
                 found.pop(transactional_id, None)
             else:
@@ -81,16 +81,17 @@ class TransactionStore:
         now_ms: int,
         park: Park = unparked,
     ) -> None:
-        """Write what becomes of an id, None for nothing any more, and wait for the replicas.
+        """Write the new state of an id, and wait for the replicas.
 
         Args:
             transactional_id: the id.
-            metadata: what becomes of it.
+            metadata: its new state; None to forget it.
             now_ms: the time of the record.
-            park: entered while the replicas are waited for.
+            park: entered while the write waits for the replicas.
 
         Raises:
-            ProtocolError, StorageError, RequestTimedOut: it was not written, or that is in doubt.
+            ProtocolError, StorageError, RequestTimedOut: the record was not written, or may not
+                have been.
         """
         key = encode_transaction_key(transactional_id)
         value = None if metadata is None else encode_transaction(metadata.to_value())
@@ -102,7 +103,7 @@ class TransactionStore:
         """Wait until everything below an offset is on every replica in sync.
 
         Raises:
-            ProtocolError, StorageError, RequestTimedOut: it is not, or that is in doubt.
+            ProtocolError, StorageError, RequestTimedOut: it is not, or this is unknown.
         """
         if end > self._log.log_start_offset:
             self._log.wait_durable(end - 1, self._wait_s)

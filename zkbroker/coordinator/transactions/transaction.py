@@ -1,15 +1,15 @@
-"""What becomes of one transactional id: its producer, its transaction, and who may change them.
+"""The state machine of one transactional id: its producer and its transaction.
 
     Empty -- add --> Ongoing -- end --> PrepareCommit, PrepareAbort -- markers written -->
     CompleteCommit, CompleteAbort -- add --> Ongoing, -- init --> Empty
     Empty, Complete* -- unused for long --> Dead (a tombstone)
 
-Every change is a transition: decided here, written to `__transaction_state` by the caller, and only
-then true. While it is pending, nothing else is decided.
+Every change is a transition: it is decided here, the caller writes it to `__transaction_state`, and
+only then it takes effect. While it is pending, nothing else is decided.
 
-Invariants: a state is followed by those alone that `REACHED_FROM` allows. The epoch of a producer
-id only grows; once a higher one is written, the lower one changes nothing any more. Between
-Prepare* and Complete* nothing is decided but the completion.
+Invariants: states follow each other only as `REACHED_FROM` allows. The epoch of a producer id only
+grows; once a higher one is written, requests with a lower one change nothing. Between Prepare* and
+Complete* nothing is decided but the completion.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,10 +22,10 @@ from zkbroker.protocol.transaction_topic import TransactionState, TransactionVal
 from zkbroker.types import PartitionKey
 
 MAX_EPOCH: Final = 32766
-"""The last epoch that a producer gets: one more is left to fence it with."""
+"""The last epoch that a producer gets: one more is left for fencing it."""
 
 PARTITION_BYTES: Final = 250
-"""About what a partition of a transaction takes in memory: its key, and its place in the set."""
+"""Approximate memory of a partition in a transaction: its key, and its place in the set."""
 _ID_BYTES = 1000
 
 _S = TransactionState
@@ -38,7 +38,7 @@ REACHED_FROM: Mapping[TransactionState, frozenset[TransactionState | None]] = {
     _S.COMPLETE_ABORT: frozenset({_S.PREPARE_ABORT}),
     _S.DEAD: frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT}),
 }
-"""State → the states that it may follow; None: the transactional id was not known."""
+"""State → the states that it may follow; None: the transactional id was unknown."""
 
 PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 _COMPLETE = {_S.PREPARE_COMMIT: _S.COMPLETE_COMMIT, _S.PREPARE_ABORT: _S.COMPLETE_ABORT}
@@ -47,15 +47,15 @@ _IDLE = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMetadata:
-    """All there is of a transactional id at one moment.
+    """The state of a transactional id at one moment.
 
     Args:
-        producer_id: whom its transactions belong to.
-        producer_epoch: of the latest instance.
+        producer_id: of its transactions.
+        producer_epoch: of the latest producer.
         timeout_ms: after which an ongoing transaction is aborted.
-        state: where it stands.
+        state: of the transaction.
         partitions: of the transaction.
-        last_update_ms: when this was decided.
+        last_update_ms: when this state was decided.
         start_ms: when the transaction began; -1 in Empty.
     """
 
@@ -73,7 +73,7 @@ class TransactionMetadata:
         return self.state in (_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT)
 
     def to_value(self) -> TransactionValue:
-        """Return what is stored of it."""
+        """Return the value to store."""
         topics: list[TxnTopicPartitions] | None = None
         if self.state is not _S.EMPTY:
             topics = by_topic(self.partitions)
@@ -89,7 +89,7 @@ class TransactionMetadata:
 
     @classmethod
     def from_value(cls, value: TransactionValue) -> "TransactionMetadata":
-        """Read what was stored."""
+        """Read a stored value."""
         return cls(
             producer_id=value.producer_id,
             producer_epoch=value.producer_epoch,
@@ -104,18 +104,18 @@ class TransactionMetadata:
 
 
 def size_of(transactional_id: str, metadata: TransactionMetadata | None = None) -> int:
-    """Return about how many bytes of memory an id takes.
+    """Return the approximate memory of an id in bytes.
 
     Args:
         transactional_id: the id.
-        metadata: what there is of it; None counts no partitions.
+        metadata: its state; None counts no partitions.
     """
     count = 0 if metadata is None else len(metadata.partitions)
     return _ID_BYTES + len(transactional_id) + count * PARTITION_BYTES
 
 
 def by_topic(partitions: Iterable[PartitionKey]) -> list[TxnTopicPartitions]:
-    """Gather partitions by their topics, in order."""
+    """Group partitions by topic, in order."""
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
@@ -124,11 +124,11 @@ def by_topic(partitions: Iterable[PartitionKey]) -> list[TxnTopicPartitions]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a request leads to.
+    """The result of a request.
 
     Args:
-        answer: sent at once, or when the transition is written.
-        write: the transition, pending from now on; None for none.
+        answer: sent at once, or once the transition is written.
+        write: the transition, pending from now on; None if there is none.
     """
 
     answer: ErrorCode
@@ -139,7 +139,7 @@ class Transaction:
     """One transactional id.
 
     Args:
-        current: as it was stored; None for one that is not known yet.
+        current: its stored state; None for an unknown id.
     """
 
     __slots__ = ("current", "pending")
@@ -149,26 +149,26 @@ class Transaction:
         self.pending: TransactionMetadata | None = None
         """The transition that is being written."""
 
-    # -- what producers ask for
+    # -- requests of producers
 
     @property
     def needs_producer_id(self) -> bool:
-        """Whether the next `init` takes a new producer id: there is none, or it is used up."""
+        """Whether the next `init` needs a new producer id: there is none, or it is used up."""
         current = self.current
         return current is None or (
             self.pending is None and current.state in _IDLE and current.producer_epoch >= MAX_EPOCH
         )
 
     def init(self, timeout_ms: int, now_ms: int, new_producer_id: int | None = None) -> Decision:
-        """Have a new instance take over; `current` has its producer id and epoch once written.
+        """Let a new producer take over; once written, `current` has its producer id and epoch.
 
-        An ongoing transaction is aborted under a higher epoch that no producer gets: the instance
-        before is fenced, and the new one is to ask again.
+        An ongoing transaction is aborted under a higher epoch that no producer gets: the previous
+        producer is fenced, and the new one has to ask again.
 
         Args:
             timeout_ms: of its transactions.
             now_ms: the time of day.
-            new_producer_id: one that was never used, where `needs_producer_id`.
+            new_producer_id: an id that was never used, if `needs_producer_id`.
         """
         current = self.current
         if self.pending is not None or (current is not None and current.state in PREPARED):
@@ -195,7 +195,7 @@ class Transaction:
     def add(
         self, producer_id: int, epoch: int, partitions: Iterable[PartitionKey], now_ms: int
     ) -> Decision:
-        """Take partitions into the transaction, which begins with the first ones."""
+        """Add partitions to the transaction; the first ones begin it."""
         current = self.current
         if current is None or current.producer_id != producer_id:
             return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -218,7 +218,7 @@ class Transaction:
         )
 
     def end(self, producer_id: int, epoch: int, *, commit: bool, now_ms: int) -> Decision:
-        """Commit or abort the transaction; the same answer again where that is done already."""
+        """Commit or abort the transaction; a repeated request gets the same answer."""
         current = self.current
         if current is None or current.producer_id != producer_id:
             return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -236,9 +236,9 @@ class Transaction:
         return Decision(ErrorCode.NONE)
 
     def verify(self, producer_id: int, epoch: int, partitions: Iterable[PartitionKey]) -> ErrorCode:
-        """Say whether messages may be written to partitions: NONE while they are part of it.
+        """Whether messages may be written to partitions: NONE while they are in the transaction.
 
-        While its end is being written the answer is no: its markers come next.
+        They may not while the end of the transaction is being written: its markers come next.
         """
         current, pending = self.current, self.pending
         if current is None or current.producer_id != producer_id:
@@ -254,10 +254,10 @@ class Transaction:
             return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.NONE
 
-    # -- what the coordinator does unasked
+    # -- decisions without a request
 
     def complete(self, now_ms: int) -> Decision:
-        """End what is prepared: every partition has its marker."""
+        """Complete a prepared transaction: every partition has its marker."""
         current = self.current
         if current is None or self.pending is not None or current.state not in PREPARED:
             return Decision(ErrorCode.INVALID_TXN_STATE)
@@ -271,7 +271,7 @@ class Transaction:
         )
 
     def time_out(self, now_ms: int) -> Decision:
-        """Abort a transaction that takes longer than its producer asked for, and fence that."""
+        """Abort a transaction that exceeded its time-out, and fence its producer."""
         current = self.current
         if (
             current is None
@@ -283,7 +283,7 @@ class Transaction:
         return self._fence(now_ms)
 
     def expire(self, now_ms: int, after_ms: int) -> Decision:
-        """Forget an id that was not used for a time; its record is a tombstone."""
+        """Forget an id that has been unused for a time; its record is a tombstone."""
         current = self.current
         if (
             current is None
@@ -319,12 +319,12 @@ class Transaction:
         return Decision(answer, target)
 
     def written(self) -> TransactionMetadata:
-        """Take the pending transition for true: its record is on every replica in sync."""
+        """Apply the pending transition: its record is on every replica in sync."""
         if self.pending is None:
             raise ValueError("no transition is pending")
         self.current, self.pending = self.pending, None
         return self.current
 
     def failed(self) -> None:
-        """Drop the pending transition: its record was not written, or that is in doubt."""
+        """Drop the pending transition: its record was not written, or may not have been."""
         self.pending = None

@@ -1,8 +1,8 @@
 """Transitions of transactional ids: each is written, then carried out.
 
-Invariants: a transition counts once its record is on every replica in sync. A transaction that is
-prepared is ended by a task of its own: it sends the markers, then writes Complete*. The task ends
-with the leadership; the next leader finds Prepare* and ends the transaction instead.
+Invariants: a transition takes effect once its record is on every replica in sync. A separate task
+ends each prepared transaction: it sends the markers, then writes Complete*. The task ends with the
+leadership; the next leader finds Prepare* and ends the transaction instead.
 """
 
 import logging
@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 RETRY_S = 0.1
 _IN_DOUBT = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
 _FINAL = frozenset({ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE})
-"""After which Complete* is written, or not to be written.
+"""Errors after which Complete* was written, or must not be written here.
 
-Error 16 is a flush that failed, which may pass, or a leadership that is over: then this broker does
-not hold the partition any more.
+NOT_COORDINATOR (16) is not among them: it is a flush that failed, which may pass, or the end of the
+leadership, after which this broker holds the partition no longer.
 """
 
 
@@ -105,7 +105,7 @@ class Transitions:
         return decision.answer
 
     def _count(self, before: Transaction, written: TransactionState) -> None:
-        """Count a transition that is about to be taken for true."""
+        """Count a transition that is about to take effect."""
         counts, current = self.counts, before.current
         if written is TransactionState.COMPLETE_COMMIT:
             counts.commits += 1
@@ -121,7 +121,7 @@ class Transitions:
     def finish(
         self, partition: TransactionPartition, transactional_id: str, transaction: Transaction
     ) -> None:
-        """End a prepared transaction, in a task of its own."""
+        """End a prepared transaction in a separate task."""
         partition.ending[transactional_id] = self._runtime.event()
         self._runtime.spawn(
             self._end,

@@ -3,8 +3,8 @@
     selection -> mapping (key -> last offset) -> grouping -> copying -> swap -> checkpoint
 
 Invariant: offsets and their order never change, the latest record of each key stays, and no part of
-a log is missing at any moment: what is left of some segments is written beside the log and takes
-their place by renaming.
+a log is missing at any moment: compacted segments are written beside the log and replace the old
+ones by renaming.
 """
 
 from zkbroker.log.cleaner.cleaner import LogCleaner

@@ -1,7 +1,7 @@
 """Background compaction of a broker's logs.
 
-Invariant: a log is compacted, or has its old segments deleted, by one task at a time. A log that
-cannot be compacted stays as it is until the restart, and stops nothing for the others.
+Invariant: one task at a time compacts a log or deletes its old segments. A log that cannot be
+compacted stays as it is until the restart; the others are compacted nevertheless.
 """
 
 import logging
@@ -33,7 +33,7 @@ def _pass_settings(config: LogManagerConfig) -> PassSettings:
 
 @dataclass(slots=True)
 class CleanerMetrics:
-    """Counts of the cleaner; those of the last round are gauges."""
+    """Counts of the cleaner; the values of the last round are gauges."""
 
     max_dirty_percent: int = 0
     max_clean_time_s: float = 0.0
@@ -52,7 +52,7 @@ class LogCleaner:
     Args:
         config: of all logs.
         logs: returns the logs that may be compacted, each with its high watermark.
-        present: returns the partitions of the data directory that a log is in.
+        present: returns the partitions in the data directory of a log.
         runtime: concurrency.
         now_ms: the clock.
     """
@@ -91,7 +91,7 @@ class LogCleaner:
                     self._tasks[number] = self._runtime.spawn(self._repeat, number, name=name)
 
     def reconfigure(self, config: LogManagerConfig) -> None:
-        """Take other settings; a pass that runs goes on with those it began with."""
+        """Use new settings; a running pass finishes with those it began with."""
         self._config = config
         self._settings = _pass_settings(config)
         self._throttle.set_rate(config.cleaner_bytes_per_s)
@@ -109,7 +109,7 @@ class LogCleaner:
         while not self._stopping.is_set():
             with self._lock:
                 if number >= self._config.cleaner_threads:
-                    # Fewer are wanted now; `reconfigure` starts it again when more are.
+                    # Fewer tasks are configured now; `reconfigure` may start this one again.
                     del self._tasks[number]
                     return
             worked = self.clean_one() is not None
@@ -118,12 +118,12 @@ class LogCleaner:
                 return
             self._runtime.sleep(0)
 
-    # Rounds; the tasks call these, tests and tools when they want
+    # Rounds, called by the tasks, and by tests and tools
 
     def clean_one(self) -> CleanStats | None:
-        """Compact the log that is worth it most; returns None where none is.
+        """Compact the dirtiest log; returns None if no log needs it.
 
-        An error makes the log uncleanable until the restart; it was logged.
+        An error is logged and makes the log uncleanable until the restart.
         """
         part = self._take_dirtiest()
         if part is None:
@@ -186,7 +186,7 @@ class LogCleaner:
         }
 
     def uncleanable_bytes(self) -> int:
-        """Return how many bytes they have that should be compacted."""
+        """Return how many bytes of these partitions should be compacted."""
         return sum(
             cleanable_part(log, high_watermark, self._now_ms()).dirty_bytes
             for log, high_watermark in list(self._logs())

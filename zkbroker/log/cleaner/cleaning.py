@@ -1,11 +1,11 @@
 """One pass over one log.
 
     flush -> map the dirty part -> group all segments before the end -> copy each group beside
-    the log -> swap it in -> note the end in the checkpoint
+    the log -> swap it in -> write the end to the checkpoint
 
-Invariant: groups are swapped in ascending order, so a record without a value never goes while an
-older value of its key is still there. A pass that ends early, for whatever reason, leaves a log
-that is valid and compacted in part; the next one does it all again.
+Invariant: groups are swapped in ascending order, so a record without a value is never removed while
+an older value of its key is still there. A pass that ends early leaves a valid, partly compacted
+log; the next pass starts over.
 """
 
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class CleaningAborted(Exception):
-    """The log was truncated, deleted or closed while it was compacted; nothing is wrong."""
+    """The log was truncated, deleted or closed during compaction; this is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class PassSettings:
     Args:
         map_bytes: memory of the offset map.
         load_factor: how full it may become.
-        io_bytes: read and written at once.
-        paced: rest between steps, since clients are served meanwhile.
+        io_bytes: how much to read or write at once.
+        paced: whether to rest between steps, because clients are served meanwhile.
     """
 
     map_bytes: int
@@ -72,7 +72,7 @@ class CleanStats:
 
 
 class _Counting:
-    """Takes what would be written, and keeps only its size."""
+    """A target that writes nothing and only counts bytes."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -104,17 +104,17 @@ class _Pass:
         )
 
     def check(self) -> None:
-        """End the pass when the log is not what it was."""
+        """End the pass if the broker stops or the log has changed."""
         log = self._log
         if self._stopping():
-            raise CleaningAborted("the broker stops")
+            raise CleaningAborted("the broker is stopping")
         if log.offline is not None:
             raise CleaningAborted(log.offline)
         if log.truncations != self._part.truncations:
             raise CleaningAborted(f"{log.topic_partition} was truncated")
 
     def moved(self, count: int) -> None:
-        """Count bytes that were read or are to be written, and hold the pass back."""
+        """Count bytes that are read or written, and throttle the pass."""
         self.stats.bytes_moved += count
         if self._pace is not None:
             self._pace.rest()
@@ -124,7 +124,7 @@ class _Pass:
             self.check()
 
     def map(self) -> int:
-        """Fill the map; returns the offset up to which it knows everything."""
+        """Fill the map; returns the offset up to which it is complete."""
         part, stats = self._part, self.stats
         map_segments(
             self._map,
@@ -139,18 +139,18 @@ class _Pass:
         return stats.end_offset
 
     def close(self) -> None:
-        """Give the map's memory back."""
+        """Free the map's memory."""
         self._map.close()
 
     def horizon_ms(self) -> int:
-        """Return the time from which on records without a value stay."""
+        """Return the time since which records without a value stay."""
         clean = [each for each in self._part.segments if each.base_offset < self._part.first_dirty]
         if not clean:
             return 0
         return clean[-1].modified_ms() - self._log.config.delete_retention_ms
 
     def groups(self, end: int) -> list[list[Segment]]:
-        """Return the segments that have offsets before the end, as they are to be joined."""
+        """Return the segments before the end, in the groups that are to be joined."""
         segments = [each for each in self._part.segments if each.base_offset < end]
         self.stats.segments_before = len(segments)
         self.stats.bytes_before = sum(each.size for each in segments)
@@ -165,7 +165,7 @@ class _Pass:
         return Copier(self._map, end, transactions, producers, self.stats.copied)
 
     def write(self, copier: Copier, group: list[Segment], horizon_ms: int) -> SegmentWriter:
-        """Write what becomes of a group beside the log."""
+        """Write the compacted segment of a group beside the log."""
         writer = segment_writer(self._log, group[0].base_offset)
         try:
             copier.copy(
@@ -198,7 +198,7 @@ class _Pass:
 
 
 def cleaned_path(segment: Segment, suffix: str) -> Path:
-    """Return where a file of a segment is while it is written beside the log."""
+    """Return the path of a segment's file while it is written beside the log."""
     path = segment.path(suffix)
     return path.with_name(path.name + names.CLEANED)
 
@@ -214,11 +214,11 @@ def clean(
     """Compact a log.
 
     Args:
-        part: what of it.
-        settings: how.
-        keep: partitions of its data directory.
-        throttle: holds the pass back.
-        stopping: whether to give up.
+        part: the log and the part to compact.
+        settings: of the pass.
+        keep: returns the partitions of its data directory.
+        throttle: limits the rate of the pass.
+        stopping: returns whether to end the pass early.
 
     Raises:
         CleaningAborted: the log was truncated, deleted or closed.
@@ -231,8 +231,8 @@ def clean(
     stats = run.stats
     try:
         with directory.storage():
-            # Nothing gives way to a record, or to the end of a transaction, that a power cut could
-            # take; and no recovery looks for the offsets that will be missing.
+            # First flush: no record may be removed in favour of a record or marker that a power cut
+            # could still destroy, and recovery must not verify the offsets that will be missing.
             log.flush()
             directory.save_recovery_point(
                 log.topic_partition, lambda: log.durability.recovery_start
@@ -278,7 +278,7 @@ def clean(
 
 
 def dry_run(part: Cleanable, settings: PassSettings) -> CleanStats:
-    """Find out what `clean` would do, and change nothing.
+    """Return what `clean` would do, and change nothing.
 
     Raises:
         CorruptMessage: an entry is damaged.

@@ -1,10 +1,10 @@
 """The second half of a pass: segments are copied batch by batch, without replaced records.
 
-    all records stay        the bytes as they are
-    some stay               rebuilt: same format, codec, offsets, producer and sequence
-    none stays              gone; but the last batch of a producer that is remembered stays, empty
+    all records stay        the batch is copied unchanged
+    some stay               it is rebuilt: same format, codec, offsets, producer and sequence
+    none stays              it is dropped; the last batch of a remembered producer stays, empty
 
-Invariant: the last sequence and epoch of every producer can be read from the log as before.
+Invariant: the last sequence and epoch of every producer can still be read from the log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +29,11 @@ from zkbroker.records import Codec, EntryInfo, PartialEntry, verify_entry
 from zkbroker.records.entries import Data
 
 LastRecords = Mapping[int, tuple[int, int | None]]
-"""Producer id to its epoch and the offset of its last data, None without any."""
+"""Producer id to its epoch and the offset of its last data, None if it has none."""
 
 
 class Target(Protocol):
-    """Where the entries go: a `SegmentWriter`, or what only counts."""
+    """Receives the entries: a `SegmentWriter`, or an object that only counts."""
 
     def append(self, data: bytes | bytearray | memoryview) -> None: ...
     def add_aborted(self, transaction: AbortedTransaction) -> None: ...
@@ -41,7 +41,7 @@ class Target(Protocol):
 
 @dataclass(slots=True)
 class CopyCounts:
-    """Counts of a pass: records read, and of them kept."""
+    """Counts of a pass: records read, and records kept."""
 
     records_seen: int = 0
     records_kept: int = 0
@@ -54,8 +54,8 @@ class Copier:
         offsets: the map.
         end: entries from this offset on were not mapped.
         transactions: of the pass.
-        producers: those that are remembered.
-        counts: are added to.
+        producers: the remembered ones.
+        counts: the pass is added to these.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Copier:
         self._room = 0
 
     def remember(self, producers: LastRecords) -> None:
-        """Go on with what is known of the producers now."""
+        """Use the present state of the producers from now on."""
         self._producers = producers
 
     def copy(
@@ -90,13 +90,13 @@ class Copier:
         io_bytes: int,
         on_bytes: Callable[[int], None],
     ) -> None:
-        """Copy neighbours into one.
+        """Copy neighbouring segments into one.
 
         Args:
             segments: ascending.
-            target: takes what stays.
-            horizon_ms: of segments last written later, records without value and markers stay.
-            io_bytes: read and written at once.
+            target: receives the entries that stay.
+            horizon_ms: segments last written after this keep records without a value, and markers.
+            io_bytes: how much to read or write at once.
             on_bytes: called with the size of each read and write, and with 0 between steps.
 
         Raises:
@@ -123,7 +123,7 @@ class Copier:
             self._put(self._emptied(entry) if found.emptied else self._judge(block, entry))
             position += entry.size
 
-    # One entry that is not plain, or of which nothing stays
+    # One entry that is not plain, or of which no record stays
 
     def _judge(self, block: Data, entry: EntryInfo) -> bytes | bytearray | memoryview:
         part = memoryview(block)[entry.position : entry.position + entry.size]

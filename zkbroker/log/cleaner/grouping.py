@@ -1,7 +1,7 @@
 """Groups of neighbouring segments that become one segment.
 
-Invariant: what a group becomes is within the bounds of a segment: its bytes, those of each index,
-and offsets that fit 31 bits behind its base offset.
+Invariant: the segment of a group stays within the bounds of a segment: its bytes, the bytes of each
+index, and offsets that fit 31 bits above its base offset.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ _MAX_RELATIVE = 2**31 - 1
 
 
 def group_segments(segments: Sequence[Segment], end: int, config: LogConfig) -> list[list[Segment]]:
-    """Divide neighbours into groups, in order.
+    """Divide neighbouring segments into groups, in order.
 
     Args:
         segments: ascending.
-        end: the offset behind the last of them.
+        end: the offset after the last of them.
         config: of the log.
 
     Raises:

@@ -1,7 +1,7 @@
 """The first half of a pass: the keys of the dirty part go into the map.
 
-Invariant: what could stay nowhere is not mapped: aborted data, markers, records without a key. So
-nothing gives way to a record that is dropped itself.
+Invariant: entries that are never kept as a latest value are not mapped: aborted data, markers,
+records without a key. So no record is removed in favour of one that is itself dropped.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ class Mapper:
     Args:
         offsets: the map.
         start: first offset to be mapped.
-        transactions: as the way begins.
+        transactions: their state at the start.
     """
 
     def __init__(self, offsets: OffsetMap, start: int, transactions: PassTransactions) -> None:
@@ -71,14 +71,14 @@ def map_segments(
     io_bytes: int,
     on_bytes: Callable[[int], None],
 ) -> None:
-    """Map `[start, end)`, or as much of it as there is room for.
+    """Map `[start, end)`, or as much of it as the map has room for.
 
     Args:
         offsets: an empty map.
-        segments: of the log, all of them.
+        segments: all segments of the log.
         start: the first dirty offset.
-        end: where a segment begins.
-        io_bytes: read at once.
+        end: the base offset of a segment.
+        io_bytes: how much to read at once.
         on_bytes: called with the size of each read, and with 0 between steps.
 
     Raises:
@@ -93,5 +93,5 @@ def map_segments(
             read_segment(segment, mapper, io_bytes=io_bytes, on_bytes=on_bytes)
             if offsets.full:
                 return
-    # What was seen ends where a segment begins, though the offsets before may be of nothing.
+    # The mapped part ends where a segment begins, even if the offsets just before hold no record.
     offsets.see(end - 1)

@@ -1,7 +1,7 @@
 """The last offset of each key, in a table of fixed size.
 
-Invariant: the table takes 24 bytes a slot and never more memory than it was given; a key that does
-not fit ends the mapping, and everything from it on is left for the next pass. Two keys count as one
+Invariant: the table takes 24 bytes a slot and never more memory than its limit. A key that does not
+fit ends the mapping, and everything from it on is left for the next pass. Two keys count as equal
 only if their MD5 digests are equal.
 """
 
@@ -20,12 +20,12 @@ class Filtered(NamedTuple):
     """The entries that remain after a look-up of their keys in the map.
 
     Args:
-        data: the entries as they are from now on.
-        position: of the first entry that was not taken, in bytes.
-        seen: records in them.
-        kept: records that stay.
-        newest_ms: largest timestamp of those, -1 for none.
-        emptied: the entry that was not taken is a producer's batch without a record that stays.
+        data: the remaining entries.
+        position: of the first entry that was not processed, in bytes.
+        seen: number of records before the look-up.
+        kept: number of records that stay.
+        newest_ms: largest timestamp of the records that stay, -1 for none.
+        emptied: the entry that was not processed is a producer's batch of which no record stays.
     """
 
     data: bytes
@@ -40,49 +40,49 @@ class OffsetMap:
     """Keys and their last offsets.
 
     Args:
-        memory_bytes: of the table at most.
+        memory_bytes: limit of the table's memory.
         load_factor: how full it may become.
-        offsets: how many offsets are to be mapped; a smaller table does for few.
+        offsets: how many offsets are to be mapped; for few, the table is smaller.
     """
 
     def __init__(self, memory_bytes: int, load_factor: float, *, offsets: int) -> None:
         wanted = max(int(offsets / load_factor) + 1, _LEAST_SLOTS)
         slots = max(min(memory_bytes // SLOT_BYTES, wanted), 2)
-        # Pages are allocated when they are touched, in the cleaner's thread: the event loop, which
-        # makes a table of many megabytes, does not wait for them.
+        # Pages are allocated when they are first touched, in the cleaner's thread: the event loop,
+        # which creates a table of many megabytes, does not wait for them.
         self._memory = mmap.mmap(-1, slots * SLOT_BYTES)
         self._table = memoryview(self._memory)
         with contextlib.suppress(AttributeError, OSError):
-            # Large ones are quicker; not every kernel has them.
+            # Huge pages are faster; not every kernel has them.
             self._memory.madvise(mmap.MADV_HUGEPAGE)
-        # One slot stays free: a search for a key that is not there ends at it.
+        # One slot stays free, so that a search for a missing key ends.
         self._limit = max(min(int(slots * load_factor), slots - 1), 1)
         self.keys = 0
-        """How many keys are in it."""
+        """The number of keys in the table."""
         self.full = False
-        """Whether there was no room for a key."""
+        """Whether a key did not fit."""
         self.end_offset = -1
-        """The offset behind the last one that was seen, -1 before the first."""
+        """The offset after the last mapped entry, -1 before the first."""
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._table.release()
         self._memory.close()
 
     @property
     def memory_bytes(self) -> int:
-        """Of the table."""
+        """The size of the table."""
         return len(self._memory)
 
     def note(self, data: Data, position: int, *, start: int, shift: int = 0, alone: bool) -> int:
-        """Note the keys of plain entries; returns the position of the first other one.
+        """Map the keys of plain entries; returns the position of the first other entry.
 
         Args:
             data: entries.
             position: of the first, in bytes.
-            start: records below this offset are passed over.
+            start: records below this offset are skipped.
             shift: added to the offsets found.
-            alone: take one entry only, also one of a transaction.
+            alone: process only one entry, which may be part of a transaction.
 
         Raises:
             CorruptMessage: an entry is damaged.
@@ -107,7 +107,7 @@ class OffsetMap:
         shift: int = 0,
         alone: bool,
     ) -> Filtered:
-        """Leave out of plain entries the records that have a later one of their key.
+        """Remove from plain entries the records that have a later record of their key.
 
         Args:
             data: entries.
@@ -115,7 +115,7 @@ class OffsetMap:
             end: records from this offset on stay.
             keep_deletes: records without a value stay.
             shift: added to the offsets found.
-            alone: take one entry only, also one of a transaction.
+            alone: process only one entry, which may be part of a transaction.
 
         Raises:
             CorruptMessage: an entry is damaged.

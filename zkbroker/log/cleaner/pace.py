@@ -1,9 +1,9 @@
 """Rests of compaction between pieces of work.
 
-Invariant: a thread that compacts in a broker gives its processor away for a moment after every 0.3
-ms of work. Otherwise it works for seconds on end, and requests of clients wait behind it
-wherever processors are few: a thread that wakes up is let in only when the one that runs sleeps, or
-at the end of the slice that the kernel gave it, some 3 ms.
+Invariant: a thread that compacts in a broker sleeps for a moment after every 0.3 ms of work.
+Otherwise it would work for seconds on end, and with few processors requests of clients would wait
+for it: a thread that wakes up runs only when the running one sleeps, or at the end of its time
+slice of some 3 ms.
 """
 
 import time
@@ -31,8 +31,8 @@ class Pace:
         self._rested_at = clock()
 
     def rest(self) -> None:
-        """Rest, if it is time; to be called after every little piece of work."""
-        # A part of a pass may have been done by another thread, whose clock is another one.
+        """Rest, if it is time; to be called after every small piece of work."""
+        # Another thread, with its own clock, may have done the part of the pass before this.
         if not 0 <= self._clock() - self._rested_at < _WORK_S:
             self._sleep(_REST_S)
             self._rested_at = self._clock()

@@ -1,7 +1,7 @@
 """Reading closed segments from their start to their end, in blocks of whole entries.
 
-Invariant: memory is one block: as many bytes as the setting allows, or one entry that is larger. A
-block is taken in small steps: between two of them the pass may wait or be ended.
+Invariant: one block is in memory: as many bytes as the setting allows, or one larger entry. A block
+is processed in small steps: between two of them the pass may wait or end.
 """
 
 import os
@@ -17,26 +17,26 @@ _STEP_BYTES = 16 * 1024
 
 
 class Taker(Protocol):
-    """Takes the entries of a segment."""
+    """Processes the entries of a segment."""
 
     def take(self, block: Data) -> int:
-        """Take the whole entries of a block; returns the bytes taken, -1 for: no more."""
+        """Process the whole entries of a block; returns their bytes, -1 to end the reading."""
 
 
 def read_segment(
     segment: Segment, taker: Taker, *, io_bytes: int, on_bytes: Callable[[int], None]
 ) -> None:
-    """Have all entries of a segment taken.
+    """Pass all entries of a segment to a taker.
 
     Args:
         segment: closed.
-        taker: takes them.
-        io_bytes: read at once.
+        taker: processes them.
+        io_bytes: how much to read at once.
         on_bytes: called with the size of each read, and with 0 between two steps; it may wait, or
             raise to end the reading.
 
     Raises:
-        CorruptMessage: an entry is damaged or cut off.
+        CorruptMessage: an entry is damaged or incomplete.
         OSError: the disk failed.
     """
     position, look, size = 0, io_bytes, segment.size
@@ -75,6 +75,6 @@ def _take_in_steps(taker: Taker, block: bytes, on_bytes: Callable[[int], None]) 
         elif position + step >= len(block):
             break
         else:
-            # An entry that is larger than a step.
+            # The entry is larger than a step.
             step *= 2
     return position

@@ -3,8 +3,8 @@
     | compacted before | dirty, cleanable | open transactions, young, active, not replicated |
     start              first dirty        end                                           log end
 
-Invariant: nothing gives way to a record behind the high watermark, for that may be truncated. The
-active segment, and what is behind the first open transaction, stay as they are.
+Invariant: no record is removed in favour of one above the high watermark, which may be truncated.
+The active segment, and everything from the first open transaction on, stay as they are.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from zkbroker.log.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """A log and what of it may be compacted.
+    """A log and the part of it that may be compacted.
 
     Args:
         log: the log.
         first_dirty: the offset up to which it was compacted.
-        end: the first offset that may not be; where a segment begins.
+        end: the first offset that may not be compacted; the base offset of a segment.
         clean_bytes: of the segments before the first dirty offset.
-        dirty_bytes: of those from it on to the end.
-        truncations: of the log, when this was found out.
+        dirty_bytes: of the segments from there to the end.
+        truncations: the log's count of truncations at this time.
     """
 
     log: Log
@@ -35,23 +35,23 @@ class Cleanable:
 
     @property
     def ratio(self) -> float:
-        """The dirty part of all that may be compacted, 0 to 1."""
+        """The dirty share of the bytes that may be compacted, 0 to 1."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Those before the end."""
+        """The segments before the end."""
         return tuple(each for each in self.log.segments if each.base_offset < self.end)
 
     def end_of(self, segment: Segment) -> int:
-        """The offset behind a segment of those."""
+        """The offset after one of these segments."""
         behind = (each.base_offset for each in self.segments)
         return min((base for base in behind if base > segment.base_offset), default=self.end)
 
 
 def cleanable_part(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
-    """Return what of a log may be compacted.
+    """Return the part of a log that may be compacted.
 
     Args:
         log: the log.

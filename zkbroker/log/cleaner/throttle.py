@@ -1,8 +1,8 @@
 """The rate at which compaction reads and writes.
 
-Invariant: all threads together move as many bytes as the setting allows, and at most one second's
-worth of bytes more. The time of the work counts: a thread that moved a second's worth of bytes in
-half a second waits for the other half. Each wait is short, so that a stop takes effect soon.
+Invariant: all threads together move at most as many bytes as the setting allows, plus one second's
+worth. The time of the work counts: a thread that moved a second's worth of bytes in half a second
+waits for the other half. Each wait is short, so that a stop takes effect soon.
 """
 
 import threading
@@ -17,9 +17,9 @@ class Throttle:
     """Makes threads that move bytes wait.
 
     Args:
-        bytes_per_s: that may go through.
+        bytes_per_s: the rate.
         clock: monotonic seconds.
-        sleep: waits for seconds, in the thread that calls.
+        sleep: waits for seconds, in the calling thread.
     """
 
     def __init__(
@@ -35,15 +35,15 @@ class Throttle:
         self._free_at = clock()
 
     def set_rate(self, bytes_per_s: float) -> None:
-        """Let other bytes a second through from now on."""
+        """Change the rate."""
         self._bytes_per_s = bytes_per_s
 
     def take(self, count: int, check: Callable[[], None]) -> None:
-        """Let bytes through, and wait for as long as they take.
+        """Count bytes, and wait for as long as they take at the set rate.
 
         Args:
             count: bytes.
-            check: called between waits; what it raises ends the waiting.
+            check: called between waits; an error that it raises ends the wait.
         """
         with self._lock:
             earliest = self._clock() - _CREDIT_S

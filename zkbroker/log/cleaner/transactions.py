@@ -1,8 +1,8 @@
-"""Transactions in a pass over a log, batch by batch in the log's order.
+"""State of transactions in a pass over a log, batch by batch in the log's order.
 
-Invariant: data of an aborted transaction never stays. Its marker stays as long as data of it was
-met before the marker in the same pass, and so does its entry in the transaction index; the same
-holds for the marker of a transaction that was committed.
+Invariant: data of an aborted transaction never stays. Its marker, and its entry in the transaction
+index, stay if the pass found data of the transaction before the marker; so does the marker of a
+committed transaction.
 """
 
 from collections import deque
@@ -14,12 +14,12 @@ from zkbroker.records import ABORT, EntryInfo, control_type
 
 
 def aborted_between(segments: Iterable[Segment], start: int, end: int) -> list[AbortedTransaction]:
-    """Return the aborted transactions that have a part in `[start, end)`, by first offset.
+    """Return the aborted transactions that overlap `[start, end)`, by first offset.
 
     Args:
-        segments: of the log, all of them: a marker may come long after its data.
+        segments: all segments of the log, because a marker may come long after its data.
         start: first offset.
-        end: the offset behind the last.
+        end: the offset after the last.
     """
     found = [
         each
@@ -34,7 +34,7 @@ class PassTransactions:
     """The state of transactions at the present batch of a pass.
 
     Args:
-        aborted: those of the log, by first offset.
+        aborted: the aborted transactions of the log, by first offset.
     """
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
@@ -49,7 +49,7 @@ class PassTransactions:
             self._aborted.setdefault(each.producer_id, each)
 
     def is_aborted(self, batch: EntryInfo) -> bool:
-        """Take a batch of a transaction; returns whether it was aborted."""
+        """Process a batch of a transaction; returns whether the transaction was aborted."""
         self._advance_to(batch.last_offset)
         if batch.producer_id in self._aborted:
             self._met.add(batch.producer_id)
@@ -60,14 +60,14 @@ class PassTransactions:
     def end(
         self, marker: EntryInfo, data: bytes | memoryview
     ) -> tuple[bool, AbortedTransaction | None]:
-        """Take a control batch.
+        """Process a control batch.
 
         Args:
             marker: its head.
             data: its bytes.
 
         Returns:
-            Whether it has to stay because data of its transaction was met; and the entry of the
+            Whether it must stay because data of its transaction was found, and the entry of the
             transaction index that stays with it.
         """
         self._advance_to(marker.last_offset)

@@ -1,10 +1,10 @@
 """Conversion of compressed entries into plain ones and back.
 
-    magic 2     head with the codec taken out, records decompressed; rebuilt under the same codec
-    magic 0, 1  the message set inside; its survivors are wrapped again by the same codec
+    magic 2     head without the codec, records decompressed; rebuilt with the same codec
+    magic 0, 1  the message set inside; the rest of it is wrapped again with the same codec
 
-Invariant: what is packed again has the magic, codec, timestamp type and offsets it had. Messages of
-another magic inside a wrapper, as some brokers wrote them, come out in the wrapper's.
+Invariant: a packed entry has its former magic, codec, timestamp type and offsets. Messages of
+another magic inside a wrapper, as some brokers wrote them, come out in the wrapper's magic.
 """
 
 from zkbroker.errors import CorruptMessage
@@ -33,7 +33,7 @@ _END = 2**63 - 1
 
 
 def plain_batch(data: Data, entry: EntryInfo) -> bytearray:
-    """Return a compressed batch as it would be without its codec.
+    """Return the uncompressed form of a compressed batch.
 
     Raises:
         CorruptMessage: it cannot be decompressed.
@@ -45,7 +45,7 @@ def plain_batch(data: Data, entry: EntryInfo) -> bytearray:
 
 
 def packed_batch(plain: bytes, codec: Codec) -> bytearray:
-    """Return a batch without codec as it is under one."""
+    """Return the compressed form of an uncompressed batch."""
     payload = compress(codec, memoryview(plain)[BATCH_HEADER_BYTES:])
     out = bytearray(plain[:BATCH_HEADER_BYTES]) + payload
     _finish(out, codec)
@@ -60,7 +60,7 @@ def _finish(batch: bytearray, codec: Codec) -> None:
 
 
 def empty_batch(entry: EntryInfo) -> bytearray:
-    """Return what remembers the offsets and the producer of a batch, and holds no record."""
+    """Return a batch with the offsets and the producer of another one, but without records."""
     attributes = TIMESTAMP_TYPE_BIT if entry.timestamp_type == 1 else 0
     if entry.is_transactional:
         attributes |= TRANSACTIONAL_BIT
@@ -89,7 +89,7 @@ def empty_batch(entry: EntryInfo) -> bytearray:
 
 
 def inner_set(data: Data, entry: EntryInfo) -> tuple[bytes, int]:
-    """Return the message set inside a wrapper, and what makes its offsets absolute.
+    """Return the message set inside a wrapper, and the shift that makes its offsets absolute.
 
     Raises:
         CorruptMessage: it cannot be decompressed, or is empty.
@@ -102,7 +102,7 @@ def inner_set(data: Data, entry: EntryInfo) -> tuple[bytes, int]:
 
 
 def has_other_magic(inner: bytes, magic: int) -> bool:
-    """Whether a message of another magic is in a message set, which is whole."""
+    """Whether a whole message set has a message of another magic."""
     position = 0
     while position < len(inner):
         if inner[position + MAGIC_AT] != magic:
@@ -112,11 +112,11 @@ def has_other_magic(inner: bytes, magic: int) -> bool:
 
 
 def wrapped(messages: bytes, entry: EntryInfo, shift: int) -> bytes:
-    """Wrap what is left of a message set as it was wrapped before.
+    """Wrap the rest of a message set as it was wrapped before.
 
     Args:
         messages: at least one.
-        entry: the wrapper as it was.
+        entry: the former wrapper.
         shift: makes their offsets absolute.
     """
     records, _, _, error = kernels.decode_records(

@@ -1,4 +1,4 @@
-"""Logs of Kafka 0.7: offsets are positions in bytes, and only what is flushed can be read.
+"""Logs of Kafka 0.7: offsets are positions in bytes, and only flushed bytes can be read.
 
     <log.dir>/<topic>-<partition>/%020d.kafka   messages; the number is the position of the first
                                   <file>.corrupt-<ms>   bytes that a recovery cut off

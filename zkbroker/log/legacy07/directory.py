@@ -1,8 +1,8 @@
-"""The 0.7 logs of one data directory: opened, recovered, flushed by time, kept to their limits.
+"""The 0.7 logs of one data directory: opening, recovery, timed flushes, retention.
 
-Invariants: one broker uses a directory at a time (`DirectoryLock`). `.kafka_cleanshutdown` is there
-only while every file is whole and on stable storage: it is made last at a clean stop, and removed
-at a start before anything is appended.
+Invariants: one broker uses a directory at a time (`DirectoryLock`). `.kafka_cleanshutdown` exists
+only while every file is whole and on stable storage: a clean stop makes it last, and a start
+removes it before anything is appended.
 """
 
 import logging
@@ -28,14 +28,15 @@ from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
 
-# What 0.7.2 refuses in a topic's name: slashes, controls, surrogates, private use, specials.
+# Characters that 0.7.2 refuses in a topic's name: slashes, controls, surrogates, private use,
+# specials.
 _ILLEGAL = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 _MAX_FOLDER_BYTES = 255
 _AT_A_TIME = 64
 
 
 class Claim(NamedTuple):
-    """A view that is to be made: which number shows which partition, from which offset on."""
+    """A view to be made: which 0.7 index shows which partition, from which offset on."""
 
     number: int
     partition: int
@@ -47,10 +48,10 @@ class Legacy07Logs:
 
     Args:
         config: its settings; `log_dir` is the directory.
-        runtime: runs its tasks and what waits for the disk.
+        runtime: runs its tasks and the calls that wait for the disk.
         now_ms: wall clock in milliseconds.
         fs: the file system.
-        masters: finds what views are made from after a crash.
+        masters: finds the masters from which views are rebuilt after a crash.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Legacy07Logs:
         """Lock the directory, open and recover its logs.
 
         Raises:
-            StorageError: it cannot be used; the message says what to change.
+            StorageError: it cannot be used; the message tells what to change.
         """
         try:
             make_private_directory(self.directory)
@@ -126,27 +127,27 @@ class Legacy07Logs:
 
     @property
     def cuts(self) -> list[Cut]:
-        """What the recovery at the start cut off."""
+        """The cuts that the recovery at the start made."""
         return self._folders.cuts
 
     @property
     def topics(self) -> frozenset[str]:
-        """Every topic with a log."""
+        """The topics with a log."""
         return frozenset(self._topics)
 
     def all(self) -> dict[Key, Legacy07Log]:
-        """Every log by topic and partition."""
+        """Return every log by topic and partition."""
         return dict(self._logs)
 
     def get(self, topic: str, partition: int) -> Legacy07Log | None:
-        """Return a log, None when nothing was produced to it yet."""
+        """Return a log, None if nothing was produced to it yet."""
         return self._logs.get((topic, partition))
 
     def get_or_make(self, topic: str, partition: int) -> Legacy07Log:
-        """Return a log, made when it is not there.
+        """Return a log, which is created if it does not exist.
 
         Raises:
-            InvalidTopic: there can be no such topic.
+            InvalidTopic: the name is not allowed.
             StorageError: it cannot be made, or there are too many.
         """
         log = self._logs.get((topic, partition))
@@ -154,7 +155,7 @@ class Legacy07Logs:
             return log
         folder = folder_name(topic, partition)
         if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
-            raise InvalidTopic(f"the name of topic {topic[:40]!r}... is too long for a folder")
+            raise InvalidTopic(f"topic name {topic[:40]!r}... is too long for a folder name")
         with self._making:
             log = self._logs.get((topic, partition))
             if log is not None:
@@ -170,7 +171,7 @@ class Legacy07Logs:
         return self._logs[topic, partition]
 
     def views(self, topic: str | None = None) -> dict[Key, View07]:
-        """Every view, or those of one topic, by topic and index."""
+        """Return every view, or those of one topic, by topic and index."""
         return {
             key: log
             for key, log in self._logs.items()
@@ -178,9 +179,9 @@ class Legacy07Logs:
         }
 
     def make_views(self, topic: str, claims: Sequence[Claim]) -> None:
-        """Make views, in place of empty logs where there are such; all at once or none.
+        """Create views, in place of empty logs if they exist.
 
-        A view goes on at the position where an empty log ends, since retention may have emptied it.
+        A view continues at the end position of an empty log, since retention may have emptied it.
 
         Raises:
             StorageError: they cannot be made, or there are too many logs.
@@ -218,7 +219,7 @@ class Legacy07Logs:
         return isinstance(self._logs.get((topic, index)), View07)
 
     def has_data(self, topic: str) -> bool:
-        """Whether a topic has 0.7 logs of its own here with messages in them."""
+        """Whether a topic has its own 0.7 logs here with messages in them."""
         return (
             topic in self._topics
             and topic not in self._view_counts
@@ -249,14 +250,14 @@ class Legacy07Logs:
         self.on_new_topic(topic)
 
     def check_room(self, more: int = 1) -> None:
-        """Check that there may be more logs.
+        """Check that more logs are allowed.
 
         Raises:
             StorageError: there are too many.
         """
         if len(self._logs) + more > self._config.max_logs:
             raise StorageError(
-                f"there are {len(self._logs)} 0.7 logs, legacy07.logs.max allows no more"
+                f"there are {len(self._logs)} 0.7 logs: legacy07.logs.max allows no more"
             )
 
     def check_topic(self, topic: str) -> None:
@@ -268,12 +269,12 @@ class Legacy07Logs:
         longest = self._config.max_topic_length
         if not 0 < len(topic) <= longest or topic in (".", "..") or _ILLEGAL.search(topic):
             raise InvalidTopic(
-                f"{topic[:40]!r} is no topic of 0.7: 1 to {longest} characters, not . or .., no /, "
-                "no controls"
+                f"{topic[:40]!r} is no topic name of 0.7: give 1 to {longest} characters, not . or "
+                ".., without / and control characters"
             )
 
     def partitions(self, topic: str) -> int:
-        """How many partitions of a topic there are on this broker."""
+        """The number of partitions of a topic on this broker."""
         return self._view_counts.get(topic) or self._config.partitions(topic)
 
     def is_view(self, topic: str) -> bool:
@@ -332,7 +333,7 @@ class Legacy07Logs:
         return self._config.cleanup_ms / 1000
 
     def _with_each(self, step: Callable[[Legacy07Log], object]) -> None:
-        """Do it with every log; one that fails keeps no other from it."""
+        """Make a step for every log, even if it fails for some."""
         for count, log in enumerate(list(self._logs.values())):
             try:
                 step(log)

@@ -1,9 +1,9 @@
-"""The folders of a directory of 0.7 logs: found, recovered, made.
+"""The folders of a directory of 0.7 logs: found, recovered, created.
 
     .lock  .kafka_cleanshutdown  TOPIC-N/…
 
-Invariant: every method may wait for the disk and raises `OSError` where that fails. A file that is
-not known is left alone, a folder that is not known is refused.
+Invariant: every method may wait for the disk and raises `OSError` if that fails. An unknown file is
+left alone, an unknown folder is refused.
 """
 
 import logging
@@ -29,7 +29,7 @@ _INT32_MAX = 2**31 - 1
 
 Key = tuple[str, int]
 Masters = Callable[[str, int], Master | None]
-"""Returns the newer log of a topic's partition, None where there is none here."""
+"""Returns the newer log of a topic's partition, None if there is none here."""
 
 
 class LogFolders:
@@ -37,9 +37,9 @@ class LogFolders:
 
     Args:
         fs: the file system.
-        directory: it is there.
+        directory: an existing one.
         now_ms: wall clock in milliseconds.
-        masters: finds what views are made from after a crash.
+        masters: finds the masters from which views are rebuilt after a crash.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class LogFolders:
         self._now_ms = now_ms
         self._masters = masters
         self.cuts: list[Cut] = []
-        """What the recovery cut off."""
+        """The cuts that the recovery made."""
 
     def find_all(self) -> dict[Key, list[Segment07] | OpenedView]:
-        """Open every log, recovered where the last stop was not clean.
+        """Open every log, and recover it if the last stop was not clean.
 
         Raises:
-            StorageError: something there is no log of 0.7.
+            StorageError: a folder or file is not that of a 0.7 log.
         """
         found: dict[Key, list[Segment07] | OpenedView] = {}
         clean = (self._directory / names.CLEAN_SHUTDOWN).exists()
@@ -68,7 +68,7 @@ class LogFolders:
             match = _FOLDER.fullmatch(path.name)
             if match is None or int(match[2]) > _INT32_MAX:
                 raise StorageError(
-                    f"{path} is no folder of a 0.7 log (topic-partition): move it out of "
+                    f"{path} is not a folder of a 0.7 log (topic-partition): move it out of "
                     f"{self._directory}"
                 )
             key = match[1], int(match[2])
@@ -81,11 +81,11 @@ class LogFolders:
                 else:
                     found[key] = view
                 continue
-            segments, strangers = load_segments(self._fs, path)
-            for name in strangers:
+            segments, unknown = load_segments(self._fs, path)
+            for name in unknown:
                 if name.endswith(names.LOG):
                     raise StorageError(
-                        f"{path / name} is no file of Kafka 0.7: legacy07.log.dir must be a "
+                        f"{path / name} is not a file of Kafka 0.7: legacy07.log.dir must be a "
                         "directory of 0.7 logs alone"
                     )
                 logger.warning("not part of a 0.7 log, left alone: %s", path / name)
@@ -98,18 +98,18 @@ class LogFolders:
         return found
 
     def mark_clean(self) -> None:
-        """Mark that every file is whole and on stable storage."""
+        """Write the mark that every file is whole and on stable storage."""
         self._fs.write_file(self._directory / names.CLEAN_SHUTDOWN, b"")
 
     def forget_clean(self) -> None:
-        """Take the mark away, before anything is appended."""
+        """Remove the mark, before anything is appended."""
         marker = self._directory / names.CLEAN_SHUTDOWN
         if marker.exists():
             self._fs.unlink(marker)
             self._fs.fsync_dir(self._directory)
 
     def make_log(self, path: Path) -> Segment07:
-        """Make a folder with an empty file."""
+        """Create a folder with an empty file."""
         self._fs.mkdir(path)
         self._fs.fsync_dir(self._directory)
         return self._first_file(path)
@@ -122,7 +122,7 @@ class LogFolders:
         return first
 
     def make_view(self, path: Path, head: MapHead) -> None:
-        """Make the files of a view, the map first."""
+        """Create the files of a view, the map first."""
         self._fs.mkdir(path)
         self._fs.fsync_dir(self._directory)
         kafka = path / names.file_name(head.position, names.KAFKA_07)

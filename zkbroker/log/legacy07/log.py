@@ -4,9 +4,9 @@
                                                    flushed ^       ^ written
 
 Invariants: a position keeps its meaning for ever: it is never given to other bytes, and a log whose
-files were all deleted goes on at its end. Readers see what is flushed and nothing else: files but
-the last one are flushed as a whole before the next one begins. After a failed flush nothing is
-appended any more, since it is unknown how much of it is on the disk.
+files were all deleted continues at its end. Readers see flushed bytes only; a file is flushed as a
+whole before the next one begins. After a failed flush nothing more is appended, since it is unknown
+how many bytes are on the disk.
 """
 
 import contextlib
@@ -37,8 +37,8 @@ class Legacy07Log:
         fs: the file system.
         directory: its folder.
         segments: its files in order, at least one.
-        settings: what holds for it.
-        runtime: runs what waits for the disk.
+        settings: of the log.
+        runtime: runs the calls that wait for the disk.
         now_ms: wall clock in milliseconds.
 
     Raises:
@@ -76,17 +76,17 @@ class Legacy07Log:
 
     @property
     def end(self) -> int:
-        """Position behind its last byte."""
+        """Position after its last byte."""
         return self._active.end
 
     @property
     def visible_end(self) -> int:
-        """Position behind the last byte that readers see."""
+        """Position after the last byte that readers see."""
         return self._active.visible_end
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return self.end - self.start
 
     @property
@@ -96,15 +96,15 @@ class Legacy07Log:
 
     @property
     def failed(self) -> bool:
-        """Whether the disk failed, so that it takes nothing any more."""
+        """Whether the disk failed, so that the log accepts no more appends."""
         return self._failure is not None
 
     def append(self, data: bytes | memoryview, messages: int) -> int:
-        """Append a checked set as it was sent.
+        """Append a checked set unchanged.
 
         Args:
             data: whole entries.
-            messages: how many messages are in them, for the flush interval.
+            messages: number of messages in them, for the flush interval.
 
         Returns:
             The position of its first byte.
@@ -119,7 +119,7 @@ class Legacy07Log:
             return position
 
     def flush(self) -> None:
-        """Bring what was appended to stable storage and before its readers.
+        """Bring appended bytes to stable storage, and make them visible to readers.
 
         Raises:
             StorageError: the disk failed.
@@ -129,7 +129,7 @@ class Legacy07Log:
             self._flush()
 
     def flush_if_due(self) -> None:
-        """Flush when the last flush is too long ago.
+        """Flush if the last flush is too long ago.
 
         Raises:
             StorageError: the disk failed.
@@ -142,15 +142,15 @@ class Legacy07Log:
 
         Args:
             offset: the position; it need not be that of an entry.
-            max_bytes: how many at most; what is returned ends with the file that holds them.
+            max_bytes: how many at most; the slice also ends at the end of its file.
 
         Raises:
-            OffsetOutOfRange: before the first file or behind the visible end.
+            OffsetOutOfRange: before the first file or past the visible end.
             OSError: the file cannot be opened.
         """
         if not self.start <= offset <= self.visible_end:
             raise OffsetOutOfRange(
-                f"position {offset} of {self.directory.name}: it has {self.start} to "
+                f"position {offset} of {self.directory.name}: it has positions {self.start} to "
                 f"{self.visible_end}",
                 earliest=self.start,
                 latest=self.visible_end,
@@ -163,16 +163,16 @@ class Legacy07Log:
         return FileSlice(segment.hold(), offset - segment.start, size, segment.release)
 
     def offsets(self, time_ms: int, count: int) -> list[int]:
-        """Return positions where one may begin to read, newest first.
+        """Return positions at which a reader may begin, newest first.
 
-        Each file's start counts with the time of its last append, the visible end with now.
+        A file's start has the time of its last append, the visible end has the present time.
 
         Args:
-            time_ms: LATEST for all, EARLIEST for the first alone, or the newest time wanted.
-            count: the most to return.
+            time_ms: LATEST for all, EARLIEST for only the first, or the newest time wanted.
+            count: the largest number to return.
 
         Raises:
-            OSError: a file cannot be looked at.
+            OSError: the time of a file cannot be read.
         """
         known = [(segment.start, segment.modified_ms()) for segment in self._segments]
         if self._active.size:
@@ -188,7 +188,7 @@ class Legacy07Log:
         return [start for start, _ in reversed(known[: last + 1])][:count]
 
     def delete_expired(self) -> int:
-        """Delete the oldest files that are past a limit; returns how many.
+        """Delete the oldest files that exceed a limit; returns how many.
 
         Raises:
             StorageError: the disk failed.
@@ -200,7 +200,7 @@ class Legacy07Log:
                 count = self._expired()
                 if count == len(self._segments):
                     if not self._active.size:
-                        # An empty file is kept: its name says where the log goes on.
+                        # An empty file is kept: its name says where the log continues.
                         count -= 1
                     else:
                         self._roll()
@@ -231,7 +231,7 @@ class Legacy07Log:
                 self._active.release()
 
     def _write(self, data: bytes | memoryview) -> int:
-        """Write at the end, of a new file if it is time for one; returns the position."""
+        """Write at the end, in a new file if one is due; returns the position."""
         try:
             self._roll_if_due()
             position = self.end
@@ -246,13 +246,13 @@ class Legacy07Log:
         return position
 
     def _count(self, messages: int) -> None:
-        """Flush when so many messages more make it time to."""
+        """Count appended messages, and flush if their number makes a flush due."""
         self._unflushed += messages
         if self._unflushed >= self.settings.flush_messages:
             self._flush()
 
     def _expired(self) -> int:
-        """Return how many of the oldest files are past the time, or above the size."""
+        """Return how many of the oldest files exceed the retention time or size."""
         settings = self.settings
         now = self._now_ms()
         by_time = 0
@@ -280,7 +280,7 @@ class Legacy07Log:
         self._flush()
         following = Segment07(self._fs, self.directory, self.end, 0)
         with contextlib.suppress(FileNotFoundError):
-            # A roll that failed half way may have left it; it holds no acknowledged message.
+            # A failed roll may have left the file; it holds no acknowledged message.
             self._fs.unlink(following.path)
         following.hold()
         try:
@@ -289,7 +289,7 @@ class Legacy07Log:
         except OSError:
             following.release()
             raise
-        # One assignment each: readers look at the list without the lock.
+        # One assignment each, because readers use the list without the lock.
         before, self._active = self._active, following
         self._segments = [*self._segments, following]
         before.release()
@@ -297,7 +297,7 @@ class Legacy07Log:
         logger.debug("0.7 log rolled path=%s", following.path)
 
     def _began(self, segment: Segment07) -> None:
-        """Make what belongs to a new file; raises OSError."""
+        """Create the files that belong to a new one; raises OSError."""
 
     def _unlink(self, segment: Segment07) -> None:
         self._fs.unlink(segment.path)
@@ -317,7 +317,7 @@ class Legacy07Log:
         if self._closed:
             raise StorageError(f"{self.directory} is closed")
         if self._failure is not None:
-            raise StorageError(f"{self._failure}; mend the disk and start the broker again")
+            raise StorageError(f"{self._failure}; repair the disk and restart the broker")
 
     def _holding(self, offset: int) -> Segment07:
         segments = self._segments

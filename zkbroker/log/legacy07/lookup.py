@@ -1,8 +1,8 @@
-"""Looking up in a view's maps: the offset of a position, the position of an offset.
+"""Look-ups in a view's maps: the offset of a position, the position of an offset.
 
-Invariant: nothing is changed, so that it works beside a running broker. Where a position or an
-offset is inside a wrapper, the answer is that of the wrapper's first message, or of its beginning:
-a reader that goes on there gets messages again, and skips none.
+Invariant: nothing is changed, so that this works beside a running broker. For a position or an
+offset inside a wrapper, the answer is the wrapper's first message, or its beginning: a reader that
+continues there gets messages again, and skips none.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class ViewMap:
         directory: of the view, such as `visits-0`.
 
     Raises:
-        StorageError: it is no view, or its maps are damaged.
+        StorageError: it is not a view, or its maps are damaged.
         OSError: it cannot be read.
     """
 
@@ -30,18 +30,18 @@ class ViewMap:
         self.directory = directory
         self._files = map_files(directory)
         if not self._files:
-            raise StorageError(f"{directory} is no view of a newer topic: it has no map")
+            raise StorageError(f"{directory} is not a view of a newer topic: it has no map")
         first = read_head(self._files[0])
         self.partition = first.partition
-        """Of the newer topic."""
+        """The partition of the newer topic."""
         self.start = first.position
         """Its first position."""
 
     def offset_at(self, position: int) -> int:
-        """Return the offset at which a reader of this position goes on.
+        """Return the offset at which a reader at this position continues.
 
         Raises:
-            OffsetOutOfRange: the view does not have the position, or not any more.
+            OffsetOutOfRange: the view does not have the position yet, or no longer.
             StorageError: no message begins there.
         """
         reached, offset = self.start, read_head(self._files[0]).offset
@@ -52,16 +52,16 @@ class ViewMap:
         if position == reached:
             return offset
         raise OffsetOutOfRange(
-            f"position {position} of {self.directory}: it has {self.start} to {reached}",
+            f"position {position} of {self.directory}: it has positions {self.start} to {reached}",
             earliest=self.start,
             latest=reached,
         )
 
     def position_of(self, offset: int) -> int:
-        """Return the position at which a reader of this offset goes on.
+        """Return the position at which a reader at this offset continues.
 
         Raises:
-            OffsetOutOfRange: the offset is not shown yet, or not any more.
+            OffsetOutOfRange: the offset is not shown yet, or no longer.
             StorageError: the view's file is damaged.
         """
         head = read_head(self._files[0])
@@ -70,12 +70,12 @@ class ViewMap:
         for record in self._records():
             if record.kind == CUT:
                 if found is not None and found.next_offset > record.offset:
-                    # What is behind the cut comes again; before it, it stays where it is.
+                    # Offsets after the cut are shown again; offsets before it keep their positions.
                     found = found if offset < record.offset else None
             elif record.offset <= offset < record.next_offset:
                 found = record
             elif record.offset > offset and found is None and offset >= first:
-                # Nothing has that offset any more, or a marker had: the next message.
+                # No message has that offset any more, or a marker had it: take the next message.
                 found = record
             reached, position = record.next_offset, record.end
         if found is not None:
@@ -83,7 +83,7 @@ class ViewMap:
         if offset == reached:
             return position
         raise OffsetOutOfRange(
-            f"offset {offset} of {self.directory}: it shows {first} to {reached}",
+            f"offset {offset} of {self.directory}: it shows offsets {first} to {reached}",
             earliest=first,
             latest=reached,
         )
@@ -96,7 +96,7 @@ class ViewMap:
             yield from reader.records()
 
     def _messages_before(self, record: MapRecord, position: int) -> int:
-        """Count the messages of a stretch that end at a position or before it."""
+        """Count the messages of a stretch that end at or before a position."""
         if record.kind == AS_SENT and position != record.position:
             raise self._inside(position)
         count, at = 0, record.position
@@ -115,13 +115,13 @@ class ViewMap:
         if len(ends) != record.messages:
             raise StorageError(
                 f"{self.directory} is damaged at position {record.position}: it holds "
-                f"{len(ends)} messages there, its map says {record.messages}. Check it with "
+                f"{len(ends)} messages there, and its map has {record.messages}. Check it with "
                 "zkbroker log check"
             )
         return ends[offset - record.offset - 1]
 
     def _ends(self, record: MapRecord) -> Iterator[int]:
-        """Yield the position behind each message of a stretch."""
+        """Yield the position after each message of a stretch."""
         path = next(
             path
             for path in reversed(self._files)

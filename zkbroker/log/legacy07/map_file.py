@@ -1,6 +1,6 @@
-"""The map beside the active file of a view, as it is written.
+"""Writes the map beside the active file of a view.
 
-Invariant: what `append` returned for is on stable storage.
+Invariant: once `append` returns, its records are on stable storage.
 """
 
 import os
@@ -22,7 +22,7 @@ class MapFile:
 
     Args:
         fs: the file system.
-        kafka: path of the view's file; its map is there.
+        kafka: path of the view's file, whose map exists.
     """
 
     def __init__(self, fs: FileSystem, kafka: Path) -> None:
@@ -35,7 +35,7 @@ class MapFile:
         self._fs.fsync(self._fd)
 
     def begin(self, kafka: Path, head: MapHead) -> None:
-        """Go on with the map of another file, which is made."""
+        """Create the map of another file, and continue with that."""
         before, self._fd = self._fd, make_map(self._fs, map_of(kafka), head)
         self._fs.close(before)
 
@@ -45,7 +45,7 @@ class MapFile:
 
 
 def make_map(fs: FileSystem, path: Path, head: MapHead) -> int:
-    """Make a map file, or make it again, with its head on stable storage; returns the descriptor.
+    """Create or replace a map file, with its head on stable storage; returns the descriptor.
 
     Raises:
         OSError: it cannot be written.

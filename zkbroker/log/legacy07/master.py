@@ -1,7 +1,7 @@
-"""The newer log that a view of 0.7 shows, as far as the view may see it.
+"""The newer log that a view of 0.7 shows, up to the end that the view may see.
 
-Invariant: what is read lies below the high watermark and below the last stable offset, and is of no
-aborted transaction. So it is never taken back, but by an unclean election.
+Invariant: messages that are read lie below the high watermark and the last stable offset, and
+belong to no aborted transaction. So only an unclean election can remove them.
 """
 
 import os
@@ -15,7 +15,7 @@ READ_BYTES = 256 * 1024
 
 
 class MasterRead(NamedTuple):
-    """What was found: offsets, payloads, and the offset to go on at."""
+    """The result of a read: offsets, payloads, and the offset at which to continue."""
 
     offsets: list[int]
     values: list[bytes | None]
@@ -23,54 +23,54 @@ class MasterRead(NamedTuple):
 
 
 class Master(Protocol):
-    """What a view is made from."""
+    """The log that a view is made from."""
 
     @property
     def start(self) -> int:
-        """First offset that is there."""
+        """First offset in the log."""
 
     @property
     def end(self) -> int:
-        """Offset behind the last message that may be seen."""
+        """Offset after the last visible message."""
 
     @property
     def written_end(self) -> int:
-        """Offset behind the last message, seen or not."""
+        """Offset after the last message, visible or not."""
 
     @property
     def truncations(self) -> int:
-        """How often its end was cut off."""
+        """How often it was truncated."""
 
     @property
     def term(self) -> tuple[int, int]:
-        """Changes whenever what was appended, here or at the leader, may have been cut off."""
+        """A value that changes whenever appends, here or at the leader, may have been truncated."""
 
     def take_lowest_cut(self) -> int:
-        """Return the lowest offset at which it was cut since the last call, 2**63 - 1 for none.
+        """Return the lowest offset of a truncation since the last call, 2**63 - 1 for none.
 
-        It is needed where messages bear no leader epoch, and lasts no longer than the process.
+        It is needed for messages that carry no leader epoch, and is only kept in memory.
         """
 
     def read(self, offset: int, end: int) -> MasterRead:
-        """Read some messages from an offset on, those below `end` only."""
+        """Read some messages from an offset on, only those below `end`."""
 
     def epoch_of(self, offset: int) -> int:
         """Return the leader epoch under which an offset was appended, -1 if unknown."""
 
     def end_of(self, epoch: int) -> int | None:
-        """Return where an epoch ends in this log, None where that is unknown."""
+        """Return where an epoch ends in this log, None if that is unknown."""
 
     def flush(self, end: int) -> None:
-        """Bring what is before an offset to stable storage."""
+        """Bring messages before an offset to stable storage."""
 
 
 class LogMaster:
-    """A view's master in this broker, of whichever role.
+    """A view's master in this broker, which may be leader or follower.
 
     Args:
         log: the partition's log.
         high_watermark: returns the partition's.
-        leader_epoch: returns the one that this broker leads or follows in.
+        leader_epoch: returns the epoch in which this broker leads or follows.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class LogMaster:
 
         Raises:
             StorageError: the disk failed.
-            ProtocolError: the log is damaged there, or begins behind the offset.
+            ProtocolError: the log is damaged there, or begins after the offset.
         """
         log = self._log
         found = log.read(offset, READ_BYTES, end=end)
@@ -144,7 +144,7 @@ class LogMaster:
         return self._log.end_offset_for_epoch(epoch)[1]
 
     def flush(self, end: int) -> None:
-        """Bring what is before an offset to stable storage.
+        """Bring messages before an offset to stable storage.
 
         Raises:
             StorageError: the disk failed.
@@ -154,6 +154,6 @@ class LogMaster:
 
 
 def decode_end(data: bytes, offset: int) -> int:
-    """Return the offset behind the last whole entry, `offset` without one."""
+    """Return the offset after the last whole entry, `offset` without one."""
     behind = offset_after(data)
     return offset if behind is None else max(behind, offset)

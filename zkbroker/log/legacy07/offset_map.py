@@ -1,28 +1,28 @@
-"""The map of a view: which offset of the master lies at which position. One file for each segment.
+"""The map of a view: it relates positions to offsets of the master. One file for each segment.
 
     <log.dir>/<topic>-<index>/%020d.kafka   bytes of the view
-                              %020d.map     what they stand for
+                              %020d.map     the master's offsets for these bytes
 
     head     magic:8 = "zkb07map"  partition:i32  position:i64  offset:i64  epoch:i32  crc:u32
     record   crc:u32  kind:i8  position:i64  size:i32  offset:i64  messages:i32  check:u32
              epoch:i32  [the bytes themselves, `size` of them, if kind is 2]
 
-Big-endian. The head's `position` is that in the file's name, and `offset` is the master's offset to
-go on at there; its CRC-32 covers what is before it, a record's what is behind it. A record stands
-for the `size` bytes of the view from `position` on, whose CRC-32 is `check`: the messages of the
-offsets `offset` to `offset + messages - 1`, without a hole, the last of them appended to the master
-under leader epoch `epoch` (-1 where the master does not say).
+Big-endian. The head's `position` is the number in the file's name, and `offset` is the master's
+offset there. The head's CRC-32 covers the bytes before it, a record's CRC-32 those after it. A
+record stands for the `size` bytes of the view from `position` on, whose CRC-32 is `check`: the
+messages with offsets `offset` to `offset + messages - 1`, without a gap, the last of them appended
+to the master under leader epoch `epoch` (-1 if the master does not know).
 
     kind 0   messages of magic 0, uncompressed       kind 2   as a 0.7 producer sent them
-    kind 1   messages of magic 1, uncompressed       kind 3   no bytes: the master was cut and goes
-                                                              on at `offset`
+    kind 1   messages of magic 1, uncompressed       kind 3   no bytes: the master was truncated and
+                                                              continues at `offset`
 
-So a view is made again, byte for byte, from the master and its map.
+So a view can be rebuilt, byte for byte, from the master and its map.
 
-Invariants: a map is appended to and never changed. What is in it has a position for ever, and is on
-stable storage in the master before it gets there. Records follow each other without a gap in
-`position`; offsets grow but for kind 3, and of two records with the same offset the later one says
-where it is now.
+Invariants: a map is appended to and never changed. Messages in it keep their positions for ever,
+and are on stable storage in the master before the map has them. Records follow each other without a
+gap in `position`; offsets grow except at kind 3, and of two records with the same offset the later
+one has its present position.
 """
 
 import os
@@ -46,7 +46,7 @@ RECORD_BYTES: Final = _CRC.size + _RECORD.size
 
 
 class MapHead(NamedTuple):
-    """Where a segment of a view begins; see the diagram."""
+    """The start of a segment of a view; see the diagram."""
 
     partition: int
     position: int
@@ -68,17 +68,17 @@ class MapRecord(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Position behind it."""
+        """Position after it."""
         return self.position + self.size
 
     @property
     def next_offset(self) -> int:
-        """The master's offset to go on at behind it."""
+        """The master's offset after it."""
         return self.offset + self.messages
 
 
 class MapReader:
-    """Reads one map file to its end, or to its first record that is not whole and right.
+    """Reads one map file to its end, or to its first record that is incomplete or damaged.
 
     Args:
         path: the file.
@@ -90,9 +90,9 @@ class MapReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.head: MapHead | None = None
-        """None where it is not whole: nothing of that segment was ever given to anybody."""
+        """None if it is incomplete: no reader ever got bytes of that segment."""
         self.valid_bytes = 0
-        """How many bytes were found right so far."""
+        """How many bytes were found valid so far."""
         with path.open("rb") as file:
             data = file.read(HEAD_BYTES)
         if len(data) == HEAD_BYTES and _CRC.unpack_from(data, _HEAD.size)[0] == zlib.crc32(
@@ -136,13 +136,13 @@ def _read(file: BinaryIO, end: int) -> MapRecord | None:
 
 
 def encode_head(head: MapHead) -> bytes:
-    """Return the beginning of a map file."""
+    """Return the head of a map file."""
     data = _HEAD.pack(_MAGIC, *head)
     return data + _CRC.pack(zlib.crc32(data))
 
 
 def encode_record(record: MapRecord) -> bytes:
-    """Return a record as it is stored."""
+    """Return the stored form of a record."""
     data = _RECORD.pack(*record[:7])
     crc = zlib.crc32(record.sent, zlib.crc32(data))
     return b"".join((_CRC.pack(crc), data, record.sent))
@@ -154,7 +154,7 @@ def map_of(kafka: Path) -> Path:
 
 
 def map_files(directory: Path) -> list[Path]:
-    """Return the map files of a view, oldest first; none for a log that is no view.
+    """Return the map files of a view, oldest first; empty for a log that is not a view.
 
     Raises:
         OSError: the folder cannot be read.
@@ -171,5 +171,5 @@ def read_head(path: Path) -> MapHead:
     """
     head = MapReader(path).head
     if head is None:
-        raise StorageError(f"{path} is no map of a 0.7 view, or its head is damaged")
+        raise StorageError(f"{path} is not a map of a 0.7 view, or its head is damaged")
     return head

@@ -1,11 +1,11 @@
-"""Opening the folder of one 0.7 log, and finding the valid part of its last file.
+"""Opens the folder of one 0.7 log, and finds the valid part of its last file.
 
-After a clean stop nothing is read. Without one the last file is walked: it is cut at the first
-entry that is not whole, not possible or has a wrong CRC, as a genuine 0.7 broker cuts it. The
-messages inside wrappers are not looked at.
+After a clean stop nothing is read. Otherwise the last file is walked and cut at the first entry
+that is incomplete, impossible or has a wrong CRC, as a genuine 0.7 broker does. Messages inside
+wrappers are not checked.
 
-Invariant: no byte is thrown away: what is cut lies in `<file>.corrupt-<ms>` before the file is cut.
-(A genuine 0.7 broker warns of such a file and starts.)
+Invariant: no byte is thrown away: cut bytes are saved in `<file>.corrupt-<ms>` before the file is
+cut. (A genuine 0.7 broker warns of such a file and starts.)
 """
 
 import itertools
@@ -25,7 +25,7 @@ _SEARCHED_BYTES = 1024 * 1024
 
 
 class Scan07(NamedTuple):
-    """What a walk through a file found: `reason` is why it ended early, None at the end."""
+    """The result of a walk through a file: `reason` tells why it ended early; None at the end."""
 
     valid_bytes: int
     entries: int
@@ -35,19 +35,19 @@ class Scan07(NamedTuple):
 
 
 def load_segments(fs: FileSystem, directory: Path) -> tuple[list[Segment07], list[str]]:
-    """Return the files of a log in order, and the names in its folder that are no part of it.
+    """Return the files of a log in order, and the other names in its folder.
 
     Raises:
         StorageError: there is a gap between two files.
         OSError: the disk failed.
     """
     segments: list[Segment07] = []
-    strangers: list[str] = []
+    unknown: list[str] = []
     with os.scandir(directory) as listing:
         for item in listing:
             start = names.offset_of_file(item.name, names.KAFKA_07)
             if start is None:
-                strangers.append(item.name)
+                unknown.append(item.name)
             else:
                 segments.append(Segment07(fs, directory, start, item.stat().st_size))
     segments.sort(key=lambda segment: segment.start)
@@ -58,7 +58,7 @@ def load_segments(fs: FileSystem, directory: Path) -> tuple[list[Segment07], lis
                 f"{before.end}: a file was lost or changed. Bring it back from a copy, or move the "
                 "files before the gap away"
             )
-    return segments, strangers
+    return segments, unknown
 
 
 def recover(fs: FileSystem, segment: Segment07, now_ms: int) -> Cut | None:
@@ -67,17 +67,17 @@ def recover(fs: FileSystem, segment: Segment07, now_ms: int) -> Cut | None:
     Args:
         fs: the file system.
         segment: the last of its log, not open.
-        now_ms: names the file that keeps what is cut.
+        now_ms: part of the name of the file that keeps the cut bytes.
 
     Returns:
-        What was cut, None when all of it was valid.
+        The cut, None if the whole file was valid.
 
     Raises:
         OSError: the disk failed.
     """
     scan = scan_file(segment.path)
     if scan.reason is None:
-        # What was read may be in the page cache only, and readers are to see it.
+        # The bytes may only be in the page cache, and readers are to see them.
         _sync(fs, segment.path, None)
         return None
     kept = free_name(segment.path, now_ms)
@@ -128,7 +128,7 @@ def _scan(data: memoryview) -> Scan07:
 
 
 def _look(data: memoryview, position: int) -> tuple[int, str | None]:
-    """Return the size of the entry at a position, and what is wrong with it."""
+    """Return the size of the entry at a position, and why it is invalid (None if it is valid)."""
     try:
         entry = read_entry(data, position)
     except CorruptMessage as error:
@@ -140,7 +140,7 @@ def _look(data: memoryview, position: int) -> tuple[int, str | None]:
 
 
 def _valid_behind(data: Data, position: int) -> int:
-    """Count entries behind a bad one that are valid by themselves, wherever they begin."""
+    """Count entries after a bad one that are valid by themselves, wherever they begin."""
     view = memoryview(data)
     count = 0
     searched = 0

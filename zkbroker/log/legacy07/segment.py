@@ -1,7 +1,7 @@
-"""One file of a 0.7 log: the bytes of the stream from its name's number on.
+"""One file of a 0.7 log: the bytes of the stream from the position in its name on.
 
-Invariant: only the last file of a log is written. A file is open once, while it is written or has
-holders; its holders can read it after it was deleted.
+Invariant: only the last file of a log is written. A file is opened once, and stays open while it is
+written or has holders; its holders can read it even after it was deleted.
 """
 
 import os
@@ -18,7 +18,7 @@ class Segment07:
         fs: the file system.
         directory: of the log.
         start: position of its first byte in the log.
-        size: its bytes.
+        size: its size in bytes.
     """
 
     __slots__ = ("_fd", "_fs", "_holders", "flushed", "path", "size", "start")
@@ -29,22 +29,22 @@ class Segment07:
         self.start = start
         self.size = size
         self.flushed = size
-        """How many of its bytes are on stable storage, so that readers may have them."""
+        """How many of its bytes are on stable storage, and visible to readers."""
         self._fd = -1
         self._holders = 0
 
     @property
     def end(self) -> int:
-        """Position behind its last byte."""
+        """Position after its last byte."""
         return self.start + self.size
 
     @property
     def visible_end(self) -> int:
-        """Position behind its last flushed byte."""
+        """Position after its last flushed byte."""
         return self.start + self.flushed
 
     def modified_ms(self) -> int:
-        """When it was written last, in milliseconds since 1970.
+        """When it was last written, in milliseconds since 1970.
 
         Raises:
             OSError: the file is gone.
@@ -52,7 +52,7 @@ class Segment07:
         return self.path.stat().st_mtime_ns // 1_000_000
 
     def hold(self) -> int:
-        """Open it if it is not, and keep it open until `release`; returns the descriptor.
+        """Open it if needed, and keep it open until `release`; returns the descriptor.
 
         Raises:
             OSError: it cannot be opened.
@@ -73,7 +73,7 @@ class Segment07:
         """Write at the end of a file that is held.
 
         Raises:
-            OSError: it was not written; the file was cut back where that was possible.
+            OSError: it was not written; the file was cut back if possible.
         """
         try:
             self._fs.write_all(self._fd, data)
@@ -83,10 +83,10 @@ class Segment07:
         self.size += len(data)
 
     def flush(self) -> None:
-        """Bring what was written to stable storage, so that readers see it.
+        """Bring written bytes to stable storage, so that readers see them.
 
         Raises:
-            OSError: it may be there or not; that is unknown.
+            OSError: it is unknown whether they are stable.
         """
         size = self.size
         self._fs.fsync(self._fd)

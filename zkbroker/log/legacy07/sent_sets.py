@@ -1,7 +1,7 @@
-"""Sets of 0.7 producers that their view does not show yet, to be shown as they were sent.
+"""Sets of 0.7 producers that their view does not show yet, kept in their original form.
 
-Invariant: sets are in the order of the master, and hold no more than a bound in bytes. A set counts
-only while the master has the term under which it was appended.
+Invariant: sets are in the order of the master, and take at most a limit in bytes. A set is valid
+only while the master still has the term under which the set was appended.
 """
 
 import logging
@@ -18,7 +18,7 @@ Term = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SentSet:
-    """A set that a 0.7 producer sent, and where the master has it."""
+    """A set that a 0.7 producer sent, and its place in the master."""
 
     offset: int
     stretches: Sequence[Stretch07]
@@ -31,7 +31,7 @@ class SentSets:
     """The sets of one view.
 
     Args:
-        limit_bytes: a set beyond it is not kept, and rendered from the master instead.
+        limit_bytes: a set that would exceed it is not kept, but rendered from the master.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -49,10 +49,10 @@ class SentSets:
         """
         size = sum(len(each.data) for each in stretches)
         if self._bytes + size > self._limit_bytes:
-            logger.debug("0.7 set is not kept as sent offset=%d bytes=%d", offset, size)
+            logger.debug("0.7 set not kept as sent offset=%d bytes=%d", offset, size)
             return
         count = sum(each.messages for each in stretches)
-        # The buffer it came in belongs to its connection.
+        # Copied, because the received buffer belongs to its connection.
         kept = [each._replace(data=bytes(each.data)) for each in stretches]
         place = len(self._sets)
         while place and self._sets[place - 1].offset > offset:
@@ -61,7 +61,7 @@ class SentSets:
         self._bytes += size
 
     def first(self, at: int, term: Term) -> SentSet | None:
-        """Return the first set from an offset on that still counts; those before it are dropped."""
+        """Return the first valid set from an offset on, and drop those before it."""
         while self._sets:
             sent = self._sets[0]
             if sent.offset >= at and sent.term == term:
@@ -70,5 +70,5 @@ class SentSets:
         return None
 
     def drop_first(self) -> None:
-        """Drop the first set: the view shows it, or it does not count any more."""
+        """Drop the first set: the view shows it, or it is no longer valid."""
         self._bytes -= self._sets.popleft().size

@@ -1,15 +1,15 @@
-"""A 0.7 log that shows a newer log, the master, to clients of 0.7: true bytes, and a map.
+"""A 0.7 log that shows a newer log, the master, to clients of 0.7: real bytes, and a map.
 
     master (high watermark, last stable offset)
       -> stretches: as a 0.7 producer sent them here, else rendered
       -> files of the view, not visible yet
-      -> flush: the master to there, the map, the files; then readers see it
+      -> flush: the master up to there, the map, the files; then readers see them
 
-Invariants: a position that a reader was given keeps its bytes and its offset for ever: the map is
-on stable storage before the bytes are visible, and the master before the map. What a crash leaves
-beyond the map is cut off, was never seen, and is made again. Stretches follow the master's
-order. If the master was cut below what is shown already (an unclean election, a flush that was
-lost), what is shown stays, and what replaced it in the master follows it.
+Invariants: a position that a reader has seen keeps its bytes and its offset for ever: the map is on
+stable storage before the bytes are visible, and the master before the map. Bytes that a crash
+leaves beyond the map were never visible: they are cut off and rendered again. Stretches follow the
+master's order. If the master was truncated below the shown offsets (an unclean election, a lost
+flush), the shown messages stay, and the master's new ones follow them.
 """
 
 import itertools
@@ -35,17 +35,17 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 STRETCH_BYTES: Final = 64 * 1024
-"""Payload bytes after which a stretch ends: what a look-up walks through at most."""
+"""Payload bytes after which a stretch ends; this limits how far a look-up walks."""
 _RENDERED_AT_ONCE: Final = 256
 _FAIR_BYTES: Final = 1024 * 1024
 
 
 class _MasterCutError(StorageError):
-    """What was rendered and not flushed does not hold any more, and was dropped."""
+    """Rendered but unflushed messages are no longer in the master, and were dropped."""
 
 
 class Place(NamedTuple):
-    """How far a view shows its master: the next offset, and the leader epoch of the one before."""
+    """How far a view shows its master: the next offset, and the last shown message's epoch."""
 
     offset: int
     epoch: int
@@ -58,15 +58,15 @@ class View07(Legacy07Log):
         fs: the file system.
         directory: its folder.
         segments: its files in order, at least one; each has its map beside it.
-        settings: what holds for it as a log of 0.7.
-        runtime: runs what waits for the disk.
+        settings: of a 0.7 log.
+        runtime: runs the calls that wait for the disk.
         now_ms: wall clock in milliseconds.
         partition: of the master.
         place: how far it shows the master.
         starts: for each segment, the master's offset where it begins.
-        kind: `PLAIN_0` or `PLAIN_1`, for what is rendered.
-        pending_bytes: how much of what 0.7 producers sent is kept until the master's high
-            watermark has passed it; what is more is rendered from the master.
+        kind: `PLAIN_0` or `PLAIN_1`, for rendered messages.
+        pending_bytes: how many bytes of 0.7 producers' sets to keep until the master's high
+            watermark has passed them; further sets are rendered from the master.
 
     Raises:
         OSError: a file cannot be opened.
@@ -104,24 +104,24 @@ class View07(Legacy07Log):
 
     @property
     def next_offset(self) -> int:
-        """The master's offset that is shown next."""
+        """The master's offset to be shown next."""
         return self._place.offset
 
     @property
     def behind(self) -> bool:
-        """Whether the master has something that is not shown yet."""
+        """Whether the master has messages that are not shown yet."""
         return self.master is not None and self._place.offset < self.master.end
 
     def attach(self, master: Master | None) -> None:
-        """Show this master from now on; None when this broker has no replica any more."""
+        """Show this master from now on; None if this broker has no replica any more."""
         self.master = master
         self._truncations = -1
 
-    # -- what 0.7 producers send
+    # -- sets of 0.7 producers
 
     @contextmanager
     def appending(self) -> Iterator[None]:
-        """Show nothing that the master gets from now on, until what is appended was noted."""
+        """Show no new messages of the master within this block: it appends a set and notes it."""
         master = self.master
         key = next(self._barrier_ids)
         self._barriers[key] = 0 if master is None else master.written_end
@@ -131,7 +131,7 @@ class View07(Legacy07Log):
             del self._barriers[key]
 
     def note_sent(self, offset: int, stretches: Sequence[Stretch07], term: tuple[int, int]) -> None:
-        """Keep what a 0.7 producer sent, to show it as it came; within `appending`.
+        """Keep the set of a 0.7 producer, to show it as it was sent; within `appending`.
 
         Args:
             offset: of its first message in the master.
@@ -143,7 +143,7 @@ class View07(Legacy07Log):
     # -- following the master
 
     def catch_up(self) -> None:
-        """Show what the master has; readers see it after the next flush.
+        """Show the master's new messages; readers see them after the next flush.
 
         Raises:
             StorageError: a disk failed.
@@ -166,7 +166,7 @@ class View07(Legacy07Log):
                     fair_at = self.end + _FAIR_BYTES
 
     def _step(self, master: Master) -> bool:
-        """Show some messages; False when there are no more of them."""
+        """Show some messages; False when there are no more."""
         end = min([master.end, *self._barriers.values()])
         at = max(self._place.offset, master.start)
         if at >= end:
@@ -182,14 +182,14 @@ class View07(Legacy07Log):
         end = end if sent is None else min(end, sent.offset)
         found = master.read(at, end)
         if sent is not None and found.next_offset <= at and end == sent.offset:
-            # What was before it was compacted away; a set begins where an entry does.
+            # The messages before the set were compacted away; a set begins where an entry begins.
             found = found._replace(next_offset=end)
         for stretch, offset in self._rendered(found.offsets, found.values):
             self._show(stretch, offset, master)
         if found.next_offset <= at:
             return False
         if found.next_offset > self._place.offset:
-            # Markers, what was aborted, what was compacted away.
+            # Skip markers, aborted messages and compacted offsets.
             epoch = master.epoch_of(found.next_offset - 1)
             self._place = Place(found.next_offset, epoch)
         return True
@@ -209,7 +209,7 @@ class View07(Legacy07Log):
 
     def _show(self, stretch: Stretch07, offset: int, master: Master) -> None:
         behind = offset + stretch.messages
-        # Of the last message: a stretch may go on from one epoch to the next.
+        # The epoch of the last message: a stretch may span epochs.
         epoch = master.epoch_of(behind - 1)
         with self._lock:
             self._must_work()
@@ -231,8 +231,8 @@ class View07(Legacy07Log):
             self._count(stretch.messages)
 
     def _align(self, master: Master) -> None:
-        """Go back to where the master was cut, if that is below what is shown."""
-        # A cut that comes after this is met by the flush.
+        """Go back to where the master was truncated, if that is below the shown offsets."""
+        # The flush handles a later truncation.
         if master.truncations == self._truncations:
             return
         with self._lock:
@@ -246,8 +246,8 @@ class View07(Legacy07Log):
             if offset < self._saved_place.offset:
                 epoch = master.epoch_of(offset - 1)
                 logger.error(
-                    "the master of a 0.7 view was cut directory=%s offset=%d, shown was %d: what "
-                    "0.7 readers were given stays, and what replaced it follows",
+                    "the master of a 0.7 view was truncated directory=%s offset=%d shown=%d: "
+                    "messages that 0.7 readers saw stay, and the master's new ones follow",
                     self.directory,
                     offset,
                     self._saved_place.offset,
@@ -269,18 +269,18 @@ class View07(Legacy07Log):
         self._unflushed = 0
         self._place = self._saved_place
 
-    # -- what differs from a log of its own
+    # -- differences from a log of its own
 
     def append(self, data: bytes | memoryview, messages: int) -> int:
-        """Refuse it: a view shows its master and nothing else.
+        """Refuse an append: a view shows its master and nothing else.
 
         Raises:
             StorageError: always.
         """
-        raise StorageError(f"{self.directory} is a view; its master is to be appended to")
+        raise StorageError(f"{self.directory} is a view: append to its master")
 
     def flush(self) -> None:
-        """Make what is shown visible; where the master was cut meanwhile, that is made again.
+        """Make shown messages visible; if the master was truncated meanwhile, show them again.
 
         Raises:
             StorageError: a disk failed.
@@ -291,25 +291,25 @@ class View07(Legacy07Log):
             logger.info("0.7 view goes back: %s", error)
 
     def delete_expired(self) -> int:
-        """Delete the oldest files that are past a limit, or that the master has nothing of.
+        """Delete the oldest files that exceed a limit, or of which the master has nothing left.
 
         Raises:
             StorageError: the disk failed.
         """
-        # What cannot be flushed is dropped here, and not half way.
+        # Messages that cannot be flushed are dropped before the deletion, not during it.
         self.flush()
         return super().delete_expired()
 
     def _flush(self) -> None:
         if self._unsaved:
             master = self.master
-            # The master first: a map never leads.
+            # The master first: the map must never be ahead of it.
             if master is not None:
                 master.flush(self._place.offset)
             if master is None or master.truncations != self._truncations:
-                # It was never seen, and is made again.
+                # The dropped messages were never visible, and are shown again.
                 self._drop_unflushed()
-                raise _MasterCutError(f"the master of {self.directory} was cut, or is not here now")
+                raise _MasterCutError(f"the master of {self.directory} was truncated, or is gone")
             self._save(self._unsaved)
             self._unsaved = []
             self._saved_place = self._place
@@ -329,13 +329,13 @@ class View07(Legacy07Log):
         self._starts[segment.start] = head.offset
 
     def _unlink(self, segment: Segment07) -> None:
-        # A file without its map is known for one that was being deleted.
+        # The map first: recovery takes a file without a map for one that was being deleted.
         self._fs.unlink(map_of(segment.path))
         super()._unlink(segment)
         del self._starts[segment.start]
 
     def _expired(self) -> int:
-        """Also those of which the master has nothing any more."""
+        """Include files of which the master has nothing left."""
         count = super()._expired()
         if self.master is None:
             return count
@@ -350,7 +350,7 @@ class View07(Legacy07Log):
         return max(count, gone)
 
     def close(self) -> None:
-        """Flush and close; what the master cannot be flushed for is made again.
+        """Flush and close; messages that the master cannot flush are shown again after a restart.
 
         Raises:
             StorageError: the disk failed.
@@ -369,7 +369,7 @@ class View07(Legacy07Log):
 
 
 def _held(master: Master, place: Place) -> int:
-    """Return up to where the master still has what is shown before a place."""
+    """Return up to which offset the master still has the messages shown before a place."""
     ends = [master.written_end, place.offset]
     end = master.end_of(place.epoch)
     if end is not None:

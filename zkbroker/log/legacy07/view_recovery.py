@@ -1,13 +1,13 @@
-"""Opening the folder of a view: its files made to be what its maps say, from the master if need be.
+"""Opens the folder of a view: makes its files match their maps, from the master if needed.
 
-    map whole, file longer           what the master has as well is kept; the rest, unread, is cut
-    map cut off or damaged at its end, file whole   the same
-    file short, damaged or missing   made again from the map and the master, byte for byte
-    master lacks it by now           the view begins behind it: a position there is out of range
-    file without a map, head torn    removed: it was being made or deleted
+    map whole, file longer           bytes that the master has are kept; the rest, unread, is cut
+    map short or damaged at its end, file whole   the same
+    file short, damaged or missing   rebuilt from the map and the master, byte for byte
+    master lacks the messages now    the view begins after them: their positions are out of range
+    file without a map, head torn    removed: it was being created or deleted
 
-Invariant: a position that is still served has the bytes and the offset that it always had. Where
-they cannot be known any more, the view is refused.
+Invariant: a position that is still served has the bytes and the offset that it always had. If they
+are no longer known, the view is refused.
 """
 
 import itertools
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class OpenedView:
-    """What was found: see `View07`."""
+    """An opened view; for the fields see `View07`."""
 
     partition: int
     segments: list[Segment07]
@@ -53,7 +53,7 @@ class OpenedView:
 
 @dataclass(slots=True)
 class _Mapped:
-    """A segment as its map says it is."""
+    """A segment as described by its map."""
 
     path: Path
     head: MapHead
@@ -74,19 +74,19 @@ def is_view(directory: Path) -> bool:
 def open_view(
     fs: FileSystem, directory: Path, master: Master | None, *, clean: bool
 ) -> OpenedView | None:
-    """Bring a view's files to what its maps say.
+    """Make a view's files match their maps.
 
     Args:
         fs: the file system.
         directory: of the view.
-        master: what it shows; None where this broker has no log of it.
-        clean: the last stop was clean: sizes are believed, contents not looked at.
+        master: the log that it shows; None if this broker has no replica.
+        clean: whether the last stop was clean: then sizes are believed and contents not checked.
 
     Returns:
-        The view; None if it never had a whole map, so that there is none.
+        The view; None if there is none because it never had a whole map.
 
     Raises:
-        StorageError: a map is damaged, or is missing behind or between others.
+        StorageError: a map is damaged, or is missing after or between others.
         OSError: the disk failed.
     """
     mapped = _read_maps(fs, directory)
@@ -96,15 +96,15 @@ def open_view(
     last = mapped[-1]
     _cut(fs, last.path, last.valid_bytes)
     if master is not None:
-        _account(fs, last, master)
+        _rebuild_records(fs, last, master)
     if clean:
-        _check_nothing_behind(last)
+        _check_size(last)
     broken = None
     for each in mapped:
-        if not _make_right(fs, each, master, look=each is last and not clean):
+        if not _rebuild_file(fs, each, master, verify=each is last and not clean):
             broken = each
     if broken is not None:
-        mapped = _begin_behind(fs, directory, mapped, broken)
+        mapped = _begin_after(fs, directory, mapped, broken)
     segments = [
         Segment07(fs, directory, each.head.position, each.end - each.head.position)
         for each in mapped
@@ -127,7 +127,7 @@ def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
                     f"the head of {path} is damaged: bring the file back from a copy, or move it "
                     "and all files before it away: positions in them will be out of range"
                 )
-            # It was being made: its head is stable before anything of it is shown.
+            # It was being created: its head is stable before any of its messages is shown.
             fs.unlink(path)
             fs.fsync_dir(directory)
             continue
@@ -146,7 +146,7 @@ def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
 
 
 def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> None:
-    """Remove files that were being made or deleted: without a map, empty or before all others."""
+    """Remove files that were being created or deleted: without a map, empty or before all maps."""
     starts = {each.head.position for each in mapped}
     for path in sorted(directory.iterdir()):
         start = names.offset_of_file(path.name, names.KAFKA_07)
@@ -162,8 +162,8 @@ def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> No
         fs.fsync_dir(directory)
 
 
-def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
-    """Bring back the records of what lies behind the map and is the master's."""
+def _rebuild_records(fs: FileSystem, last: _Mapped, master: Master) -> None:
+    """Restore the map's records for bytes after its end that the master has."""
     kafka = last.path.with_suffix(names.KAFKA_07)
     skip = last.end - last.head.position
     if not kafka.exists() or kafka.stat().st_size <= skip:
@@ -172,7 +172,7 @@ def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
     fd = fs.open(last.path, os.O_RDWR | os.O_APPEND)
     try:
         for record in found:
-            # The master first: a map never leads.
+            # The master first: the map must never be ahead of it.
             master.flush(record.next_offset)
             data = encode_record(record)
             fs.write_all(fd, data)
@@ -183,8 +183,8 @@ def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
         fs.close(fd)
 
 
-def _check_nothing_behind(last: _Mapped) -> None:
-    """After a clean stop the map accounts for all that is in the file."""
+def _check_size(last: _Mapped) -> None:
+    """Check that the map accounts for all bytes of the file, as after a clean stop."""
     path = last.path.with_suffix(names.KAFKA_07)
     size = path.stat().st_size if path.exists() else 0
     if size > last.end - last.head.position:
@@ -192,25 +192,25 @@ def _check_nothing_behind(last: _Mapped) -> None:
             f"{path} has {size} bytes, and its map accounts for {last.end - last.head.position}: "
             "the map was cut off or damaged, or another program appended to the file, such as a "
             "0.7 broker. Bring the map back from a copy; or cut the file there, if no client of "
-            f"0.7 was given a position above {last.end}"
+            f"0.7 got a position above {last.end}"
         )
 
 
-def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look: bool) -> bool:
-    """Have a file be what its map says; False where it cannot be made so."""
+def _rebuild_file(fs: FileSystem, mapped: _Mapped, master: Master | None, *, verify: bool) -> bool:
+    """Make a file match its map; False if that is impossible."""
     path = mapped.path.with_suffix(names.KAFKA_07)
     size = mapped.end - mapped.head.position
-    there = path.stat().st_size if path.exists() else -1
-    if not look and there == size:
+    found = path.stat().st_size if path.exists() else -1
+    if not verify and found == size:
         return True
-    good, whole = _good_bytes(path, mapped) if there >= 0 else (0, not size)
+    good, whole = _good_bytes(path, mapped) if found >= 0 else (0, not size)
     fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
-        if there != good:
+        if found != good:
             fs.truncate(fd, good)
         if not whole:
-            logger.warning("0.7 view made again path=%s from=%d to=%d", path, good, size)
-            for data in _made_anew(mapped, good, master):
+            logger.warning("0.7 view rebuilt path=%s from=%d to=%d", path, good, size)
+            for data in _rebuilt_after(mapped, good, master):
                 if data is None:
                     return False
                 fs.write_all(fd, data)
@@ -222,26 +222,26 @@ def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look:
 
 
 def _good_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
-    """Return how many bytes are what the map says, and whether those are all."""
+    """Return how many bytes match the map, and whether those are all."""
     good = 0
     with path.open("rb") as file:
         for record in MapReader(mapped.path).records():
             data = file.read(record.size)
             if len(data) < record.size or zlib.crc32(data) != record.check:
-                # A record of no bytes is always right.
+                # A record of no bytes always matches.
                 return good, False
             good += record.size
     return good, True
 
 
-def _made_anew(mapped: _Mapped, good: int, master: Master | None) -> Iterator[bytes | None]:
+def _rebuilt_after(mapped: _Mapped, good: int, master: Master | None) -> Iterator[bytes | None]:
     for record in MapReader(mapped.path).records():
         if record.position - mapped.head.position >= good:
-            yield made_anew(record, master)
+            yield rebuilt_bytes(record, master)
 
 
-def made_anew(record: MapRecord, master: Master | None) -> bytes | None:
-    """Return the bytes that a record stands for, None where the master lacks them by now.
+def rebuilt_bytes(record: MapRecord, master: Master | None) -> bytes | None:
+    """Return the bytes that a record stands for, None if the master no longer has them.
 
     Raises:
         StorageError: the disk failed.
@@ -268,13 +268,13 @@ def made_anew(record: MapRecord, master: Master | None) -> bytes | None:
     return data if len(data) == record.size and zlib.crc32(data) == record.check else None
 
 
-def _begin_behind(
+def _begin_after(
     fs: FileSystem, directory: Path, mapped: list[_Mapped], broken: _Mapped
 ) -> list[_Mapped]:
-    """Let a view begin behind a file that cannot be made again."""
+    """Let a view begin after a file that cannot be rebuilt."""
     logger.error(
-        "0.7 view begins again directory=%s position=%d, was %d: its files are damaged, and the "
-        "master does not have these messages any more",
+        "0.7 view begins later directory=%s position=%d before=%d: its files are damaged, and the "
+        "master no longer has these messages",
         directory,
         broken.end,
         mapped[0].head.position,
@@ -300,7 +300,7 @@ def _begin_behind(
 
 
 def _cut(fs: FileSystem, path: Path, size: int) -> None:
-    """Cut off what is behind the last whole record, and make the rest stable."""
+    """Cut off the bytes after the last whole record, and make the rest stable."""
     fd = fs.open(path, os.O_RDWR)
     try:
         if os.fstat(fd).st_size != size:

@@ -1,14 +1,14 @@
-"""What lies in a view's last file behind what its map accounts for.
+"""Restores map records for bytes at the end of a view's last file that its map does not cover.
 
     entry of the file == the next messages of the master?
-      yes -> a record of the map again, and on with the next
-      no  -> the end: nothing behind it is believed
+      yes -> a new record of the map, and on with the next entry
+      no  -> the end: nothing after it is believed
 
-After a crash that is what was not flushed: no reader saw it, and it would be made again.
-But after damage to the map readers know these bytes, and what would be made again may look
-different: a wrapper as it was sent is in no other place.
+After a crash these bytes were not flushed: no reader saw them, and they could be rendered again.
+But after damage to the map readers may have seen them, and rendered bytes may differ: only this
+file has a wrapper as it was sent.
 
-Invariant: what gets a record keeps its bytes, and is in the master, on stable storage.
+Invariant: entries that get a record keep their bytes, and are in the master, on stable storage.
 """
 
 import zlib
@@ -29,14 +29,14 @@ _READ_BYTES: Final = 1024 * 1024
 def records_behind(
     path: Path, skip: int, position: int, offset: int, master: Master
 ) -> Iterator[MapRecord]:
-    """Yield the map's records of what lies there and is what the master has.
+    """Yield map records for the entries that match the master.
 
     Args:
         path: the file.
         skip: where in it the map ends, in bytes.
-        position: what that is in the view.
-        offset: of the master, to go on at there.
-        master: what the view shows.
+        position: the same place in the view.
+        offset: the master's offset there.
+        master: the log that the view shows.
 
     Raises:
         OSError: the file cannot be read.
@@ -73,7 +73,7 @@ def records_behind(
 
 
 def _entries(path: Path, skip: int) -> Iterator[bytes]:
-    """Yield the entries from a place in a file on, up to one that is not whole or not possible."""
+    """Yield the entries from a place in a file on, up to an incomplete or impossible one."""
     with path.open("rb") as file:
         size = _READ_BYTES
         while True:
@@ -89,12 +89,12 @@ def _entries(path: Path, skip: int) -> Iterator[bytes]:
             if len(data) < size:
                 return
             skip += reached
-            # An entry may be larger than what is read at once.
+            # An entry may be larger than the bytes read at once.
             size = _READ_BYTES if reached else size * 2
 
 
 def _first_offset(data: bytes, shown: Iterator[tuple[int, bytes | None]]) -> int | None:
-    """Return the offset of an entry's first message, None if the master goes on in another way."""
+    """Return the offset of an entry's first message, None if the master has other messages."""
     try:
         payloads = _payloads(data)
     except CorruptMessage:
@@ -120,7 +120,7 @@ def _kind(data: bytes) -> int:
 
 
 def _shown(master: Master, offset: int) -> Iterator[tuple[int, bytes | None]]:
-    """Yield offset and value of what a view would show from an offset on."""
+    """Yield offset and value of the messages that a view would show from an offset on."""
     end = master.written_end
     try:
         while max(offset, master.start) < end:

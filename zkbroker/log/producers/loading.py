@@ -1,7 +1,7 @@
 """Producers and transactions of a log that is being opened.
 
-Invariant: the log is the truth about a producer: a snapshot only saves reading the messages before
-it, and a transaction index only saves reading its segment.
+Invariant: the log decides: a snapshot only saves reading the messages before it, and a transaction
+index only saves reading its segment.
 """
 
 import logging
@@ -29,7 +29,7 @@ _END = 2**63 - 1
 def load_producers(
     directory: Path, segments: list[Segment], end: int, *, clean: bool
 ) -> ProducerState:
-    """Return the state after the last message.
+    """Return the state of the producers after the last message.
 
     Args:
         directory: of the partition.
@@ -41,11 +41,11 @@ def load_producers(
         OSError: the disk failed.
     """
     if clean and not snapshots(directory):
-        # A broker that stopped cleanly and knew idempotent producers left a snapshot.
+        # A clean stop with idempotent producers would have left a snapshot.
         return ProducerState()
     state, start = _producers_before(directory, segments, end)
     if len(state) and start == end:
-        # The snapshot knows one batch of each producer; the end of the log knows the ones before.
+        # The snapshot has one batch of each producer; the end of the log has the ones before it.
         recent = ProducerState()
         for segment in segments[-2:]:
             position = _position_before(segment, segment.size - _RECENT_BYTES)
@@ -58,7 +58,7 @@ def load_producers(
 def _producers_before(
     directory: Path, segments: list[Segment], end: int
 ) -> tuple[ProducerState, int]:
-    """Return the state before an offset, and from which offset on messages were read for it."""
+    """Return the state before an offset, and the first offset that was read for it."""
     state, start = ProducerState(), segments[0].base_offset
     for offset in reversed(snapshots(directory)):
         path = directory / names.file_name(offset, names.SNAPSHOT)
@@ -89,7 +89,7 @@ def open_before(directory: Path, segments: list[Segment], end: int) -> dict[int,
 
 
 def find_open_transactions(directory: Path) -> list[OpenTransaction]:
-    """Return the open transactions of a log that is not in use, and change nothing.
+    """Return the open transactions of a log that is not in use; nothing is changed.
 
     Raises:
         OSError: it cannot be read.
@@ -132,7 +132,7 @@ def load_transactions(
 ) -> None:
     """Read the transaction indexes of segments that were not recovered.
 
-    An index that does not fit its segment is rebuilt.
+    An index that does not match its segment is rebuilt.
 
     Args:
         directory: of the partition.
@@ -171,9 +171,9 @@ def _aborted_in(segment: Segment, tracker: TransactionTracker) -> Iterator[Abort
 
 
 def _batches(segment: Segment, position: int) -> Iterator[tuple[EntryInfo, Marker | None]]:
-    """Yield the batches of idempotent producers behind a position of a segment.
+    """Yield the batches of idempotent producers after a position of a segment.
 
-    With each, what it says where it is a marker.
+    Each comes with its marker, or None if it is no marker.
     """
     if segment.size == 0:
         return
@@ -190,7 +190,7 @@ def _batches(segment: Segment, position: int) -> Iterator[tuple[EntryInfo, Marke
 
 
 def _position_before(segment: Segment, position: int) -> int:
-    """Return where an indexed entry begins, at or before a position of a segment."""
+    """Return the start of an indexed entry at or before a position of a segment."""
     if position <= 0:
         return 0
     try:

@@ -1,10 +1,10 @@
 """Transactions with a marker above the high watermark, and verifications under way.
 
 Invariants: a transaction begins only after its coordinator confirmed it, with no marker between the
-verification and the append; a late batch would otherwise begin a transaction that never ends
-(KIP-890). A marker that a restart finds above the high watermark does not hold the last stable
-offset back: it was sent because the end of its transaction was on every replica of the
-coordinator's log.
+verification and the append; otherwise a late batch could begin a transaction that never ends
+(KIP-890). A marker that a restart finds above the high watermark does not hold back the last stable
+offset: it was sent only after the end of its transaction was on every replica of the coordinator's
+log.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ class Verifications:
         self._begun: WeakValueDictionary[int, Verification] = WeakValueDictionary()
 
     def begin(self, producer_id: int) -> Verification:
-        """Return the verification that an append must show once the coordinator has confirmed."""
+        """Return the verification that an append must pass once the coordinator has confirmed."""
         found = self._begun.get(producer_id)
         if found is None:
             found = self._begun[producer_id] = Verification()
@@ -40,12 +40,12 @@ class Verifications:
 
 
 class EndedTransactions:
-    """Transactions with a marker, until that is below the high watermark."""
+    """Transactions with a marker, until the marker is below the high watermark."""
 
     def __init__(self) -> None:
         self.pending: deque[tuple[int, int]] = deque()
         """(First offset, offset of the marker), ascending by the marker."""
-        # Those without a later one that begins before them; the first of them begins first of all.
+        # The transactions of which no later one begins earlier; the first of them begins first.
         self._least: deque[tuple[int, int]] = deque()
 
     def note(self, first_offset: int, marker_offset: int) -> None:
@@ -59,14 +59,14 @@ class EndedTransactions:
         self._least.append((first_offset, marker_offset))
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return where the first one begins whose marker is not below a high watermark."""
+        """Return where the first transaction begins whose marker is not below a high watermark."""
         for ended in (self.pending, self._least):
             while ended and ended[0][1] < high_watermark:
                 ended.popleft()
         return self._least[0][0] if self._least else None
 
     def truncate_to(self, offset: int) -> None:
-        """Forget transactions whose markers were cut off: they are open again."""
+        """Drop transactions whose markers were cut off: they are open again."""
         while self.pending and self.pending[-1][1] >= offset:
             self.pending.pop()
         self._least.clear()

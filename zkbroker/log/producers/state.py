@@ -1,14 +1,14 @@
 """The last batches of idempotent producers, so that a batch that is sent twice is stored once.
 
-    snapshot file `%020d.snapshot` (the number is the offset before which it holds):
+    snapshot file `%020d.snapshot` (the state of the producers before that offset):
     version:int16 = 1   crc:uint32 (CRC-32C of what follows)   count:int32
     count x  producer_id:int64 epoch:int16 last_sequence:int32 last_offset:int64
              offset_delta:int32 timestamp:int64 coordinator_epoch:int32
              current_txn_first_offset:int64
 
 Invariant: the sequences of a producer's stored batches, in one epoch, follow one another without a
-gap; the last five are remembered. A snapshot is the genuine broker's: it holds the last batch of
-each producer. One that is damaged is ignored, and the log is read instead.
+gap; the last five are remembered. A snapshot has the genuine broker's format: it holds the last
+batch of each producer. A damaged snapshot is ignored, and the log is read instead.
 """
 
 from collections import OrderedDict, deque
@@ -27,7 +27,7 @@ from zkbroker.records import EntryInfo, Marker, crc32c
 
 REMEMBERED_BATCHES = 5
 LAST_GIVEN_ID: Final = 2**62 - 1
-"""The highest producer id that is believed; ids are assigned from 0 on."""
+"""The highest producer id that is accepted as assigned; a cluster assigns ids from 0 on."""
 _SEQUENCES = 2**31
 _VERSION = 1
 _HEAD = Struct(">hI")
@@ -54,7 +54,7 @@ class _Producer:
     coordinator_epoch: int = -1
     txn_first_offset: int = -1
     silent_since_ms: int | None = None
-    """By this broker's clock: a producer of old events is not an old producer."""
+    """By this broker's clock: the timestamps of messages do not tell when a producer was active."""
 
 
 class ProducerState:
@@ -69,15 +69,15 @@ class ProducerState:
         return len(self._producers)
 
     def producer_ids(self) -> Iterator[int]:
-        """Yield the ids of the producers that are known, as far as a cluster can have given them.
+        """Yield the ids of known producers that a cluster can have assigned.
 
-        A client may write any number into its batches. Were the highest of them believed, one
+        A client may write any number into its batches. If the highest were taken as assigned, one
         batch could use up the ids of a cluster.
         """
         return (each for each in self._producers if 0 <= each <= LAST_GIVEN_ID)
 
     def open_transactions(self) -> list[OpenTransaction]:
-        """Return the transactions that no marker has ended."""
+        """Return the transactions without a marker."""
         return [
             OpenTransaction(
                 producer_id,
@@ -90,7 +90,7 @@ class ProducerState:
         ]
 
     def first_unstable_offset(self, log_start_offset: int) -> int | None:
-        """Return where the first open transaction begins, None when none is open.
+        """Return where the first open transaction begins, None if none is open.
 
         A transaction without data in the log does not count.
         """
@@ -113,19 +113,20 @@ class ProducerState:
     def check(self, entry: EntryInfo, *, sequenced: bool = True) -> BatchMetadata | None:
         """Check a batch before it is stored.
 
-        A producer that is not known is accepted with any sequence, as by brokers from 2.5 on.
+        An unknown producer is accepted with any sequence, as in brokers from 2.5 on.
 
         Args:
             entry: the batch, with any offsets.
-            sequenced: its sequence counts; a coordinator writes each of its batches once, all of
-                them with sequence 0.
+            sequenced: whether to check its sequence; a coordinator writes each batch once, always
+                with sequence 0.
 
         Returns:
-            The stored batch that it repeats, None when it is new.
+            The stored batch that it repeats, None if it is new.
 
         Raises:
             ProtocolError: OUT_OF_ORDER_SEQUENCE_NUMBER (45) for a gap or an older repeat,
-                INVALID_PRODUCER_EPOCH (47) for an epoch that was replaced.
+                INVALID_PRODUCER_EPOCH (47) for a replaced epoch, INVALID_TXN_STATE (48) for a batch
+                outside of the producer's open transaction.
         """
         known = self._producers.get(entry.producer_id)
         if entry.producer_id < 0 or entry.base_sequence < 0 or known is None:
@@ -133,7 +134,7 @@ class ProducerState:
         if entry.producer_epoch < known.epoch:
             raise ProtocolError(
                 f"producer {entry.producer_id} has epoch {known.epoch}, "
-                f"this batch {entry.producer_epoch}",
+                f"but this batch has epoch {entry.producer_epoch}",
                 code=ErrorCode.INVALID_PRODUCER_EPOCH,
             )
         if not sequenced:
@@ -156,7 +157,7 @@ class ProducerState:
             )
         if known.txn_first_offset >= 0 and not entry.is_transactional:
             raise ProtocolError(
-                f"producer {entry.producer_id} has an open transaction, this batch is of none",
+                f"producer {entry.producer_id} has an open transaction, but this batch is in none",
                 code=ErrorCode.INVALID_TXN_STATE,
             )
         return None
@@ -165,26 +166,27 @@ class ProducerState:
         """Check a marker of a coordinator before it is stored.
 
         Raises:
-            ProtocolError: INVALID_PRODUCER_EPOCH (47) for a producer that was replaced,
-                TRANSACTION_COORDINATOR_FENCED (52) for a coordinator that was.
+            ProtocolError: INVALID_PRODUCER_EPOCH (47) for a replaced producer,
+                TRANSACTION_COORDINATOR_FENCED (52) for a replaced coordinator.
         """
         known = self._producers.get(producer_id)
         if known is None:
             return
         if producer_epoch < known.epoch:
             raise ProtocolError(
-                f"producer {producer_id} has epoch {known.epoch}, this marker {producer_epoch}",
+                f"producer {producer_id} has epoch {known.epoch}, but this marker has epoch "
+                f"{producer_epoch}",
                 code=ErrorCode.INVALID_PRODUCER_EPOCH,
             )
         if coordinator_epoch < known.coordinator_epoch:
             raise ProtocolError(
                 f"the coordinator of producer {producer_id} has epoch {known.coordinator_epoch}, "
-                f"this marker {coordinator_epoch}",
+                f"but this marker has epoch {coordinator_epoch}",
                 code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             )
 
     def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a producer has an open transaction, and is in this epoch."""
+        """Whether a producer has an open transaction in this epoch."""
         known = self.open.get(producer_id)
         return known is not None and known.epoch == producer_epoch
 
@@ -196,7 +198,7 @@ class ProducerState:
             marker: its content if it is a marker.
 
         Returns:
-            The first offset of the transaction that it ends, -1 when it ends none.
+            The first offset of the transaction that it ends, -1 if it ends none.
         """
         if entry.producer_id < 0:
             return -1
@@ -237,7 +239,7 @@ class ProducerState:
         return -1
 
     def recall(self, recent: "ProducerState") -> None:
-        """Take over the older batches of producers whose last one another state knows too.
+        """Add the older batches of producers whose last batch this state already has.
 
         Args:
             recent: the state after reading the log's last entries only.
@@ -250,16 +252,16 @@ class ProducerState:
                 known.batches = other.batches
 
     def last_records(self) -> dict[int, tuple[int, int | None]]:
-        """Return of each producer its epoch and the offset of its last data, None without any."""
+        """Return each producer's epoch and the offset of its last data, None if it has none."""
         return {
             producer_id: (known.epoch, known.batches[-1].last_offset if known.batches else None)
             for producer_id, known in list(self._producers.items())
         }
 
     def expire(self, now_ms: int, keep_ms: int) -> None:
-        """Forget the producers that were silent for longer than `keep_ms`.
+        """Drop the producers that were silent for longer than `keep_ms`.
 
-        To be called now and then; a silence counts from the first call after the last batch.
+        To be called periodically; a silence begins with the first call after the last batch.
         """
         for producer_id, known in list(self._producers.items()):
             if known.silent_since_ms is None:
@@ -286,7 +288,7 @@ class ProducerState:
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> "ProducerState":
-        """Read the content of a snapshot file.
+        """Decode the content of a snapshot file.
 
         Raises:
             ValueError: it is damaged or of another version.
@@ -299,7 +301,7 @@ class ProducerState:
         (count,) = _COUNT.unpack_from(data, _HEAD.size)
         start = _HEAD.size + _COUNT.size
         if count < 0 or len(data) != start + count * _ENTRY.size:
-            raise ValueError("the snapshot has another length than it says")
+            raise ValueError("the length of the snapshot does not match its count")
         state = cls()
         for values in _ENTRY.iter_unpack(data[start:]):
             producer_id, epoch, sequence, offset, delta, timestamp, coordinator, first = values
@@ -328,13 +330,13 @@ def snapshots(directory: Path) -> list[int]:
 
 
 def write_snapshot(fs: FileSystem, directory: Path, offset: int, state: ProducerState) -> None:
-    """Write the state before an offset; a power cut may lose or tear it, which its CRC shows."""
+    """Write the state before an offset; a power cut may lose or tear it, as its CRC shows."""
     path = directory / names.file_name(offset, names.SNAPSHOT)
     fs.write_file(path, state.to_snapshot(), durable=False, whole=False)
 
 
 def drop_snapshots(fs: FileSystem, directory: Path, *, below: int = -1, above: int = -1) -> None:
-    """Remove snapshots below an offset and, when `above` is given, past another."""
+    """Remove snapshots below one offset and, if `above` is given, above another."""
     for offset in snapshots(directory):
         if offset < below or 0 <= above < offset:
             fs.unlink(directory / names.file_name(offset, names.SNAPSHOT))

@@ -3,8 +3,8 @@
     last stable offset = min(high watermark, first offset of each transaction that is open, or
                              whose marker is not below the high watermark)
 
-Invariant: the transaction index of a segment has an abort before the last stable offset rises. A
-reader that does not know of the abort would take aborted data for committed (KAFKA-7866).
+Invariant: an abort is in the transaction index of its segment before the last stable offset rises.
+Otherwise readers would take aborted data for committed data (KAFKA-7866).
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ class ProducerTracking:
     """Checks and records batches of idempotent producers.
 
     Args:
-        topic_partition: whose log it is.
+        topic_partition: of the log.
         state: the producers at the log's end.
-        sequenced: whether sequences are checked; coordinators write each batch with sequence 0.
+        sequenced: whether to check sequences; coordinators write each batch with sequence 0.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class ProducerTracking:
         self._topic_partition = topic_partition
         self._sequenced = sequenced
         self.ended = EndedTransactions()
-        """Transactions with a marker that may not be below the high watermark."""
+        """Transactions with a marker that may still be above the high watermark."""
         self._verifications = Verifications()
 
     def check(self, entry: EntryInfo, verification: Verification | None) -> BatchMetadata | None:
         """Check a batch of a producer before it is written.
 
         Returns:
-            The stored batch that it repeats, None when it is new.
+            The stored batch that it repeats, None if it is new.
 
         Raises:
             ProtocolError: see `ProducerState.check`; or the batch would begin a transaction that
@@ -61,7 +61,7 @@ class ProducerTracking:
         return None
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Verification | None:
-        """Return what an append has to show; None if the transaction has begun already."""
+        """Return the verification for an append; None if the transaction has already begun."""
         if self.state.in_transaction(producer_id, producer_epoch):
             return None
         return self._verifications.begin(producer_id)
@@ -69,12 +69,12 @@ class ProducerTracking:
     def record(
         self, segment: Segment, prepared: PreparedSet, markers: Mapping[int, Marker | None] | None
     ) -> None:
-        """Record the batches of a set that was written.
+        """Record the batches of a written set.
 
         Args:
-            segment: where it was written.
+            segment: the segment that holds it.
             prepared: the set.
-            markers: what its markers say, by offset; None to have them read.
+            markers: its markers, by offset; None to read them from the set.
 
         Raises:
             OSError: the transaction index cannot be written.
@@ -92,7 +92,7 @@ class ProducerTracking:
                 self.ended.note(begun_at, entry.base_offset)
 
     def last_stable_offset(self, high_watermark: int, log_start_offset: int) -> int:
-        """Return the end of what readers of committed messages see, below a high watermark."""
+        """Return the end offset for readers of committed messages, at most the high watermark."""
         stable = high_watermark
         for first in (
             self.state.first_unstable_offset(log_start_offset),
@@ -103,11 +103,11 @@ class ProducerTracking:
         return stable
 
     def truncate_to(self, offset: int, state: ProducerState) -> None:
-        """Forget what was recorded from an offset on.
+        """Forget everything recorded from an offset on.
 
         Args:
             offset: the log's new end.
-            state: the producers there.
+            state: the producers at that end.
         """
         self.state = state
         self.ended.truncate_to(offset)

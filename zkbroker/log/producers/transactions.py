@@ -1,10 +1,10 @@
 """Open and aborted transactions, found from the batches of a log.
 
 A transaction begins with a producer's first transactional batch and ends with a marker, a control
-batch of the same producer that says COMMIT or ABORT. One without a marker is open: readers of
-committed messages stop at its first offset.
+batch of the same producer that says COMMIT or ABORT. A transaction without a marker is open:
+readers of committed messages stop at its first offset.
 
-Invariant: only what the log holds counts, in the order of the log.
+Invariant: the state depends only on the batches in the log, in their order.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from zkbroker.records import ABORT, EntryInfo, control_type
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction without a marker, and what a marker of it needs."""
+    """A transaction without a marker, with the fields that its marker needs."""
 
     producer_id: int
     producer_epoch: int
@@ -30,7 +30,7 @@ class TransactionTracker:
 
     Args:
         open_before: returns producer id → first offset of the transactions that are open before
-            the first batch; called when the first batch of a transaction comes by.
+            the first batch; called at the first batch of a transaction.
     """
 
     def __init__(self, open_before: Callable[[], Mapping[int, int]]) -> None:
@@ -38,14 +38,14 @@ class TransactionTracker:
         self._open: OrderedDict[int, int] | None = None  # ascending by the first offset
 
     def note(self, entry: EntryInfo, read: Callable[[], bytes]) -> AbortedTransaction | None:
-        """Take the next entry.
+        """Process the next entry.
 
         Args:
             entry: its head.
             read: returns its bytes.
 
         Returns:
-            The transaction that it ends by aborting it.
+            The transaction that it aborts, if any.
         """
         if not entry.is_transactional:
             return None

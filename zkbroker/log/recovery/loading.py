@@ -1,10 +1,10 @@
-"""Opening the directory of a partition.
+"""Opens the directory of a partition.
 
     leftovers (.deleted, .cleaned, .swap, *.tmp) -> segments -> recovery -> producers -> LogState
 
-Invariant: what is opened holds exactly the longest valid prefix of what is stored behind the
-recovery point, whatever the crash left. After a clean shutdown no message is read: only names and
-sizes, and the headers behind the last entry of the last index.
+Invariant: above the recovery point, an opened log holds exactly the longest valid prefix of the
+stored bytes, whatever a crash left. After a clean shutdown no message is read: only names and
+sizes, and the headers after the last entry of the last index.
 """
 
 import dataclasses
@@ -51,12 +51,12 @@ class LoadPlan:
         directory: of the partition.
         clean: the broker stopped cleanly, so nothing has to be verified.
         recovery_point: offset below which everything is on stable storage.
-        log_start_offset: as checkpointed, 0 when it was not.
+        log_start_offset: from the checkpoint, 0 if it has none.
         index_interval_bytes: bytes of log between two index entries.
-        gaps_allowed: the topic is compacted; None where that is not known: then a gap between two
-            whole segments is left alone.
-        compacted_below: a segment that begins at this offset or before it may begin behind the end
-            of the one before; later ones were never compacted.
+        gaps_allowed: whether the topic is compacted; None if that is unknown: then a gap between
+            two whole segments is left alone.
+        compacted_below: before a segment that begins at or below this offset there may be a gap;
+            later segments were never compacted.
         now_ms: the clock.
     """
 
@@ -72,7 +72,7 @@ class LoadPlan:
 
 
 def load(plan: LoadPlan) -> tuple[LogState, list[Cut]]:
-    """Open a partition's directory; it runs in any thread and keeps no file open.
+    """Open a partition's directory; may run in any thread, and leaves no file open.
 
     Raises:
         OSError: the disk failed.
@@ -93,10 +93,10 @@ def load(plan: LoadPlan) -> tuple[LogState, list[Cut]]:
         after = segments[len(trusted)].base_offset if recovered else end
         load_transactions(directory, trusted, after, indexed)
     if not plan.clean:
-        # A snapshot may have outlived the messages it speaks of.
+        # The messages before a snapshot may have been cut off.
         drop_snapshots(fs, directory, above=end)
     epochs = LeaderEpochs(fs, directory)
-    # An epoch may begin at the end: nothing was appended under it yet.
+    # An epoch may begin at the end, before anything is appended under it.
     epochs.truncate_to(end + 1)
     for epoch, start in led:
         # The file may be older than the batches, or torn.
@@ -107,7 +107,7 @@ def load(plan: LoadPlan) -> tuple[LogState, list[Cut]]:
         segments=segments,
         log_start_offset=start,
         log_end_offset=end,
-        # What was verified is not on stable storage for that, except where it was before.
+        # Verified bytes are not necessarily on stable storage, except below the old recovery point.
         recovery_point=end if plan.clean else min(plan.recovery_point, end),
         producers=load_producers(directory, segments, end, clean=plan.clean),
         epochs=epochs,
@@ -134,8 +134,8 @@ def _segments(plan: LoadPlan) -> tuple[list[Segment], set[int]]:
     with os.scandir(plan.directory) as listing:
         for item in listing:
             if not item.is_file():
-                # Genuine brokers take no notice of it either.
-                logger.warning("no file, ignored path=%s", item.path)
+                # Genuine brokers also ignore it.
+                logger.warning("not a file, ignored path=%s", item.path)
                 continue
             if names.offset_of_file(item.name, names.KAFKA_07) is not None:
                 raise StorageError(
@@ -161,7 +161,7 @@ def _segments(plan: LoadPlan) -> tuple[list[Segment], set[int]]:
 
 
 def _drop_below_start(plan: LoadPlan, segments: list[Segment]) -> list[Segment]:
-    """Remove segments that were deleted and that a power cut brought back."""
+    """Remove deleted segments that a power cut brought back."""
     while len(segments) > 1 and segments[1].base_offset <= plan.log_start_offset:
         segments[0].unlink()
         segments = segments[1:]
@@ -171,9 +171,9 @@ def _drop_below_start(plan: LoadPlan, segments: list[Segment]) -> list[Segment]:
 def _recover(
     plan: LoadPlan, segments: list[Segment], cuts: list[Cut], led: list[tuple[int, int]]
 ) -> tuple[int, int]:
-    """Verify what has to be, and cut; returns how many segments were read, and the log's end.
+    """Verify and cut the log above the recovery point; returns segments read, and the log's end.
 
-    The cuts are appended to `cuts`, the leader epochs of batches and where they begin to `led`.
+    The cuts are appended to `cuts`, the leader epochs of batches and their start offsets to `led`.
     """
     first = len(segments) - 1
     if plan.clean:
@@ -205,8 +205,8 @@ def _recover(
         segment.size = scan.valid_bytes
         rebuilt.write()
         sparse = sparse or scan.gaps
-        # A segment is closed where the next one begins. That offsets are missing at its end is the
-        # work of a compaction, which takes none but segments that are on stable storage.
+        # The offsets of a segment reach to the start of the next one. If some are missing at its
+        # end, a compaction removed them, which only touches segments on stable storage.
         hollow = sparse and later and later[0].base_offset <= plan.compacted_below
         if scan.reason is None and later and not hollow and end != later[0].base_offset:
             missing = f"offsets {end} to {later[0].base_offset - 1} are missing"
@@ -218,7 +218,7 @@ def _recover(
         if scan.reason is None:
             continue
         if later and end == later[0].base_offset:
-            # Junk behind the last message; the next segment goes on from it.
+            # Junk after the last message; the next segment continues from that message.
             cuts += cut(plan.fs, path, scan, plan.now_ms(), later=[])
             continue
         paths = [each.path(names.LOG) for each in later]
@@ -231,7 +231,7 @@ def _recover(
 
 
 class _IndexBuilder:
-    """Collects what of a segment's entries is kept elsewhere: indexes, leader epochs."""
+    """Collects index entries, aborted transactions and leader epochs from a segment's entries."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class _IndexBuilder:
         self._at = segment.base_offset
 
     def add(self, position: int, info: EntryInfo) -> None:
-        """Note a valid entry."""
+        """Add a valid entry."""
         if position == 0:
             self._segment.first_timestamp = info.base_timestamp
         if info.max_timestamp > self._largest:
@@ -300,7 +300,7 @@ class _IndexBuilder:
 
 
 def _end_of_segment(segment: Segment) -> int:
-    """Return the offset after a segment, reading only what lies behind its last index entry.
+    """Return the offset after a segment, reading only from its last index entry on.
 
     Raises:
         CorruptMessage: it does not end with a whole entry.

@@ -1,13 +1,13 @@
-"""Finding the longest valid prefix of a segment, and cutting off what follows it.
+"""Finds the longest valid prefix of a segment, and cuts off the rest.
 
-An entry is valid when its header is sane, it is whole, its CRC is right and its offsets follow the
-ones before. Offsets lie outside every CRC, so they are checked against density: the first offset
-must be the one expected. A jump forward is taken for a gap that a compaction left only if what
-follows goes on from there too, or, where nothing follows, if the log has gaps before it.
+An entry is valid if its header is sane, it is whole, its CRC is right and its offsets follow those
+of the entry before. No CRC covers the offsets, so they are checked for density: the first offset
+must be the expected one. A jump forward counts as a gap left by compaction only if the following
+entry continues from there, or, at the end of the log, if there are gaps before it.
 
-Invariant: recovery never raises for what it finds in a log file, never keeps a byte behind the
-first invalid one, and never throws a byte away: what is cut is kept in `*.log.corrupt-<ms>`, and a
-`Cut` says where, why, how much, and how many valid messages lay behind.
+Invariant: recovery never raises for the contents of a log file, never keeps a byte after the first
+invalid one, and never throws a byte away: cut bytes are kept in `*.log.corrupt-<ms>`, and a `Cut`
+says where, why, how much, and how many valid messages followed.
 """
 
 import logging
@@ -39,10 +39,10 @@ class Cut:
     Args:
         file: the log file.
         position: where the first invalid entry begins, in bytes.
-        offset: the offset expected there, the log's new end.
-        reason: what is wrong with it.
+        offset: the expected offset of that entry, the log's new end.
+        reason: why the entry is invalid.
         bytes_cut: how many bytes were cut off.
-        valid_messages_behind: messages in them that are valid by themselves.
+        valid_messages_behind: messages in the cut bytes that are valid by themselves.
         kept_in: the file that holds them now; None when nothing was changed.
     """
 
@@ -69,8 +69,8 @@ class Scan:
     Args:
         valid_bytes: its size.
         next_offset: the offset after it.
-        reason: why it ends before the file does, None when it does not.
-        gaps: offsets are missing inside, as after a compaction.
+        reason: why it ends before the file does; None if it does not.
+        gaps: whether offsets are missing inside, as after a compaction.
     """
 
     valid_bytes: int
@@ -92,7 +92,7 @@ class _Reader:
         """Return the entry at a position and its first offset and count.
 
         Raises:
-            CorruptMessage: there is none.
+            CorruptMessage: there is no valid entry.
         """
         at = position - self._start
         if not 0 <= at <= len(self._data) - _PREFIX or self._short(at):
@@ -102,7 +102,7 @@ class _Reader:
             return info, info.base_offset, info.record_count
         first, last, count = _inner_offsets(self._data[at : at + info.size])
         if last != info.last_offset:
-            raise CorruptMessage(f"offset {info.last_offset} around messages up to {last}")
+            raise CorruptMessage(f"wrapper offset {info.last_offset} with messages up to {last}")
         return info, first, count
 
     def bytes(self, position: int, size: int) -> bytes:
@@ -134,7 +134,7 @@ def _inner_offsets(entry: bytes) -> tuple[int, int, int]:
             last = record.offset
             count += 1
     except ProtocolError as error:
-        # The checksum was right: the producer sent a wrapper that cannot be read.
+        # The checksum is right: a producer sent a wrapper that cannot be read.
         raise CorruptMessage(f"compressed messages cannot be read: {error}") from error
     if count == 0:
         raise CorruptMessage("a compressed entry without messages")
@@ -153,10 +153,10 @@ def scan_segment(
 
     Args:
         path: the log file.
-        base_offset: the offset its name says.
-        next_base: base offset of the segment that follows it, None for the last one.
-        gaps_allowed: the topic is compacted, so a jump at the very end may be a gap.
-        on_entry: called with position and entry for each valid one, in order.
+        base_offset: the offset in its name.
+        next_base: base offset of the following segment, None for the last one.
+        gaps_allowed: whether the topic is compacted, so that a jump at the very end may be a gap.
+        on_entry: called with position and header of each valid entry, in order.
 
     Raises:
         OSError: the file cannot be read.
@@ -179,7 +179,7 @@ def scan_segment(
                     _judge_gap(reader, position, info, expected, next_base, sparse)
             except CorruptMessage as error:
                 kind = "torn entry" if isinstance(error, PartialEntry) else "invalid entry"
-                # Positions in its text count from the chunk that was read.
+                # Positions in the error text count from the start of the chunk.
                 text = _POSITION.sub("", str(error))
                 return Scan(position, expected, f"{kind}: {text}", gaps)
             gaps = gaps or first > expected
@@ -212,14 +212,14 @@ def _judge_gap(
 
 
 def cut(fs: FileSystem, path: Path, scan: Scan, now_ms: int, *, later: list[Path]) -> list[Cut]:
-    """Cut a log file to its valid prefix, and put the segments behind it aside.
+    """Cut a log file to its valid prefix, and put the following segments aside.
 
     Args:
         fs: the file system.
         path: the log file.
-        scan: what `scan_segment` found in it, with a reason.
-        now_ms: names the files that keep what is cut.
-        later: the log files of the segments that follow, ascending.
+        scan: the result of `scan_segment`, with a reason.
+        now_ms: part of the names of the files that keep the cut bytes.
+        later: the log files of the following segments, ascending.
 
     Raises:
         OSError: the disk failed.
@@ -243,7 +243,7 @@ def cut(fs: FileSystem, path: Path, scan: Scan, now_ms: int, *, later: list[Path
         size = follower.stat().st_size
         valid = count_valid_messages(follower, 0)
         fs.rename(follower, kept)
-        reason = f"behind the damage in {path.name}"
+        reason = f"after the damage in {path.name}"
         cuts.append(Cut(follower, 0, scan.next_offset, reason, size, valid, kept))
     fs.fsync_dir(path.parent)
     for each in cuts:
@@ -275,14 +275,14 @@ def copy_tail(fs: FileSystem, path: Path, position: int, target: Path) -> None:
 
 
 # A place where an entry may begin: an offset below 2^48, a size that is neither zero nor huge, and
-# a magic. A match by lookahead, so that overlapping candidates are all seen.
+# a magic. The pattern is a lookahead, so that overlapping candidates are all found.
 _CANDIDATE = re.compile(
     rb"(?=\x00\x00.{6}(?!\x00\x00\x00[\x00-\x0d])[\x00-\x0f].{3}.{4}[\x00-\x02])", re.DOTALL
 )
 
 
 def count_valid_messages(path: Path, position: int) -> int:
-    """Count the messages behind a position that are valid by themselves, wherever they begin.
+    """Count the messages after a position that are valid by themselves, wherever they begin.
 
     Raises:
         OSError: the file cannot be read.

@@ -1,1 +1,1 @@
-"""The files of a log: segments with their indexes, and how they are searched and replaced."""
+"""The files of a log: segments with their indexes, their search and their replacement."""

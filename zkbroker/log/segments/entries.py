@@ -7,7 +7,7 @@
 The offset of a magic-0 or magic-1 entry is its last (and, uncompressed, its only) offset; a
 magic-2 batch ends at `offset + last_offset_delta`.
 
-Invariant: nothing here trusts a position: a header that cannot be one raises `CorruptMessage`.
+Invariant: no position is trusted: an impossible header raises `CorruptMessage`.
 """
 
 import os
@@ -47,20 +47,20 @@ def find_entry(
 
     Args:
         fd: descriptor of the segment's file.
-        position: where an entry begins, in bytes.
+        position: the start of an entry, in bytes.
         end: end of the entries, in bytes.
-        offset: the offset looked for.
-        at_most: the header at `position` may not hold a larger offset than this.
+        offset: the wanted offset.
+        at_most: the largest offset allowed in the header at `position`.
 
     Returns:
-        (position, size), both in bytes; None when no entry reaches the offset.
+        (position, size), both in bytes; None if no entry reaches the offset.
 
     Raises:
-        CorruptMessage: what is met is no entry, or the first one is not the one expected.
+        CorruptMessage: there is no entry where one must be, or the first is not the expected one.
     """
     unpack = _HEADER.unpack_from
-    # A page holds what a sparse index leaves to walk, or the head of one large entry; larger looks
-    # only pay where many small entries follow each other.
+    # A page covers the entries between two of a sparse index, or the head of one large entry;
+    # larger reads only pay off for many small entries.
     look = _PAGE
     while end - position >= SMALLEST_ENTRY:
         block = os.pread(fd, min(look, end - position), position)
@@ -96,7 +96,7 @@ def walk(fd: int, position: int, end: int) -> Iterator[tuple[int, EntryInfo]]:
     """Yield (position in the file, entry) for every whole entry in a range of a file.
 
     Raises:
-        CorruptMessage: what is met is no entry.
+        CorruptMessage: there is no entry where one must be.
     """
     look = _CHUNK
     while end - position >= SMALLEST_ENTRY:
@@ -119,10 +119,10 @@ def traits(fd: int, position: int, end: int) -> tuple[int, int, int]:
 
     Returns:
         (largest magic, -1 for none; version of Fetch that may carry their codecs; position
-        behind the last entry, which may be past `end`).
+        after the last entry, which may be past `end`).
 
     Raises:
-        CorruptMessage: what is met is no entry.
+        CorruptMessage: there is no entry where one must be.
     """
     unpack = _HEADER.unpack_from
     magic_seen, fetch_since = -1, 0
@@ -146,7 +146,7 @@ def traits(fd: int, position: int, end: int) -> tuple[int, int, int]:
 
 
 def first_timestamp(fd: int) -> int:
-    """Return the timestamp (ms) of the first message of a file, -1 where there is none."""
+    """Return the timestamp (ms) of the first message of a file, -1 if there is none."""
     head = os.pread(fd, BASE_TIMESTAMP_AT + OFFSET.size, 0)
     magic = head[MAGIC_AT] if len(head) > MAGIC_AT else 0
     at = {1: TIMESTAMP_V1_AT, 2: BASE_TIMESTAMP_AT}.get(magic)
@@ -160,7 +160,7 @@ def first_offset(entry: bytes) -> int:
     """Return the offset of the first message of a whole entry.
 
     Raises:
-        CorruptMessage: it is no entry.
+        CorruptMessage: it is not an entry.
     """
     info = next(iter_entries(entry))
     if info.record_count >= 0:

@@ -1,7 +1,7 @@
-"""The open files of one segment, and files that are appended to now and then.
+"""The open files of one segment, and files that are rarely appended to.
 
 Invariant: the files of a segment are closed when the last holder releases them, and not before: a
-reader goes on after the segment was deleted or replaced.
+reader can finish after the segment was deleted or replaced.
 """
 
 import os
@@ -34,7 +34,7 @@ class SegmentFiles:
             lock: guards the count of holders.
             fd: of the log file.
             offsets: the offset index.
-            times: the time index, or a function that opens it for the first look-up by time.
+            times: the time index, or a function that opens it at the first look-up by time.
         """
         self.fs = fs
         self._lock = lock
@@ -43,7 +43,7 @@ class SegmentFiles:
         self._times = times if isinstance(times, TimeIndex) else None
         self._open_times = times if not isinstance(times, TimeIndex) else None
         self.holders = 1
-        """How many hold them; guarded by the lock."""
+        """Number of holders; guarded by the lock."""
 
     @property
     def times(self) -> TimeIndex:
@@ -54,7 +54,7 @@ class SegmentFiles:
         return self._times
 
     def replace_indexes(self, offsets: OffsetIndex) -> None:
-        """Use other index files from now on."""
+        """Use new index files from now on."""
         self.offsets.close()
         self.offsets = offsets
         if self._open_times is not None and self._times is not None:
@@ -62,14 +62,14 @@ class SegmentFiles:
             self._times = None
 
     def release(self) -> None:
-        """Give up one hold."""
+        """Release one hold."""
         with self._lock:
             self.holders -= 1
             if not self.holders:
                 self._close()
 
     def drop(self) -> None:
-        """Give up one hold; the caller has the lock."""
+        """Release one hold; the caller has the lock."""
         self.holders -= 1
         if not self.holders:
             self._close()
@@ -82,7 +82,7 @@ class SegmentFiles:
 
 
 class AppendedFile:
-    """A file that is appended to now and then; made by `AppendedFiles`."""
+    """A file that is rarely appended to; made by `AppendedFiles`."""
 
     __slots__ = ("_files", "fd", "fs", "path")
 
@@ -93,7 +93,7 @@ class AppendedFile:
         self.fd = -1
 
     def append(self, data: bytes) -> None:
-        """Write at the end of the file, which is made where there is none.
+        """Write at the end of the file, which is created if it does not exist.
 
         Raises:
             OSError: the disk failed.
@@ -101,15 +101,15 @@ class AppendedFile:
         self._files.append(self, data)
 
     def close(self) -> None:
-        """Close the file if it is open: its path will name another file, or none."""
+        """Close the file if it is open: its path is about to name another file, or none."""
         self._files.close(self)
 
 
 class AppendedFiles:
-    """Files that are appended to now and then: the most recently used ones stay open.
+    """Files that are rarely appended to: the most recently used ones stay open.
 
     Args:
-        lock: held over each write, so that no file is closed meanwhile.
+        lock: held during each write, so that no file is closed meanwhile.
         limit: how many stay open.
     """
 
@@ -119,7 +119,7 @@ class AppendedFiles:
         self._open: OrderedDict[AppendedFile, None] = OrderedDict()
 
     def file(self, fs: FileSystem, path: Path) -> AppendedFile:
-        """Return the file of a path; it is opened when it is written."""
+        """Return the file of a path; it is opened at its first write."""
         return AppendedFile(self, fs, path)
 
     def append(self, file: AppendedFile, data: bytes) -> None:

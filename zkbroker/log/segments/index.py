@@ -8,12 +8,12 @@ append that starts at `position` (0.10 and later, and here) or its first offset 
 time entry holds the largest timestamp so far and an offset at or before which all messages have
 at most that timestamp. Both are strictly increasing.
 
-Invariant: an index is a hint, never the truth: the user of a position checks that an entry of the
-log is there, and rebuilds the index if there is none. While a segment is written its indexes are
-pre-allocated with zeros; they are trimmed when the segment is rolled or the log is closed. An open
-index has one descriptor, or none where it is small and read-only. It is written and read by that,
-some entries at a time, and never mapped: a full disk, or a file that was cut by hand, must be an
-error and not a SIGBUS. Entries that a crash takes are found again by recovery.
+Invariant: an index is a hint, never the truth: the user of a position checks that there is an entry
+of the log, and rebuilds the index if not. While a segment is written its indexes are pre-allocated
+with zeros; they are trimmed when the segment is rolled or the log is closed. An open index has one
+descriptor, or none if it is small and read-only. It is read and written a few entries at a time,
+and never mapped: a full disk, or a file cut by hand, must be an error and not a SIGBUS. Recovery
+restores entries lost in a crash.
 """
 
 import errno
@@ -100,7 +100,7 @@ class _SparseIndex:
         self._last = None
 
     def _keep(self, count: int) -> None:
-        """Drop every entry behind the first `count` of an index that is written."""
+        """Drop every entry after the first `count` of an index that is written."""
         if count >= self.count:
             return
         if count >= self._written:
@@ -114,7 +114,7 @@ class _SparseIndex:
         self._last = self._at(count - 1) if count else None
 
     def trim(self) -> None:
-        """Cut the pre-allocated tail off; the index is read-only from now on."""
+        """Cut off the pre-allocated tail; the index is read-only from now on."""
         if self.writable:
             self._write_pending()
             self._fs.truncate(self._fd, self.count * self.entry.size)
@@ -131,14 +131,14 @@ class _SparseIndex:
         """Return the bytes of some written entries.
 
         Raises:
-            OSError: the disk failed, or the file was cut by hand.
+            OSError: the disk failed, or someone cut the file.
             ValueError: the index is closed.
         """
         size = self.entry.size
         if self._all is not None:
             return self._all[first * size : (first + count) * size]
         if self._fd < 0:
-            raise ValueError(f"{self._path} is closed")  # and no disk failed
+            raise ValueError(f"{self._path} is closed")  # not an OSError: no disk failed
         found = os.pread(self._fd, count * size, first * size)
         if len(found) < count * size:
             raise OSError(errno.EIO, "an index is shorter than it was", str(self._path))
@@ -153,7 +153,7 @@ class _SparseIndex:
         return first, second
 
     def _count_below(self, column: int, value: int) -> int:
-        """Return how many entries hold less than a value in a column; columns ascend."""
+        """Return how many entries have less than a value in a column; columns ascend."""
         low, high = 0, self._written
         block = _BLOCK_BYTES // self.entry.size
         if high > block and self._last is not None:
@@ -161,7 +161,7 @@ class _SparseIndex:
         while high - low > block:
             middle = (low + high - block) // 2
             if guesses:
-                # Entries are spread evenly as a rule: a block or two are read, and not ten.
+                # Entries are usually spread evenly: one or two blocks are read instead of ten.
                 guesses -= 1
                 share = (value - least) * (high - low) // max(1, most - least)
                 middle = min(max(low, low + share - block // 2), high - block)
@@ -191,8 +191,8 @@ class _SparseIndex:
         return low
 
     def _count_entries(self, stored: int) -> int:
-        # A trimmed index ends with an entry; in one that was not, the entries are followed by
-        # zeros. Neither index ever holds an entry of zeros.
+        # A trimmed index ends with an entry; in one that was not trimmed, zeros follow the entries.
+        # Neither kind of index ever holds an entry of zeros.
         if stored == 0 or self._at(stored - 1) != (0, 0):
             return stored
         low, high = 0, stored
@@ -219,7 +219,7 @@ class _SparseIndex:
 
 
 class OffsetIndex(_SparseIndex):
-    """Offset to file position."""
+    """Maps offsets to file positions."""
 
     entry = Struct(">ii")
 
@@ -237,11 +237,11 @@ class OffsetIndex(_SparseIndex):
             self._add(relative, position)
 
     def truncate_to(self, position: int) -> None:
-        """Drop the entries that lie at a position of the log file or behind it."""
+        """Drop the entries at or after a position of the log file."""
         self._keep(self._count_below(1, position))
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Return the last entry at or below an offset, (base offset, 0) when there is none."""
+        """Return the last entry at or below an offset, (base offset, 0) if there is none."""
         if self._last is None:
             return self._base_offset, 0
         relative = offset - self._base_offset
@@ -254,18 +254,18 @@ class OffsetIndex(_SparseIndex):
         return self._base_offset + found, position
 
     def position_before(self, position: int) -> int:
-        """Return the largest indexed position at or below one, 0 when there is none."""
+        """Return the largest indexed position at or below `position`, 0 if there is none."""
         at = self._count_below(1, position + 1)
         return self._at(at - 1)[1] if at else 0
 
     def offset_behind(self, position: int) -> int | None:
-        """Return an offset that is stored at or behind a position, None where none is indexed."""
+        """Return an offset stored at or after a position, None if none is indexed."""
         at = self._count_below(1, position)
         return self._base_offset + self._at(at)[0] if at < self.count else None
 
 
 class TimeIndex(_SparseIndex):
-    """Timestamp to offset."""
+    """Maps timestamps to offsets."""
 
     entry = Struct(">qi")
 
@@ -285,13 +285,13 @@ class TimeIndex(_SparseIndex):
             self._add(timestamp, relative)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries that speak of an offset or of later ones."""
+        """Drop the entries for an offset and for later ones."""
         self._keep(self._count_below(1, offset - self._base_offset))
 
     def lookup_before(self, timestamp: int) -> int:
-        """Return an offset before which every message is older than `timestamp` (ms).
+        """Return an offset below which every message is older than `timestamp` (ms).
 
-        The base offset where the index has no entry for that.
+        It is the base offset if the index has no such entry.
         """
         at = self._count_below(0, timestamp)
         return self._base_offset + (self._at(at - 1)[1] + 1 if at else 0)

@@ -1,8 +1,7 @@
-"""Which files of segments stay open between two uses.
+"""The files of segments that stay open between two uses.
 
 Invariant: at most `limit` segments are held open for the next read, and at most 64 transaction
-indexes for the next aborted transaction; segments that are being read and segments that are written
-are open beside them.
+indexes for the next aborted transaction; segments that are being read or written are open as well.
 """
 
 from collections import OrderedDict
@@ -18,22 +17,22 @@ _TRANSACTION_INDEXES: Final = 64
 
 
 class OpenFiles:
-    """The open files of segments that are only read: the most recently used ones stay open."""
+    """The open files of closed segments: the most recently used ones stay open."""
 
     def __init__(self, runtime: Runtime, limit: int) -> None:
         self._lock = runtime.guard()
         self.transaction_indexes = AppendedFiles(runtime.guard(), _TRANSACTION_INDEXES)
-        """Those of segments that are written."""
+        """The transaction indexes of segments that are written."""
         self._limit = limit
         self._recent: OrderedDict[int, Segment] = OrderedDict()
 
     @property
     def lock(self) -> Lock:
-        """Guards every count of holders."""
+        """The lock that guards every count of holders."""
         return self._lock
 
     def acquire(self, segment: Segment) -> SegmentFiles:
-        """Open a segment's files if they are not, and hold them; the caller releases them.
+        """Open a segment's files if needed, and hold them; the caller releases them.
 
         Raises:
             OSError: they cannot be opened.
@@ -69,7 +68,7 @@ class OpenFiles:
             _drop(oldest)
 
     def forget(self, segment: Segment) -> None:
-        """Give up the hold on a segment that leaves its log."""
+        """Release the hold on a segment that leaves its log."""
         segment.close_aborted()
         with self._lock:
             self._recent.pop(id(segment), None)
@@ -77,7 +76,7 @@ class OpenFiles:
 
 
 def _drop(segment: Segment) -> None:
-    """Give up a segment's own hold on its files; the lock is held."""
+    """Release a segment's own hold on its files; the caller has the lock."""
     files, segment.files = segment.files, None
     if files is not None:
         files.drop()

@@ -1,7 +1,7 @@
-"""Rebuilding of a segment's indexes from its entries.
+"""Rebuilds a segment's indexes from its entries.
 
-Invariant: an index is a hint. One that is missing or wrong is made again; a damaged entry ends
-that, and the reader of the damaged entry gets the error.
+Invariant: an index is a hint. A missing or wrong index is rebuilt, up to the first damaged entry of
+the log; the reader of that entry gets the error.
 """
 
 import logging
@@ -26,12 +26,12 @@ def has_timestamps(fd: int, size: int) -> bool:
 def rebuild_indexes(
     fs: FileSystem, fd: int, size: int, base: int, offsets: Path, times: Path, interval_bytes: int
 ) -> tuple[int, int]:
-    """Write both index files of a segment that is not written; see `fill_indexes`.
+    """Write both index files of a closed segment; see `fill_indexes`.
 
     Raises:
         OSError: the disk failed.
     """
-    # Twelve bytes for every interval are enough for either index.
+    # Twelve bytes for each interval are enough for either index.
     room = 12 * (size // max(interval_bytes, SMALLEST_ENTRY) + 2)
     offset_index = OffsetIndex(fs, offsets, base, max_bytes=room)
     try:
@@ -50,10 +50,10 @@ def rebuild_indexes(
 def fill_indexes(
     fd: int, size: int, base: int, offsets: OffsetIndex, times: TimeIndex, interval_bytes: int
 ) -> tuple[int, int]:
-    """Index a log file by walking it; a damaged place ends the walk.
+    """Index a log file by walking it; a damaged entry ends the walk.
 
     Returns:
-        Its largest timestamp (ms, -1 for none), and an offset it was reached at.
+        Its largest timestamp (ms, -1 for none), and an offset at which it was reached.
     """
     unindexed = 0
     largest, at = -1, base

@@ -1,4 +1,4 @@
-"""Replacing a range of closed segments by rewritten ones, all or nothing.
+"""Replaces a range of closed segments by rewritten ones, all or nothing.
 
     1. write every new segment as *.cleaned, fsync (`SegmentWriter`)
     2. write `replace-plan` (the old range, the new base offsets), fsync: the point of no return
@@ -6,13 +6,14 @@
     4. rename the old files to *.deleted and *.swap to their names (`swap_files`)
     5. fsync of the directory, remove `replace-plan`, fsync of the directory (`forget_plan`)
 
-Step 4 alone changes what a reader would open; it is some renames and waits for no disk.
+Only step 4 changes which files a reader would open; it is a few renames without a wait for the
+disk.
 
-Invariant: after a crash a log has all of the old range or all of the new: without a plan what was
-written is dropped, with one the steps are done to the end. A plan is gone for good before the next
-*.cleaned file is made: one that a power cut brought back would take unfinished files for its own. A
-genuine broker that opens the directory finishes a swap by its own rules, which know the same
-suffixes.
+Invariant: after a crash a log has all of the old range or all of the new one: without a plan the
+written files are dropped, with a plan the steps are completed. The removal of a plan is stable
+before the next *.cleaned file is made: a plan that a power cut brought back would take unfinished
+files for its own. A genuine broker that opens the directory finishes a swap by its own rules, which
+use the same suffixes.
 """
 
 import contextlib
@@ -45,12 +46,12 @@ class SegmentWriter:
         index_interval_bytes: int,
         index_max_bytes: int,
     ) -> None:
-        """Begin the files; what an earlier attempt left is overwritten.
+        """Create the files; those of an earlier attempt are overwritten.
 
         Args:
             fs: the file system.
             directory: of the log.
-            base_offset: of the segment; its messages are at or behind it.
+            base_offset: of the segment; its messages have at least this offset.
             index_interval_bytes: bytes of log between two index entries.
             index_max_bytes: size of an index at most.
 
@@ -61,7 +62,7 @@ class SegmentWriter:
             fs, directory, base_offset, index_interval_bytes=index_interval_bytes
         )
         self.next_offset = base_offset
-        """The offset behind the last message."""
+        """The offset after the last message."""
         self._fs = fs
         self._largest, self._at = -1, base_offset
         self._unindexed = 0
@@ -89,14 +90,14 @@ class SegmentWriter:
 
     @property
     def size(self) -> int:
-        """Bytes of entries written."""
+        """The size of the written entries in bytes."""
         return self.segment.size
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write whole entries, with their offsets set.
 
         Raises:
-            CorruptMessage: the checksum of one is wrong.
+            CorruptMessage: an entry has a wrong checksum.
             ValueError: offsets go back.
             OSError: the disk failed.
         """
@@ -104,7 +105,7 @@ class SegmentWriter:
         written = 0
         for number, info in enumerate(iter_entries(view, verify_crc=True), 1):
             if number % _ENTRIES_AT_ONCE == 0:
-                # The event loop, which runs in another thread, need not ask for the interpreter.
+                # Release the interpreter: the event loop runs in another thread.
                 time.sleep(0)
             if info.base_offset < self.next_offset:
                 raise ValueError(f"offset {info.base_offset} is below {self.next_offset}")
@@ -123,7 +124,7 @@ class SegmentWriter:
         self.segment.size += written
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Note an aborted transaction, ascending by its marker."""
+        """Add an aborted transaction, in ascending order of markers."""
         self._aborted.append(transaction)
 
     def finish(self) -> None:
@@ -151,7 +152,7 @@ class SegmentWriter:
 
 
 def commit_plan(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
-    """Steps 2 and 3: from here on the old segments of `[start, end)` give way to those at `bases`.
+    """Do steps 2 and 3: the old segments of `[start, end)` are to be replaced by those at `bases`.
 
     Raises:
         OSError: the disk failed.
@@ -171,7 +172,7 @@ def _rename_cleaned(fs: FileSystem, directory: Path, bases: list[int]) -> None:
 
 
 def swap_files(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
-    """Step 4; it can be done again after a crash.
+    """Do step 4; it can be repeated after a crash.
 
     Raises:
         OSError: the disk failed.
@@ -183,7 +184,7 @@ def swap_files(fs: FileSystem, directory: Path, start: int, end: int, bases: lis
             base = names.offset_of_file(name, suffix)
             if base is None or not start <= base < end:
                 continue
-            # A new file without its .swap was put in place before the crash.
+            # A new file without a .swap was put in place before the crash.
             new = base in bases and names.file_name(base, names.LOG) + names.SWAP not in waiting
             if not new:
                 fs.rename(directory / name, directory / (name + names.DELETED))
@@ -191,7 +192,7 @@ def swap_files(fs: FileSystem, directory: Path, start: int, end: int, bases: lis
 
 
 def forget_plan(fs: FileSystem, directory: Path) -> None:
-    """Step 5.
+    """Do step 5.
 
     Raises:
         OSError: the disk failed.
@@ -202,7 +203,7 @@ def forget_plan(fs: FileSystem, directory: Path) -> None:
 
 
 def finish_replacement(fs: FileSystem, directory: Path) -> None:
-    """Do the steps of a plan to the end; without a plan do what the genuine broker does.
+    """Complete the steps of a plan; without a plan do what the genuine broker does.
 
     Raises:
         OSError: the disk failed.
@@ -225,16 +226,16 @@ def finish_replacement(fs: FileSystem, directory: Path) -> None:
 
 
 def _put_in_place(fs: FileSystem, directory: Path, swaps: set[str]) -> None:
-    # The log file is the last to get its name: until then the segment's own indexes are there.
+    # The log file gets its name last: by then the indexes of the segment are in place.
     for name in sorted(swaps, key=lambda each: (each[:20], each.endswith(names.LOG + names.SWAP))):
         fs.rename(directory / name, directory / name.removesuffix(names.SWAP))
 
 
 def _finish_foreign_swap(fs: FileSystem, directory: Path) -> None:
-    """Finish or drop what a genuine broker left of a compaction.
+    """Finish or drop the files that a genuine broker left of a compaction.
 
-    Its *.cleaned files become *.swap from the highest base offset down; so a *.swap at or past a
-    *.cleaned belongs to a set that was never complete.
+    It renames *.cleaned files to *.swap from the highest base offset down; so a *.swap at or above
+    a *.cleaned belongs to a set that was never complete.
     """
     found = [path.name for path in directory.iterdir()]
     cleaned = [name for name in found if name.endswith(names.CLEANED)]
@@ -270,7 +271,7 @@ def _last_offset(path: Path) -> int:
         for _, info in walk(fd, 0, os.fstat(fd).st_size):
             last = info.last_offset
     except CorruptMessage:
-        # The recovery that follows deals with it; what it holds before counts.
+        # The following recovery handles the damage; entries before it count.
         pass
     finally:
         os.close(fd)

@@ -1,9 +1,9 @@
 """One segment: a log file with its two indexes.
 
 Invariant: every message in a segment has an offset of at least its base offset, which names its
-files, and offsets grow. Only `size` bytes of the file count; bytes behind them are not yet, or no
-longer, part of the log. The files of a segment that is not written are opened when read and kept
-open while a reader holds them, also after they were deleted.
+files, and offsets grow. Only `size` bytes of the file count; bytes after them are not yet, or no
+longer, part of the log. The files of a closed segment are opened to be read and stay open while a
+reader holds them, even after they were deleted.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Segment:
-    """A segment of a log. All its methods are called by one task at a time."""
+    """A segment of a log. One task at a time calls its methods."""
 
     def __init__(
         self, fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int
@@ -45,21 +45,24 @@ class Segment:
         self.base_offset = base_offset
         self.size = 0
         self.created_ms = 0
-        """When a segment that is written was begun, by the broker's clock."""
+        """When the active segment was begun, by the broker's clock."""
         self.index_interval_bytes = index_interval_bytes
         self.first_timestamp = -1
-        """Timestamp of the first message, ms; the age of the segment counts from it."""
+        """The segment's age counts from this timestamp (ms), -1 for none.
+
+        It is the largest one of the first append; after a restart that of the first message.
+        """
         self.files: SegmentFiles | None = None
         self.index_full = False
-        """Whether an index of a segment that is written has no room left."""
+        """Whether an index of the active segment has no room left."""
         self.aborted: list[AbortedTransaction] = []
-        """Transactions whose ABORT marker is in this segment, ascending by it.
+        """Transactions whose ABORT marker is in this segment, ascending by marker.
 
-        The list is appended to, or replaced by another one: a reader takes it once.
+        The list is appended to, or replaced: a reader must take it once.
         """
         self._aborted_file: AppendedFile | None = None
         self.suffix = ""
-        """Appended to the names of the files once the segment left the log."""
+        """Suffix of the file names once the segment has left the log."""
         self._max_timestamp: int | None = None
         self._offset_of_max = base_offset
         self._unindexed_bytes = 0
@@ -71,10 +74,10 @@ class Segment:
         return self.directory / (names.file_name(self.base_offset, suffix) + self.suffix)
 
     def unlink(self, suffixes: tuple[str, ...] = names.SEGMENT_SUFFIXES) -> None:
-        """Remove the segment's files of some kinds; those that are not there are no error.
+        """Remove the segment's files of some kinds; missing ones are no error.
 
         Raises:
-            OSError: one cannot be removed.
+            OSError: a file cannot be removed.
         """
         for suffix in suffixes:
             with contextlib.suppress(FileNotFoundError):
@@ -90,7 +93,7 @@ class Segment:
         *,
         reserve_bytes: int = 0,
     ) -> None:
-        """Open the files for writing, and create those that are missing.
+        """Open the files for writing, and create missing ones.
 
         Args:
             lock: guards the count of the files' holders.
@@ -131,14 +134,14 @@ class Segment:
     def must_roll(
         self, prepared: PreparedSet, size: int, now_ms: int, segment_bytes: int, roll_ms: int
     ) -> bool:
-        """Whether a set belongs into the next segment.
+        """Whether a set belongs in the next segment.
 
         Args:
             prepared: the set.
-            size: of its bytes.
+            size: of the set in bytes.
             now_ms: the broker's clock.
-            segment_bytes: size of a segment at most.
-            roll_ms: age of a segment at most, by the timestamps of its messages if they have some.
+            segment_bytes: largest size of a segment.
+            roll_ms: largest age of a segment, by the timestamps of its messages if they have any.
         """
         if not self.size:
             return False
@@ -154,16 +157,16 @@ class Segment:
         )
 
     def append(self, prepared: PreparedSet, size: int, *, fetch_since: int) -> None:
-        """Write one message set at the end, with a single call of the operating system.
+        """Write one message set at the end, with a single system call as a rule.
 
         Args:
             prepared: the set, with its offsets.
-            size: of its bytes.
-            fetch_since: version of Fetch that may carry its codecs.
+            size: of the set in bytes.
+            fetch_since: lowest version of Fetch that may carry its codecs.
 
         Raises:
-            OSError: it could not be written; the file was cut back to its size before where that
-                was possible.
+            OSError: it could not be written; the file was cut back to its former size if
+                possible.
         """
         files = self.files
         assert files is not None
@@ -184,7 +187,7 @@ class Segment:
             self.first_timestamp = timestamp
         start, end, known_magic, known_since = self._traits
         if end == position:
-            # What is known reaches the end, so it goes on growing with the log.
+            # The known traits cover the whole file, so they are kept up to date with each append.
             magic = prepared.max_magic
             if magic < known_magic:
                 magic = known_magic
@@ -199,7 +202,7 @@ class Segment:
         self._unindexed_bytes += size
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Note a transaction whose ABORT marker was written last.
+        """Add a transaction whose ABORT marker was just written.
 
         Raises:
             OSError: the index could not be written.
@@ -209,10 +212,10 @@ class Segment:
         self._aborted_file.append(encode_index([transaction]))
 
     def truncate_to(self, files: SegmentFiles, offset: int) -> int:
-        """Cut off every entry that ends at an offset or behind it, of a segment that is written.
+        """Cut off every entry of the active segment that ends at or after an offset.
 
         Returns:
-            The offset behind what is left: `offset`, or where the entry that held it began.
+            The offset after the rest: `offset`, or the start of the entry that held it.
 
         Raises:
             CorruptMessage: the log is damaged there.
@@ -245,7 +248,7 @@ class Segment:
         return end
 
     def set_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Give the segment its transaction index; one without entries is no file.
+        """Set the segment's transaction index; without entries there is no file.
 
         Raises:
             OSError: the disk failed.
@@ -279,11 +282,11 @@ class Segment:
         self.note_timestamps(*newest)
 
     def note_timestamps(self, largest: int, offset: int) -> None:
-        """Set the largest timestamp (ms, -1 for none) and an offset it was reached at."""
+        """Set the largest timestamp (ms, -1 for none) and an offset at which it was reached."""
         self._max_timestamp, self._offset_of_max = largest, offset
 
     def finish(self) -> None:
-        """End the writing: note the largest timestamp and trim the indexes."""
+        """End the writing: index the largest timestamp and trim the indexes."""
         files = self.files
         assert files is not None
         if self._max_timestamp is not None:
@@ -298,7 +301,7 @@ class Segment:
     # Reading
 
     def open_for_read(self, lock: Lock) -> SegmentFiles:
-        """Open the files read-only; indexes that are missing or wrong are rebuilt.
+        """Open the files read-only; missing or wrong indexes are rebuilt.
 
         Raises:
             OSError: one of them cannot be read.
@@ -329,7 +332,7 @@ class Segment:
             if times.count or not has_timestamps(fd, self.size):
                 return times
             times.close()
-            raise CorruptMessage("the time index is empty, and the log has timestamps")
+            raise CorruptMessage("the time index is empty, but the log has timestamps")
         except (FileNotFoundError, CorruptMessage) as error:
             self._rebuild_indexes(fd, str(error))
             return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
@@ -363,15 +366,15 @@ class Segment:
         files.replace_indexes(self._open_offsets())
 
     def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, int]:
-        """Return what old readers must know of a range; what was walked is remembered.
+        """Return the magic and the Fetch version that a range needs; results are remembered.
 
         Args:
             files: the segment's open files.
             position: where an entry begins.
-            size: of the range in bytes; its last entry may be cut.
+            size: of the range in bytes; its last entry may be incomplete.
 
         Returns:
-            Largest magic of its entries, and the version of Fetch that may carry their codecs.
+            Largest magic of its entries, and lowest version of Fetch that may carry their codecs.
         """
         start, end, magic, fetch_since = self._traits
         wanted = min(position + size, self.size)

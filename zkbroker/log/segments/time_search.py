@@ -1,7 +1,7 @@
 """Search for offsets by time.
 
 Invariant: `first_at_or_after` finds the first message, in offset order, whose timestamp is at least
-the one asked for, whether or not timestamps grow. Messages of magic 0 have none and are never
+the requested one, whether or not timestamps grow. Messages of magic 0 have none and are never
 found.
 """
 
@@ -30,10 +30,10 @@ def first_at_or_after(
     """Find the first message of a segment at or after a time.
 
     Args:
-        segment: where to look.
+        segment: the segment to search.
         files: its open files.
         timestamp: ms since 1970.
-        start: offsets below are not looked at.
+        start: lower offsets are ignored.
 
     Raises:
         OSError: the disk failed.
@@ -41,7 +41,7 @@ def first_at_or_after(
     if segment.largest_timestamp(files)[0] < timestamp:
         return None
     first = max(files.times.lookup_before(timestamp), start)
-    # An index that points behind the segment is wrong; then every message is looked at.
+    # An index that points past the segment is wrong; then every message is checked.
     place = segment.find(files, first) or segment.find(files, start)
     if place is None:
         return None

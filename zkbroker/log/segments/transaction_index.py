@@ -1,15 +1,14 @@
-"""The aborted transactions of a segment, those whose ABORT marker lies in it.
+"""The aborted transactions of a segment: those whose ABORT marker is in it.
 
     transaction index `%020d.txnindex`
     { version:int16 = 0  producer_id:int64  first_offset:int64  last_offset:int64
       last_stable_offset:int64 }*
 
-An aborted transaction spans from its first batch to its ABORT marker, a control batch. Where the
-last stable offset of an entry is at or past the end of what is read, no later entry matters.
+An aborted transaction spans from its first batch to its ABORT marker, a control batch. If the last
+stable offset of an entry is at or past the end of a read, no later entry matters to it.
 
-Invariant: an index says what the batches of its segment say; one that is missing says that none of
-them ended a transaction by aborting it, as with genuine brokers, which make the file with its first
-entry.
+Invariant: an index agrees with the batches of its segment; a missing index means that no marker in
+them aborted a transaction, as in genuine brokers, which create the file with its first entry.
 """
 
 from bisect import bisect_left
@@ -36,7 +35,7 @@ class AbortedTransaction(NamedTuple):
 
 
 def encode_index(transactions: Iterable[AbortedTransaction]) -> bytes:
-    """Return the content of an index file, or a part of it."""
+    """Return the content of an index file, or of a part of it."""
     return b"".join(_ENTRY.pack(_VERSION, *each) for each in transactions)
 
 
@@ -62,7 +61,7 @@ def read_index(path: Path, base_offset: int, end_offset: int) -> list[AbortedTra
         if version != _VERSION:
             raise CorruptMessage(f"an entry of version {version}")
         if not least <= entry.last_offset < end_offset or entry.first_offset > entry.last_offset:
-            raise CorruptMessage(f"a transaction of offsets {entry[1]} to {entry[2]}")
+            raise CorruptMessage(f"a transaction with offsets {entry[1]} to {entry[2]}")
         least = entry.last_offset + 1
         found.append(entry)
     return found
@@ -71,10 +70,10 @@ def read_index(path: Path, base_offset: int, end_offset: int) -> list[AbortedTra
 def select(
     indexes: Iterable[Sequence[AbortedTransaction]], start: int, end: int
 ) -> Iterator[AbortedTransaction]:
-    """Yield the aborted transactions that have a part in a range of offsets.
+    """Yield the aborted transactions that overlap a range of offsets.
 
     Args:
-        indexes: those of the segments from the one that holds `start` on.
+        indexes: of the segments, from the one that holds `start` on.
         start: first offset of the range.
         end: the offset after it.
     """

@@ -1,6 +1,6 @@
-"""The inner loops in plain Python; `_speedups` is their twin in C, `kernels` chooses.
+"""The inner loops in plain Python; `_speedups` is their twin in C, `kernels` chooses one.
 
-Invariant: for the same arguments both give the same results and refuse the same input with the
+Invariant: for the same arguments both return the same results, and refuse the same input with the
 same class of error; the property tests run against both.
 """
 

@@ -1,6 +1,6 @@
 """Records of magic 2, in plain Python. `layout` has the diagram.
 
-Invariant: `decode_payload` accepts exactly the bytes that hold so many records and nothing more.
+Invariant: `decode_payload` accepts only bytes that hold exactly the expected number of records.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ def decode_payload(buf: bytes, entry: EntryInfo) -> list[Record]:
     end = len(buf)
     try:
         for _ in range(entry.record_count):
-            # Every varint is read in line for one and two bytes: these are nearly all there are,
-            # and a call for each would double the time of the whole.
+            # Varints of one and two bytes, which are nearly all, are decoded inline: a call for
+            # each would double the total time.
             low = buf[position]
             position += 1
             if low < 0x80:
@@ -139,20 +139,20 @@ def _decode_headers(buf: bytes, position: int, stop: int) -> tuple[Headers, int]
 def scan_records(
     buf: Data, count: int, last_delta: int, base_timestamp: int
 ) -> tuple[int, int, int, bool]:
-    """Check the records of a batch without making anything of them.
+    """Check the records of a batch without decoding them into objects.
 
     Args:
         buf: uncompressed records.
-        count: as the head says.
-        last_delta: the last offset delta, as the head says.
+        count: from the head.
+        last_delta: the last offset delta, from the head.
         base_timestamp: in ms.
 
     Returns:
-        Smallest timestamp but -1 (-1 if there is none), largest timestamp, the first record that
-        has it, and whether the offset deltas are 0, 1, 2 ...
+        Smallest timestamp other than -1 (-1 if there is none), largest timestamp, the index of the
+        first record with it, and whether the offset deltas are 0, 1, 2 ...
 
     Raises:
-        CorruptMessage: as `decode_payload`.
+        CorruptMessage: see `decode_payload`.
     """
     entry = EntryInfo(0, 0, 2, 0, 0, last_delta, base_timestamp, base_timestamp, 0, count, 0)
     records = decode_payload(bytes(buf), entry)
@@ -175,11 +175,12 @@ def place_batch(
     latest: int,
     epoch: int,
 ) -> tuple[EntryInfo, int] | None:
-    """Verify a plain batch and assign its offsets, in one go where that is faster.
+    """Verify a plain batch and assign its offsets, in one step if that is faster.
 
     Returns:
-        Its head, and which record has the largest timestamp first; or None, nothing changed, for a
-        batch that the caller has to look at more closely. In Python that is every one.
+        Its head, and the index of the first record with the largest timestamp; or None, with
+        nothing changed, for a batch that needs a closer check by the caller. In Python every batch
+        does.
     """
     return None
 

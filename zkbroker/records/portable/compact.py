@@ -1,10 +1,10 @@
-"""Compaction: the map from keys to their last offsets, and what it leaves of entries.
+"""Compaction: the map from keys to their last offsets, and the entries filtered by it.
 
     slot of the map     digest:16 (MD5 of the key)  last offset + 1:int64 (machine's order; 0: free)
 
-Invariant: a key is in the slot that the first 8 bytes of its digest name, or behind it with no free
-slot between. Only plain entries are taken: not compressed, no control batch, and no batch of a
-transaction unless it is asked for alone; any other entry ends the walk before it.
+Invariant: a key is in the slot named by the first 8 bytes of its digest, or in a later one with no
+free slot between. Only plain entries are processed: uncompressed, no control batch, and no batch of
+a transaction except with `alone`. The walk ends before any other entry.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ _STORED = struct.Struct("=q")
 
 
 def _find_slot(table: Data, key: bytes) -> tuple[int, int, bytes]:
-    """Return where the slot of a key begins (-1: there is none), what it holds, and the digest."""
+    """Return where the slot of a key begins (-1: no room), its content, and the digest."""
     digest = hashlib.md5(key, usedforsecurity=False).digest()
     slots = len(table) // SLOT_BYTES
     if not slots:
@@ -89,21 +89,21 @@ def map_keys(
     start: int,
     alone: bool,
 ) -> tuple[int, int, int, bool]:
-    """Note the keys of plain entries with their offsets.
+    """Add the keys of plain entries with their offsets.
 
     Args:
         table: slots; changed.
-        used: how many of them are taken.
-        limit: how many may be.
+        used: how many of them are used.
+        limit: how many may be used.
         data: entries.
         position: of the first one, in bytes.
         shift: added to the offsets found (messages inside a wrapper of magic 1).
-        start: records below this offset are passed over.
-        alone: take one entry only, also one of a transaction.
+        start: records below this offset are skipped.
+        alone: process only one entry, which may be part of a transaction.
 
     Returns:
-        Position of the first entry that was not taken; slots taken; the offset behind the last one
-        that was seen from `start` on (-1: none); whether there was no slot for a key.
+        Position of the first entry that was not processed; used slots; the offset after the last
+        record seen from `start` on (-1: none); whether there was no slot for a key.
 
     Raises:
         CorruptMessage: an entry is damaged.
@@ -139,24 +139,24 @@ def filter_entries(
     keep_deletes: bool,
     alone: bool,
 ) -> tuple[bytes, int, int, int, int, bool]:
-    """Leave out of plain entries the records that the map knows a later one of.
+    """Remove from plain entries the records that have a later record of their key in the map.
 
-    Records without a key go too, and those without a value unless `keep_deletes`. A batch that is
-    kept in part is built anew, with the offsets and the producer it had.
+    Records without a key are removed as well, and those without a value unless `keep_deletes`. A
+    batch that is kept in part is rebuilt with its offsets and its producer.
 
     Args:
         table: slots of the map.
         data: entries.
         position: of the first one, in bytes.
         shift: added to the offsets found (messages inside a wrapper of magic 1).
-        end: records from this offset on stay, whatever they are.
+        end: all records from this offset on stay.
         keep_deletes: records without a value stay.
-        alone: take one entry only, also one of a transaction.
+        alone: process only one entry, which may be part of a transaction.
 
     Returns:
-        The entries as they are from now on; the position of the first one that was not taken; how
-        many records were seen and kept; the largest timestamp of those that were kept, -1 for none;
-        whether the one that was not taken is a producer's batch of which no record is kept.
+        The remaining entries; the position of the first one that was not processed; how many
+        records were seen and kept; the largest timestamp of the kept ones, -1 for none; whether the
+        entry that was not processed is a producer's batch of which no record is kept.
 
     Raises:
         CorruptMessage: an entry is damaged.

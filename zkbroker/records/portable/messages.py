@@ -1,8 +1,8 @@
 """Messages of magic 0 and 1, in plain Python. `layout` has the diagram.
 
-Invariant: inside a wrapper there are whole, uncompressed messages. What is made here and what a
-producer sends has the wrapper's magic inside, too. What is read may have another one: the wrapper's
-magic then says what the offsets inside mean, and each message's own what it holds.
+Invariant: a wrapper contains whole, uncompressed messages. In wrappers that are built here or sent
+by a producer, they have the wrapper's magic. Stored ones may have another magic: then the wrapper's
+magic determines the meaning of their offsets, and each message's own magic determines its layout.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ from zkbroker.records.layout import (
 from zkbroker.records.payload import split_message, unwrap
 from zkbroker.records.record import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, EntryInfo, Record, Unsent
 
-# Attributes that make a message more than a plain one: a codec, LogAppendTime.
+# Attributes that a plain message does not have: a codec, LogAppendTime.
 _NOT_PLAIN: Final = CODEC_MASK | TIMESTAMP_TYPE_BIT
-# Records of one run: a list of them is handed on.
+# Records of one run, which are returned as a list.
 _RUN_MESSAGES: Final = 1024
 _NULL: Final = b"\xff\xff\xff\xff"
 
@@ -47,7 +47,7 @@ def encode_message(
     timestamp: int = NO_TIMESTAMP,
     attributes: int = 0,
 ) -> bytes:
-    """Encode one message; `timestamp` in ms is for magic 1."""
+    """Encode one message; `timestamp` in ms counts only for magic 1."""
     key_size = -1 if key is None else len(key)
     tail = _NULL if value is None else INT32.pack(len(value)) + value
     body = (key or b"") + tail
@@ -68,7 +68,7 @@ def encode_messages(
     offsets: Sequence[int] | None,
     append_time: int | None,
 ) -> bytes:
-    """Encode messages with dense offsets from `base_offset` or with those given."""
+    """Encode messages with dense offsets from `base_offset`, or with the given ones."""
     stamp = 0 if append_time is None else TIMESTAMP_TYPE_BIT
     numbers = range(base_offset, base_offset + len(records)) if offsets is None else offsets
     return b"".join(
@@ -87,14 +87,14 @@ def encode_messages(
 
 
 def end_of_plain(data: Data, position: int, max_bytes: int) -> int:
-    """Return where the first entry begins that is not a whole, uncompressed message; or the end.
+    """Return the position of the first entry that is not a whole, uncompressed message, or the end.
 
-    Nothing but heads is looked at: what is inside may be damaged.
+    Only heads are checked: the contents may be damaged.
 
     Args:
         data: entries.
         position: of the first one.
-        max_bytes: a larger message is where it ends.
+        max_bytes: the run ends before a larger message.
 
     Raises:
         ValueError: the position is not in the data.
@@ -128,22 +128,22 @@ def assign_messages(
 ) -> tuple[int, int, int, int]:
     """Verify uncompressed messages of one magic and assign their offsets in place.
 
-    Goes on until the end or to the first message that is not plainly good, whatever is wrong with
-    it: the caller looks at that one more closely. The offsets found are not looked at: a producer
-    does not know them, and clients write 0, a count or -1 there.
+    Stops at the end or before the first message that needs a closer check by the caller, for
+    whatever reason. The producer's offsets are ignored: clients write 0, a count or -1 there.
 
     Args:
         buffer: writable.
         position: of the first message.
         magic: 0 or 1.
         next_offset: for the first message.
-        max_bytes: a larger message is not good.
-        earliest: a timestamp below, other than -1, is not good.
-        latest: a timestamp above is not good.
+        max_bytes: stop before a larger message.
+        earliest: stop before a lower timestamp, other than -1.
+        latest: stop before a higher timestamp.
         append_time: put into every message, with the type LogAppendTime.
 
     Returns:
-        The position reached, how many messages, the largest timestamp, which message had it first.
+        The position reached, the number of messages, the largest timestamp, and the index of the
+        first message with it.
     """
     head = MESSAGE_V1.size if magic == 1 else MESSAGE_V0.size
     unpack = (MESSAGE_V1 if magic == 1 else MESSAGE_V0).unpack_from
@@ -218,20 +218,20 @@ def decode_plain(
 ) -> tuple[list[Record], int, int]:
     """Decode a run of uncompressed messages of one magic, at most 1024.
 
-    Goes on until the first message that is not plainly good, whatever is wrong with it, or has an
-    offset from `end` on: the caller looks at that one more closely.
+    Stops before the first message that needs a closer check by the caller, for whatever reason, or
+    that has an offset of at least `end`.
 
     Args:
         data: entries, the first of them of magic 0 or 1.
         view: of the same bytes.
         position: of the first message.
         start: records below this offset are left out.
-        end: of the offsets wanted.
+        end: the first unwanted offset.
         verify: check the CRC.
-        max_records: at least one; the run ends with the message that gives the last of them.
+        max_records: at least one; the run ends with the message that reaches it.
 
     Returns:
-        The records, the position reached, the last offset passed (-1 if none).
+        The records, the position reached, the highest offset passed (-1 for none).
     """
     magic = data[position + MAGIC_AT]
     head = MESSAGE_V1.size if magic == 1 else MESSAGE_V0.size
@@ -287,13 +287,13 @@ def decode_wrapper(
     verify_crc: bool = True,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Record]:
-    """Decode the messages inside a compressed message, offsets as stored there made absolute.
+    """Decode the messages inside a compressed message; their offsets are made absolute.
 
     Cleaners of 0.10.0 and 0.10.1.0 left wrappers around messages of another magic (KAFKA-4298).
-    They are read as newer brokers and clients read them.
+    They are read as in newer brokers and clients.
 
     Raises:
-        CorruptMessage: nested compression, a wrong inner checksum, nothing inside.
+        CorruptMessage: nested compression, a wrong inner checksum, no messages inside.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     inner = unwrap(data, entry, max_bytes)
@@ -323,15 +323,15 @@ def decode_wrapper(
 
 
 def decode_inner(buf: bytes, magic: int | None, *, verify_crc: bool = True) -> list[Record]:
-    """Decode the messages of a decompressed set, offsets as they stand there.
+    """Decode the messages of a decompressed set, with their stored offsets.
 
     Args:
         buf: the set.
-        magic: 0 or 1, which all of them must have; None takes both.
+        magic: 0 or 1, which all of them must have; None accepts both.
         verify_crc: check their checksums.
 
     Raises:
-        CorruptMessage: nested compression, another magic, a wrong checksum, nothing inside.
+        CorruptMessage: nested compression, another magic, a wrong checksum, no messages.
     """
     out: list[Record] = []
     new = tuple.__new__

@@ -1,8 +1,8 @@
-"""Plain sets of producers, judged and placed in one go, in plain Python.
+"""Checks plain sets of producers and assigns their offsets in one step, in plain Python.
 
-A set is plain when it is one batch of magic 2 that is neither compressed, transactional nor a
-control batch, or messages of one older magic that are not compressed. Nothing in it changes but
-offsets and, of a batch, the leader epoch; neither is below a checksum.
+A set is plain if it is one batch of magic 2 that is neither compressed, transactional nor a control
+batch, or uncompressed messages of one older magic. Only offsets change in it and, in a batch, the
+leader epoch; no checksum covers them.
 """
 
 from typing import TypeAlias
@@ -31,16 +31,16 @@ def place_plain(
     Args:
         data: the whole set, writable.
         next_offset: for its first message.
-        max_bytes: of an entry at most.
-        earliest: the set is not plain with a timestamp below, other than -1.
-        latest: nor with one above.
+        max_bytes: largest size of an entry.
+        earliest: the set is not plain if a timestamp is lower, other than -1.
+        latest: the set is not plain if a timestamp is higher.
         epoch: the leader epoch, for a batch.
-        magics: which magics are plain, bit 0 for magic 0 and so on.
+        magics: the accepted magics, bit 0 for magic 0 and so on.
 
     Returns:
-        How many messages, the largest timestamp, which message had it first (-1 without
-        timestamps), the magic, and the head of a batch that has a producer id. None, and nothing
-        changed, for a set that is not plain, whatever is the reason.
+        The number of messages, the largest timestamp, the index of the first message with it (-1
+        without timestamps), the magic, and the head of a batch that has a producer id. None, with
+        nothing changed, for a set that is not plain, for whatever reason.
     """
     magic = data[MAGIC_AT] if len(data) > MAGIC_AT else 3
     if magic > 2 or not magics >> magic & 1:

@@ -14,19 +14,19 @@ _CODEC_MASK = 3
 def plain_messages(
     data: Data, position: int, kind: int, max_payload: int, limit: int, collect: bool
 ) -> tuple[int, int, list[bytes] | None]:
-    """Walk through uncompressed messages with a right CRC, to the first entry that is none.
+    """Walk through uncompressed messages with a right CRC, to the first other entry.
 
     Args:
         data: entries.
         position: of the first one.
-        kind: the magic that is wanted, 1 without any attributes; -1 takes both, and attributes
-            that name no codec.
+        kind: the expected magic, 1 without any attributes; -1 accepts both, and attributes that
+            name no codec.
         max_payload: a message with a larger payload ends the walk.
-        limit: bytes after which the walk ends, behind the message that reaches it.
+        limit: bytes after which the walk ends; it includes the message that reaches the limit.
         collect: return the payloads.
 
     Returns:
-        The position behind the last message, how many there are, and their payloads.
+        The position after the last message, the number of messages, and their payloads.
     """
     view = memoryview(data)
     if not 0 <= position <= len(view):
@@ -65,9 +65,9 @@ def plain_records(data: Data, position: int, end: int, first_delta: int) -> byte
     """Return uncompressed messages as records of magic 2: no key, no headers, timestamp delta 0.
 
     Args:
-        data: messages that `plain_messages` walked through.
+        data: messages that `plain_messages` walked over.
         position: of the first one.
-        end: behind the last one.
+        end: after the last one.
         first_delta: offset delta of the first record.
 
     Raises:
@@ -82,7 +82,7 @@ def plain_records(data: Data, position: int, end: int, first_delta: int) -> byte
         magic = view[position + 4] if end - position >= 9 else 2
         (length,) = _LENGTH.unpack_from(view, position) if magic < 2 else (0,)
         if length < 5 + magic or length > end - position - 4:
-            raise ValueError("no whole message")
+            raise ValueError("not a whole message")
         payload = view[position + 9 + magic : position + 4 + length]
         index, size = encode_varint(delta), encode_varint(len(payload))
         body = encode_varint(4 + len(index) + len(size) + len(payload))

@@ -1,7 +1,7 @@
 """Walks over entries that decode their records, in plain Python.
 
-Invariant: what a walk returns never holds part of an entry: one that turns out bad is left out
-whole, with everything after it.
+Invariant: the result of a walk never holds a part of an entry: a bad entry is left out as a whole,
+with everything after it.
 """
 
 from array import array
@@ -22,7 +22,7 @@ DecodeError = CorruptMessage | MessageSizeTooLarge
 Buffer = bytes | bytearray | memoryview
 
 NO_END: Final = 2**63 - 1
-# Columns address their data by int32; a walk ends early, at an entry, when it is above this.
+# Columns address their data by int32; a walk ends early, after an entry, when it exceeds this.
 COLUMN_BYTES: Final = 1 << 30
 
 # next position, next offset, error
@@ -36,10 +36,10 @@ def decode_entry(
     verify_crc: bool = True,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Record]:
-    """Decode the records of one entry, control records too; `verify_crc` is for inner messages.
+    """Decode the records of one entry, even control records; `verify_crc` is for inner messages.
 
     Raises:
-        CorruptMessage: what is inside contradicts the head.
+        CorruptMessage: the contents contradict the head.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     if entry.magic == 2:
@@ -50,17 +50,17 @@ def decode_entry(
 
 
 def entry_head(data: Data, position: int, verify: bool) -> EntryInfo | None:
-    """Read (and verify) the head of a good entry, where that is faster.
+    """Read (and verify) the head of a valid entry, if that is faster.
 
     Returns:
-        The head; or None for an entry that the caller has to look at more closely, to take it or to
-        say what is wrong. In Python that is every one.
+        The head; or None for an entry that needs a closer check by the caller. In Python every
+        entry does.
     """
     return None
 
 
 class _Walk:
-    """Iterates the records of one entry after the other and keeps where the walk has come to."""
+    """Iterates the records of one entry after the other, and keeps the position of the walk."""
 
     def __init__(
         self, data: Data, position: int, start: int, end: int, verify: bool, max_bytes: int
@@ -135,11 +135,11 @@ def decode_records(
     max_bytes: int,
     max_records: int,
 ) -> tuple[list[Record], int, int, DecodeError | None]:
-    """Decode entries until at least `max_records` records are there.
+    """Decode entries until there are at least `max_records` records.
 
     Returns:
-        The records, the position and the offset after the last entry taken, and what stopped the
-        walk if that was an error.
+        The records, the position and the offset after the last processed entry, and the error that
+        stopped the walk, if any.
     """
     walk = _Walk(data, position, start, end, verify, max_bytes)
     walk.room = max(max_records, 1)
@@ -166,16 +166,16 @@ def decode_rows(
 
     Args:
         data: entries.
-        start: the first offset to take.
-        end: the first offset not to take.
+        start: the first offset to decode.
+        end: the first offset not to decode.
         verify: whether CRCs are checked.
-        max_bytes: the most that an entry may expand to.
+        max_bytes: the largest size that an entry may expand to.
         row_type: a NamedTuple of these fields; its constructor is not called.
         topic: for each row.
         partition: for each row.
 
     Returns:
-        The rows, the next offset, and what stopped the walk if that was an error.
+        The rows, the next offset, and the error that stopped the walk, if any.
     """
     walk = _Walk(data, 0, start, end, verify, max_bytes)
     make = tuple.__new__
@@ -189,11 +189,11 @@ def decode_rows(
 
 
 def end_of_entries(data: Data) -> Walked:
-    """Find where the whole entries end, by their heads alone.
+    """Find the end of the whole entries, by their heads only.
 
     Returns:
-        The position and the offset after the last whole entry (0 if there is none), and what
-        stopped the walk if that was an error.
+        The position and the offset after the last whole entry (0 if there is none), and the error
+        that stopped the walk, if any.
     """
     walk = _Walk(data, 0, NO_END, NO_END, False, 0)
     walk.next_offset = 0
@@ -216,7 +216,7 @@ Lists = tuple[
 
 
 def decode_lists(data: Data, start: int, end: int, verify: bool, max_bytes: int) -> Lists:
-    """Decode into one list a column; headers are None when no record has any.
+    """Decode into one list for each column; headers are None if no record has any.
 
     Returns:
         Offsets, timestamps, timestamp types, keys, values, headers, next offset, error.
@@ -258,11 +258,11 @@ ColumnTuple = tuple[
 def decode_columns(
     data: Data, start: int, end: int, verify: bool, headers: bool, max_bytes: int
 ) -> ColumnTuple:
-    """Decode into buffers as Arrow lays them out.
+    """Decode into buffers in Arrow's layout.
 
     Returns:
         Count, offsets, timestamps (int64), timestamp types (int32), keys, values (each int32
-        offsets, data, validity bitmap or None), headers if wanted, next offset, error.
+        offsets, data, validity bitmap or None), headers if requested, next offset, error.
     """
     walk = _Walk(data, 0, start, end, verify, max_bytes)
     rows: list[Record] = []

@@ -1,5 +1,5 @@
-/* Validation and offsets on append: the twins of scan_records and assign_messages, and place_batch
- * and place_plain, which take a plain batch or set in one go.
+/* Validation and offsets on append: the twins of scan_records and assign_messages, and of
+ * place_batch and place_plain, which place a plain batch or set in one call.
  */
 #include "speedups.h"
 
@@ -9,8 +9,8 @@ typedef struct {
     int dense;
 } scanned;
 
-/* A loop over this many bytes takes milliseconds; giving up the interpreter for less costs more
- * than it gives. */
+/* A loop over this many bytes takes milliseconds; to release the interpreter lock for less costs
+ * more than it gains. */
 enum { MUCH_BYTES = 512 * 1024 };
 
 static PyThreadState *let_others_run(Py_ssize_t size)
@@ -221,7 +221,7 @@ other:
     Py_RETURN_NONE;
 }
 
-/* Whether `count` messages of one magic fill the bytes, all of them plainly good; changes nothing. */
+/* Whether valid plain messages of one magic fill the bytes; counts them and changes nothing. */
 static int messages_fill(const uint8_t *p, const uint8_t *end, int magic, int64_t max_bytes,
                          int64_t earliest, int64_t latest, int64_t *count, int64_t *newest,
                          int64_t *newest_at)
@@ -257,7 +257,7 @@ static int messages_fill(const uint8_t *p, const uint8_t *end, int magic, int64_
     return *count > 0;
 }
 
-/* A whole set that is one plain batch, or plain messages of one magic. */
+/* The set must be one plain batch, or plain messages of one magic. */
 PyObject *zk_place_plain(PyObject *self, PyObject *const *args, Py_ssize_t given)
 {
     Py_buffer data;

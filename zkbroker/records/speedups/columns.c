@@ -1,9 +1,9 @@
-/* Records as buffers, as Arrow lays them out: the twin of decode_columns. */
+/* Records as buffers in Arrow's layout: the twin of decode_columns. */
 #include "walk.h"
 
 #define COLUMN_BYTES ((Py_ssize_t)1 << 30)
 
-/* A bytes object with room to spare; `used` counts what is filled. */
+/* A bytes object with spare room; `used` counts the filled bytes. */
 typedef struct {
     PyObject *object;
     Py_ssize_t used;
@@ -51,7 +51,7 @@ typedef struct {
     sink base;
     buffer offsets, timestamps, types;
     byte_column keys, values;
-    PyObject *headers; /* NULL when not wanted */
+    PyObject *headers; /* NULL if not requested */
 } column_sink;
 
 static int put_cell(byte_column *c, Py_ssize_t index, const uint8_t *p, int64_t size)

@@ -1,12 +1,12 @@
-/* Compaction: the map from keys to their last offsets, and what it leaves of entries.
+/* Compaction: the map from keys to their last offsets, and the filter of entries by the map.
  *
  * A slot of the map is 24 bytes: MD5 of the key, and its last offset plus one (0: the slot is free)
- * in the machine's byte order. A key begins at the slot that the first 8 bytes of its digest name
- * and is found there or behind it.
+ * in the machine's byte order. A key is in the slot that the first 8 bytes of its digest select, or
+ * in a later one.
  *
- * Both walks take plain entries only: not compressed, no control batch, and no batch of a
- * transaction unless it is asked for alone. They stop before any other entry. Neither holds the
- * interpreter while it walks.
+ * Both walks process plain entries only: not compressed, no control batch, and no batch of a
+ * transaction unless it is processed alone. They stop before any other entry. Neither holds the
+ * interpreter lock while it walks.
  */
 #include "speedups.h"
 
@@ -18,7 +18,7 @@ typedef struct {
     int64_t used, limit;
 } offset_map;
 
-/* The slot of a digest: its own, or the free one where it belongs; NULL when there is neither. */
+/* The slot of a digest: its own, or the free one where it belongs; NULL if there is neither. */
 static uint8_t *find_slot(const offset_map *map, const uint8_t digest[DIGEST])
 {
     uint64_t first, at;
@@ -48,7 +48,7 @@ static int64_t last_offset_of(const offset_map *map, const record_view *r)
     return stored - 1;
 }
 
-/* 0 when the map is full. */
+/* 0 if the map is full. */
 static int note_key(offset_map *map, const record_view *r, int64_t offset)
 {
     uint8_t digest[DIGEST], *slot;
@@ -91,7 +91,7 @@ static entry_kind next_plain(const uint8_t *p, Py_ssize_t left, int64_t shift, i
     e->p = p;
     e->magic = p[MAGIC_AT];
     size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
-    /* nonsense is OTHER too: whoever looks at it more closely says what is wrong */
+    /* a malformed head is OTHER, too: the caller's own check raises the error */
     if (e->magic > 2 || size < smallest[e->magic] || size > left)
         return OTHER;
     e->size = (Py_ssize_t)size;
@@ -205,7 +205,7 @@ PyObject *zk_map_keys(PyObject *self, PyObject *args)
                          how == FULL ? Py_True : Py_False);
 }
 
-/* ---- what the map leaves of entries */
+/* ---- the filter of entries by the map */
 
 typedef struct {
     uint8_t *bytes;
@@ -271,7 +271,7 @@ static ending filter_message(filter *f, const plain_entry *e)
     return put_bytes(&f->out, e->p, (size_t)e->size) ? DONE : NO_MEMORY;
 }
 
-/* Writes a record with another timestamp delta; `p` is where it began. */
+/* Writes a record with another timestamp delta; `p` is its start. */
 static int put_record(output *out, const uint8_t *p, const record_view *r, int64_t delta)
 {
     int64_t ignored;
@@ -299,7 +299,7 @@ static ending filter_batch(filter *f, const plain_entry *e)
     size_t mark = f->out.size;
     uint8_t *head;
     record_view r;
-    /* Records are written as they stay; where all do, the bytes are the batch's own after all. */
+    /* The records that stay are written one by one; if all stay, the batch's own bytes are used. */
     if (!put_bytes(&f->out, e->p, HEAD_V2))
         return NO_MEMORY;
     for (int64_t i = 0; i < count; i++) {

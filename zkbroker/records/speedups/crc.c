@@ -1,4 +1,4 @@
-/* CRC-32 and CRC-32C: by tables everywhere, by instructions where the processor has them.
+/* CRC-32 and CRC-32C: by tables everywhere, by instructions if the processor has them.
  *
  * Both are reflected, start from all ones and end inverted. CRC-32C runs three streams at a time
  * over the crc32 instruction, whose result takes three cycles, and joins them with tables that

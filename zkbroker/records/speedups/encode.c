@@ -1,4 +1,4 @@
-/* Records to bytes: the twins of encode_records and encode_messages. */
+/* Encoding of records: the twins of encode_records and encode_messages. */
 #include "speedups.h"
 
 /* A bytearray that grows; `at` is where the next byte goes. */
@@ -55,7 +55,7 @@ static void close_cell(cell *c)
     c->held = 0;
 }
 
-/* Key, value, timestamp and headers of one record handed over. */
+/* Key, value, timestamp and headers of one record to encode. */
 typedef struct {
     PyObject *item;
     cell key, value;
@@ -92,8 +92,8 @@ static void close_unsent(unsent *u)
     close_cell(&u->value);
 }
 
-/* Headers encoded, their count included; NULL with an exception. Only records that have any come
- * here. */
+/* Returns the encoded headers with their count; NULL with an exception. To be called only for
+ * records with headers. */
 static PyObject *encode_headers(PyObject *headers)
 {
     PyObject *fast = PySequence_Fast(headers, "headers are a sequence");

@@ -1,4 +1,4 @@
-/* The head of an entry as an EntryInfo: the twin of entries.read_head for entries that are good. */
+/* The head of an entry as an EntryInfo: the twin of entries.read_head for valid entries. */
 #include "speedups.h"
 
 enum { FIELDS = 17 };
@@ -73,7 +73,7 @@ static PyObject *message_head(const uint8_t *p, Py_ssize_t position, Py_ssize_t 
     return entry_info(fields);
 }
 
-/* NULL with an exception, None for anything but a good entry. */
+/* NULL with an exception, None unless the entry is valid. */
 static PyObject *head(const uint8_t *p, int64_t left, Py_ssize_t position, int verify)
 {
     static const int smallest[3] = {HEAD_V0 + 4, HEAD_V1 + 4, HEAD_V2};

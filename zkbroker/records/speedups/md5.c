@@ -1,4 +1,4 @@
-/* MD5 (RFC 1321) of a key: keys of any length become 16 bytes that tell them apart. */
+/* MD5 (RFC 1321) of a key: 16 bytes that identify a key of any length. */
 #include "speedups.h"
 
 enum { BLOCK = 64, LENGTH_AT = 56 };

@@ -70,7 +70,7 @@ static PyObject *attribute(const char *module, const char *name)
     return value;
 }
 
-/* A NamedTuple of so many fields, which is made here without its constructor. */
+/* Looks up a NamedTuple with a number of fields; its instances are made without the constructor. */
 static PyTypeObject *tuple_type(const char *name, Py_ssize_t fields)
 {
     PyObject *type = attribute("zkbroker.records.record", name);
@@ -83,7 +83,7 @@ static PyTypeObject *tuple_type(const char *name, Py_ssize_t fields)
         Py_XDECREF(names);
         Py_DECREF(type);
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_ImportError, "%s has not the fields known here", name);
+            PyErr_Format(PyExc_ImportError, "%s does not have the expected fields", name);
         return NULL;
     }
     Py_DECREF(names);

@@ -5,7 +5,7 @@
 
 enum { MUCH_BYTES_07 = 512 * 1024, CODEC_MASK_07 = 3 };
 
-/* Finds the payload of a good plain message of a kind; NULL for anything else. */
+/* Finds the payload of a valid plain message of a kind; NULL for any other entry. */
 static const uint8_t *plain(const uint8_t *p, const uint8_t *end, int kind, int64_t max_payload,
                             int64_t *size)
 {
@@ -84,7 +84,7 @@ PyObject *zk_plain_messages(PyObject *self, PyObject *args)
     return result;
 }
 
-/* Finds the payload of a message that lies before `end`; NULL for anything else. */
+/* Finds the payload of a message that ends by `end`; NULL for any other entry. */
 static const uint8_t *payload_of(const uint8_t *p, const uint8_t *end, int64_t *size)
 {
     int64_t length;
@@ -97,7 +97,7 @@ static const uint8_t *payload_of(const uint8_t *p, const uint8_t *end, int64_t *
     return p + 9 + p[4];
 }
 
-/* Bytes of a record behind its length: attributes, time, null key and no headers are one each. */
+/* Bytes of a record after its length: attributes, time, null key and no headers are one each. */
 static int64_t record_size(int64_t size, int64_t delta)
 {
     return 4 + varint_size(delta) + varint_size(size) + size;
@@ -123,7 +123,7 @@ PyObject *zk_plain_records(PyObject *self, PyObject *args)
     delta = first_delta;
     for (p = (const uint8_t *)data.buf + position; p < end; p = payload + size) {
         if ((payload = payload_of(p, end, &size)) == NULL) {
-            PyErr_SetString(PyExc_ValueError, "no whole message");
+            PyErr_SetString(PyExc_ValueError, "not a whole message");
             goto done;
         }
         body = record_size(size, delta++);
@@ -134,7 +134,7 @@ PyObject *zk_plain_records(PyObject *self, PyObject *args)
     q = (uint8_t *)PyBytes_AS_STRING(result);
     delta = first_delta;
     for (p = (const uint8_t *)data.buf + position; p < end; p = payload + size) {
-        /* Somebody else may write into the buffer, but not while this thread has the lock. */
+        /* Another thread may write into the buffer, but not while this one holds the lock. */
         payload = payload_of(p, end, &size);
         q = put_varint(q, record_size(size, delta));
         *q++ = 0;

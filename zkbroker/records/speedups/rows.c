@@ -69,7 +69,7 @@ static int take_record(sink *base, int64_t offset, int64_t timestamp, int type,
     for (int i = 0; i < COLUMNS; i++)
         failed |= PyTuple_GET_ITEM(record, i) == NULL;
     if (!failed) {
-        /* Nothing in it can lead back to it: the collector need not walk it again and again. */
+        /* A Record cannot be in a reference cycle, so the garbage collector need not visit it. */
         PyObject_GC_UnTrack(record);
         failed = PyList_Append(s->list, record) < 0;
     }
@@ -147,7 +147,7 @@ static int take_row(sink *base, int64_t offset, int64_t timestamp, int type, con
     for (int i = 0; i < ROW_FIELDS; i++)
         failed |= PyTuple_GET_ITEM(row, i) == NULL;
     if (!failed) {
-        PyObject_GC_UnTrack(row); /* as of a Record above */
+        PyObject_GC_UnTrack(row); /* as for a Record above */
         failed = PyList_Append(s->list, row) < 0;
     }
     Py_DECREF(row);
@@ -164,7 +164,7 @@ static int back_rows(sink *base, Py_ssize_t count)
     return PyList_SetSlice(s->list, count, PyList_GET_SIZE(s->list), NULL);
 }
 
-/* Whether instances of a class are tuples and nothing else. */
+/* Whether instances of a class have only the fields of a tuple. */
 static int is_plain_tuple(PyTypeObject *type)
 {
     return PyType_IsSubtype(type, &PyTuple_Type) &&
@@ -213,7 +213,7 @@ static int take_into_lists(sink *base, int64_t offset, int64_t timestamp, int ty
                            const record_view *r)
 {
     list_sink *s = (list_sink *)base;
-    base->count++; /* first: `back` takes back a record that failed half way */
+    base->count++; /* first: `back` also removes a record that failed midway */
     if (zk_append_new(s->lists[OFFSETS], PyLong_FromLongLong(offset)) < 0 ||
         zk_append_new(s->lists[TIMESTAMPS], PyLong_FromLongLong(timestamp)) < 0 ||
         zk_append_new(s->lists[TYPES], PyLong_FromLong(type)) < 0 ||

@@ -1,7 +1,7 @@
-/* What the parts of the C twin of `zkbroker.records.portable` share.
+/* The common part of the C twin of `zkbroker.records.portable`.
  *
- * Invariant: nothing is read that was not first found to lie within its buffer; every length is
- * compared as `left < length`, never by adding it to a pointer.
+ * Invariant: every read is first checked to lie within its buffer; a length is compared as
+ * `left < length`, never by adding it to a pointer.
  */
 #ifndef ZKBROKER_SPEEDUPS_H
 #define ZKBROKER_SPEEDUPS_H
@@ -71,7 +71,7 @@ static inline void put64(uint8_t *p, uint64_t v)
     put32(p + 4, (uint32_t)v);
 }
 
-/* Zig-zag varint of at most 64 bits; NULL when malformed or running past `end`. */
+/* Zig-zag varint of at most 64 bits; NULL if it is malformed or runs past `end`. */
 static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int64_t *value)
 {
     uint64_t zigzag = 0;
@@ -135,7 +135,7 @@ typedef struct {
     const uint8_t *stop;
 } record_view;
 
-/* Reads and checks the record at `p`; NULL when malformed, else where the next one begins. */
+/* Reads and checks the record at `p`; returns the start of the next one, NULL if malformed. */
 static inline const uint8_t *get_record(const uint8_t *p, const uint8_t *end, record_view *r)
 {
     int64_t size;
@@ -178,7 +178,7 @@ static inline const uint8_t *get_record(const uint8_t *p, const uint8_t *end, re
     return p == stop ? stop : NULL;
 }
 
-/* Finds key and value of a whole message of magic 0 or 1; 0 when their lengths do not fill it. */
+/* Finds key and value of a whole message of magic 0 or 1; 0 if their lengths do not fill it. */
 static inline int get_message(const uint8_t *p, const uint8_t *stop, int magic, record_view *r)
 {
     const uint8_t *at = p + (magic ? HEAD_V1 : HEAD_V0);
@@ -210,13 +210,13 @@ void zk_md5(const uint8_t *p, size_t size, uint8_t digest[16]);
 extern PyObject *zk_corrupt_message, *zk_too_large, *zk_decompress;
 extern PyTypeObject *zk_record_type, *zk_entry_type;
 
-/* A tuple of a class, without its constructor and with empty places; NULL with an exception. */
+/* Makes a tuple of a class with empty items, without the constructor; NULL with an exception. */
 static inline PyObject *zk_new_tuple(PyTypeObject *type, Py_ssize_t fields)
 {
     PyObject *made = type->tp_alloc(type, fields);
 #if PY_VERSION_HEX >= 0x030E0000
     if (made != NULL)
-        ((PyTupleObject *)made)->ob_hash = -1; /* not known yet: 0 would be taken for it */
+        ((PyTupleObject *)made)->ob_hash = -1; /* not known yet: 0 would count as the hash */
 #endif
     return made;
 }

@@ -1,7 +1,7 @@
 /* The walk over entries: the twin of portable/walk.py. */
 #include "walk.h"
 
-typedef enum { GOOD, STOP, FAIL } outcome; /* FAIL: an exception is set that is not the data's */
+typedef enum { GOOD, STOP, FAIL } outcome; /* FAIL: an exception not about the data */
 
 /* ---- errors of the data */
 
@@ -100,8 +100,8 @@ static outcome batch_records(walk *w, sink *s, const uint8_t *entry, const uint8
     return p == end ? GOOD : corrupt(w, &base_offset, "bytes after the last record");
 }
 
-/* The wrapper's magic says what inner offsets mean; a message's own, what is in it: some cleaners
- * wrapped messages under another magic than theirs. */
+/* The wrapper's magic gives the meaning of inner offsets, a message's own magic its layout: some
+ * cleaners wrapped messages under another magic than theirs. */
 static outcome inner_records(walk *w, sink *s, const uint8_t *entry, const uint8_t *data,
                              const uint8_t *end)
 {
@@ -220,7 +220,7 @@ static outcome next_entry(walk *w, sink *s)
         return corrupt(w, NULL, "too small for its magic");
     if (size > left)
         return STOP;
-    /* after the size: the filler of genuine 2.x brokers has offset -1 and is to look partial */
+    /* after the size: the filler of genuine 2.x brokers has offset -1 and must look partial */
     if (base < 0 || base > MAX_OFFSET)
         return corrupt(w, NULL, "offset out of range");
     if (magic == 2) {
@@ -273,7 +273,7 @@ PyObject *zk_walk_error(walk *w)
     return error;
 }
 
-/* ---- without a sink: only where the entries end */
+/* ---- without a sink: only the end of the entries */
 
 PyObject *zk_end_of_entries(PyObject *self, PyObject *data_object)
 {

@@ -1,8 +1,8 @@
-/* The walk over entries, and what takes the records it finds.
+/* The walk over entries, and the sinks that take the records it finds.
  *
  * One walk finds the entries, one loop each for batches and messages finds the records, and a sink
- * takes them. Invariant: a sink never keeps part of an entry; what a bad one had given is taken
- * back.
+ * takes them. Invariant: a sink never keeps a part of an entry; the records of a damaged entry are
+ * removed again.
  */
 #ifndef ZKBROKER_WALK_H
 #define ZKBROKER_WALK_H
@@ -19,7 +19,7 @@ typedef struct sink {
     int (*take)(struct sink *, int64_t offset, int64_t timestamp, int type, const record_view *);
     int (*back)(struct sink *, Py_ssize_t count);
     Py_ssize_t count;
-    Py_ssize_t bytes; /* of keys and values, where the sink counts them */
+    Py_ssize_t bytes; /* of keys and values, if the sink counts them */
 } sink;
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
     int64_t next_offset, start, end;
     int verify;
     Py_ssize_t max_bytes;
-    PyObject *error; /* what stopped the walk: a new reference, or NULL */
+    PyObject *error; /* the error that stopped the walk: a new reference, or NULL */
 } walk;
 
 /* Walks until the data, the sink's counts or an error of the data end it; -1 with an exception for

@@ -209,7 +209,7 @@ def test_after_a_failed_flush_nothing_is_taken_and_the_directory_is_not_called_c
     with pytest.raises(StorageError, match="could not be flushed"):
         append(log)
     fs.failing = ""
-    with pytest.raises(StorageError, match="start the broker again"):
+    with pytest.raises(StorageError, match="restart the broker"):
         append(log)
     assert log.visible_end == 15
     logs.close()

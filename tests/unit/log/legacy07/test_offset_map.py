@@ -77,5 +77,5 @@ def test_files_of_a_view(path):
     assert map_files(path.parent) == [path]
     assert map_of(path.with_suffix(".kafka")) == path
     path.write_bytes(b"something else")
-    with pytest.raises(StorageError, match="is no map of a"):
+    with pytest.raises(StorageError, match="is not a map of a"):
         read_head(path)
