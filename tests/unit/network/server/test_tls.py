@@ -153,7 +153,7 @@ def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path: Path) 
             Authority("Other").issue("CN=mallory", hosts=()),
             "authority that is not in ssl.truststore",
         ),
-        (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules fits"),
+        (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules matches"),
     ],
 )
 def test_who_is_not_let_in_is_named_in_the_log(
@@ -196,7 +196,7 @@ def test_handshakes_of_one_address_are_bounded(
         waiting = [gevent.socket.create_connection(("127.0.0.1", serving.port)) for _ in range(4)]
         waiting[3].settimeout(TIMEOUT_S)
         assert waiting[3].recv(1) == b""
-        assert "3 TLS handshakes are under way from there" in caplog.text
+        assert "3 TLS handshakes of 127.0.0.1 are under way" in caplog.text
         for each in waiting:
             each.close()
         gevent.wait(timeout=0.1)
