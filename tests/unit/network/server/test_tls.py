@@ -230,7 +230,7 @@ def test_an_authority_that_is_taken_away_revokes(tmp_path: Path) -> None:
         serving.properties["ssl.truststore.location"] = AUTHORITY.trusted(tmp_path)
         assert serving.ask(b"hello", ssl_keystore_location=alice) == b"hello"
         trusted.write_text(Authority("Another").chain_pem())
-        with pytest.raises(OSError, match="does not trust who signed"):
+        with pytest.raises(OSError, match="does not trust the authority that signed"):
             serving.ask(b"hello", ssl_keystore_location=alice)
 
 
