@@ -60,8 +60,7 @@ class SampledRate:
         return 0 if over_ms <= 0 else min(MAX_THROTTLE_MS, max(1, round(over_ms)))
 
     def allowance(self, quota: float, now_ms: int) -> float:
-        """Return the amount that is allowed at once: the rest of the window's quota, but at least
-        the quota of one sample."""
+        """Return the amount allowed at once: the rest of the quota, at least one sample's."""
         return max(self.left(quota, now_ms), quota * self._size_ms / 1000)
 
     def left(self, quota: float, now_ms: int) -> float:

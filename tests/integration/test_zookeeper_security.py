@@ -164,7 +164,9 @@ def test_a_server_without_logins_by_sasl_says_so(zookeeper, runtime):
 
 def test_a_server_that_wants_logins_says_so(tmp_path):
     with SecureZooKeeper(tmp_path / "zk", {"kafka": "one"}, login_required=True) as server:
-        with pytest.raises(LoginRefused, match=r"requires a login: set zookeeper\.sasl\.jaas\.config"):
+        with pytest.raises(
+            LoginRefused, match=r"requires a login: set zookeeper\.sasl\.jaas\.config"
+        ):
             ZkSession(server.connect_string).start()
         wrong = security(zookeeper_sasl_jaas_config=jaas_line("kafka", "two"))
         with pytest.raises(LoginRefused, match="refused the login of kafka"):

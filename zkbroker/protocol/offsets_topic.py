@@ -125,8 +125,7 @@ def decode_key(data: bytes | memoryview) -> OffsetKey | GroupKey | None:
 
 
 def encode_offset(value: OffsetValue) -> bytes:
-    """Return the value of an offset: version 1, which every reader knows, or 3 with a leader epoch.
-    """
+    """Return the value of an offset: version 3 with a leader epoch, else 1, which all can read."""
     if value.leader_epoch >= 0 and value.expire_timestamp_ms < 0:
         return _encode(value, 3)
     return _encode(value, 1)

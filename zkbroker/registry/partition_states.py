@@ -80,8 +80,7 @@ class PartitionStates:
     # -- reading
 
     def read(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
-        """Return the decisions for many partitions, with pipelined reads; undecided ones are left
-        out.
+        """Return the decisions for many partitions (pipelined); undecided ones are left out.
 
         A decision from the other form's node has that node's content, and the `zk_version` under
         which it is to be written to the node of this form.
@@ -368,8 +367,7 @@ class PartitionStates:
         raise RegistryError(f"the ISRs of {len(named)} partitions change all the time")
 
     def leave_persistent(self, keys: Iterable[Key]) -> int:
-        """Write persistent `state` nodes as genuine brokers do; the last broker does so at a clean
-        stop.
+        """Write persistent `state` nodes as genuine brokers do, when the last broker stops cleanly.
 
         Args:
             keys: every partition of the cluster. No other broker may be alive.

@@ -114,8 +114,7 @@ def new_handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> 
 def ready_now(
     readers: list[Any], writers: list[Any], decrypted: list[Any] | None = None
 ) -> tuple[list[Any], list[Any], list[Any]] | None:
-    """Return the sockets that can be read and written without waiting; None without any, or for
-    errors.
+    """Return the sockets that are ready without waiting; None if none is, or after an error.
 
     Kazoo makes a selector for every read and every write, which under gevent costs more than the
     rest of a request; for most sockets this one system call is enough.

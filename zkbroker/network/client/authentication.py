@@ -143,9 +143,7 @@ class _Conversation:
         frame = self._next()
         if frame is None:
             what = "the token" if self._login.mechanism == OAUTHBEARER else "user or password"
-            raise self.refused(
-                f"the broker closed the connection, as it does if {what} is wrong"
-            )
+            raise self.refused(f"the broker closed the connection, as it does if {what} is wrong")
         return bytes(frame)
 
     def _versions(self) -> dict[int, tuple[int, int]]:

@@ -44,8 +44,7 @@ class Fetch07:
 
 @dataclass(frozen=True, slots=True)
 class Offsets07:
-    """Asks for offsets to read from: time -1 for the newest, -2 for the oldest, else a time in ms.
-    """
+    """Asks for offsets to read from: time -1 the newest, -2 the oldest, else milliseconds."""
 
     topic: str
     partition: int

@@ -26,8 +26,7 @@ class RemainingPartition:
 
 @wire_message
 class ControlledShutdownResponse:
-    """Args: partitions_remaining: those that the broker still leads; it may stop if there are none
-    and no error."""
+    """Args: partitions_remaining: those that it still leads; with none and no error it may stop."""
 
     error_code: int = int16()
     partitions_remaining: list[RemainingPartition] = array(RemainingPartition)

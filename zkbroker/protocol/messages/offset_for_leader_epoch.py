@@ -42,8 +42,7 @@ class OffsetForLeaderEpochRequestTopic:
 
 @wire_message
 class OffsetForLeaderEpochRequest:
-    """Args: replica_id: -1 for a consumer, -2 for a tool, which may read beyond the high watermark.
-    """
+    """Args: replica_id: -1 for a consumer, -2 for a tool that reads beyond the high watermark."""
 
     api_key: ClassVar[ApiKey] = ApiKey.OFFSET_FOR_LEADER_EPOCH
 

@@ -61,7 +61,9 @@ class ClaimRules:
         for name in ("iat", "nbf"):
             begins = _moment(claims, name)
             if begins is not None and begins > now_s + self.clock_skew_s:
-                raise TokenRefused(f"by its claim {name} it is valid in {begins - now_s:.0f} s")
+                raise TokenRefused(
+                    f"by its claim {name} it becomes valid in {begins - now_s:.0f} s"
+                )
         if self.issuer and claims.get("iss") != self.issuer:
             raise TokenRefused(f"its issuer is not {self.issuer}")
         if self.audience and not set(_texts(claims, "aud", split=False)) & set(self.audience):

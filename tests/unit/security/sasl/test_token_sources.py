@@ -129,10 +129,10 @@ def test_a_page_issues_tokens_until_they_end():
     ("answer", "status", "says"),
     [
         ("no", 401, "401"),
-        ("no", 200, "no JSON with an access_token"),
-        ("[]", 200, "no JSON with an access_token"),
+        ("no", 200, "not JSON with an access_token"),
+        ("[]", 200, "not JSON with an access_token"),
         ('{"access_token":7}', 200, "is not a string"),
-        ('{"access_token":"t","expires_in":"soon"}', 200, "no JSON"),
+        ('{"access_token":"t","expires_in":"soon"}', 200, "not JSON"),
     ],
 )
 def test_a_page_that_issues_none_is_an_error(answer, status, says):

@@ -85,7 +85,7 @@ def test_what_is_no_key_is_refused_with_what_to_change(tmp_path: Path):
         ({"keystore_location": rubbish}, "neither a PEM nor a PKCS#12 file"),
         ({"keystore_location": pem, "keystore_type": "PKCS12"}, "set ssl.keystore.type=PEM"),
         ({"keystore_location": p12, "keystore_type": "PEM"}, "set ssl.keystore.type=PKCS12"),
-        ({"keystore_location": p12, "keystore_password": Secret("no")}, "its password is another"),
+        ({"keystore_location": p12, "keystore_password": Secret("no")}, "the password is wrong"),
         ({"keystore_location": mixed}, "does not match its first certificate"),
         ({"keystore_location": locked}, "is encrypted: set ssl.key.password"),
         ({"keystore_location": locked, "key_password": Secret("no")}, "cannot be decrypted"),
