@@ -1,7 +1,8 @@
-"""The compression codecs: their names and numbers, and how new a format or request has to be.
+"""The compression codecs: their names, numbers, and first message formats and request versions.
 
-Invariant: no other module compares with one codec to learn what may hold it; a codec added here,
-with its first magic and versions, is kept from older formats and clients everywhere.
+Invariant: no other module compares with a single codec to decide whether a format or request may
+carry it. A codec that is added here, with its first magic and versions, is therefore refused in
+older formats and requests everywhere.
 """
 
 from enum import IntEnum
@@ -14,8 +15,8 @@ class Codec(IntEnum):
     """A codec by its number in the attributes: bits 0-2 of a message or batch.
 
     Attributes:
-        first_magic: the oldest message format that may hold it.
-        produce_since, fetch_since: the versions of Produce and Fetch that may carry it.
+        first_magic: the oldest message format that may use it.
+        produce_since, fetch_since: the first versions of Produce and Fetch that may carry it.
     """
 
     first_magic: int
@@ -40,10 +41,10 @@ class Codec(IntEnum):
 
     @classmethod
     def from_name(cls, name: str) -> "Codec":
-        """Return the codec with the name used in configurations.
+        """Return the codec with a name used in configurations.
 
         Raises:
-            ConfigError: there is none of that name.
+            ConfigError: no codec has that name.
         """
         wanted = name.strip().lower()
         if wanted in ("uncompressed", ""):
@@ -62,13 +63,13 @@ class Codec(IntEnum):
 
 
 CODEC_NAMES: Final = tuple(codec.label for codec in Codec)
-"""As in configurations; the place is the number."""
+"""The names used in configurations, in the order of the codecs' numbers."""
 
-# The same by the number in the attributes, for the ways of requests; 0 for those of no codec, which
-# is another error.
+# Attributes of the codecs by their number, for speed with requests; 0 for numbers without a codec,
+# which are refused elsewhere.
 _NUMBERS = [next((codec for codec in Codec if codec == number), Codec.NONE) for number in range(8)]
 FIRST_MAGIC: Final = tuple(codec.first_magic for codec in _NUMBERS)
 PRODUCE_SINCE: Final = tuple(codec.produce_since for codec in _NUMBERS)
 FETCH_SINCE: Final = tuple(codec.fetch_since for codec in _NUMBERS)
 EVERY_CODEC: Final = max(PRODUCE_SINCE)
-"""A version of Produce that may carry each of them."""
+"""The first version of Produce that may carry every codec."""

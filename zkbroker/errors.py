@@ -1,7 +1,7 @@
 """Error codes of the wire protocol and the exceptions of this library.
 
-Invariant: every code of the protocol level served (Kafka 2.1, plus the few later ones that clients
-are told about) has one `ErrorCode`, and every `ProtocolError` carries one. Only the broker's
+Invariant: every error code of the served protocol level (Kafka 2.1, and a few later ones that are
+sent to clients) has one `ErrorCode`, and every `ProtocolError` carries one. Only the broker's
 request dispatcher turns exceptions into codes; clients turn codes into exceptions with
 `protocol_error`.
 """
@@ -144,17 +144,18 @@ class StorageError(ZkbrokerError):
 
 
 class RegistryError(ZkbrokerError):
-    """ZooKeeper cannot be reached, or what it holds contradicts what was asked."""
+    """ZooKeeper cannot be reached, or the content of its nodes does not allow the operation."""
 
 
 class ClientError(ZkbrokerError):
-    """A producer or consumer cannot do what was asked; the message says what to change."""
+    """A producer or consumer cannot do an operation; the message says what to change."""
 
 
 class ProtocolError(ZkbrokerError):
     """An error that has a code on the wire.
 
-    Subclasses name the codes that callers tell apart; `code` is theirs unless one is given.
+    Subclasses exist for the codes that callers distinguish; `code` is the subclass's own unless
+    another one is given.
     """
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -172,7 +173,7 @@ class ProtocolError(ZkbrokerError):
 
 
 class OffsetOutOfRange(ProtocolError):
-    """The offset is outside the log; `earliest` and `latest` hold the valid range where known."""
+    """The offset is outside the log; `earliest` and `latest` hold the valid range if known."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -192,8 +193,8 @@ class OffsetOutOfRange(ProtocolError):
 class CorruptMessage(ProtocolError):
     """A CRC does not match, or bytes cannot be a message set.
 
-    A decoder sets `position`, where in its data the bad entry begins, and `base_offset`, where the
-    entry's head could be read.
+    A decoder sets `position` to the place in its data where the bad entry begins, and `base_offset`
+    if the head of that entry could be read.
     """
 
     code = ErrorCode.CORRUPT_MESSAGE
@@ -214,7 +215,7 @@ class LeaderNotAvailable(ProtocolError):
 
 
 class NotLeaderForPartition(ProtocolError):
-    """Another broker hosts the partition; refresh the metadata."""
+    """Another broker leads the partition; refresh the metadata."""
 
     code = ErrorCode.NOT_LEADER_FOR_PARTITION
 
@@ -226,13 +227,13 @@ class RequestTimedOut(ProtocolError):
 
 
 class NotEnoughReplicas(ProtocolError):
-    """Fewer replicas are in sync than `min.insync.replicas` asks for; nothing was stored."""
+    """Fewer replicas are in sync than `min.insync.replicas` requires; nothing was stored."""
 
     code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 class MessageSizeTooLarge(ProtocolError):
-    """A message is larger than the broker takes or than a fetch may return."""
+    """A message is larger than the broker accepts or than a fetch may return."""
 
     code = ErrorCode.MESSAGE_TOO_LARGE
 
@@ -244,7 +245,7 @@ class InvalidTopic(ProtocolError):
 
 
 class UnsupportedForMessageFormat(ProtocolError):
-    """The stored message format cannot hold or answer what was asked."""
+    """The stored message format does not support the request."""
 
     code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
@@ -256,7 +257,7 @@ class UnsupportedCompressionType(ProtocolError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """The peer does not speak this version of the request."""
+    """The peer does not support this version of the request."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
@@ -268,7 +269,7 @@ class NetworkError(ProtocolError):
 
 
 class AuthenticationFailed(NetworkError):
-    """The TLS handshake or the login failed: the settings of one of the two sides must change."""
+    """The TLS handshake or the login failed: the settings of one side must change."""
 
 
 _DENIED = frozenset(
@@ -279,7 +280,7 @@ _DENIED = frozenset(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-# The answer does not say which operation; the broker's audit log does.
+# The answer does not name the operation; the broker's audit log does.
 _DENIED_HINT = (
     "the ACLs do not allow it: the broker's log names user and operation, "
     "`zkbroker acls add` allows it"
@@ -290,9 +291,9 @@ def protocol_error(code: int, message: str = "") -> ProtocolError:
     """Make the exception for an error code received from a peer.
 
     Args:
-        code: any int16; one that this library does not know becomes UNKNOWN_SERVER_ERROR with the
-            number in the message.
-        message: what was being done, for the reader of the error.
+        code: any int16; a code that this library does not know becomes UNKNOWN_SERVER_ERROR with
+            the number in the message.
+        message: describes the failed operation.
     """
     try:
         known = ErrorCode(code)

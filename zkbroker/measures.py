@@ -1,8 +1,8 @@
-"""What is counted, and the shape in which counts are shown.
+"""Counts and histograms, and the form in which they are read.
 
-Invariant: counts only grow and are exact; memory is bounded: topics beyond a limit are counted
-together under `other`. A `Family` has the name that operators know from the JMX beans, `PerSec` and
-all, and says nothing of how it is shown.
+Invariant: counts only grow and are exact. Memory is bounded: topics beyond a limit are counted
+together under `other`. A `Family` has the name of the genuine JMX bean, including `PerSec`, and
+does not depend on how it is displayed.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,7 +21,7 @@ MAX_PARTITIONS: Final = 1000
 
 
 class Histogram:
-    """Durations in milliseconds: how many, their sum, and how many up to each bound."""
+    """Durations in milliseconds: their count, their sum, and the count of each bucket."""
 
     __slots__ = ("buckets", "count", "sum_ms")
 
@@ -37,7 +37,7 @@ class Histogram:
         self.buckets[bisect_left(BOUNDS_MS, duration_ms)] += 1
 
     def observe_all(self, seconds: Iterable[float]) -> None:
-        """Observe many durations; for each a fraction of what `observe` costs."""
+        """Observe many durations, each at a fraction of the cost of `observe`."""
         durations_ms = sorted(each * 1000 for each in seconds)
         self.count += len(durations_ms)
         self.sum_ms += sum(durations_ms)
@@ -73,7 +73,7 @@ class TopicCounts:
     def __init__(self) -> None:
         self.messages = 0
         self.bytes = 0
-        # Nothing waits while it is held, so that greenlets may share it too.
+        # No greenlet waits while it holds this lock, so greenlets may share the counts too.
         self._lock = Lock()
 
     def add(self, messages: int, size: int) -> None:
@@ -87,7 +87,7 @@ class TopicTable:
     """Counts by topic, bounded.
 
     Args:
-        max_topics: topics with counts of their own.
+        max_topics: the most topics with their own counts.
     """
 
     def __init__(self, max_topics: int = MAX_TOPICS) -> None:
@@ -95,7 +95,7 @@ class TopicTable:
         self._topics: dict[str, TopicCounts] = {}
 
     def topic(self, name: str) -> TopicCounts:
-        """Return the counts of a topic, or of all others when there are too many."""
+        """Return the counts of a topic, or those of `other` if there are too many topics."""
         found = self._topics.get(name)
         if found is None:
             if len(self._topics) >= self._max_topics:
@@ -117,10 +117,10 @@ class Family:
     """One measure with its samples.
 
     Args:
-        bean: its name; one that ends with `PerSec` counts, one with `TimeMs` has histograms, others
-            are as they stand now.
+        bean: its name; one that ends with `PerSec` has counts, one with `TimeMs` has histograms,
+            and others have present values.
         labels: names of its labels.
-        samples: values of the labels, and the value.
+        samples: the values of the labels, each with the measured value.
     """
 
     bean: str
@@ -134,7 +134,7 @@ class Family:
 
 
 class Measured(Protocol):
-    """A client that can be asked for its measures."""
+    """A client that has measures."""
 
     role: str
     """`producer` or `consumer`."""
@@ -144,11 +144,11 @@ class Measured(Protocol):
         """The id that its requests carry."""
 
     def measures(self) -> Iterator[Family]:
-        """Yield every measure as it stands now."""
+        """Yield every measure with its present value."""
 
 
 def lag_families(lag: dict[tuple[str, int], int]) -> Iterator[Family]:
-    """Yield ConsumerLag by partition, of the farthest behind where there are many, and MaxLag."""
+    """Yield MaxLag and ConsumerLag by partition; of too many partitions, those with most lag."""
     farthest = sorted(lag.items(), key=lambda item: (-item[1], item[0]))[:MAX_PARTITIONS]
     family = Family("ConsumerLag", labels=("topic", "partition"))
     family.samples += [((topic, str(number)), behind) for (topic, number), behind in farthest]

@@ -1,16 +1,15 @@
-"""Producers and consumers in Prometheus form, as brokers show theirs.
+"""Prometheus metrics of producers and consumers, in the same form as those of brokers.
 
     from zkbroker.monitoring import ClientCollector, serve
 
-    REGISTRY.register(ClientCollector(producer, consumer))   # prometheus_client's, beside one's own
-    serve(9991, producer, consumer)                          # or a port of its own
+    REGISTRY.register(ClientCollector(producer, consumer))   # in prometheus_client's registry
+    serve(9991, producer, consumer)                          # or on a separate port
 
 It needs `prometheus-client`: `pip install 'zkbroker[metrics]'`.
 
-Invariant: names are those that operators know from the JMX beans: counters keep the bean's name
-without `PerSec`, as `zkbroker_producer_messages_total{client_id=…,topic=…}` for MessagesPerSec;
-durations are histograms in seconds. A scrape reads the counts as they are and costs a client
-nothing at other times.
+Invariant: names follow the genuine JMX beans: counters have the bean's name without `PerSec`, such
+as `zkbroker_producer_messages_total{client_id=…,topic=…}` for MessagesPerSec; durations are
+histograms in seconds. A scrape reads the present counts; between scrapes a client pays nothing.
 """
 
 import re
@@ -32,8 +31,8 @@ class ClientCollector(Collector):
     """Turns the counts of clients into metric families.
 
     Args:
-        clients: producers and consumers; each is known by its `client.id`, with a number
-            where several have the same.
+        clients: producers and consumers; each is labelled with its `client.id`, and with a number
+            if several have the same.
     """
 
     def __init__(self, *clients: Measured) -> None:
@@ -58,7 +57,7 @@ class ClientCollector(Collector):
 
 
 def serve(port: int, *clients: Measured, host: str = "127.0.0.1") -> Callable[[], None]:
-    """Serve the clients' metrics over HTTP, from a thread of its own.
+    """Serve the clients' metrics over HTTP, in a separate thread.
 
     Args:
         port: to listen on.
@@ -66,7 +65,7 @@ def serve(port: int, *clients: Measured, host: str = "127.0.0.1") -> Callable[[]
         host: address to listen on.
 
     Returns:
-        What ends it.
+        A function that stops the server.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -114,7 +113,7 @@ def _fill(family: Metric, client_id: str, measure: Family) -> None:
 
 
 def cumulated(histogram: Histogram) -> list[tuple[str, float]]:
-    """Cumulate the counts, as Prometheus wants them: bounds in seconds."""
+    """Return cumulated counts in Prometheus form, with bounds in seconds."""
     found: list[tuple[str, float]] = []
     total = 0
     for bound, count in zip(BOUNDS_MS, histogram.buckets, strict=False):

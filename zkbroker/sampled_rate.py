@@ -1,4 +1,4 @@
-"""A rate over the last windows, and how long to wait for the allowed rate.
+"""A rate over a sliding window of samples, and the throttle time that its quota requires.
 
     samples   | (empty) | 0        | 1        | …        | 10 (filling)
               oldest start <------- window -------> now
@@ -6,28 +6,27 @@
     rate      sum of the samples / window
     throttle  (rate - quota) / quota * window = sum / quota - window
 
-Invariant: at most `number` samples of `size_ms` are kept. When the oldest one is dropped, what it
-had above the quota is carried into the next: what a client left unused is forgotten, what it did
-too much is not. One empty sample stands before a client's first: time before that is no further
-credit, so that in any time the client has its quota for that time, and little more than that of one
-sample and of one request.
+Invariant: at most `number` samples of `size_ms` are kept. When the oldest one is dropped, its
+excess over the quota is carried into the next one: unused quota is forgotten, but excess is not.
+One empty sample precedes a client's first, and earlier time gives no credit. In any period a client
+therefore gets the quota of that period, and little more than that of one sample and one request.
 
-Genuine brokers count ten empty samples before the first one, let the quota of ten seconds through
-at once, and forget what is above the quota as well.
+Genuine brokers count ten empty samples before the first one, so that a client gets the quota of ten
+seconds at once, and they forget the excess, too.
 """
 
 from collections import deque
 
 MAX_THROTTLE_MS = 2**31 - 1
-"""What the field of an answer holds."""
+"""The largest value of the field in an answer."""
 
 
 class SampledRate:
-    """What was done in the last samples.
+    """The amounts of the last samples.
 
     Args:
-        number: samples that are kept.
-        size_ms: length of each.
+        number: the most samples that are kept.
+        size_ms: length of a sample.
     """
 
     __slots__ = ("_number", "_samples", "_size_ms", "_sum")
@@ -39,12 +38,12 @@ class SampledRate:
         self._sum = 0.0
 
     def record(self, amount: float, quota: float, now_ms: int) -> None:
-        """Count something that was done now.
+        """Add an amount to the present sample.
 
         Args:
-            amount: how much.
+            amount: how much to add.
             quota: per second, above 0.
-            now_ms: of a clock that never goes back.
+            now_ms: the time of a clock that never goes back.
         """
         self._drop_old(quota, now_ms)
         samples = self._samples
@@ -56,16 +55,16 @@ class SampledRate:
         self._sum += amount
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return how long nothing may be done, 0 while the rate is not above the quota."""
+        """Return how long the client must pause, 0 while the rate is not above the quota."""
         over_ms = -self.left(quota, now_ms) * 1000 / quota
         return 0 if over_ms <= 0 else min(MAX_THROTTLE_MS, max(1, round(over_ms)))
 
     def allowance(self, quota: float, now_ms: int) -> float:
-        """Return what may be done at once: what is left in the window, or a sample's share."""
+        """Return the amount allowed at once: the rest of the quota, at least one sample's."""
         return max(self.left(quota, now_ms), quota * self._size_ms / 1000)
 
     def left(self, quota: float, now_ms: int) -> float:
-        """Return what is left of the quota in the window; below 0 what was done too much."""
+        """Return the rest of the window's quota; a negative value is an excess."""
         self._drop_old(quota, now_ms)
         window_ms = now_ms - self._samples[0][0] if self._samples else self._size_ms
         return quota * window_ms / 1000 - self._sum
@@ -83,5 +82,5 @@ class SampledRate:
                 samples[0][1] += above
                 self._sum += above
         if not samples:
-            # Sums of fractions drift.
+            # Removes the rounding errors of a sum of fractions.
             self._sum = 0.0

@@ -1,7 +1,7 @@
-"""The name of a partition, once for all rooms.
+"""The names of partitions, for all packages.
 
-Invariant: a `TopicPartition` equals and hashes like the plain pair, so that what takes a
-`PartitionKey` takes both; a `Partition07` is one number, so that it may stand in either.
+Invariant: a `TopicPartition` equals and hashes like the plain pair, so that both serve as a
+`PartitionKey`. A `Partition07` is a single number, so that it can be the partition in either.
 """
 
 import re
@@ -15,7 +15,7 @@ _TEXT_07 = re.compile(r"(\d{1,10})-(\d{1,5})", re.ASCII)
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; its text is the name of its directory."""
+    """A partition of a topic; its string is the name of its directory."""
 
     topic: str
     partition: int
@@ -25,10 +25,10 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "TopicPartition":
-        """Parse a directory's name; the partition follows the last dash.
+        """Parse the name of a directory; the partition follows the last dash.
 
         Raises:
-            ValueError: it is not the name of a partition's directory.
+            ValueError: the text is not the name of a partition's directory.
         """
         match = _TEXT.fullmatch(text)
         if match is None or match.group(1) in (".", ".."):
@@ -37,19 +37,19 @@ class TopicPartition(NamedTuple):
 
 
 class Partition07(int):
-    """A partition of Kafka 0.7: the broker that has it for ever, and its number there.
+    """A partition of Kafka 0.7: the broker to which it belongs for ever, and its number there.
 
-        broker << 16 | number      text: broker-number
+        broker << 16 | number      string: broker-number
 
-    It is a number, so that it takes the place of one; it sorts by broker, then number, and its text
-    is its name in the registry.
+    It is an int, so that it can take the place of a partition number. It sorts by broker, then by
+    number, and its string is its name in the registry.
 
     Args:
         broker: id of the broker.
         number: of the partition on that broker.
 
     Raises:
-        ValueError: a number is below 0, or that of the partition above `MAX_NUMBER`.
+        ValueError: the broker or number is negative, or the number is above `MAX_NUMBER`.
     """
 
     __slots__ = ()
@@ -58,8 +58,8 @@ class Partition07(int):
     def __new__(cls, broker: int, number: int) -> Self:
         if broker < 0 or not 0 <= number <= cls.MAX_NUMBER:
             raise ValueError(
-                f"{broker}-{number} is no partition of Kafka 0.7 that is served here: numbers go "
-                f"from 0 to {cls.MAX_NUMBER}"
+                f"{broker}-{number} is no partition of Kafka 0.7 that is supported here: numbers "
+                f"are 0 to {cls.MAX_NUMBER}"
             )
         return super().__new__(cls, broker << 16 | number)
 
@@ -68,16 +68,16 @@ class Partition07(int):
         """Parse `broker-number`.
 
         Raises:
-            ValueError: it is not of that form.
+            ValueError: the text does not have that form.
         """
         found = _TEXT_07.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no partition of Kafka 0.7: broker-number")
+            raise ValueError(f"{text!r} is no partition of Kafka 0.7 of the form broker-number")
         return cls(int(found[1]), int(found[2]))
 
     @classmethod
     def from_number(cls, number: int) -> Self:
-        """Return the partition that a plain number stands for."""
+        """Return the partition of a plain number."""
         return cls(number >> 16, number & cls.MAX_NUMBER)
 
     @property
@@ -86,7 +86,7 @@ class Partition07(int):
 
     @property
     def number(self) -> int:
-        """Its number on the broker, as requests have it."""
+        """The number on the broker, which requests contain."""
         return self & self.MAX_NUMBER
 
     def __str__(self) -> str:
@@ -100,9 +100,9 @@ class Partition07(int):
 
 
 def parse_partition(text: str) -> int:
-    """Parse the text of a partition's number: of either form.
+    """Parse a partition: a number, or `broker-number` of Kafka 0.7.
 
     Raises:
-        ValueError: it is of neither.
+        ValueError: the text has neither form.
     """
     return int(text) if text.isdecimal() else Partition07.parse(text)

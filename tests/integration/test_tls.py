@@ -121,11 +121,11 @@ def test_a_broker_comes_back_and_copies_by_tls(
     ("wrong", "said"),
     [
         ({"ssl.keystore.location": "/none.pem"}, "ssl.keystore.location=/none.pem cannot be read"),
-        ({"ssl.keystore.location": "MISMATCH"}, "does not fit its first certificate"),
+        ({"ssl.keystore.location": "MISMATCH"}, "does not match its first certificate"),
         ({"ssl.keystore.location": "LOCKED"}, "is encrypted: set ssl.key.password"),
         (
             {"ssl.keystore.location": "LOCKED", "ssl.key.password": "wrong"},
-            "ssl.key.password is another one",
+            "ssl.key.password is wrong",
         ),
         ({"ssl.truststore.location": "/none.pem"}, "ssl.truststore.location=/none.pem cannot be"),
         ({"ssl.cipher.suites": "TLS_NONE"}, "OpenSSL knows none of them"),

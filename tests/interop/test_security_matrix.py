@@ -265,4 +265,4 @@ def test_a_refused_client_gets_the_reason(cluster: LocalCluster, credentials: Cr
     assert "a client that does not speak TLS" in log
     assert "that is a TLS handshake, not a request of this protocol" in log
     assert "the client shows no certificate" in log
-    assert "does not trust who signed this broker's certificate" in log
+    assert "does not trust the authority that signed this broker's certificate" in log

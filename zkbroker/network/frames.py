@@ -1,12 +1,12 @@
 """Frames: `size:int32 (big-endian) · size bytes`, cut out of a stream of bytes.
 
-Invariant: every frame is received into a buffer of its own, writable and never reused, so that
-what is decoded from it may keep views of it; memory is taken as bytes arrive, not as the length
-prefix promises, so that a peer that announces much and sends nothing costs nothing. (A large frame
-is a mapping of its own, of which the system gives the pages that are written.)
+Invariant: every frame is received into its own buffer, which is writable and never reused, so that
+decoded messages may keep views of it. Memory is taken as bytes arrive, not as the length prefix
+announces, so that a peer that announces much and sends nothing costs nothing. (A large frame is an
+anonymous mapping, whose pages take memory once they are written.)
 
-The reader knows no socket: it calls `receive_into(view) -> count`, which waits for at least one
-byte and returns 0 at the end of the stream. Blocking sockets and gevent's hub both fit.
+The reader does not know its socket: it calls `receive_into(view) -> count`, which waits for at
+least one byte and returns 0 at the end of the stream. Blocking sockets and gevent's hub both fit.
 """
 
 import mmap
@@ -28,7 +28,7 @@ _length = struct.Struct(">i").unpack_from
 class FrameError(ZkbrokerError):
     """The stream of bytes cannot be cut into frames; the connection must be closed.
 
-    `start` holds the four bytes that should have been a length, where a frame did not follow.
+    `start` holds the four bytes that were read as a length, if the frame was invalid or incomplete.
     """
 
     def __init__(self, message: str, start: bytes = b"") -> None:
@@ -41,7 +41,7 @@ class FrameError(ZkbrokerError):
         return self.start[:2] == _TLS_ALERT
 
     def explained(self) -> str:
-        """Return the message, with what the peer seems to speak where it speaks TLS."""
+        """Return the message, or the setting to change if the peer seems to speak TLS."""
         if self.met_tls:
             return "the broker speaks TLS at this port: set security.protocol=SSL (or SASL_SSL)"
         return str(self)
@@ -75,14 +75,14 @@ class FrameReader:
     ) -> None:
         self._receive_into = receive_into
         self.max_frame_bytes = max_frame_bytes
-        """The longest frame that is taken; it may change between frames."""
+        """The longest frame that is accepted; it may change between frames."""
         self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
         self._rest = _NOTHING
         self._trusted = _FIRST_BUFFER_BYTES
         self.charge: Callable[[int], object] | None = None
-        """Called with each part of a frame above the first buffer once it has come; may wait."""
+        """Called with the size of each part of a frame above 64 KiB that has arrived; may wait."""
         self.in_frame = False
-        """Whether the first byte of a frame has come and its last has not."""
+        """Whether the first byte of a frame has arrived and the last has not."""
 
     def next_frame(self) -> memoryview | None:
         """Wait for one frame and return its bytes without the length, or None at the end.
@@ -102,7 +102,7 @@ class FrameReader:
                 return None
             if count >= 4 and not len(have):
                 if _length(scratch)[0] + 4 == count <= self.max_frame_bytes:
-                    # All that came is one frame, as most clients send them.
+                    # One whole frame and nothing else arrived: the usual case.
                     return memoryview(bytearray(scratch[4:count]))
                 have, shared = scratch[:count], True
             else:
@@ -169,7 +169,7 @@ class FrameReader:
     def _fill(
         self, view: memoryview, filled: int, size: int, charge: Callable[[int], object] | None
     ) -> None:
-        """Receive what a buffer has room for; `size` is that of the frame, for the error."""
+        """Fill a buffer from the stream; `size` is the size of the frame, for the error."""
         while filled < len(view):
             with view[filled : filled + _READ_BYTES] as target:
                 count = self._receive_into(target)

@@ -1,9 +1,9 @@
-"""What carries the bytes of a connection: the one door for plain sockets and TLS.
+"""The transport of a connection: one interface for plain sockets and TLS.
 
     server  `HubStream` (plain, `sendfile` for slices of files)      a TLS class stands beside it
     client  `SocketTransport` (plain, any runtime), `TlsTransport`   and wraps the socket
 
-Invariant: the protocol's code (`Session`, `Channel`) knows this interface and no socket.
+Invariant: the protocol's code (`Session`, `Channel`) uses this interface and no socket.
 Only a plain transport may send a slice of a file without reading it.
 """
 
@@ -34,35 +34,35 @@ class Transport(Protocol):
         """Shut down one direction or both (`socket.SHUT_…`); wakes the task that waits there."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
 
 
 class ServerTransport(Transport, Protocol):
-    """What a server needs besides."""
+    """A transport with the members that only a server needs."""
 
     active_at: float
     """When the last byte went in or out, on the monotonic clock."""
     run_until: float
-    """When `pace` is to be called, on the monotonic clock; before that it does nothing."""
+    """From when `pace` lets others run, on the monotonic clock; before that it does nothing."""
 
     def begin(self) -> Principal:
         """Prepare the connection, for instance by a handshake; return the peer's principal."""
 
     def fileno(self) -> int:
-        """A descriptor that can be polled for the peer's going."""
+        """Return a descriptor that can be polled for the peer's disconnection."""
 
     def pace(self) -> None:
-        """Let others run when this one has run long without waiting."""
+        """Let other tasks run if this one has run for long without waiting."""
 
 
 class ClientTransport(Transport, Protocol):
-    """What a client needs besides."""
+    """A transport with the members that only a client needs."""
 
     def limit(self, timeout_s: float) -> None:
-        """Let every later call that waits longer raise TimeoutError."""
+        """Make every later call that waits longer raise TimeoutError."""
 
     def readable(self) -> bool:
-        """Whether something came, or the peer closed; does not wait."""
+        """Whether bytes have arrived, or the peer has closed; does not wait."""
 
 
 class SocketTransport:
@@ -76,11 +76,11 @@ class SocketTransport:
         self._socket = connection
 
     def limit(self, timeout_s: float) -> None:
-        """Let every later call that waits longer raise TimeoutError."""
+        """Make every later call that waits longer raise TimeoutError."""
         self._socket.settimeout(timeout_s)
 
     def readable(self) -> bool:
-        """Whether something came, or the peer closed; does not wait."""
+        """Whether bytes have arrived, or the peer has closed; does not wait."""
         poll = select.poll()
         poll.register(self._socket.fileno(), select.POLLIN)
         return bool(poll.poll(0))
@@ -109,7 +109,7 @@ class SocketTransport:
         try:
             self._socket.shutdown(how)
         except OSError:
-            pass  # the peer was faster
+            pass  # the peer has closed already
 
     def close(self) -> None:
         """Close the socket."""

@@ -1,4 +1,4 @@
-"""The wire protocol: messages as data, one versioned codec, framing; no sockets, no files.
+"""The wire protocol: messages as data, one versioned codec, and framing; no sockets, no files.
 
 Record sets pass through as opaque bytes or as slices of a file.
 """

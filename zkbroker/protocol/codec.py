@@ -2,16 +2,16 @@
 
 Invariant: a (message, version) pair is compiled once, to straight-line Python: neighbouring fields
 of fixed size, and the length word that follows them, are one `struct` call; nested arrays are
-inlined loops. Nesting is as deep as the dataclasses are, so no input can recurse.
+inlined loops. The nesting is that of the dataclasses, so no input can cause recursion.
 
-Decoding refuses a length or count that does not fit into the bytes that remain before anything is
-allocated for it, and more array items, all levels together, than it was told to take. Bytes behind
-the last field are ignored, as genuine brokers do.
+Before it allocates memory, decoding refuses a length or count that exceeds the remaining bytes, and
+more array items (of all levels together) than `max_items`. Bytes after the last field are ignored,
+as in genuine brokers.
 
 Decoders are `decode(view, position, max_items, paced) -> (message, position)`; encoders
-`encode(message, pieces, paced, errors)` append bytes-like objects and file slices to a list, and
-the error codes that are not 0 to another. `paced` goes through the items of an array: a server
-gives one that lets other requests run in between.
+`encode(message, pieces, paced, errors)` append bytes-like objects and file slices to one list, and
+error codes other than 0 to another. `paced` iterates over the items of an array: a server passes
+one that lets other requests run in between.
 """
 
 import struct
@@ -49,14 +49,14 @@ def decode(
 
     Args:
         message: its class.
-        version: which version of it the bytes are.
+        version: of the message.
         data: the bytes; records fields of the result are views of them.
         position: where in the bytes the message begins.
-        max_items: how many array items it may have, all arrays together.
-        paced: goes through the items of an array.
+        max_items: the most array items that it may have, all arrays together.
+        paced: iterates over the items of an array.
 
     Returns:
-        The message, and the position of the first byte behind it.
+        The message, and the position of the first byte after it.
 
     Raises:
         MalformedFrame: the bytes are not such a message.
@@ -78,9 +78,9 @@ def encode(
 
     Args:
         message: the message.
-        version: which version of it to make.
-        paced: goes through the items of an array.
-        errors: gets every error code in it that is not 0.
+        version: of its encoding.
+        paced: iterates over the items of an array.
+        errors: every error code in the message other than 0 is appended to it.
 
     Raises:
         ValueError: a value does not fit its wire type, or is None where null is not allowed.
@@ -105,7 +105,7 @@ def encode_bytes(message: object, version: int) -> bytes:
 
 
 def decoder(message: type[Any], version: int) -> Decoder:
-    """The compiled decoder of one version; it raises MalformedFrame or struct.error."""
+    """Return the compiled decoder of one version; it raises MalformedFrame or struct.error."""
     known = _DECODERS.get((message, version))
     if known is None:
         source, names = decoder_source(message, version)
@@ -115,7 +115,7 @@ def decoder(message: type[Any], version: int) -> Decoder:
 
 
 def encoder(message: type[Any], version: int) -> Encoder:
-    """The compiled encoder of one version; it raises ValueError or struct.error."""
+    """Return the compiled encoder of one version; it raises ValueError or struct.error."""
     known = _ENCODERS.get((message, version))
     if known is None:
         source, names = encoder_source(message, version)
@@ -134,18 +134,18 @@ def _compile(source: str, name: str, title: str, names: dict[str, Any]) -> Any:
         "record_size": _record_size,
     }
     code = compile(source, f"<{name} {title}>", "exec")
-    exec(code, scope)  # noqa: S102 - the source is made of our own class metadata, never of input
+    exec(code, scope)  # noqa: S102 - the source comes from our own class metadata, never from input
     return scope[name]
 
 
 def decode_text(data: memoryview) -> str:
-    """Decode a string; what is not UTF-8 reads as U+FFFD, as in Java.
+    """Decode a string; bytes that are not UTF-8 become U+FFFD, as in Java.
 
-    Such a character takes up to three times the bytes it stands for, so a long text must be UTF-8:
-    whatever is decoded can be encoded again.
+    That character may take three times as many bytes as it replaces, so a long string must be
+    UTF-8: every decoded string can then be encoded again.
 
     Raises:
-        MalformedFrame: it is long and not UTF-8.
+        MalformedFrame: the string is long and not UTF-8.
     """
     try:
         return str(data, "utf-8")

@@ -1,11 +1,11 @@
 """Writes the Python source of the codec's encoders and decoders from wire metadata.
 
-Invariant: the source depends on class metadata alone. A run of fixed-size fields is packed or
+Invariant: the source depends only on class metadata. A run of fixed-size fields is packed or
 unpacked by one prebuilt `struct.Struct`, together with the length word of the field that ends it.
 
-In the generated code `b` is the frame, `e` its end, `p` the position, `w` appends a piece; `n` is
-how many array items may still come, `paced` goes through those of a long array and may let other
-tasks run; `errors` collects every error code that is not 0.
+In the generated code `b` is the frame, `e` its end, `p` the position, and `w` appends a piece; `n`
+is the number of array items that are still allowed, `paced` iterates over a long array and may let
+other tasks run; `errors` collects every error code other than 0.
 """
 
 import struct
@@ -20,7 +20,7 @@ _FORMATS = {
     Kind.INT64: "q",
     Kind.BOOLEAN: "?",
 }
-# Below this many items of an array others need not wait for a turn.
+# An array with fewer items is so short that other tasks need no turn in between.
 SHORT = 64
 _ERROR_CODE = "error_code"
 _LENGTH_FORMATS = {Kind.STRING: "h", Kind.RAW: "i", Kind.RECORDS: "i", Kind.ARRAY: "i"}
@@ -29,7 +29,7 @@ Source = tuple[str, dict[str, Any]]
 
 
 def decoder_source(message: type[Any], version: int) -> Source:
-    """Source of `decode(b, p, n, paced) -> (message, position)` and the names it needs."""
+    """Return the source of `decode(b, p, n, paced) -> (message, position)`, and its names."""
     writer = _Writer(message, version)
     writer.line("def decode(b, p, n, paced):")
     writer.depth += 1
@@ -40,7 +40,7 @@ def decoder_source(message: type[Any], version: int) -> Source:
 
 
 def encoder_source(message: type[Any], version: int) -> Source:
-    """Source of `encode(o, pieces, paced, errors)` and the names it needs."""
+    """Return the source of `encode(o, pieces, paced, errors)`, and its names."""
     writer = _Writer(message, version)
     writer.line("def encode(o, pieces, paced, errors):")
     writer.depth += 1
@@ -50,7 +50,7 @@ def encoder_source(message: type[Any], version: int) -> Source:
 
 
 def minimum_size(item: "Kind | type[Any]", version: int) -> int:
-    """The fewest bytes an item can take: what makes a count believable."""
+    """Return the fewest bytes that an item can take, which bounds the count of an array."""
     if isinstance(item, Kind):
         return struct.calcsize(">" + (_FORMATS.get(item) or _LENGTH_FORMATS[item]))
     present = (field.wire for field in wire_fields(item) if field.wire.present(version))
@@ -133,7 +133,7 @@ def _decode_fields(writer: _Writer, message: type[Any]) -> str:
             skipped = True
             continue
         variable = writer.variable()
-        # By its place where that is known: it is quicker.
+        # By position if no field before it was skipped: that is quicker.
         values.append(f"{field.name}={variable}" if skipped else variable)
         if field.wire.kind in _FORMATS:
             run.add(_FORMATS[field.wire.kind], variable)

@@ -1,10 +1,10 @@
-"""What consumers of one group tell each other inside JoinGroup and SyncGroup.
+"""The subscriptions and assignments that members of a group exchange in JoinGroup and SyncGroup.
 
     subscription  version:int16 | topics:[string] | user_data:bytes? | v1: owned:[topic [int32]]
     assignment    version:int16 | assigned:[topic [int32]] | user_data:bytes?
 
 Invariant: a version newer than 1 is read as version 1 (fields are only ever added at the end), and
-bytes behind the known fields are ignored, so members of any age can share a group.
+bytes after the known fields are ignored, so members of all versions can share a group.
 """
 
 import struct
@@ -30,12 +30,12 @@ class TopicPartitions:
 
 @wire_message
 class Subscription:
-    """What a member wants.
+    """The subscription of a member.
 
     Args:
         topics: their names.
-        user_data: the assignor's own; None and b"" differ on the wire.
-        owned: what the member holds at the moment, from version 1.
+        user_data: data of the assignor; None and b"" differ on the wire.
+        owned: the partitions that the member owns now; since version 1.
     """
 
     topics: list[str] = array(Kind.STRING)
@@ -45,14 +45,14 @@ class Subscription:
 
 @wire_message
 class Assignment:
-    """What a member gets."""
+    """The partitions assigned to a member."""
 
     assigned: list[TopicPartitions] = array(TopicPartitions)
     user_data: bytes | None = raw(nullable=0, default=None)
 
 
 def encode_subscription(subscription: Subscription, version: int = 0) -> bytes:
-    """Encode a subscription; version 0 is understood by members of every age."""
+    """Encode a subscription; members of every version understand version 0."""
     return _VERSION.pack(version) + codec.encode_bytes(subscription, version)
 
 
@@ -66,12 +66,12 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment, version: int = 0) -> bytes:
-    """Encode an assignment; version 0 is understood by members of every age."""
+    """Encode an assignment; members of every version understand version 0."""
     return _VERSION.pack(version) + codec.encode_bytes(assignment, version)
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Decode an assignment of any version; no bytes at all mean that nothing was assigned.
+    """Decode an assignment of any version; empty bytes are an empty assignment.
 
     Raises:
         MalformedFrame: the bytes are not one.
@@ -80,7 +80,7 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def group_by_topic(partitions: Iterable[tuple[str, int]]) -> list[TopicPartitions]:
-    """Gather (topic, partition) pairs by topic, topics and partitions in order of first mention."""
+    """Group (topic, partition) pairs by topic, in the order of their first occurrence."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
@@ -88,7 +88,7 @@ def group_by_topic(partitions: Iterable[tuple[str, int]]) -> list[TopicPartition
 
 
 def flatten(topics: Iterable[TopicPartitions]) -> list[tuple[str, int]]:
-    """The (topic, partition) pairs of a gathered list."""
+    """Return the (topic, partition) pairs of a grouped list."""
     return [(entry.topic, partition) for entry in topics for partition in entry.partitions]
 
 

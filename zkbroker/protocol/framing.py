@@ -5,9 +5,9 @@
     (ControlledShutdown 0: size | api_key api_version correlation_id | body, no client id)
     response  size:int32 | correlation_id:int32 | body
 
-Invariant: `size` counts everything behind itself, file slices included. A frame handed to a decoder
-is without `size`. A response to ApiVersions in a version that is not served has the layout of
-version 0; every other unserved request is refused.
+Invariant: `size` counts all bytes after itself, file slices included. A frame for a decoder has no
+`size`. The response to ApiVersions of an unserved version has the layout of version 0; every other
+unserved request is refused.
 """
 
 import struct
@@ -27,7 +27,7 @@ _SIZE = struct.Struct(">i")
 _OF_THE_CONTROLLER = frozenset({4, 5, 6})
 _ITEMS_OF_THE_CONTROLLER = 10
 _CORRELATION_ID = struct.Struct(">i")
-# ControlledShutdown, whose version 0 alone has no client id; a plain number, for every request is
+# ControlledShutdown, whose version 0 has no client id; a plain number, since every request is
 # compared with it.
 _SHORT_HEADED = int(ApiKey.CONTROLLED_SHUTDOWN)
 _REQUEST_HEADER = struct.Struct(">hhih")
@@ -44,17 +44,17 @@ _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the head
 
 
 def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
-    """Decode the header of a request, whatever API and version it is for.
+    """Decode the header of a request of any API and version.
 
     Returns:
-        The header, and where the body begins. For the flexible headers of later protocol levels
+        The header, and the position of the body. For the flexible headers of later protocol levels
         that is the position of their tagged fields.
 
     Raises:
         MalformedFrame: the frame is shorter than its header.
     """
     try:
-        # The shorter header, too, is followed by a body that makes up for the difference.
+        # A request with the short header has a body that makes up for the missing bytes.
         api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
     except struct.error as error:
         raise MalformedFrame("request is shorter than its header") from error
@@ -86,17 +86,17 @@ def decode_request(
     Args:
         frame: the request without its size. Records fields of the result are views of it, writable
             if it is.
-        max_items: how many array items it may have, all arrays together; a controller's request
-            has ten times as many.
-        paced: goes through the items of an array.
+        max_items: the most array items that it may have, all arrays together; a controller's
+            request may have ten times as many.
+        paced: iterates over the items of an array.
 
     Returns:
-        The header and the request. An ApiVersions request of an unserved version, whose body need
-        not be understood, is an empty one: answer it with error 35.
+        The header and the request. An ApiVersions request of an unserved version is returned empty,
+        since its body may have another layout: answer it with error 35.
 
     Raises:
         UnsupportedRequest: the API or version is not served.
-        MalformedFrame: the bytes are no request, or hold more than `max_items`.
+        MalformedFrame: the bytes are not a request, or have more than `max_items`.
     """
     view = frame if isinstance(frame, memoryview) else memoryview(frame)
     header, position = decode_header(view)
@@ -118,7 +118,7 @@ def encode_request(header: RequestHeader, request: Any) -> list[Piece]:
     """Encode a request, size included.
 
     Returns:
-        The pieces to send, in order; large record sets are pieces of their own, not copied.
+        The pieces to send, in order; large record sets are separate pieces and not copied.
 
     Raises:
         ValueError: a value does not fit its wire type.
@@ -146,17 +146,17 @@ def encode_response(
         correlation_id: that of the request.
         response: the message.
         version: the request's version.
-        paced: goes through the items of an array.
-        errors: gets every error code that the response tells, none of them 0.
+        paced: iterates over the items of an array.
+        errors: every error code in the response other than 0 is appended to it.
 
     Returns:
-        The pieces to send, in order; file slices and large record sets are pieces of their own.
+        The pieces to send, in order; file slices and large record sets are separate pieces.
 
     Raises:
         ValueError: a value does not fit its wire type.
     """
     if isinstance(response, _API_VERSIONS_RESPONSE) and not supported(ApiKey.API_VERSIONS, version):
-        version = 0  # who asks in a version that is not served knows the oldest answer
+        version = 0  # a client that asks in an unserved version knows the oldest answer
     body = codec.encode(response, version, paced, errors)
     return _framed(_CORRELATION_ID.pack(correlation_id), body, paced)
 
@@ -175,7 +175,7 @@ def decode_response(
         The correlation id and the response.
 
     Raises:
-        MalformedFrame: the bytes are no such response.
+        MalformedFrame: the bytes are not such a response.
     """
     view = frame if isinstance(frame, memoryview) else memoryview(frame)
     try:

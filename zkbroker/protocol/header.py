@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class RequestHeader:
-    """What precedes every request; api_key and api_version may be ones that are not served."""
+    """The header before every request; its API and version need not be served."""
 
     api_key: int
     api_version: int

@@ -1,8 +1,8 @@
-"""`String.hashCode` of Java, which decides where things go.
+"""`String.hashCode` of Java, on which Kafka's choice of partitions depends.
 
-Invariant: equal to the JVM's for every text. The partitions of the Scala producer, the partition of
-`__consumer_offsets` that a group belongs to, and the order in which round robin deals partitions
-all follow from it, so that members in Python and on a JVM agree.
+Invariant: equal to the JVM's hash for every text. The partitions of the Scala producer, a group's
+partition of `__consumer_offsets`, and the order in which round robin assigns partitions all depend
+on it, so that members in Python and on a JVM agree.
 """
 
 

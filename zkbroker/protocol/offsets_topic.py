@@ -4,12 +4,13 @@
     key v2       version:int16 group:string                                   a group's metadata
     value        version:int16 fields of that version; null (a tombstone) removes the key
 
-Offset values: 0 and 1 carry a time of expiry (1, of 0.9 and later, beside the time of the commit;
--1 there leaves expiry to the group's state), 2 does not, 3 adds the leader epoch. Group values: 0
-of 0.9, 1 adds the rebalance time-out (0.10.1), 2 the time of the last change of state (2.1).
+Offset values: version 1 (0.9) has the times of the commit and of its expiry, where -1 leaves the
+expiry to the group's state; version 2 drops the expiry; version 3 adds the leader epoch. Group
+values: version 0 is of 0.9, 1 adds the rebalance time-out (0.10.1), 2 the time of the last change
+of state (2.1).
 
-Invariant: what this module writes, every genuine broker and tool from 0.9 on reads, unless it needs
-a field that came later.
+Invariant: every genuine broker and tool since 0.9 can read a value that this module writes, unless
+the value needs a field that came later.
 """
 
 import struct
@@ -22,7 +23,7 @@ from zkbroker.protocol.schema import array, int32, int64, raw, string
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
-"""Topics that brokers keep for themselves: no producer's to write, rewritten as they grow."""
+"""Topics of the brokers' own state: producers may not write to them, and they are compacted."""
 _VERSION = struct.Struct(">h")
 _OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
@@ -54,11 +55,11 @@ class OffsetValue:
     """A committed offset.
 
     Args:
-        offset: the next one to consume.
-        leader_epoch: of the last record consumed; -1 if the member did not say.
-        metadata: whatever the member stored with it.
+        offset: the next offset to consume.
+        leader_epoch: of the last consumed record; -1 if the member did not send it.
+        metadata: data that the member stored with the offset.
         commit_timestamp_ms: when it was committed.
-        expire_timestamp_ms: when it is to be forgotten; -1 leaves it to the group's state.
+        expire_timestamp_ms: when it expires; -1 leaves the expiry to the group's state.
     """
 
     offset: int = int64()
@@ -89,10 +90,10 @@ class GroupValue:
     Args:
         protocol_type: "consumer" for consumers.
         generation: the generation id.
-        protocol: the elected one; None while the group is empty.
-        leader: its member id; None while the group is empty.
-        current_state_timestamp_ms: when the group came into this state; -1 if not known.
-        members: all of them.
+        protocol: the elected protocol; None while the group is empty.
+        leader: the leader's member id; None while the group is empty.
+        current_state_timestamp_ms: when the group entered this state; -1 if not known.
+        members: all members.
     """
 
     protocol_type: str = string()
@@ -104,16 +105,16 @@ class GroupValue:
 
 
 def encode_key(key: OffsetKey | GroupKey) -> bytes:
-    """The key of a record."""
+    """Return the key of a record."""
     version = _OFFSET_KEY_VERSION if isinstance(key, OffsetKey) else _GROUP_KEY_VERSION
     return _encode(key, version)
 
 
 def decode_key(data: bytes | memoryview) -> OffsetKey | GroupKey | None:
-    """Decode a key; None for one of a version that came after Kafka 2.1, which is to be skipped.
+    """Decode a key; None for a version after Kafka 2.1, whose record must be skipped.
 
     Raises:
-        MalformedFrame: the bytes are no key.
+        MalformedFrame: the bytes are not a key.
     """
     version = _version(data)
     if version in (0, 1):
@@ -124,7 +125,7 @@ def decode_key(data: bytes | memoryview) -> OffsetKey | GroupKey | None:
 
 
 def encode_offset(value: OffsetValue) -> bytes:
-    """The value of an offset: version 1, which every reader knows, unless it has a leader epoch."""
+    """Return the value of an offset: version 3 with a leader epoch, else 1, which all can read."""
     if value.leader_epoch >= 0 and value.expire_timestamp_ms < 0:
         return _encode(value, 3)
     return _encode(value, 1)
@@ -134,7 +135,7 @@ def decode_offset(data: bytes | memoryview) -> OffsetValue:
     """Decode an offset of any version.
 
     Raises:
-        MalformedFrame: the bytes are no offset, or of a version later than those known.
+        MalformedFrame: the bytes are not an offset, or have an unknown version.
     """
     version = _version(data)
     if not 0 <= version <= _HIGHEST_OFFSET_VALUE:
@@ -143,7 +144,7 @@ def decode_offset(data: bytes | memoryview) -> OffsetValue:
 
 
 def encode_group(value: GroupValue) -> bytes:
-    """The value of a group."""
+    """Return the value of a group."""
     return _encode(value, _GROUP_VALUE_VERSION)
 
 
@@ -151,7 +152,7 @@ def decode_group(data: bytes | memoryview) -> GroupValue:
     """Decode a group of any version.
 
     Raises:
-        MalformedFrame: the bytes are no group, or of a version later than those known.
+        MalformedFrame: the bytes are not a group, or have an unknown version.
     """
     version = _version(data)
     if not 0 <= version <= _HIGHEST_GROUP_VALUE:

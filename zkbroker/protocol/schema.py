@@ -1,8 +1,8 @@
-"""Messages as data: how a dataclass says what its fields look like on the wire, and since when.
+"""Messages as data: dataclasses whose fields name their wire types and versions.
 
-Invariant: one dataclass per message for all its versions. The order of the fields is the order on
-the wire in every version; a field is present in the versions `since <= version <= until`; a field
-that a version lacks keeps its default when decoding and is left out when encoding.
+Invariant: one dataclass per message covers all its versions. The order of the fields is the order
+on the wire in every version. A field is present in the versions `since <= version <= until`; in
+other versions it keeps its default when decoded and is left out when encoded.
 
     int8 int16 int32 int64   big-endian, signed         boolean   one byte, 0 or 1
     string                   int16 length, UTF-8        raw       int32 length, bytes
@@ -21,7 +21,7 @@ M = TypeVar("M")
 
 
 class Kind(Enum):
-    """The wire types; the value is the name used in the documentation."""
+    """The wire types; the values are the names in the documentation."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -36,14 +36,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What one field looks like on the wire.
+    """The wire form of one field.
 
     Args:
         kind: its wire type.
-        since: the first version that has it.
-        until: the last version that has it; None while it is still there.
+        since: the first version with the field.
+        until: the last version with the field; None for no end.
         nullable: the first version in which null is allowed; None if it never is.
-        item: for an array, the kind of its items, or the dataclass they are.
+        item: for an array, the kind or the dataclass of its items.
     """
 
     kind: Kind
@@ -53,11 +53,11 @@ class Wire:
     item: "Kind | type[Any] | None" = None
 
     def present(self, version: int) -> bool:
-        """Whether `version` of the message has the field."""
+        """Whether a version of the message has the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     def allows_null(self, version: int) -> bool:
-        """Whether the field may be null in `version`."""
+        """Whether the field may be null in a version."""
         return self.nullable is not None and version >= self.nullable
 
 
@@ -71,15 +71,15 @@ class WireField:
 
 @dataclass_transform(eq_default=True)
 def wire_message(message: type[M]) -> type[M]:
-    """Make a class a message, or a part of one: a dataclass with slots.
+    """Turn a class into a message or a part of one: a dataclass with slots.
 
-    All messages share the methods that compare and show them: Python would compile both for each
-    class, which is a third of the time in which the messages are imported.
+    All messages share `__eq__` and `__repr__`: Python would compile both for each class, which
+    takes a third of the import time of the messages.
     """
     message.__eq__ = _equal  # type: ignore[method-assign]
     message.__hash__ = None  # type: ignore[assignment]
     message.__repr__ = _shown  # type: ignore[method-assign]
-    # Or dataclass would write the signature there, which costs as much.
+    # Without a docstring dataclass would make one of the signature, which costs as much.
     message.__doc__ = message.__doc__ or ""
     return dataclass(slots=True, eq=False, repr=False)(message)
 
@@ -89,10 +89,11 @@ KEYWORD_MESSAGES: set[type[Any]] = set()
 
 @dataclass_transform(eq_default=True, kw_only_default=True)
 def keyword_message(message: type[M]) -> type[M]:
-    """Make a message whose fields are named where it is made, which the type checker holds.
+    """Turn a class into a message whose fields must be named, as the type checker enforces.
 
-    For messages with several numbers in a row: a field that a version puts between them would shift
-    the others, and no type would show it. The codec alone goes by places, which is quicker.
+    This is for messages with several numbers in a row: a later version's field between them would
+    shift the others, and no type would show it. Only the codec passes fields by position, which is
+    quicker.
     """
     KEYWORD_MESSAGES.add(message := wire_message(message))
     return message
@@ -147,7 +148,7 @@ def string(
     nullable: int | None = None,
     default: str | None = "",
 ) -> Any:
-    """A text of at most 32767 bytes; bytes that are not UTF-8 read as U+FFFD, as in Java."""
+    """A string of at most 32767 bytes; bytes that are not UTF-8 become U+FFFD, as in Java."""
     return _field(Wire(Kind.STRING, since, until, nullable), default)
 
 
@@ -175,15 +176,15 @@ def array(
     nullable: int | None = None,
     default: Any = list,
 ) -> Any:
-    """A list of `item`: a kind, or a dataclass made of these fields."""
+    """A list of `item`: a kind, or a dataclass of such fields."""
     return _field(Wire(Kind.ARRAY, since, until, nullable, item), default)
 
 
 def wire_fields(message: type[Any]) -> tuple[WireField, ...]:
-    """The fields of a message in wire order, those of all versions.
+    """Return the fields of a message in wire order, those of all versions.
 
     Raises:
-        TypeError: a field lacks wire metadata or a default, a mistake in the message's definition.
+        TypeError: the definition of the message is wrong: a field lacks wire metadata or a default.
     """
     found = []
     for item in fields(message):

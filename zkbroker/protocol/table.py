@@ -1,4 +1,4 @@
-"""The protocol as a table for readers, made of the same metadata as the codec."""
+"""The protocol as a table for the documentation, from the metadata that the codec uses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class FieldRow:
     """One field.
 
     Args:
-        depth: 0 for a field of the message itself, 1 for one of an item of its array, and so on.
+        depth: 0 for a field of the message itself, 1 for a field of an array's item, and so on.
         name: as in the dataclass.
         wire_type: for instance `int32`, `string?` (may be null), `[int32]`, `[]` (items follow).
         versions: for instance `0+`, `3+`, `2-4`.
@@ -28,7 +28,7 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """One API: its key, the versions served, the fields of its two messages."""
+    """One API: its key, its served versions, and the fields of its two messages."""
 
     api_key: ApiKey
     min_version: int
@@ -38,7 +38,7 @@ class ApiRow:
 
 
 def protocol_table() -> list[ApiRow]:
-    """Every API that is served, by key."""
+    """Return every served API, by key."""
     return [
         ApiRow(api_key, low, high, *(tuple(_rows(side, 0)) for side in MESSAGES[api_key]))
         for api_key, (low, high) in sorted(BROKER_VERSIONS.items())
@@ -46,7 +46,7 @@ def protocol_table() -> list[ApiRow]:
 
 
 def protocol_markdown() -> str:
-    """The table as Markdown: an overview, then each message with its fields."""
+    """Return the table as Markdown: an overview, then each message with its fields."""
     lines = ["| key | API | versions |", "| --- | --- | --- |"]
     table = protocol_table()
     lines += [f"| {row.api_key:d} | {_title(row)} | {_span(row)} |" for row in table]

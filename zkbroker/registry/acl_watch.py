@@ -1,14 +1,14 @@
-"""A broker's ACLs, kept up to date by the notices of changes.
+"""Keeps a broker's ACLs up to date by the notices of changes.
 
                   a notice / the connection was away / `reread`
     (waiting) -------------------------------------------------> notices, then nodes, then hand on
         ^                                                               |
         +---------------------------------------------------------------+
 
-Invariants: the watch on the notices is left before a node is read, so that no change falls between
-the two. After the connection was away everything is read again: notices may have been purged
-meanwhile. A notice that cannot be read has everything read again too. Notices are deleted 15
-minutes after they were written, as genuine brokers do.
+Invariants: the watch on the notices is set before any ACL node is read, so that no change is missed
+between the two. After a lost connection all ACLs are read again, since notices may have been purged
+in the meantime; an unreadable notice has the same effect. Notices are deleted 15 minutes after they
+were written, as genuine brokers do.
 """
 
 import logging
@@ -37,12 +37,12 @@ REREAD_S = 5.0
 
 
 class AclWatch:
-    """Reads ACLs, and hands on what changed.
+    """Reads ACLs, and passes changed ones on.
 
     Args:
         session: a started session.
-        take_all: given the ACLs of the cluster.
-        take: given the ACLs of one pattern.
+        take_all: called with all ACLs of the cluster.
+        take: called with the ACLs of one pattern.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AclWatch:
         )
 
     def start(self) -> None:
-        """Make the tree where it is missing, read the ACLs, hand them on and keep watching.
+        """Create missing parts of the tree, read the ACLs, pass them on, and start watching.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -89,10 +89,10 @@ class AclWatch:
         self._loop.close(timeout_s)
 
     def reread(self, patterns: Sequence[Pattern]) -> bool:
-        """Have patterns that were changed read at once.
+        """Read changed patterns now, without waiting for their notices.
 
         Returns:
-            whether they were, within some seconds.
+            whether they were read within some seconds.
         """
         self._due.update(dict.fromkeys(patterns))
         self._asked += 1
@@ -103,7 +103,7 @@ class AclWatch:
             left_s = (deadline_ms - self._runtime.clock_ms()) / 1000
             if left_s <= 0 or self._loop.closed:
                 return False
-            # A broker's tasks share one hub: no step ends between the two.
+            # A broker's tasks share one hub: no step can end between these two calls.
             self._stepped.clear()
             self._stepped.wait(left_s)
         return True
@@ -134,7 +134,7 @@ class AclWatch:
         self._purge()
 
     def _read_notices(self) -> dict[Pattern, None]:
-        """Return what new notices are about."""
+        """Return the patterns that new notices name."""
         found: dict[Pattern, None] = {}
         present: set[str] = set()
         for form, (_, parent) in FORMS.items():
@@ -166,7 +166,7 @@ class AclWatch:
             return self._session.children(parent, self._loop)
 
     def _purge(self) -> None:
-        """Delete old notices; every broker may."""
+        """Delete old notices, whichever broker wrote them."""
         oldest_ms = self._runtime.now_ms() - PURGE_AFTER_MS
         for path, written_ms in list(self._written_ms.items()):
             if written_ms < oldest_ms:

@@ -8,11 +8,11 @@
     /kafka-acl-extended-changes/acl_changes_[seq]   {"version":1,"resourceType":"Topic",
                                                      "name":"n","patternType":"PREFIXED"}
 
-Invariants: a node is written under the version it was read with, and read again if another client
-was faster, so that no ACL is lost; a node without ACLs is deleted. A change is written first and
-noticed after. What cannot be read is never taken for "no ACLs": it is `UNREADABLE`, denies all that
-it is for, and is not overwritten. Resource types and operations that later versions have and this
-one has not are skipped.
+Invariants: a node is written only under the version that was read, and read again if another client
+has changed it, so that no ACL is lost; a node without ACLs is deleted. The notice of a change
+follows the change. An unreadable node never counts as "no ACLs": it is `UNREADABLE`, denies every
+access to its resources, and is not overwritten. Resource types and operations of later versions
+are skipped.
 """
 
 import json
@@ -42,13 +42,13 @@ VERSION = 1
 MAX_NODE_BYTES = 1_000_000
 """ZooKeeper refuses nodes of 1 MiB."""
 ATTEMPTS = 100
-"""Writes of one node that may be too late, each because another client wrote it meanwhile."""
+"""How often a write is tried when other clients change the node at the same time."""
 
 FORMS: dict[PatternType, tuple[str, str]] = {
     PatternType.LITERAL: (paths.ACLS, paths.ACL_CHANGES),
     PatternType.PREFIXED: (paths.ACLS_PREFIXED, paths.ACL_CHANGES_PREFIXED),
 }
-"""Where the ACLs of a form are, and the notices of their changes."""
+"""Pattern type → parent of its ACL nodes, and parent of the notices of their changes."""
 
 _TYPES = {each.label.lower(): each for each in ResourceType}
 _OPERATIONS = {each.label.lower(): each for each in Operation}
@@ -56,12 +56,12 @@ _PERMISSIONS = {each.label.lower(): each for each in Permission}
 
 
 def node_path(pattern: Pattern) -> str:
-    """Return where the ACLs of a pattern are."""
+    """Return the path of the node with the ACLs of a pattern."""
     return f"{FORMS[pattern.pattern_type][0]}/{pattern.type.label}/{pattern.name}"
 
 
 def encode_acls(acls: Iterable[Acl]) -> bytes:
-    """Return what a node holds, as genuine brokers write it."""
+    """Return the content of an ACL node, as genuine brokers write it."""
     return _json(
         {
             "version": VERSION,
@@ -82,7 +82,7 @@ def decode_acls(data: bytes) -> tuple[Acl, ...]:
     """Return the ACLs of a node, each once; an empty node has none.
 
     Raises:
-        ValueError: it holds something else.
+        ValueError: the node holds no valid ACLs.
     """
     if not data:
         return ()
@@ -103,7 +103,7 @@ def _acl(entry: Any) -> Acl | None:
     if permission is None or not isinstance(principal, str) or not isinstance(host, str):
         raise ValueError(f"no ACL: {entry!r:.200}")
     if operation is None:
-        # Of a later version: it allows and denies nothing that is asked for here.
+        # An operation of a later version, which no request here needs.
         return None
     return Acl(principal, permission, operation, host)
 
@@ -123,10 +123,10 @@ def encode_notice(pattern: Pattern) -> bytes:
 
 
 def decode_notice(form: PatternType, data: bytes) -> Pattern | None:
-    """Return what a notice is about; None for a resource type of a later version.
+    """Return the pattern that a notice names; None for a resource type of a later version.
 
     Raises:
-        ValueError: it is no notice.
+        ValueError: it is not a notice.
     """
     if form is PatternType.LITERAL:
         kind, colon, name = data.decode().partition(":")
@@ -151,7 +151,7 @@ def _json(value: object) -> bytes:
 
 
 def ensure_acl_tree(session: ZkSession) -> None:
-    """Make the parents of all ACLs and notices, as a genuine broker does at its start."""
+    """Create the parents of all ACLs and notices, as a genuine broker does when it starts."""
     for parent, _ in FORMS.values():
         for kind in ResourceType:
             session.ensure_path(f"{parent}/{kind.label}")
@@ -160,7 +160,7 @@ def ensure_acl_tree(session: ZkSession) -> None:
 
 
 def read_acls(session: ZkSession, patterns: Sequence[Pattern]) -> dict[Pattern, Sequence[Acl]]:
-    """Return the ACLs of patterns, none for those that have no node."""
+    """Return the ACLs of each pattern, none for a pattern without a node."""
     nodes = session.get_many([node_path(each) for each in patterns])
     return {
         pattern: () if node is None else _readable(session, pattern, node[0])
@@ -194,7 +194,7 @@ def _readable(session: ZkSession, pattern: Pattern, data: bytes) -> Sequence[Acl
     try:
         return decode_acls(data)
     except ValueError as error:
-        where = f"{node_path(pattern)}: {error}; everything is denied on it until it is mended"
+        where = f"{node_path(pattern)}: {error}; all access is denied until the node is repaired"
         tell_unreadable(session, logger, "ACL node", where)
         return UNREADABLE
 
@@ -206,8 +206,8 @@ def add_acls(session: ZkSession, pattern: Pattern, acls: Iterable[Acl]) -> tuple
         the ACLs of the pattern now.
 
     Raises:
-        ProtocolError: one cannot be kept (42).
-        RegistryError: ZooKeeper does not answer, or the node holds what is no ACLs.
+        ProtocolError: an ACL or the pattern is invalid, or the node would be too large (42).
+        RegistryError: ZooKeeper does not answer, or the node is unreadable.
     """
     wanted = tuple(acls)
     check_pattern(pattern)
@@ -219,13 +219,13 @@ def add_acls(session: ZkSession, pattern: Pattern, acls: Iterable[Acl]) -> tuple
 def remove_acls(
     session: ZkSession, pattern: Pattern, acls: Iterable[Acl] | None = None
 ) -> tuple[Acl, ...]:
-    """Remove ACLs from a pattern, all of them for None, and notify the brokers if any was there.
+    """Remove ACLs from a pattern, or all for None, and notify the brokers if any was removed.
 
     Returns:
         the ACLs of the pattern now.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or the node holds what is no ACLs.
+        RegistryError: ZooKeeper does not answer, or the node is unreadable.
     """
     unwanted = None if acls is None else frozenset(acls)
     return _update(
@@ -248,7 +248,7 @@ def _update(
         try:
             before, after = _try_update(session, path, change)
         except ConnectionLost:
-            # It may have been written: then the next attempt finds nothing to change.
+            # The change may have been written: then the next attempt finds nothing to change.
             unsure = True
             continue
         if after is None:
@@ -260,7 +260,7 @@ def _update(
 
 
 def _notify(session: ZkSession, pattern: Pattern) -> None:
-    """Write the notice of a change; twice the same does no harm."""
+    """Write the notice of a change; a duplicate is harmless."""
     prefix = paths.acl_change(FORMS[pattern.pattern_type][1])
     for last in (False, False, True):
         try:
@@ -278,7 +278,7 @@ def _notify(session: ZkSession, pattern: Pattern) -> None:
 def _try_update(
     session: ZkSession, path: str, change: Callable[[tuple[Acl, ...]], tuple[Acl, ...]]
 ) -> tuple[tuple[Acl, ...], tuple[Acl, ...] | None]:
-    """Return the ACLs before and after; None for those after where another client was faster."""
+    """Return the ACLs before and after; None as the latter if another client changed the node."""
     version = None
     before: tuple[Acl, ...] = ()
     try:
@@ -289,7 +289,7 @@ def _try_update(
         pass
     except ValueError as error:
         raise RegistryError(
-            f"{path} holds no ACLs that can be read ({error}): mend or delete the node"
+            f"{path} holds no ACLs that can be read ({error}): repair or delete the node"
         ) from None
     after = change(before)
     data = encode_acls(after)

@@ -1,13 +1,13 @@
-"""Which brokers get the partitions of a new topic.
+"""Assigns the partitions of a new topic to brokers.
 
-Rule (the genuine brokers' own, as in Kafka 0.8 to 2.x): over the brokers in order, the first
-replica of partition p goes to `(start + p) % n` with a random start; further replicas are shifted
-by a step that grows each time the partitions have gone round. Where every broker names its rack,
-the order takes one broker of each rack in turn, and the replicas of a partition take as many racks
-as there are.
+Rule (of genuine brokers, Kafka 0.8 to 2.x): with n brokers in order, the first replica of partition
+p goes to broker `(start + p) % n`, from a random start. The further replicas are shifted by a step
+that grows with each round over the brokers. If every broker names its rack, the order takes one
+broker of each rack in turn, and the replicas of a partition are spread over as many racks as
+possible.
 
-Invariants: replicas of a partition are on different brokers; over whole rounds each broker leads
-equally many partitions.
+Invariants: the replicas of a partition are on different brokers; over whole rounds each broker
+leads equally many partitions.
 """
 
 import random
@@ -30,19 +30,19 @@ def assign_replicas(
     """Assign partitions to brokers.
 
     Args:
-        brokers: id → rack, None where the broker names none; racks count only when all name one.
+        brokers: id → rack, None for a broker without one; racks count only if all brokers name one.
         partitions: how many to assign.
-        replication_factor: replicas of each.
-        start_broker: the broker from which to count; where a topic grows, the first one of its
-            partition 0, so that it goes on as it was begun. A random one by default.
-        first_partition: number of the first of them; above 0 when a topic grows.
+        replication_factor: replicas of each partition.
+        start_broker: the broker at which to start; for a topic that grows, the first replica of its
+            partition 0, so that the assignment continues. A random one by default.
+        first_partition: number of the first new partition; above 0 for a topic that grows.
         rack_aware: False ignores racks.
 
     Returns:
         Partition → broker ids, the preferred leader first.
 
     Raises:
-        ProtocolError: INVALID_REPLICATION_FACTOR when there are fewer brokers than replicas.
+        ProtocolError: there are fewer brokers than replicas (38).
     """
     if replication_factor > len(brokers) or not brokers:
         raise ProtocolError(
@@ -56,7 +56,7 @@ def assign_replicas(
     if start_broker is None:
         start, shift = _chance.randrange(len(order)), _chance.randrange(len(order))
     else:
-        # The place among the ids, also where the order is that of racks: as genuine brokers do.
+        # The index among the sorted ids, even if the order is that of racks, as in genuine brokers.
         start = shift = next(
             (index for index, broker in enumerate(sorted(brokers)) if broker >= start_broker), 0
         )
@@ -88,7 +88,7 @@ def alternate_racks(racks: Mapping[int, str]) -> list[int]:
 
 
 def _other(first: int, shift: int, count: int) -> int:
-    """Index of a further replica: never `first` itself."""
+    """Return the index of a further replica, which is never `first` itself."""
     return (first + 1 + shift % (count - 1)) % count
 
 
@@ -102,7 +102,7 @@ def _spread_over_racks(
     while len(chosen) < replication_factor:
         broker = order[_other(first, shift * rack_count + step, len(order))]
         step += 1
-        # A rack again only after every rack has a replica, a broker never again.
+        # A rack is used twice only after every rack has a replica, and a broker never.
         if broker in chosen or (racks[broker] in used and len(used) < rack_count):
             continue
         chosen.append(broker)

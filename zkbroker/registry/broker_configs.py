@@ -1,11 +1,11 @@
-"""Settings of brokers that change while they run.
+"""Dynamic broker settings: those that change while the brokers run.
 
     /config/brokers/[id]            {"version":1,"config":{"leader.replication.throttled.rate":"1"}}
     /config/brokers/<default>       the same, for all brokers
     /config/changes/config_change_  {"version":2,"entity_path":"brokers/[id]"}
 
-Invariant: a change is written first and notified after, so that a broker that reads upon the
-notification reads the change. An empty set of settings stays as a node, as genuine tools leave it.
+Invariant: the notice follows the change, so that a broker that reads after the notice reads the
+change. A node stays when its last setting is removed, as with genuine tools.
 """
 
 import logging
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What ZooKeeper has for a broker: settings of all brokers, and its own, which win."""
+    """The dynamic settings of a broker: those of all brokers, and its own, which override them."""
 
     of_all: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ def broker_config(
         watch: set when they change, or when the first ones are written.
 
     Raises:
-        RegistryError: the node holds something else.
+        RegistryError: the node cannot be read.
     """
     path = paths.broker_config(broker_id)
     return decode_settings(path, _read(session, path, watch))
@@ -53,7 +53,7 @@ def broker_config(
 def broker_settings(
     session: ZkSession, broker_id: int, watch: Settable | None = None
 ) -> BrokerSettings:
-    """Return all settings that ZooKeeper has for a broker; a node that is unreadable has none.
+    """Return all dynamic settings of a broker; an unreadable node counts as empty.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -70,7 +70,7 @@ def broker_settings(
 
 
 def _read(session: ZkSession, path: str, watch: Settable | None) -> bytes:
-    """Return what a node holds, nothing where there is none; the watch stays in both cases."""
+    """Return the content of a node, empty for a missing one; the watch is set in both cases."""
     if watch is not None and session.exists(path, watch) is None:
         return b""
     try:

@@ -3,14 +3,14 @@
     register ---- the node is free -----------------------------------> registered
        |                                                                 |  ^
        +-- it is our predecessor's, provably dead: replace in one step --+  |
-       +-- else wait until the session that holds it has run out ---------+ |
+       +-- else wait until the session that holds it has expired ---------+ |
        +-- still there after that: BrokerIdInUse (fatal)                    |
     registered -- session lost, or node removed --> register again ---------+
 
-A node is our own dead predecessor's when its session is the one recorded in our data directory
-(whose lock we hold, so that the predecessor cannot run), or when it names an address of this
-machine, other than a loopback address, on which we listen ourselves. A loopback address proves
-nothing: two machines may both advertise `localhost:9092`.
+A node belongs to a dead predecessor of this broker if its session is recorded in our data directory
+(whose lock we hold, so that the predecessor cannot run), or if it names an address of this machine,
+other than a loopback address, on which we listen ourselves. A loopback address proves nothing: two
+machines may both advertise `localhost:9092`.
 """
 
 import ipaddress
@@ -37,21 +37,21 @@ RETRY_S = 0.5
 
 
 class SessionRecord:
-    """The ZooKeeper session of the broker that used a data directory last, in a small file.
+    """A small file with the ZooKeeper session of the broker that last used a data directory.
 
     Args:
-        path: the file, in a directory that is locked by whoever uses this.
+        path: the file, in a directory whose lock the caller holds.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def load(self) -> int | None:
-        """Return the recorded session id, None when there is none."""
+        """Return the recorded session id, None without a readable record."""
         try:
             return int(json.loads(self._path.read_text())["session"], 16)
         except (OSError, ValueError, KeyError, TypeError):
-            # Only a short cut: without it the stale node is waited out.
+            # The record only saves time: without it the broker waits for the stale node to expire.
             return None
 
     def save(self, session_id: int) -> None:
@@ -61,7 +61,7 @@ class SessionRecord:
             OSError: the file cannot be written.
         """
         temporary = self._path.with_name(self._path.name + ".tmp")
-        # What has that name is replaced and never followed: it may be somebody's link.
+        # A file of that name is replaced and never followed: it may be a planted symbolic link.
         temporary.unlink(missing_ok=True)
         text = json.dumps({"version": 1, "session": f"{session_id:#x}"})
         write_private(temporary, text.encode(), os.O_EXCL)
@@ -82,11 +82,11 @@ def register_broker(
     Args:
         session: a started session; the registration lives as long as it does.
         info: what to register.
-        predecessor_session: the session of a broker that is known to be dead and was this one.
-        listening: whether we hold the port of `info` ourselves, already.
-        wait_ms: how long to wait for a stale node to go; by default a bit more than our own
-            session timeout, which the predecessor had as well.
-        cancelled: asked while waiting; true ends it with RegistryError.
+        predecessor_session: the session of an earlier process of this broker, known to be dead.
+        listening: whether we already hold the port of `info` ourselves.
+        wait_ms: how long to wait for a stale node to expire; by default one and a half of our own
+            session time-outs, since the predecessor had the same.
+        cancelled: called during the wait; true ends it with RegistryError.
 
     Raises:
         BrokerIdInUse: another broker holds the id.
@@ -109,7 +109,7 @@ def register_broker(
         except NoNode:
             continue
         if stat.ephemeral_owner == session.session_id:
-            # Ours: the answer to our own creation was lost, or it is updated now.
+            # Our own node: the answer to its creation was lost, or this call updates it.
             session.set(path, info.to_json())
             break
         holder = _readable(info.id, data)
@@ -132,7 +132,7 @@ def register_broker(
             logger.warning("broker id in use, waiting id=%d at_most_s=%.1f", info.id, left_s)
         gone.wait(min(left_s, RETRY_S))
     else:
-        raise RegistryError(f"registration of broker {info.id} was given up")
+        raise RegistryError(f"registration of broker {info.id} was cancelled")
     logger.info("broker registered id=%d address=%s", info.id, info.address)
 
 
@@ -152,7 +152,7 @@ def _provably_dead(
     listening: bool,
 ) -> bool:
     if stat.ephemeral_owner == 0:
-        # A broker's own node is ephemeral; one that is not was left by somebody's hand.
+        # A broker's node is ephemeral; one that is not was created by hand.
         return False
     if predecessor_session is not None and stat.ephemeral_owner == predecessor_session:
         return True
@@ -161,7 +161,7 @@ def _provably_dead(
 
 
 def _only_here(host: str) -> bool:
-    """Whether a host is an address of this machine that means no other machine elsewhere."""
+    """Whether a host stands for this machine only, also when other machines use the name."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except OSError:
@@ -194,12 +194,12 @@ class BrokerRegistration:
     Args:
         session: a started session.
         info: what to register.
-        record: where the session is recorded, so that a successor need not wait until it runs out.
-        on_registered: called after every registration, the first one in `start`, later ones in
-            the loop's task: register partitions, stand for controller. It may raise RegistryError,
-            and is called again then.
+        record: stores the session, so that a successor need not wait until it expires.
+        on_registered: called after every registration, the first time in `start`, later in the
+            loop's task: it registers partitions and stands for controller. If it raises
+            RegistryError later, it is called again.
         on_conflict: called from the loop's task when another broker took the id while our session
-            was lost; registration is tried further on.
+            was lost; registration is retried.
     """
 
     def __init__(
@@ -277,11 +277,11 @@ class BrokerRegistration:
             try:
                 self._record.save(session_id)
             except OSError as error:
-                # The record only spares a restarted broker the wait for its own stale node.
+                # The record only saves a restarted broker the wait for its own stale node.
                 logger.warning("session not recorded error=%s", error)
         self._on_registered()
         self._registered_in = session_id
-        # Fires when somebody removes the node.
+        # The watch fires when the node is removed.
         self._session.exists(paths.broker(self._info.id), self._loop)
 
     def _check(self) -> None:

@@ -4,11 +4,11 @@
      "endpoints":["PLAINTEXT://host:port","EXTERNAL://host:port"],"rack":…,"jmx_port":-1,
      "host":…,"timestamp":"ms","port":…,"version":4}
 
-Host and port are those of the first listener that speaks PLAINTEXT, `null` and -1 without one.
+Host and port are those of the first PLAINTEXT listener, `null` and -1 without one.
 
-Versions 1 (host and port) to 5 are read, version 4 is written, with "inter_broker_protocol" where
-that is not the latest of ours: genuine brokers pass over what they do not know. The node is
-ephemeral: while it is there, the broker is alive for everybody else.
+Versions 1 (host and port) to 5 are read, and version 4 is written, with "inter_broker_protocol" if
+that is not our latest: genuine brokers ignore unknown fields. The node is ephemeral: while it
+exists, other brokers and clients take the broker to be alive.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ RESERVED_MAX_ID = 1000
 ENDPOINTS_SINCE = 2
 """The first version of a registration that brokers of 0.9 and later write; 0.8.2 writes 1."""
 MAX_HOST = 255
-"""Bytes; what a name may have in DNS."""
+"""Bytes; the longest name in DNS."""
 MAX_RACK = 1000
 MAX_LEVEL = 20
 _MAX_ID = 2**31 - 1
@@ -44,20 +44,20 @@ _ID = re.compile("0|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """Where a broker listens.
+    """The registration of a broker.
 
     Attributes:
         id: the broker id.
-        host: the advertised host of the first plain listener, or else of the first, without
-            brackets for IPv6.
+        host: the advertised host of the first PLAINTEXT listener, or else of the first listener,
+            without brackets for IPv6.
         port: its port.
-        rack: where the broker stands, if that was configured.
-        endpoints: `PROTOCOL://host:port` of every listener; derived from host and port if empty.
+        rack: the rack of the broker, if one is configured.
+        endpoints: `LISTENER://host:port` of every listener; derived from host and port if empty.
         jmx_port: -1 for none.
-        protocols: listener name and security protocol of each; names that are not in it are
-            protocols themselves.
+        protocols: listener names with their security protocols; a listener that is missing here
+            has the name of its protocol.
         timestamp_ms: when the broker registered.
-        version: the version of the JSON that was read or is to be written.
+        version: of the JSON that was read; version 4 is written.
         level: `inter.broker.protocol.version` of a broker of ours; empty for the latest, and for
             genuine brokers.
     """
@@ -104,7 +104,7 @@ class BrokerInfo:
 
     def to_json(self) -> bytes:
         """Return the node's data, version 4."""
-        # Clients that know one host and port alone speak plain text.
+        # Clients that use the single host and port speak PLAINTEXT.
         plain = self.endpoint_of(PLAINTEXT)
         data: dict[str, Any] = {
             "listener_security_protocol_map": {
@@ -130,14 +130,14 @@ class BrokerInfo:
         """Read a node's data, version 1 to 5.
 
         Raises:
-            RegistryError: it is not a broker registration.
+            RegistryError: the data is not a broker registration.
         """
         try:
             node = read_json(data)
             endpoints = tuple(_endpoint(str(each)) for each in node.get("endpoints") or ())
             host, port = node.get("host"), int32(node.get("port") or -1)
             if not host or port < 0:
-                # A broker without a plain listener leaves these empty from version 2 on.
+                # Since version 2, a broker without a PLAINTEXT listener leaves these empty.
                 host, port = _host_port(endpoints[0])
             rack = node.get("rack")
             return cls(
@@ -162,7 +162,7 @@ class BrokerInfo:
 
 
 def _text(value: object, most: int) -> str:
-    """A text that answers to clients can carry."""
+    """Check that a text fits into answers to clients."""
     text = str(value)
     if len(text.encode()) > most:
         raise ValueError(f"a text of more than {most} bytes")
@@ -176,7 +176,7 @@ def _port(number: int) -> int:
 
 
 def _endpoint(text: str) -> str:
-    """An endpoint that the controller's requests can carry."""
+    """Check that an endpoint fits into the controller's requests."""
     _port(_host_port(_text(text, 2 * MAX_HOST))[1])
     return text
 
@@ -187,7 +187,7 @@ def _host_port(endpoint: str) -> tuple[str, int]:
 
 
 def broker(session: ZkSession, broker_id: int, watch: Settable | None = None) -> BrokerInfo | None:
-    """Return one registration, None when the broker is not there."""
+    """Return one registration, None if the broker is not registered."""
     try:
         return BrokerInfo.from_json(broker_id, session.get(paths.broker(broker_id), watch)[0])
     except NoNode:
@@ -204,10 +204,10 @@ def live_brokers(
 ) -> dict[int, tuple[BrokerInfo, int]]:
     """Return the live brokers by id, in order of their ids, each with its broker epoch.
 
-    The epoch is the transaction in which the broker registered: it grows with each registration.
-    The watch is set when a broker comes, goes or registers again. A registration that cannot be
-    read, or that answers to clients could not carry, is left out with a warning: it must not hide
-    others.
+    The epoch is the id of the transaction in which the broker registered: it grows with each
+    registration. The watch fires when a broker registers, registers again or goes away. A
+    registration that cannot be read, or does not fit into answers, is left out with a warning, so
+    that it does not hide the others.
     """
     try:
         names = session.children(paths.BROKER_IDS, watch)
@@ -238,7 +238,7 @@ def live_brokers(
 
 
 class BrokersWatch(WatchLoop[dict[int, BrokerInfo]]):
-    """Keep the list of live brokers up to date; see `WatchLoop`."""
+    """Keeps the list of live brokers up to date; see `WatchLoop`."""
 
     def __init__(
         self, session: ZkSession, on_change: Callable[[dict[int, BrokerInfo]], object]
@@ -251,7 +251,7 @@ class BrokersWatch(WatchLoop[dict[int, BrokerInfo]]):
 def next_broker_id(session: ZkSession, reserved_max: int = RESERVED_MAX_ID) -> int:
     """Generate a broker id above `reserved_max`, unique in the cluster.
 
-    The number is the node version of `/brokers/seqid` after writing it, as genuine brokers do.
+    It adds the version of `/brokers/seqid` after a write to that node, as genuine brokers do.
     """
     session.ensure_path(paths.BROKER_SEQID)
     return reserved_max + session.set(paths.BROKER_SEQID, b"").version
@@ -264,7 +264,7 @@ def prepare_tree(session: ZkSession) -> None:
 
 
 def deregister_broker(session: ZkSession, broker_id: int) -> None:
-    """Remove the registration if it is this session's own."""
+    """Remove the registration if this session made it."""
     path = paths.broker(broker_id)
     stat = session.exists(path)
     if stat is not None and stat.ephemeral_owner == session.session_id:

@@ -1,7 +1,7 @@
 """The cluster's id: `/cluster/id` holds `{"version":"1","id":"…"}`.
 
-Invariant: made once, by whoever comes first, and never changed; 22 characters of [a-zA-Z0-9_-], the
-URL-safe Base64 form of 16 random bytes.
+Invariant: the id is created once, by the first broker, and never changed. It has 22 characters of
+[a-zA-Z0-9_-], the URL-safe Base64 form of 16 random bytes.
 """
 
 import base64
@@ -16,7 +16,7 @@ from zkbroker.zookeeper.session import ZkSession
 
 
 def read_cluster_id(session: ZkSession) -> str | None:
-    """Return the cluster's id, None when it has none yet."""
+    """Return the cluster's id, None if it has none yet."""
     try:
         data, _ = session.get(paths.CLUSTER_ID)
     except NoNode:
@@ -28,7 +28,7 @@ def read_cluster_id(session: ZkSession) -> str | None:
 
 
 def cluster_id(session: ZkSession) -> str:
-    """Return the cluster's id; made when there is none."""
+    """Return the cluster's id; create it if there is none."""
     while True:
         found = read_cluster_id(session)
         if found is not None:
@@ -43,10 +43,10 @@ def cluster_id(session: ZkSession) -> str:
 
 
 def claim_cluster_id(session: ZkSession, given: str) -> None:
-    """Give a cluster that has no id yet the one that its data directories bear.
+    """Give a cluster without an id the one that is stored in its data directories.
 
     Raises:
-        RegistryError: the cluster has another one.
+        RegistryError: the cluster has another id.
     """
     data = json.dumps({"version": "1", "id": given}, separators=(",", ":")).encode()
     try:

@@ -1,12 +1,12 @@
-"""Notices that settings changed: of topics, brokers, users, clients, addresses.
+"""Notices of changed settings: of topics, brokers, users, clients and addresses.
 
     /config/changes/config_change_[seq]
         {"version":2,"entity_path":"users/alice/clients/c1"}             0.10.1 and later
         {"version":1,"entity_type":"topics","entity_name":"t"}           0.9, 0.10.0
         "t" | 't'                                                        0.8.2: topics only
 
-Invariant: a notice is left after the change that it names was written, so that a broker that reads
-upon the notice reads the change.
+Invariant: a notice is written after the change that it names, so that a broker that reads after the
+notice reads the change.
 """
 
 import json
@@ -18,21 +18,21 @@ from zkbroker.zookeeper.session import ZkSession
 
 
 def note_change(session: ZkSession, entity: str) -> None:
-    """Leave a notice that settings changed.
+    """Write a notice of changed settings.
 
     Args:
         session: a started session.
-        entity: the node that has them, below `/config`, such as `topics/t`.
+        entity: the node of the settings, relative to `/config`, such as `topics/t`.
     """
     note = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
     session.create(paths.CONFIG_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
 
 
 def changed_entity(data: bytes) -> str | None:
-    """Return the node, below `/config`, that a notice of any generation names.
+    """Return the node that a notice of any generation names, relative to `/config`.
 
     Returns:
-        None when it cannot be read.
+        None if the notice cannot be read.
     """
     try:
         note: Any = read_json(data)

@@ -3,12 +3,12 @@
     /controller        {"version":1,"brokerid":0,"timestamp":"ms"}   ephemeral: its broker
     /controller_epoch  number, grows by one at every election
 
-Invariant: `/controller` is created and the epoch is raised in one transaction, under the epoch's
-node version that was read before, so that no two elections share an epoch. A broker whose session
-is lost is not the controller any more before anything else happens, and stands again when it is
-registered in its next session: a controller that did not find itself among the live brokers would
-take its own partitions away. The node that a dead predecessor of this broker left behind, in a
-session that has not run out yet, is replaced.
+Invariant: one transaction creates `/controller` and raises the epoch, under the version of the
+epoch node that was read before, so that no two elections share an epoch. A broker that loses its
+session stops being the controller at once, and stands again only when it is registered in its next
+session: a controller that did not find itself among the live brokers would take its own partitions
+away. A node that a dead predecessor of this broker left, in a session that has not expired yet, is
+replaced.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ RETRY_S = 0.5
 
 
 def current_controller(session: ZkSession, watch: Settable | None = None) -> int | None:
-    """Return the id of the broker that is the controller, None while there is none."""
+    """Return the broker id of the controller, None while there is none."""
     if watch is not None:
         # Watches the node whether it exists or not.
         session.exists(paths.CONTROLLER, watch)
@@ -42,7 +42,7 @@ def current_controller(session: ZkSession, watch: Settable | None = None) -> int
         return None
     except (ValueError, TypeError, KeyError) as error:
         raise RegistryError(
-            f"{paths.CONTROLLER} names no broker: delete that node, so that one is elected"
+            f"{paths.CONTROLLER} names no broker: delete that node, so that a controller is elected"
         ) from error
 
 
@@ -60,13 +60,13 @@ def _read_epoch(session: ZkSession) -> tuple[int, int | None]:
         return int32(data), stat.version
     except ValueError as error:
         raise RegistryError(
-            f"{paths.CONTROLLER_EPOCH} holds no number: {data[:50]!r}; write one into it that is "
-            "above every controller_epoch in the partitions' state nodes"
+            f"{paths.CONTROLLER_EPOCH} holds no number: {data[:50]!r}; set it to a number above "
+            "every controller_epoch in the partitions' state nodes"
         ) from error
 
 
 class ControllerWatch(WatchLoop[int | None]):
-    """Keep the id of the controller up to date; see `WatchLoop`."""
+    """Keeps the id of the controller up to date; see `WatchLoop`."""
 
     def __init__(self, session: ZkSession, on_change: Callable[[int | None], object]) -> None:
         super().__init__(
@@ -78,13 +78,13 @@ class ControllerWatch(WatchLoop[int | None]):
 
 
 class ControllerElection:
-    """Stands for controller for as long as the broker lives.
+    """Makes a broker stand for controller until it stops.
 
     Args:
-        session: a started session, the one the broker is registered in.
+        session: a started session, in which the broker is registered.
         broker_id: the candidate.
-        on_elected: called with the epoch, from the election's task.
-        on_resigned: called from the election's task when it is the controller no more.
+        on_elected: called with the epoch after an election.
+        on_resigned: called when this broker is no longer the controller.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class ControllerElection:
         self._told = False
         self.epoch = 0
         self.epoch_version = -1
-        """Version of `/controller_epoch` since the last election: what this controller's changes
-        check, so that a deposed one changes nothing."""
+        """Version of `/controller_epoch` since the last election. This controller's changes check
+        it, so that a deposed controller changes nothing."""
 
     @property
     def is_controller(self) -> bool:
-        """Whether this broker is the controller, as far as its session lives."""
+        """Whether this broker is the controller, in a session that is not known to be lost."""
         return (
             self._elected_in is not None
             and self._elected_in == self._session.generation
@@ -129,11 +129,11 @@ class ControllerElection:
         """Stand for the first time and keep standing.
 
         Raises:
-            RegistryError: ZooKeeper does not answer; it may be started again.
+            RegistryError: ZooKeeper does not answer; `start` may be called again.
         """
         self._stand()
         self._unsubscribe = self._session.on_state(lambda state: self._loop.set())
-        # Looks again at once: no listener was on the session until now.
+        # Check again at once: changes of the session were not seen until now.
         self._loop.start(first_s=0.0)
 
     def close(self, timeout_s: float | None = 10.0) -> None:
@@ -150,21 +150,22 @@ class ControllerElection:
         """Stand again: a change was refused as that of a deposed controller.
 
         Args:
-            epoch: of which election the change was; nothing if there has been another one since.
+            epoch: of the election under which the change was made; if there has been another
+                election since, nothing happens.
         """
         if epoch == self.epoch:
             self._elected_in = None
             self._loop.set()
 
     def _look(self) -> None:
-        # Without a connection too: a broker without its session has resigned before.
+        # Even without a connection: a broker that lost its session has resigned.
         self._tell()
         if self._session.state is SessionState.CONNECTED:
             self._stand()
 
     def _stand(self) -> None:
         while not self._loop.closed:
-            # Read before the node: an election after this makes ours fail.
+            # Read before the controller node, so that an election in between makes ours fail.
             epoch, version = _read_epoch(self._session)
             stat = self._session.exists(paths.CONTROLLER, self._loop)
             replaced: list[Operation] = []
@@ -189,15 +190,15 @@ class ControllerElection:
     def _left_by_us(self, stat: NodeStat) -> bool:
         """Whether the controller node was left by an earlier process of this broker.
 
-        It names this broker's id, which this session holds; or it is this session's own, from an
-        election whose answer was lost.
+        Such a node names this broker's id, which this session has registered. A node of this
+        session, from an election whose answer was lost, counts too.
         """
         if stat.ephemeral_owner == self._session.session_id:
             return True
         return current_controller(self._session) == self._broker_id and self._registered()
 
     def _registered(self) -> bool:
-        """Whether this session registered the broker; the loop looks again when that changes."""
+        """Whether this session registered the broker; a change wakes the loop."""
         stat = self._session.exists(paths.broker(self._broker_id), self._loop)
         return stat is not None and stat.ephemeral_owner == self._session.session_id
 

@@ -1,8 +1,8 @@
 """Changes that only the controller may make.
 
-Invariant: each is one transaction with a check of the version that `/controller_epoch` has had
-since this controller's election, so that a controller which was deposed, and does not know it yet,
-changes nothing.
+Invariant: each change is one transaction that checks the version of `/controller_epoch` against the
+one of this controller's election, so that a controller that was deposed without knowing it changes
+nothing.
 """
 
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ from zkbroker.zookeeper.session import ZkSession
 
 
 class ControllerMoved(RegistryError):
-    """Another controller was elected; this one must change nothing any more."""
+    """Another controller was elected; this one must make no more changes."""
 
 
 def controller_transactions(
     session: ZkSession, operations: Sequence[Operation | Sequence[Operation]], epoch_version: int
 ) -> list[TransactionFailed | None]:
-    """Make changes, each for itself, in one flight and in order.
+    """Make independent changes, pipelined and in order.
 
     Args:
         session: a started session.
-        operations: the changes; several in a list are made together or not at all.
+        operations: the changes; the operations of a list are made together or not at all.
         epoch_version: version of `/controller_epoch` since this controller's election.
 
     Returns:
-        for each, None when it was made and else why it was refused.
+        for each change None if it was made, else the error.
 
     Raises:
         ControllerMoved: there is another controller.
-        RegistryError: ZooKeeper does not answer; what was made is unknown.
+        RegistryError: ZooKeeper does not answer; any of the changes may have been made.
     """
     check = Check(paths.CONTROLLER_EPOCH, epoch_version)
     batches: list[list[Operation]] = [
@@ -46,7 +46,7 @@ def controller_transactions(
 
 
 def check_elected(session: ZkSession, epoch_version: int) -> None:
-    """Make sure that what was read before this is not of a later controller.
+    """Make sure that this controller was not deposed before the preceding reads.
 
     Args:
         session: a started session.

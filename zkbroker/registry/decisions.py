@@ -1,9 +1,10 @@
-"""The decision for a partition, as its nodes hold it.
+"""The decision for a partition, as its nodes store it.
 
     {"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}
 
 A broker that amends a decision before it registers adds "decided_zxid", the transaction of the
-decision itself. Invariant: no node's content stops a reader; an unreadable one is no decision.
+decision itself. Invariant: no content of a node makes a reader fail; an unreadable node counts as
+no decision.
 """
 
 import logging
@@ -35,9 +36,9 @@ class LeaderAndIsr:
         leader_epoch: grows with every decision of a controller; a leader's change keeps it.
         isr: the replicas in sync. Empty only for a partition of which only the last epoch is known.
         controller_epoch: epoch of the controller that decided.
-        zk_version: version of the node it was read from or written to; MISSING before that.
-        zxid: the transaction in which its controller, or its leader, decided it, 0 unless it was
-            read; to be compared with broker epochs.
+        zk_version: version of the node that it was read from or written to; MISSING before that.
+        zxid: the transaction in which its controller, or its leader, wrote it; 0 unless it was
+            read. It can be compared with broker epochs.
     """
 
     leader: int
@@ -48,7 +49,7 @@ class LeaderAndIsr:
     zxid: int = field(default=0, compare=False)
 
     def to_json(self, *, amended: bool = False) -> bytes:
-        """Return a node's content; `amended` by a broker keeps the decision's transaction."""
+        """Return the content of the node; an `amended` one keeps the decision's transaction."""
         return PartitionState(
             self.leader,
             self.leader_epoch,
@@ -63,9 +64,9 @@ class IsrUpdate:
     """The outcome of a leader's change of the ISR.
 
     Args:
-        state: the stored state with its version; None when it could not be read.
-        written: the wanted ISR is stored.
-        still_leader: the stored leader and leader epoch are those of the writer.
+        state: the stored state with its version; None if it could not be read.
+        written: whether the wanted ISR is stored.
+        still_leader: whether the stored leader and leader epoch are those of the writer.
     """
 
     state: LeaderAndIsr | None
@@ -75,11 +76,11 @@ class IsrUpdate:
 
 @dataclass(frozen=True, slots=True)
 class LostLogs:
-    """The partitions whose logs a broker has lost, by the replicas in sync.
+    """The partitions whose logs a broker has lost, by their other replicas in sync.
 
     Args:
-        others: other replicas are in sync; they have every acknowledged message.
-        last: the broker alone is in sync.
+        others: partitions with other replicas in sync, which have every acknowledged message.
+        last: partitions of which only this broker is in sync.
     """
 
     others: set[Key]
@@ -91,7 +92,7 @@ def without(broker_id: int, state: LeaderAndIsr) -> LeaderAndIsr:
     isr = tuple(each for each in state.isr if each != broker_id)
     if state.leader != broker_id:
         return replace(state, isr=isr)
-    # An epoch has one leader.
+    # Each epoch has one leader, so a partition that loses it gets a new epoch.
     return replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1, isr=isr)
 
 
@@ -101,7 +102,7 @@ def node_version(node: Node) -> int:
 
 
 def decode(key: Key, node: Node) -> LeaderAndIsr | None:
-    """Read a decision; None for no node, an empty one, or one that cannot be read."""
+    """Read a decision; None for a node that is missing, empty or unreadable."""
     if node is None or not node[0]:
         return None
     data, stat = node
@@ -124,18 +125,18 @@ def decode(key: Key, node: Node) -> LeaderAndIsr | None:
 
 
 def _epoch_alone(data: bytes) -> int | None:
-    """What releases before replication left in a partition's node: the epochs used so far."""
+    """Return the last epoch from the node of a release before replication; None for other nodes."""
     try:
         state = read_json(data)
         if "leader" in state or "isr" in state:
-            return None  # a decision, of which something cannot be read
+            return None  # a decision that is unreadable in part
         return int32(state["leader_epoch"])
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def judge(wanted: LeaderAndIsr, current: LeaderAndIsr | None) -> IsrUpdate:
-    """Return the outcome of a refused change, by what is stored now."""
+    """Return the outcome of a refused change, by the decision that is stored now."""
     if current is None:
         return IsrUpdate(None, written=False, still_leader=False)
     ours = (current.leader, current.leader_epoch) == (wanted.leader, wanted.leader_epoch)

@@ -2,8 +2,8 @@
 
     /consumers/[group]/offsets/[topic]/[n]        next offset to consume, decimal
 
-Invariant: a commit may depend on the node version that was read, so that no later commit of another
-writer is overwritten.
+Invariant: a commit may name the node version that was read, and then overwrites no later commit of
+another writer.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 def read_offset(
     session: ZkSession, group: str, topic: str, partition: int
 ) -> tuple[int, int] | None:
-    """Return the committed offset and its node version, None when there is none."""
+    """Return the committed offset and its node version, None without one."""
     return read_offsets(session, group, [(topic, partition)]).get((topic, partition))
 
 
@@ -43,7 +43,7 @@ def read_offsets(
 
 
 def committed_topics(session: ZkSession, group: str) -> list[str]:
-    """Return the topics that a group has committed offsets of."""
+    """Return the topics for which a group has committed offsets."""
     try:
         return session.children(f"{paths.CONSUMERS}/{group}/offsets")
     except NoNode:
@@ -51,7 +51,7 @@ def committed_topics(session: ZkSession, group: str) -> list[str]:
 
 
 def committed_partitions(session: ZkSession, group: str, topic: str) -> list[int]:
-    """Return the partitions of a topic that a group has committed offsets of."""
+    """Return the partitions of a topic for which a group has committed offsets."""
     return partition_numbers(session, paths.offsets(group, topic))
 
 
@@ -66,7 +66,7 @@ def commit_offset(
     """Commit the next offset to consume and return its new node version.
 
     Args:
-        session: a started session; no member need be registered.
+        session: a started session; it need not be that of a member.
         group: the group.
         topic: the topic.
         partition: the partition.
@@ -75,8 +75,8 @@ def commit_offset(
             in any case.
 
     Raises:
-        BadVersion: somebody else committed since.
-        ConnectionLost: whether it was committed is unknown: read the version again.
+        BadVersion: another client has committed since.
+        ConnectionLost: the commit may have been made: read the version again.
     """
     key = (topic, partition)
     answer = commit_offsets(session, group, {key: (offset, version)})[key]
@@ -88,7 +88,7 @@ def commit_offset(
 def commit_offsets(
     session: ZkSession, group: str, offsets: Mapping[PartitionKey, tuple[int, int | None]]
 ) -> dict[PartitionKey, int | BadVersion]:
-    """Commit many offsets in one flight.
+    """Commit many offsets with pipelined requests.
 
     Args:
         session: a started session.
@@ -96,7 +96,7 @@ def commit_offsets(
         offsets: partition → (next offset, node version or -1 or None as in `commit_offset`).
 
     Returns:
-        for each its new node version, or BadVersion when somebody else committed since.
+        for each its new node version, or BadVersion if another client has committed since.
     """
     answers: dict[PartitionKey, int | BadVersion] = {}
     writes = {key: item for key, item in offsets.items() if item[1] != -1}
@@ -130,11 +130,11 @@ def commit_offsets(
 def _own_write(
     session: ZkSession, group: str, key: PartitionKey, value: int, expected: int
 ) -> int | BadVersion:
-    """Tell our own write, whose answer was lost and which was then repeated, from another's."""
+    """Tell our own repeated write, whose first answer was lost, from another client's."""
     found = read_offset(session, group, *key)
     if found == (value, expected + 1):
         return expected + 1
     return BadVersion(
-        f"{paths.offset(group, *key)} was committed by somebody else"
+        f"{paths.offset(group, *key)} was committed by another client"
         + (f" (offset {found[0]})" if found else "")
     )

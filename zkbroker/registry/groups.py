@@ -4,8 +4,8 @@
                                                    "pattern":"static","timestamp":"ms"}
     /consumers/[group]/owners/[topic]/[n]         consumer_id-thread
 
-Invariant: a claim is one transaction that also demands the claimer's own registration, so that it
-takes all partitions or none and never succeeds for a member whose session is over.
+Invariant: a claim is one transaction that also checks the registration of the member. It takes all
+partitions or none, and never succeeds for a member whose session is over.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ class StreamSubscription:
 
     @classmethod
     def from_json(cls, data: bytes) -> "StreamSubscription | None":
-        """Read a registration; None when it holds none (yet)."""
+        """Read a registration; None if the node holds none (yet)."""
         try:
             node = read_json(data)
             streams = {str(name): int(count) for name, count in node["subscription"].items()}
@@ -87,7 +87,7 @@ def new_consumer_id(group: str, given: str | None = None) -> str:
 
 
 def list_groups(session: ZkSession) -> list[str]:
-    """Return the names of all groups that ever registered, sorted."""
+    """Return the names of all groups that have a node, sorted."""
     try:
         return session.children(paths.CONSUMERS)
     except NoNode:
@@ -115,9 +115,9 @@ def register_member(session: ZkSession, group: str, consumer_id: str, data: byte
             if stat.ephemeral_owner == session.session_id:
                 session.set(path, data)
                 return
-            # Left by an earlier session of this member: no other member has this id.
+            # An earlier session of this member left it: no other member has this id.
             session.delete(path, stat.version)
-    raise RegistryError(f"{path} changes all the time")
+    raise RegistryError(f"{path} is changed by another client all the time")
 
 
 def unregister_consumer(session: ZkSession, group: str, consumer_id: str) -> None:
@@ -139,7 +139,7 @@ def members(session: ZkSession, group: str, watch: Settable | None = None) -> li
 def subscription(
     session: ZkSession, group: str, consumer_id: str, watch: Settable | None = None
 ) -> StreamSubscription | None:
-    """Return a member's subscription; None when it is gone or its node is still empty."""
+    """Return a member's subscription; None if the member is gone or its node is still empty."""
     try:
         return StreamSubscription.from_json(
             session.get(paths.consumer(group, consumer_id), watch)[0]
@@ -201,13 +201,13 @@ def owned_topics(session: ZkSession, group: str) -> list[str]:
 def claim(
     session: ZkSession, group: str, consumer_id: str, wanted: Mapping[PartitionKey, str]
 ) -> None:
-    """Become the owner of partitions: of all or of none.
+    """Become the owner of all given partitions, or of none.
 
     Args:
-        session: the session that the member is registered in.
+        session: the session in which the member is registered.
         group: the group.
         consumer_id: the member; it must be registered.
-        wanted: partition → thread id. Nodes that this member left there are replaced.
+        wanted: partition → thread id. Earlier owner nodes of this member are replaced.
 
     Raises:
         ClaimBlocked: another member owns one of them.
@@ -260,7 +260,7 @@ def _claim_batch(
 def release(
     session: ZkSession, group: str, consumer_id: str, partitions: Iterable[PartitionKey]
 ) -> None:
-    """Stop being the owner of partitions; those owned by others stay as they are."""
+    """Stop owning partitions; those of other members stay as they are."""
     keys = sorted(partitions)
     nodes = session.get_many([paths.owner(group, *key) for key in keys])
     batches: list[list[Operation]] = [

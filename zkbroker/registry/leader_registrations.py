@@ -1,10 +1,10 @@
-"""The ephemeral `state` node of each partition that this broker leads, where old clients look.
+"""The ephemeral `state` node of each partition that this broker leads, for old clients.
 
     .../partitions/[n]/state   the content of the decision, in the leader's session
 
-Invariants: a registration is made in one transaction with a check, or a change, of the decision
-that it is a copy of, so that no leader registers that was replaced. It goes with the session in
-which it was made; one that another session left is removed by the leader that follows.
+Invariants: one transaction makes a registration and checks, or changes, the decision that it
+copies, so that a replaced leader cannot register. A registration ends with its session; one that
+another session left is replaced by the next leader.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """Args: content of the decision's node and the version under which it is stored."""
+    """A stored decision: the content of its node, and the version of that node."""
 
     content: bytes
     zk_version: int
@@ -31,34 +31,37 @@ class LeaderRegistrations:
     """The registrations of one broker.
 
     Args:
-        session: in which they live.
+        session: a started session, in which they live.
     """
 
     def __init__(self, session: ZkSession) -> None:
         self._session = session
-        # In which generation of the session each was made.
+        # Partition → the generation of the session in which its registration was made.
         self._made: dict[PartitionKey, int] = {}
 
     def note(self, key: PartitionKey) -> None:
-        """Take note that what `operations` asked for was done."""
+        """Note that the `operations` of a partition were carried out."""
         self._made[key] = self._session.generation
 
     def forget(self, key: PartitionKey) -> None:
-        """Look at the node again before it is written the next time."""
+        """Read the node again before the next write to it."""
         self._made.pop(key, None)
 
     def register(self, decisions: Mapping[PartitionKey, StoredDecision]) -> set[PartitionKey]:
-        """Register this broker as the leader, as these decisions say.
+        """Register this broker as the leader of partitions.
+
+        Args:
+            decisions: the stored decision of each partition.
 
         Returns:
-            the partitions whose decision is another one by now.
+            the partitions whose decision has changed since.
 
         Raises:
             RegistryError: ZooKeeper does not answer, or the nodes change all the time.
         """
         left, refused = dict(decisions), set()
         for key in left:
-            # Another broker may have led meanwhile: what this one knew of the node is over.
+            # Another broker may have led in the meantime: read the node again.
             self.forget(key)
         attempts = 0
         while left:
@@ -78,14 +81,14 @@ class LeaderRegistrations:
                 elif failed.index == 0:
                     refused.add(key)
                 else:
-                    continue  # the registration before came or went meanwhile
+                    continue  # an earlier registration appeared or vanished: try again
                 del left[key]
         return refused
 
     def operations(
         self, contents: Mapping[PartitionKey, bytes]
     ) -> dict[PartitionKey, list[Operation]]:
-        """Return what makes `state` this session's, with these contents."""
+        """Return the operations that make each `state` node this session's, with these contents."""
         unknown = [k for k in contents if self._made.get(k) != self._session.generation]
         nodes = self._session.get_many([paths.partition_state(*key) for key in unknown])
         present = dict(zip(unknown, nodes, strict=True))
@@ -105,7 +108,7 @@ class LeaderRegistrations:
         return found
 
     def unregister(self, keys: Iterable[PartitionKey]) -> None:
-        """Remove registrations that are this session's.
+        """Remove registrations of this session.
 
         Raises:
             RegistryError: ZooKeeper does not answer.

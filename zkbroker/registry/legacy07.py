@@ -3,11 +3,11 @@
     /brokers/ids/N          E  creator:host:port, the creator host-ms
     /brokers/topics/T/N     E  how many partitions of topic T broker N has
 
-Plain text. Parents are persistent and hold nothing. There is no leader, no replication and no topic
-setting: a broker that goes takes its partitions along.
+Nodes hold plain text; their parents are persistent and empty. There is no leader, no replication
+and no topic setting: the partitions of a broker vanish with it.
 
-Invariant: while the session lives, the nodes are there and ours. A node that another session left
-is waited for until it goes: a genuine 0.7 broker fails there, even at its own of the last run.
+Invariant: while the session lives, its nodes exist. If a node of another session is in the way, the
+broker waits until it is gone; a genuine 0.7 broker fails even at a node of its own last run.
 """
 
 import logging
@@ -42,7 +42,7 @@ def parse_broker(data: bytes) -> tuple[str, int]:
     """Return the host and port in a broker's node.
 
     Raises:
-        RegistryError: it is none of 0.7.
+        RegistryError: the data is not in the form of 0.7.
     """
     parts = data.decode("utf-8", "replace").split(":")
     if len(parts) != 3 or not parts[2].isdecimal():
@@ -51,10 +51,10 @@ def parse_broker(data: bytes) -> tuple[str, int]:
 
 
 def brokers(session: ZkSession, watch: Settable | None = None) -> dict[int, tuple[str, int]]:
-    """Return host and port of every broker that is up.
+    """Return host and port of every live broker.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or a node is none of 0.7.
+        RegistryError: ZooKeeper does not answer, or a node is not in the form of 0.7.
     """
     found: dict[int, tuple[str, int]] = {}
     try:
@@ -70,10 +70,10 @@ def brokers(session: ZkSession, watch: Settable | None = None) -> dict[int, tupl
 def partition_counts(
     session: ZkSession, topic: str, watch: Settable | None = None
 ) -> dict[int, int]:
-    """Return how many partitions of a topic each broker has that is up.
+    """Return the number of a topic's partitions on each live broker.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or a node is none of 0.7.
+        RegistryError: ZooKeeper does not answer, or a node is not in the form of 0.7.
     """
     names = _children(session, f"{BROKER_TOPICS}/{topic}", watch)
     nodes = session.get_many(
@@ -91,7 +91,7 @@ def partition_counts(
 
 
 def topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
-    """Return the names of all topics that ever had a partition, sorted.
+    """Return the names of all topics that have a node, sorted.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -100,10 +100,10 @@ def topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
 
 
 def partitions(session: ZkSession, topic: str, watch: Settable | None = None) -> list[Partition07]:
-    """Return the partitions of a topic on the brokers that are up, in numeric order.
+    """Return the partitions of a topic on the live brokers, in numeric order.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or a node is none of 0.7.
+        RegistryError: ZooKeeper does not answer, or a node is not in the form of 0.7.
     """
     counts = partition_counts(session, topic, watch)
     try:
@@ -117,7 +117,7 @@ def partitions(session: ZkSession, topic: str, watch: Settable | None = None) ->
 
 
 def _children(session: ZkSession, path: str, watch: Settable | None) -> list[str]:
-    """Return the names under a path, none where it is missing; the watch sees it come too."""
+    """Return the children of a path, none if it is missing; the watch also sees its creation."""
     while True:
         try:
             return session.children(path, watch)
@@ -132,8 +132,8 @@ class Registration07:
     Args:
         session: a started session under the registry's chroot.
         broker_id: the broker's id.
-        host: what clients connect to; not an IPv6 address.
-        port: what clients connect to.
+        host: the host that clients connect to; not an IPv6 address.
+        port: the port that clients connect to.
         topics: returns the number of partitions by topic, of every topic with a log.
         now_ms: wall clock in milliseconds.
     """
@@ -168,7 +168,7 @@ class Registration07:
         """Register the broker and its topics, and keep them registered.
 
         Raises:
-            BrokerIdInUse: another broker has the id, and keeps it longer than a session lives.
+            BrokerIdInUse: another session holds the id for longer than a session time-out.
             RegistryError: ZooKeeper does not answer.
         """
         for path in (BROKER_IDS, BROKER_TOPICS, CONSUMERS):
@@ -179,7 +179,7 @@ class Registration07:
         self._loop.start()
 
     def topic_made(self, topic: str) -> None:
-        """Have a new topic registered; returns at once."""
+        """Let the registration's task register a new topic; does not wait."""
         self._loop.set()
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class Registration07:
         for topic, partitions in topics.items():
             if self._known.get(topic) != partitions:
                 if topic in self._known:
-                    # Consumers see the children alone: a changed number needs a new child.
+                    # Consumers watch only the children: a changed number needs a new child.
                     self._remove(topic_path(topic, self._broker_id))
                 self._session.ensure_path(f"{BROKER_TOPICS}/{topic}")
                 self._must_own(topic_path(topic, self._broker_id), str(partitions).encode())
@@ -226,15 +226,15 @@ class Registration07:
             self._remove(topic_path(topic, self._broker_id))
             del self._known[topic]
         self._known_in = session_id
-        # Fires when somebody removes the node.
+        # The watch fires when the node is removed.
         self._session.exists(broker_path(self._broker_id), self._loop)
 
     def _must_own(self, path: str, data: bytes) -> None:
         if not self._own(path, data):
-            raise RegistryError(f"{path} belongs to another session: waiting until it goes")
+            raise RegistryError(f"{path} belongs to another session: waiting until it is removed")
 
     def _own(self, path: str, data: bytes) -> bool:
-        """Create a node in our session; false while another session has it."""
+        """Create a node in our session; False while it belongs to another session."""
         try:
             self._session.create(path, data, ephemeral=True, parents=True)
         except NodeExists:
@@ -249,5 +249,5 @@ class Registration07:
         except NoNode:
             pass
         except RegistryError as error:
-            # It ends with the session anyway.
+            # The node ends with the session anyway.
             logger.debug("0.7 node not removed path=%s error=%s", path, error)

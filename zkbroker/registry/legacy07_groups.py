@@ -1,4 +1,4 @@
-"""What members of a 0.7 group write of themselves.
+"""The nodes that members of a 0.7 group write.
 
     /consumers/[group]/ids/[consumer_id]      E  { "topic1": 2,"topic2": 1 }  threads by topic
                                                  *2*regex                     a whitelist, 2 threads
@@ -8,8 +8,8 @@
 
 Owners and offsets are those of `registry.groups`, with a `Partition07` for the number.
 
-Invariant: what is written is what JVM members of 0.7.1 and 0.7.2 write, since one that cannot read
-the node of another member leaves its rebalance with an exception.
+Invariant: the nodes have the form that JVM members of 0.7.1 and 0.7.2 write: a JVM member that
+cannot read the node of another one fails its rebalance with an exception.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _FILTER = re.compile(r"([*!])(\d+)\1(.*)", re.ASCII | re.DOTALL)
 
 
 def encode_subscription(subscription: StreamSubscription) -> bytes:
-    """Return the node of a member."""
+    """Return the content of a member's node."""
     streams = subscription.streams
     if subscription.pattern == STATIC:
         pairs = ",".join(f"{json.dumps(topic)}: {count}" for topic, count in streams.items())
@@ -40,7 +40,7 @@ def encode_subscription(subscription: StreamSubscription) -> bytes:
 
 
 def parse_subscription(data: bytes) -> StreamSubscription | None:
-    """Read the node of a member; None when it holds none of 0.7 (yet)."""
+    """Read the node of a member; None if it holds no subscription of 0.7 (yet)."""
     text = data.decode("utf-8", "replace")
     found = _FILTER.fullmatch(text)
     if found is not None:
@@ -64,7 +64,7 @@ def committed_positions(session: ZkSession, group: str) -> dict[PartitionKey, in
         with contextlib.suppress(NoNode):
             names = session.children(paths.offsets(group, topic))
         for name in names:
-            # What is not of 0.7 is another generation's, or of no known form.
+            # Other names belong to the newer generation, or to no known form.
             with contextlib.suppress(ValueError):
                 keys.append((topic, Partition07.parse(name)))
     return {key: at for key, (at, _) in group_offsets.read_offsets(session, group, keys).items()}

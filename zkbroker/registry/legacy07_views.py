@@ -1,11 +1,11 @@
-"""Which broker shows which partition to clients of 0.7; in the registry of the newer generation.
+"""The views of 0.7: which broker shows which partition; kept in the newer generation's registry.
 
     /legacy07/views/[topic]       persistent, empty: the topic has views
     /legacy07/views/[topic]/[p]   persistent: `N-i`, 0.7 broker N shows partition p as its number i;
                                   `N-i making` until the files of the view are there
 
-Invariant: a partition has one view. Its node is made once, by the broker that was the partition's
-first replica, and stays until the topic is deleted, wherever the replicas move: the offsets of 0.7
+Invariant: a partition has one view. The broker of the partition's first replica creates its node
+once. The node stays until the topic is deleted, wherever the replicas move: the offsets of 0.7
 groups are positions in that one view, under its name `N-i`.
 """
 
@@ -20,9 +20,9 @@ _MAKING = " making"
 
 
 class Shown(NamedTuple):
-    """The broker that shows a partition: its id for 0.7, and the partition's number there.
+    """The view of a partition: the 0.7 id of its broker, and the partition's number there.
 
-    While it is `making`, its files may never have been there.
+    While a view is `making`, its files may not have been created yet.
     """
 
     broker_id: int
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
 
 def declare(session: ZkSession, topic: str) -> None:
-    """Note that a topic has views, before it is made.
+    """Note that a topic has views, before the topic is created.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -43,7 +43,7 @@ def declare(session: ZkSession, topic: str) -> None:
 
 
 def is_declared(session: ZkSession, topic: str) -> bool:
-    """Whether a topic has views, at this broker or at others.
+    """Whether a topic has views, on this broker or on others.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -64,10 +64,10 @@ def declared(session: ZkSession) -> list[str]:
 
 
 def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
-    """Return the broker that shows each partition that has a view.
+    """Return the view of each partition that has one.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or a node holds something else.
+        RegistryError: ZooKeeper does not answer, or a node is unreadable.
     """
     path = f"{VIEWS}/{topic}"
     try:
@@ -82,11 +82,11 @@ def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
             if node is not None
         }
     except ValueError as error:
-        raise RegistryError(f"{path} holds something else: {error}") from error
+        raise RegistryError(f"{path} holds no view of 0.7: {error}") from error
 
 
 def claim(session: ZkSession, topic: str, partition: int, view: Shown) -> bool:
-    """Have a partition shown; False when somebody shows it already.
+    """Create the view of a partition; False if the partition already has one.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -99,7 +99,7 @@ def claim(session: ZkSession, topic: str, partition: int, view: Shown) -> bool:
 
 
 def note_made(session: ZkSession, topic: str, partition: int, view: Shown) -> None:
-    """Note that the files of a claimed view are there.
+    """Note that the files of a claimed view exist.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -108,7 +108,7 @@ def note_made(session: ZkSession, topic: str, partition: int, view: Shown) -> No
 
 
 def forget(session: ZkSession, topic: str) -> None:
-    """Remove what is known of a topic that is deleted.
+    """Remove the views of a topic that is deleted.
 
     Raises:
         RegistryError: ZooKeeper does not answer.

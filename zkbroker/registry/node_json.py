@@ -1,8 +1,8 @@
-"""What nodes hold, read so that nothing in them can stop the reader.
+"""Reads the JSON of nodes so that no content can make the reader fail.
 
-Invariant: whatever bytes lie in a node, reading them ends in a value or in ValueError. Python's own
-reader also ends in RecursionError (a node of nested brackets), and makes infinity of `1e999`, which
-no `int()` takes.
+Invariant: reading any bytes of a node gives a value or ValueError. Python's own reader also raises
+RecursionError (for nested brackets), and turns `1e999` into infinity, for which `int()` raises
+OverflowError.
 """
 
 import json
@@ -19,10 +19,10 @@ _warned: "WeakKeyDictionary[object, OrderedDict[str, None]]" = WeakKeyDictionary
 
 
 def read_json(data: str | bytes) -> Any:
-    """Return what a node's JSON says.
+    """Return the value of a node's JSON.
 
     Raises:
-        ValueError: it is not JSON, is nested too deeply, or names a number that is not finite.
+        ValueError: it is not JSON, is nested too deeply, or has a number that is not finite.
     """
     try:
         return json.loads(data, parse_float=_finite, parse_constant=_finite)
@@ -38,10 +38,10 @@ def _finite(text: str) -> float:
 
 
 def int32(value: Any) -> int:
-    """Return a number that requests can carry: a broker id, a partition, an epoch, a port.
+    """Return a number that fits into requests: a broker id, a partition, an epoch, a port.
 
     Raises:
-        ValueError: it is beyond 32 bits.
+        ValueError: it does not fit into 32 bits, or is no number.
         TypeError: it is no number.
     """
     number = int(value)
@@ -51,13 +51,13 @@ def int32(value: Any) -> int:
 
 
 def tell_unreadable(session: object, logger: logging.Logger, what: str, error: object) -> None:
-    """Warn of a node that is skipped: once a session and content, however often it is read.
+    """Warn of a node that is skipped, once per session and content, however often it is read.
 
     Args:
-        session: that reads it.
+        session: the session that reads the node.
         logger: of the module that skips it.
-        what: the sort of node.
-        error: names the node and what it holds.
+        what: the kind of node.
+        error: the path and the content of the node.
     """
     warned = _warned.setdefault(session, OrderedDict())
     text = f"{what} {error}"

@@ -1,11 +1,11 @@
-"""Notes that brokers leave for the controller: ISRs that changed, log directories that failed.
+"""Notes of brokers for the controller: changed ISRs and failed log directories.
 
     /isr_change_notification/isr_change_[seq]
         {"version":1,"partitions":[{"topic":"t","partition":0}]}
     /log_dir_event_notification/log_dir_event_[seq]   {"version":1,"broker":1,"event":1}
 
-Invariant: the controller removes a note after it has read what the note is about, so that nothing
-is missed when it dies in between.
+Invariant: the controller removes a note only after it has read the states that the note names, so
+that no change is missed if it dies in between.
 """
 
 import json
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 LOG_DIR_FAILED = 1
 _OF_A_NOTE = 2000
-"""Partitions in one note at most: with the longest names they fit into a node (1 MB)."""
+"""The most partitions in one note: even with the longest names they fit into a node (1 MB)."""
 
 
 def note_isr_changes(session: ZkSession, keys: Iterable[Key]) -> None:
-    """Tell the controller of partitions whose ISR this broker has changed."""
+    """Notify the controller of partitions whose ISR this broker has changed."""
     partitions = [{"topic": topic, "partition": number} for topic, number in keys]
     for start in range(0, len(partitions), _OF_A_NOTE):
         some = partitions[start : start + _OF_A_NOTE]
@@ -37,7 +37,7 @@ def note_isr_changes(session: ZkSession, keys: Iterable[Key]) -> None:
 
 
 def note_log_dir_failure(session: ZkSession, broker_id: int) -> None:
-    """Tell the controller that a log directory of a broker failed."""
+    """Notify the controller that a log directory of a broker failed."""
     note = json.dumps(
         {"version": 1, "broker": broker_id, "event": LOG_DIR_FAILED}, separators=(",", ":")
     )
@@ -77,7 +77,7 @@ def remove_notes(session: ZkSession, notes: Sequence[str], epoch_version: int) -
     """Remove notes that were read.
 
     Raises:
-        ControllerMoved: there is another controller, which reads them again.
+        ControllerMoved: there is another controller, which reads the notes again.
     """
     controller_transactions(session, [Delete(path) for path in notes], epoch_version)
 

@@ -1,12 +1,12 @@
-"""What the genuine tools ask of the controller by a node that it removes when done.
+"""Requests of the genuine tools: nodes that the controller removes when it is done.
 
     /admin/reassign_partitions
         {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}
     /admin/preferred_replica_election
         {"version":1,"partitions":[{"topic":"t","partition":0}]}
 
-Invariant: a node that is there means "in progress" to the tools, which refuse to start again until
-it is gone; so every request that was looked at is removed, whatever became of it.
+Invariant: while a node exists, the tools take its request to be in progress and refuse another one.
+The controller therefore removes every request that it has processed, whatever the outcome.
 """
 
 import json
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OperatorRequests:
-    """The requests that lie there; None where there is none.
+    """The pending requests; None for one that is not there.
 
     Attributes:
-        reassignment: topic, partition → the replicas asked for.
-        election: the partitions whose preferred replica is to lead.
+        reassignment: topic, partition → the requested replicas.
+        election: the partitions whose preferred replica is to become the leader.
     """
 
     reassignment: dict[PartitionKey, tuple[int, ...]] | None = None
@@ -39,7 +39,7 @@ class OperatorRequests:
 
 
 def read_requests(session: ZkSession, watch: Settable | None = None) -> OperatorRequests:
-    """Return what is asked for; a node that holds no request counts as one for nothing."""
+    """Return the pending requests; a node without a valid request counts as an empty one."""
     reassignment = _partitions(session, paths.REASSIGN_PARTITIONS, watch)
     election = _partitions(session, paths.PREFERRED_REPLICA_ELECTION, watch)
     return OperatorRequests(reassignment, None if election is None else frozenset(election))
@@ -48,7 +48,7 @@ def read_requests(session: ZkSession, watch: Settable | None = None) -> Operator
 def _partitions(
     session: ZkSession, path: str, watch: Settable | None
 ) -> dict[PartitionKey, tuple[int, ...]] | None:
-    # Watches the node whether it exists or not.
+    # The watch is set whether the node exists or not.
     if session.exists(path, watch) is None:
         return None
     try:
@@ -79,16 +79,16 @@ def store_reassignment(
     epoch_version: int,
     finished: Mapping[PartitionKey, Sequence[int]] | None = None,
 ) -> None:
-    """Leave the unfinished partitions in the node; without any, the tools see that it is over.
+    """Keep only the unfinished partitions in the node; without any, delete it.
 
-    Where the node names other replicas by now, of an unfinished partition or of one that finished
-    meanwhile, they stay: an operator has turned it back, and the controller reads that next.
+    If an operator has given a partition other replicas in the node, that entry stays, even if the
+    partition is finished: the controller reads it next.
 
     Args:
         session: a started session.
-        remaining: partitions under way, with their new replicas.
+        remaining: partitions that are being reassigned, with their new replicas.
         epoch_version: version of `/controller_epoch` since the election.
-        finished: partitions that leave the node, with the replicas that they have now.
+        finished: partitions to remove from the node, with the replicas that they have now.
 
     Raises:
         ControllerMoved: there is another controller.
@@ -115,7 +115,7 @@ def store_reassignment(
 
 
 def finish_election(session: ZkSession, epoch_version: int) -> None:
-    """Tell the tools that the election is over.
+    """Delete the election request, so that the tools see that it is done.
 
     Raises:
         ControllerMoved: there is another controller.

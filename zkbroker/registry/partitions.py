@@ -1,10 +1,10 @@
-"""The leader of a partition, for clients and tools that look into ZooKeeper: the state nodes.
+"""The state nodes of partitions, for clients and tools that read them from ZooKeeper.
 
     /brokers/topics/[t]/partitions/[n]/state  {"controller_epoch":1,"leader":1,"version":1,
                                                "leader_epoch":3,"isr":[1]}
 
-Invariant: whatever form the brokers keep them in (`registry.partition_states`), the node is there
-while the leader is, and says this. Nothing here writes.
+Invariant: in both forms of partition state (`registry.partition_states`) this node exists while the
+leader lives. This module only reads.
 """
 
 import json
@@ -26,12 +26,12 @@ MAX_EPOCH = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What a state node says.
+    """The content of a state node.
 
     Args:
         leader, leader_epoch, isr, controller_epoch: as genuine brokers write them.
-        decided_zxid: of the decision that this one only amends; None for the node's own. Genuine
-            brokers do not look at it.
+        decided_zxid: the transaction of the decision that this one amends; None if this is a
+            decision itself. Genuine brokers ignore it.
     """
 
     leader: int
@@ -57,7 +57,7 @@ class PartitionState:
         """Read a state node.
 
         Raises:
-            RegistryError: it holds something else.
+            RegistryError: the node holds no partition state.
         """
         try:
             state = read_json(data)
@@ -74,7 +74,7 @@ class PartitionState:
 
 
 def _epoch(value: object) -> int:
-    """A leader epoch that can be raised: no request can carry the epoch after the last one."""
+    """Return a leader epoch that can still be raised: its successor must fit into requests."""
     number = int32(value)
     if number == MAX_EPOCH:
         raise ValueError(f"leader epoch {number} is the last one")
@@ -86,14 +86,14 @@ def partition_state(
 ) -> PartitionState | None:
     """Return the state of a partition, None while there is none.
 
-    The watch is set when that changes, also when there is no state yet.
+    The watch fires when the state changes or is created.
     """
     path = paths.partition_state(name, number)
     while True:
         try:
             return PartitionState.from_json(session.get(path, watch)[0])
         except NoNode:
-            # Nothing to read leaves no watch; look again if it came in between.
+            # A read of a missing node sets no watch; if it was created in between, read again.
             if watch is None or session.exists(path, watch) is None:
                 return None
 
@@ -101,7 +101,7 @@ def partition_state(
 def partition_states(
     session: ZkSession, partitions: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], PartitionState]:
-    """Return the states of many partitions, read in one flight; those without one are left out."""
+    """Return the states of many partitions with pipelined reads; missing ones are left out."""
     nodes = session.get_many([paths.partition_state(name, number) for name, number in partitions])
     found: dict[tuple[str, int], PartitionState] = {}
     for key, node in zip(partitions, nodes, strict=True):

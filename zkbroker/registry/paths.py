@@ -1,7 +1,7 @@
 """Every path of the ZooKeeper tree, relative to the chroot.
 
-    /brokers/ids/[id]                              E  where a broker listens
-    /brokers/seqid                                 P  its node version numbers generated broker ids
+    /brokers/ids/[id]                              E  registration of a broker, with its addresses
+    /brokers/seqid                                 P  its node version makes generated broker ids
     /brokers/topics/[topic]                        P  replica assignment
     /brokers/topics/[topic]/partitions/[n]         P  leader, leader epoch, ISR
     /brokers/topics/[topic]/partitions/[n]/state   E  the leader's registration (P: see
@@ -11,15 +11,15 @@
     /config/users/[user], /config/clients/[client], /config/users/[user]/clients/[client]
                                                    P  quotas, and the SCRAM credentials of users
     /config/ips/[address]                          P  quotas of addresses
-    /config/scram_secret                           P  what salts of unknown users are made of
+    /config/scram_secret                           P  the secret for the salts of unknown users
     /config/changes/config_change_[seq]            P  notifications that settings changed
     /isr_change_notification/isr_change_[seq]      P  partitions whose in-sync replicas changed
     /log_dir_event_notification/log_dir_event_[seq] P a data directory of a broker failed
-    /admin/delete_topics/[topic]                   P  deletion asked for
-    /admin/reassign_partitions                     P  other replicas asked for
-    /admin/preferred_replica_election              P  election of the preferred replicas asked for
+    /admin/delete_topics/[topic]                   P  request to delete the topic
+    /admin/reassign_partitions                     P  request for other replicas
+    /admin/preferred_replica_election              P  request to elect the preferred replicas
     /controller, /controller_epoch                 E, P
-    /legacy07/views/[topic]/[n]                    P  which broker shows it to clients of 0.7
+    /legacy07/views/[topic]/[n]                    P  the broker that shows it to clients of 0.7
     /kafka-acl/[Type]/[name]                       P  ACLs of a literal name
     /kafka-acl-extended/prefixed/[Type]/[name]     P  ACLs of a prefix
     /kafka-acl-changes/acl_changes_[seq]           P  notices that ACLs changed
@@ -27,10 +27,10 @@
     /cluster/id                                    P
     /latest_producer_id_block                      P
     /consumers/[group]/ids/[consumer]              E  membership and subscription
-    /consumers/[group]/owners/[topic]/[n]          E  which thread owns the partition
+    /consumers/[group]/owners/[topic]/[n]          E  the thread that owns the partition
     /consumers/[group]/offsets/[topic]/[n]         P  next offset to consume
 
-E: ephemeral, P: persistent. Nothing else in the library spells a path.
+E: ephemeral, P: persistent. Paths of the tree are spelled only here.
 """
 
 BROKER_IDS = "/brokers/ids"
@@ -76,11 +76,11 @@ PERSISTENT = (
     ISR_CHANGES,
     LOG_DIR_EVENTS,
 )
-"""What a broker makes sure of at its start, so that any tool finds the usual tree."""
+"""The nodes that a broker creates when it starts, so that any tool finds the usual tree."""
 
 
 def acl_change(parent: str) -> str:
-    """What notices under one of the two parents begin with."""
+    """Return the prefix of the notices under one of the two parents."""
     return f"{parent}/acl_changes_"
 
 
@@ -105,7 +105,7 @@ def partition_state(name: str, number: int) -> str:
 
 
 def broker_config(broker_id: int | None) -> str:
-    """Where the settings of a broker are; of all brokers for None."""
+    """Return the node with the settings of a broker, or of all brokers for None."""
     return f"{BROKER_CONFIGS}/{'<default>' if broker_id is None else broker_id}"
 
 

@@ -2,9 +2,9 @@
 
     /latest_producer_id_block  {"version":1,"broker":0,"block_start":"0","block_end":"999"}
 
-Invariant: a block is claimed by a write on the condition of the node version that was read; whose
-write is refused, or whose answer is lost, reads again, so that a block may be wasted but is never
-claimed twice.
+Invariant: a block is claimed by a write under the node version that was read. A broker whose write
+is refused reads again, and one whose answer is lost does not use the block, so that a block may be
+wasted but is never claimed twice.
 """
 
 import json
@@ -34,7 +34,7 @@ def claim_block(session: ZkSession, broker_id: int) -> range:
         if start + BLOCK_SIZE - 1 > MAX_PRODUCER_ID:
             raise RegistryError(
                 f"{paths.PRODUCER_ID_BLOCK} says that the producer ids are used up; "
-                "delete that node and restart each broker: it goes on above the ids in its logs"
+                "delete that node and restart each broker: it continues above the ids in its logs"
             )
         data = _encode(broker_id, start, start + BLOCK_SIZE - 1)
         try:
@@ -59,15 +59,15 @@ def _read_next(session: ZkSession) -> tuple[int, int | None]:
 
 
 def raise_above(session: ZkSession, broker_id: int, producer_id: int) -> None:
-    """See to it that only ids above one are given out from now on.
+    """Make sure that all later producer ids are above a given one.
 
-    Logs that come from elsewhere know ids that this ZooKeeper never gave out; a producer that got
-    one of them would have its first batches taken for repeated ones.
+    Logs from another cluster hold ids that this ZooKeeper never allocated. If a producer got one
+    of them, its first batches would be taken for duplicates.
 
     Args:
         session: a started session.
         broker_id: written into the block, as information.
-        producer_id: the highest that is known; -1 for none.
+        producer_id: the highest id in the logs; -1 for none.
 
     Raises:
         RegistryError: ZooKeeper does not answer, or holds no block.
@@ -125,7 +125,7 @@ class ProducerIds:
                     if len(block) > 1:
                         self._blocks.appendleft(block[1:])
                     return block[0]
-            # Asked for without the lock; when two tasks do, both blocks are used.
+            # Claimed without the lock; if two tasks do so at once, both blocks are used.
             claimed = claim_block(self._session, self._broker_id)
             with self._lock:
                 self._blocks.append(claimed)

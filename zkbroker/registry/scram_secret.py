@@ -1,12 +1,12 @@
-"""What the salts of users that do not exist are made of: one secret of the cluster, in ZooKeeper.
+"""The cluster's secret from which the salts of nonexistent users are derived.
 
     /config/scram_secret    {"version":1,"secret":"base64 of 32 random bytes"}
 
-Made by the first broker that lets users log in by SCRAM. It is kept like their credentials: where
-nodes have rights, only the brokers' login can read it.
+The first broker with SCRAM logins creates it. It is protected like the credentials of users: if
+nodes have ZooKeeper ACLs, only the brokers' login can read it.
 
-Invariant: all brokers of a cluster answer alike, and what clients can know does not tell a user
-that does not exist from one that does.
+Invariant: all brokers of a cluster answer with the same salt for a user, so that clients cannot
+tell a nonexistent user from an existing one.
 """
 
 import base64
@@ -23,10 +23,10 @@ SECRET_BYTES = 32
 
 
 def scram_secret(session: ZkSession) -> bytes:
-    """Return the cluster's secret; made when there is none.
+    """Return the cluster's secret; create it if there is none.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or the node holds something else.
+        RegistryError: ZooKeeper does not answer, or the node holds no secret.
     """
     while True:
         try:
@@ -46,7 +46,7 @@ def scram_secret(session: ZkSession) -> bytes:
             found = b""
         if len(found) < SECRET_BYTES:
             raise RegistryError(
-                f"{paths.SCRAM_SECRET} holds no secret: delete the node, and a broker that starts "
-                "makes another"
+                f"{paths.SCRAM_SECRET} holds no secret: delete the node, and the next broker that "
+                "starts creates another"
             )
         return found

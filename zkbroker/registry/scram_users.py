@@ -2,10 +2,11 @@
 
     {"version":1,"config":{"SCRAM-SHA-256":"salt=...,stored_key=...,server_key=...,iterations=4096"}}
 
-They stand beside the user's quotas, which stay as they are (`registry.user_configs`).
+The node also holds the user's quotas, which are kept (`registry.user_configs`).
 
-Invariant: a look-up reads memory and never ZooKeeper, so that it takes as long for a user that does
-not exist. A credential that cannot be read is none; it is named once, and not shown.
+Invariant: a look-up reads memory and never ZooKeeper, so that it takes as long for a nonexistent
+user as for any other. An unreadable credential counts as none; the log names it once, without its
+content.
 """
 
 import logging
@@ -39,7 +40,7 @@ class ScramCredentials:
         self._usual = dict.fromkeys(HASHES, MIN_ITERATIONS)
 
     def take(self, configs: UserConfigs) -> None:
-        """Take what ZooKeeper has."""
+        """Replace the credentials with those in ZooKeeper."""
         texts = {
             (mechanism, entity.user): settings[mechanism]
             for entity, settings in configs.settings.items()
@@ -71,18 +72,18 @@ class ScramCredentials:
         self._texts, self._stored = texts, stored
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return what is stored of a user for a mechanism."""
+        """Return the credential of a user for a mechanism, None without one."""
         return self._stored.get((mechanism, user))
 
     def usual_iterations(self, mechanism: str) -> int:
-        """Return the iterations that most users have."""
+        """Return the iteration count that most users have."""
         return self._usual[mechanism]
 
 
 def scram_users(session: ZkSession) -> dict[str, dict[str, int | None]]:
     """Return every user with a credential: user → mechanism → iterations.
 
-    Iterations are None where the credential cannot be read.
+    Iterations are None for a credential that cannot be read.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -100,7 +101,7 @@ def scram_user(session: ZkSession, user: str) -> dict[str, int | None]:
     """Return the mechanisms of one user with their iterations, empty without any.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or the node holds something else.
+        RegistryError: ZooKeeper does not answer, or the node cannot be read.
     """
     return _iterations(entity_config(session, ConfigEntity(user=user)))
 
@@ -108,10 +109,10 @@ def scram_user(session: ZkSession, user: str) -> dict[str, int | None]:
 def write_credentials(
     session: ZkSession, user: str, credentials: Mapping[str, ScramCredential]
 ) -> None:
-    """Store credentials of a user: mechanism → credential. Others of the user stay.
+    """Store credentials of a user: mechanism → credential. Its other credentials are kept.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or the node holds something else.
+        RegistryError: ZooKeeper does not answer, or the node cannot be read.
     """
     changes: dict[str, str | None] = {
         mechanism: credential.text() for mechanism, credential in credentials.items()
@@ -120,10 +121,10 @@ def write_credentials(
 
 
 def delete_credentials(session: ZkSession, user: str, mechanisms: Iterable[str]) -> None:
-    """Delete credentials of a user; quotas and other credentials stay.
+    """Delete credentials of a user; quotas and other credentials are kept.
 
     Raises:
-        RegistryError: ZooKeeper does not answer, or the node holds something else.
+        RegistryError: ZooKeeper does not answer, or the node cannot be read.
     """
     change_entity_config(session, ConfigEntity(user=user), dict.fromkeys(mechanisms, None))
 

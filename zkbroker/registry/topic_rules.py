@@ -1,17 +1,17 @@
-"""The rules for topics, wherever they are made or changed: names, partitions, replicas.
+"""The rules for creating and changing topics: names, partitions, replicas.
 
-Brokers, which are asked over the wire, and the tools, which write to ZooKeeper, check the same
-things with the same words. Source of the rules and texts: `AdminUtils`, `AdminZkClient` and
-`AdminManager` of Kafka 0.8 to 2.x.
+Brokers, which get requests, and the tools, which write to ZooKeeper, apply the same rules with the
+same error texts. Source of both: `AdminUtils`, `AdminZkClient` and `AdminManager` of Kafka 0.8 to
+2.x.
 
     name             1-249 characters of [a-zA-Z0-9._-], neither `.` nor `..`
-    collision        names that differ in `.` and `_` only are one name in metrics
+    collision        names that differ only in `.` and `_` have the same name in metrics
     partitions       1 to `MAX_PARTITIONS`
-    replicas         at least 1, at most as many as there are live brokers, each on another broker
+    replicas         at least 1, at most the number of live brokers, each on another broker
     assignment       partitions in sequence, all with the same number of replicas
     racks            all live brokers name one, or none does; see `Racks`
 
-Invariant: nothing is read or written here; a plan that is returned can be written as it is.
+Invariant: this module reads and writes nothing; a returned plan can be written as it is.
 """
 
 import re
@@ -32,18 +32,18 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class Racks(Enum):
-    """What the racks of the brokers count for."""
+    """How an assignment uses the racks of the brokers."""
 
     REQUIRED = "all brokers name one, or none does"
-    USED_IF_COMPLETE = "they count when all brokers name one"
-    IGNORED = "they do not count"
+    USED_IF_COMPLETE = "used if all brokers name one"
+    IGNORED = "not used"
 
 
 def check_topic_name(name: str) -> None:
-    """Check that a name can be a topic's.
+    """Check that a name is a valid topic name.
 
     Raises:
-        InvalidTopic: it cannot; the message says why.
+        InvalidTopic: it is not; the message gives the reason.
     """
     if not isinstance(name, str):
         raise InvalidTopic(f"a topic name must be text, not {name!r}")
@@ -58,10 +58,10 @@ def check_topic_name(name: str) -> None:
 
 
 def check_new_name(name: str, existing: Collection[str]) -> None:
-    """Check that a topic of this name can be made beside those that exist.
+    """Check that a topic of this name can be created beside the existing ones.
 
     Raises:
-        InvalidTopic: the name cannot be a topic's, or collides with another in metric names.
+        InvalidTopic: the name is invalid, or collides with another one in metric names.
         ProtocolError: TOPIC_ALREADY_EXISTS.
     """
     check_topic_name(name)
@@ -76,7 +76,7 @@ def check_new_name(name: str, existing: Collection[str]) -> None:
 
 
 def topic_exists(name: str) -> ProtocolError:
-    """Return the error for a topic that is there already."""
+    """Return the error for a topic that exists already."""
     return ProtocolError(f"Topic '{name}' already exists.", code=ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -90,14 +90,14 @@ def plan_topic(
     """Assign the partitions of a new topic.
 
     Args:
-        brokers: live brokers: id → rack, None where it names none.
+        brokers: live brokers: id → rack, None for a broker without one.
         partitions: how many.
-        replication_factor: replicas of each.
-        racks: what the racks count for.
+        replication_factor: replicas of each partition.
+        racks: how racks are used.
 
     Raises:
         ProtocolError: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, or UNKNOWN_SERVER_ERROR
-            where only some brokers name a rack.
+            if only some brokers name a rack.
     """
     _check_count(partitions)
     if replication_factor < 1:
@@ -116,22 +116,22 @@ def plan_growth(
     assignment: Sequence[Sequence[int]] | None = None,
     racks: Racks = Racks.REQUIRED,
 ) -> Plan:
-    """Assign the partitions that a topic gets in addition.
+    """Assign partitions that are added to a topic.
 
     Args:
         name: the topic.
-        current: its partitions.
-        total: how many it is to have.
-        brokers: live brokers: id → rack, None where it names none.
-        assignment: brokers of each added partition; chosen by the rule for a topic when None.
-        racks: what the racks count for.
+        current: its present partitions.
+        total: the new number of partitions.
+        brokers: live brokers: id → rack, None for a broker without one.
+        assignment: brokers of each added partition; None assigns them by the usual rule.
+        racks: how racks are used.
 
     Returns:
         the added partitions only.
 
     Raises:
         ProtocolError: INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT,
-            or UNKNOWN_SERVER_ERROR where only some brokers name a rack.
+            or UNKNOWN_SERVER_ERROR if only some brokers name a rack.
     """
     if total == len(current):
         raise ProtocolError(
@@ -166,12 +166,12 @@ def plan_growth(
 
 
 def check_assignment(assignment: Mapping[int, Sequence[int]], live: Collection[int] | None) -> Plan:
-    """Check an assignment that was given for a new topic.
+    """Check a given assignment of a new topic.
 
     Args:
         assignment: partition → broker ids.
-        live: the brokers that may be named; None for any, as the tools that write to ZooKeeper
-            allow it: a broker that is named starts to serve when it comes.
+        live: the brokers that it may name; None for any, as the tools that write to ZooKeeper
+            allow: a named broker begins to serve the partition when it starts.
 
     Raises:
         ProtocolError: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT.
@@ -193,10 +193,10 @@ def _check_count(partitions: int) -> None:
 
 
 def some_without_rack(brokers: Mapping[int, str | None]) -> list[int]:
-    """Return the brokers that name no rack where others do.
+    """Return the brokers without a rack, if others have one.
 
     Args:
-        brokers: id → rack, None where the broker names none.
+        brokers: id → rack, None for a broker without one.
     """
     without = sorted(broker for broker, rack in brokers.items() if rack is None)
     return without if len(without) < len(brokers) else []
@@ -206,10 +206,10 @@ def check_racks(brokers: Mapping[int, str | None]) -> None:
     """Check that all brokers name their rack, or none does.
 
     Args:
-        brokers: id → rack, None where the broker names none.
+        brokers: id → rack, None for a broker without one.
 
     Raises:
-        ProtocolError: some do (-1).
+        ProtocolError: only some do (-1).
     """
     without = some_without_rack(brokers)
     if without:

@@ -5,9 +5,9 @@
     /config/changes/config_change_ see `registry.config_changes`
     /admin/delete_topics/[topic]   empty
 
-Invariant: a topic and its settings appear in one transaction; the assignment is changed only under
-the node version that was read, so that two writers at once never lose each other's change.
-Whoever writes these nodes by hand or with a genuine tool is followed.
+Invariant: one transaction creates a topic and its settings; the assignment is changed only under
+the node version that was read, so that concurrent writers never lose each other's changes. Brokers
+follow changes to these nodes by hand or by genuine tools.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def decode_assignment(name: str, data: bytes) -> Assignment:
     """Read a topic's node.
 
     Raises:
-        RegistryError: it holds no assignment (some tools create it empty and fill it after).
+        RegistryError: it holds no assignment (some tools create it empty and fill it later).
     """
     try:
         partitions = read_json(data)["partitions"]
@@ -77,10 +77,10 @@ def list_topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
 
 
 def assignment(session: ZkSession, name: str, watch: Settable | None = None) -> Assignment | None:
-    """Return a topic's replica assignment, None when there is no such topic.
+    """Return a topic's replica assignment, None if there is no such topic.
 
     Raises:
-        RegistryError: the node holds something else.
+        RegistryError: the node holds no assignment.
     """
     try:
         return decode_assignment(name, session.get(paths.topic(name), watch)[0])
@@ -89,16 +89,16 @@ def assignment(session: ZkSession, name: str, watch: Settable | None = None) -> 
 
 
 def created_ms(session: ZkSession, name: str) -> int | None:
-    """Return when a topic was created, in milliseconds since 1970; None when there is none.
+    """Return the creation time of a topic in milliseconds since 1970; None without the topic.
 
-    A topic that was deleted and made again has another time, whatever its name and offsets say.
+    The time tells a topic from a deleted one with the same name and offsets.
     """
     stat = session.exists(paths.topic(name))
     return None if stat is None else stat.ctime_ms
 
 
 def assignments(session: ZkSession, names: Sequence[str] | None = None) -> dict[str, Assignment]:
-    """Return the replica assignments of many topics (all when not named), read in one flight.
+    """Return the replica assignments of many topics, by default of all, with pipelined reads.
 
     A topic that does not exist, or whose node cannot be read, is left out.
     """
@@ -121,7 +121,7 @@ def create_topic(
     assignment: Mapping[int, Sequence[int]],
     config: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic; the brokers named in the assignment start to serve it.
+    """Create a topic; the brokers in the assignment begin to serve it.
 
     Args:
         session: a started session.
@@ -130,7 +130,7 @@ def create_topic(
         config: settings of the topic.
 
     Raises:
-        InvalidTopic: the name cannot be a topic's.
+        InvalidTopic: the name is not a valid topic name.
         NodeExists: the topic exists.
     """
     check_topic_name(name)
@@ -153,7 +153,7 @@ def create_topic(
             continue
         logger.info("topic created topic=%s partitions=%d", name, len(assignment))
         return
-    raise RegistryError(f"topic {name} is being created by too many at once")
+    raise RegistryError(f"topic {name} is being created by too many clients at once")
 
 
 def add_partitions(session: ZkSession, name: str, added: Mapping[int, Sequence[int]]) -> Assignment:
@@ -162,7 +162,7 @@ def add_partitions(session: ZkSession, name: str, added: Mapping[int, Sequence[i
     Raises:
         NoNode: there is no such topic.
         ProtocolError: a partition exists already (37).
-        RegistryError: ZooKeeper does not answer, or too many change the topic.
+        RegistryError: ZooKeeper does not answer, or too many clients change the topic at once.
     """
     for _ in range(_ATTEMPTS):
         data, stat = session.get(paths.topic(name))
@@ -177,14 +177,14 @@ def add_partitions(session: ZkSession, name: str, added: Mapping[int, Sequence[i
         with contextlib.suppress(BadVersion):
             session.set(paths.topic(name), encode_assignment(whole), stat.version)
             return whole
-    raise RegistryError(f"topic {name} is being changed by too many at once")
+    raise RegistryError(f"topic {name} is being changed by too many clients at once")
 
 
 # -- deletion
 
 
 def mark_for_deletion(session: ZkSession, name: str) -> None:
-    """Ask for the deletion of a topic; the controller carries it out.
+    """Request the deletion of a topic; the controller carries it out.
 
     Raises:
         NoNode: there is no such topic.
@@ -196,7 +196,7 @@ def mark_for_deletion(session: ZkSession, name: str) -> None:
 
 
 def topics_to_delete(session: ZkSession, watch: Settable | None = None) -> list[str]:
-    """Return the topics whose deletion was asked for."""
+    """Return the topics whose deletion was requested."""
     while True:
         try:
             return session.children(paths.DELETE_TOPICS, watch)
@@ -207,9 +207,9 @@ def topics_to_delete(session: ZkSession, watch: Settable | None = None) -> list[
 
 
 def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
-    """Remove all nodes of a topic and the mark; the controller's part of a deletion.
+    """Remove all nodes of a topic and the request; the controller's part of a deletion.
 
-    May be repeated after it was interrupted: the mark goes last.
+    It may be repeated after an interruption: the request is removed last.
 
     Args:
         session: a started session.
@@ -218,7 +218,7 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
 
     Raises:
         ControllerMoved: there is another controller.
-        RegistryError: ZooKeeper does not answer, or somebody writes below the topic all the time.
+        RegistryError: ZooKeeper does not answer, or another client keeps writing below the topic.
     """
     for _ in range(_ATTEMPTS):
         partitions = f"{paths.topic(name)}/partitions"
@@ -238,7 +238,7 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
         if not refused:
             logger.info("topic removed topic=%s", name)
             return
-        # Somebody wrote below these nodes: at any depth, under any name.
+        # Another client has created nodes below these, at any depth and under any name.
         for path in refused:
             for deep in reversed(_descendants(session, path)):
                 _delete_all(session, [deep], epoch_version)
@@ -293,7 +293,7 @@ def replace_assignment(
         write = SetData(paths.topic(name), encode_assignment(whole), stat.version)
         if controller_transactions(session, [write], epoch_version) == [None]:
             return whole
-    raise RegistryError(f"topic {name} is being changed by too many at once")
+    raise RegistryError(f"topic {name} is being changed by too many clients at once")
 
 
 # -- settings
@@ -305,19 +305,19 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def decode_config(name: str, data: bytes) -> dict[str, str]:
-    """Read a topic's settings; none when the node is empty.
+    """Read a topic's settings; an empty node has none.
 
     Raises:
-        RegistryError: the node holds something else.
+        RegistryError: the node holds no settings.
     """
     return decode_settings(paths.topic_config(name), data)
 
 
 def decode_settings(path: str, data: bytes) -> dict[str, str]:
-    """Read the settings in a node; none when it is empty.
+    """Read the settings in a node; an empty node has none.
 
     Raises:
-        RegistryError: the node holds something else.
+        RegistryError: the node holds no settings.
     """
     if not data:
         return {}
@@ -350,12 +350,13 @@ def set_topic_config(session: ZkSession, name: str, config: Mapping[str, str]) -
 
 
 def notify_config_change(session: ZkSession, name: str) -> None:
-    """Leave a notification that the settings of a topic changed.
+    """Write a notification that the settings of a topic changed.
 
-    Where a broker of Kafka 0.8.2 is registered, a second one follows, the name alone in quotes:
-    such a broker drops the first and the last character of a note, and reads notes in no order, but
-    none before the last that it has read. Genuine tools of 0.8.2 wrote double quotes, which makes
-    JSON that newer brokers take for an error; what is no JSON they leave to 0.8.2.
+    If a broker of Kafka 0.8.2 is registered, a second notification follows, the bare name in single
+    quotes: such a broker drops the first and the last character of a note. It must come second,
+    since 0.8.2 reads notes in no order but skips those before the last one read. Genuine tools of
+    0.8.2 wrote double quotes, but newer brokers report an error for such JSON, and ignore a note
+    that is no JSON.
     """
     note_change(session, f"topics/{name}")
     if any(each.version < ENDPOINTS_SINCE for each in list_brokers(session).values()):
@@ -367,7 +368,7 @@ def changed_topic(data: bytes) -> str | None:
     """Return the topic that a change notification of any generation names.
 
     Returns:
-        None when it concerns something else than a topic, or cannot be read.
+        None if it does not name a topic, or cannot be read.
     """
     kind, _, name = (changed_entity(data) or "").partition("/")
     return name if kind == "topics" and name else None

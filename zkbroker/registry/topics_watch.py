@@ -1,12 +1,12 @@
-"""All topics, their settings and the deletions asked for, kept up to date.
+"""Keeps all topics, their settings and the requested deletions up to date.
 
-    /brokers/topics        children: topics come and go
+    /brokers/topics        children: topics are created and deleted
     /brokers/topics/[t]    data: partitions are added, an assignment is filled in late
-    /config/changes        children: which topic's settings to read again
-    /admin/delete_topics   children
+    /config/changes        children: name the topics whose settings changed
+    /admin/delete_topics   children: topics to delete
 
-Invariant: only what changed is read again; after the connection was away everything is, because
-every watch fires then. Notifications older than 15 minutes are purged, as genuine brokers do.
+Invariant: only changed nodes are read again. After a lost connection all of them are, because every
+watch fires then. Notifications that are already 15 minutes old when they are first read are purged.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ NOTIFICATION_KEPT_S = 15 * 60
 
 @dataclass(frozen=True, slots=True)
 class TopicsView:
-    """What ZooKeeper says about all topics.
+    """The state of all topics in ZooKeeper.
 
     Attributes:
         assignments: topic → partition → broker ids.
         configs: topic → its settings; every topic of `assignments` is in it.
-        deleting: topics whose deletion was asked for.
+        deleting: topics whose deletion was requested.
     """
 
     assignments: Mapping[str, Assignment]
@@ -54,11 +54,11 @@ class TopicsView:
 
 
 class TopicsReader:
-    """Reads the view again and again, each time only what changed. For one task at a time.
+    """Reads views; each reading fetches only changed nodes. For one task at a time.
 
     Args:
         session: a started session.
-        changed: set when it is to be read again.
+        changed: set when a view must be read again.
     """
 
     def __init__(self, session: ZkSession, changed: Settable) -> None:
@@ -70,7 +70,7 @@ class TopicsReader:
         self._configs: dict[str, Mapping[str, str]] = {}
         self._known: set[str] = set()
         self._notes_seen: set[str] = set()
-        # What a reading found changed and could not read to the end: the next one reads it.
+        # Topics whose settings changed and were not read yet, since a reading failed.
         self._stale_configs: set[str] = set()
 
     def _mark(self, name: str) -> None:
@@ -94,7 +94,7 @@ class TopicsReader:
         with self._marks_lock:
             marked, self._marked = self._marked, set()
         try:
-            # Before the settings are read: a change after this reading leaves a new notification.
+            # Notifications are read before the settings: a later change writes a new one.
             self._stale_configs |= appeared | ((marked | self._noted(watch)) & names)
             self._read_assignments(sorted(appeared | (marked & names)))
             self._read_configs(sorted(self._stale_configs & names))
@@ -135,7 +135,7 @@ class TopicsReader:
             self._configs[name] = MappingProxyType(settings)
 
     def _noted(self, watch: Settable) -> set[str]:
-        """Return the topics that notifications not seen before name."""
+        """Return the topics that new notifications name."""
         while True:
             try:
                 notes = set(self._session.children(paths.CONFIG_CHANGES, watch))
@@ -160,7 +160,7 @@ class TopicsReader:
 
 
 class TopicsWatch(WatchLoop[TopicsView]):
-    """Keep a view of all topics up to date; see `WatchLoop`.
+    """Keeps a view of all topics up to date; see `WatchLoop`.
 
     Args:
         session: a started session.

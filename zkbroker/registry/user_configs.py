@@ -1,4 +1,4 @@
-"""Settings of users, of clients, and of the addresses that they connect from.
+"""Settings of users, clients, and addresses of clients.
 
     /config/users/[user]                     {"version":1,"config":{"producer_byte_rate":"1024"}}
     /config/users/[user]/clients/[client]    the same
@@ -7,12 +7,12 @@
     /config/changes/config_change_           {"version":2,"entity_path":"users/[user]"}
 
 A name is URL-encoded (`%20` for a blank, `%2A` for `*`); `<default>` stands for all that have no
-settings of their own. A parent may hold no data. Quotas and the SCRAM credentials of a user stand
-side by side in one node.
+settings of their own. A parent may hold no data. The quotas and the SCRAM credentials of a user are
+in the same node.
 
-Invariant: a write changes the keys that it names and keeps all others, under the node version that
-was read; it is noted after. What a node holds is never shown in a message: it may be a credential.
-An empty set of settings stays as a node, as genuine tools leave it.
+Invariant: a write changes only the keys that it names, under the node version that was read; the
+notice follows it. No message shows the content of a node, since that may be a credential. A node
+stays when its last setting is removed, as with genuine tools.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def decode_name(node: str) -> Name:
     """Return the user or client that a node is named after.
 
     Raises:
-        ValueError: no name is encoded like this.
+        ValueError: the node is not a validly encoded name.
     """
     if node == _DEFAULT_NODE:
         return DEFAULT
@@ -74,12 +74,12 @@ def decode_name(node: str) -> Name:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntity:
-    """What has settings: a user, a client, a client of a user, or an address.
+    """The owner of settings: a user, a client, a client of a user, or an address.
 
     Args:
         user: the name of a principal, without its type.
         client: a client id.
-        ip: an address; alone.
+        ip: an address; not combined with the others.
     """
 
     user: Name | None = None
@@ -88,9 +88,9 @@ class ConfigEntity:
 
     @property
     def path(self) -> str:
-        """The node below `/config`, as notices name it."""
+        """The node, relative to `/config`, as notices name it."""
         if self.ip is not None:
-            # Genuine tools write addresses as they are; those of version 6 have colons.
+            # Genuine tools do not encode addresses, even with the colons of IPv6.
             return f"ips/{self.ip.value if isinstance(self.ip, Default) else self.ip}"
         parts = [] if self.user is None else ["users", encode_name(self.user)]
         if self.client is not None:
@@ -99,15 +99,15 @@ class ConfigEntity:
 
     @property
     def node(self) -> str:
-        """The whole path of the node."""
+        """The full path of the node."""
         return f"{paths.CONFIG}/{self.path}"
 
     @classmethod
     def parse(cls, path: str) -> Self | None:
-        """Return what a node below `/config` is about; None for another kind, or for no name.
+        """Return the entity of a node; None for another kind of node, or an invalid name.
 
         Args:
-            path: such as `users/alice/clients/c1`.
+            path: relative to `/config`, such as `users/alice/clients/c1`.
         """
         parts = path.split("/")
         try:
@@ -132,7 +132,7 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class UserConfigs:
-    """What ZooKeeper says about users, clients and addresses; its repr shows no setting."""
+    """The settings of all users, clients and addresses; the repr shows none of them."""
 
     settings: Mapping[ConfigEntity, Settings] = field(default_factory=dict, repr=False)
 
@@ -148,7 +148,7 @@ def entity_config(session: ZkSession, entity: ConfigEntity) -> dict[str, str]:
     """Return the settings of an entity, empty without any.
 
     Raises:
-        RegistryError: the node holds something else.
+        RegistryError: the node holds no settings.
     """
     try:
         return _decode(entity.node, session.get(entity.node)[0])
@@ -163,14 +163,14 @@ def change_entity_config(
 
     Args:
         session: a started session.
-        entity: whose.
+        entity: the owner of the settings.
         changes: key → new value; None removes the key.
 
     Returns:
         all settings of the entity after that.
 
     Raises:
-        RegistryError: the node holds something else, or is written by too many at once.
+        RegistryError: the node holds no settings, or too many clients write it at once.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -186,16 +186,15 @@ def change_entity_config(
                 session.set(entity.node, encode_config(whole), stat.version)
             note_change(session, entity.path)
             return whole
-    raise RegistryError(f"{entity.node} is being changed by too many at once")
+    raise RegistryError(f"{entity.node} is being changed by too many clients at once")
 
 
 def _decode(path: str, data: bytes) -> dict[str, str]:
     try:
         return decode_settings(path, data)
     except RegistryError:
-        # What is in there may be a credential.
         raise RegistryError(
-            f"{path} holds no settings (what it holds is not shown: it may be a credential)"
+            f"{path} holds no settings (its content is not shown: it may be a credential)"
         ) from None
 
 
@@ -203,7 +202,7 @@ def _decode(path: str, data: bytes) -> dict[str, str]:
 
 
 def read_user_configs(session: ZkSession) -> UserConfigs:
-    """Return all that ZooKeeper has; a node that is unreadable is named and left out.
+    """Return all settings; an unreadable node is left out with a warning.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -230,7 +229,7 @@ def _children(session: ZkSession, path: str) -> list[str]:
 
 
 def _read(session: ZkSession, entities: Iterable[str]) -> dict[ConfigEntity, Settings]:
-    """Return the settings of those nodes that have any."""
+    """Return the settings of the given nodes, without empty ones."""
     known: dict[str, ConfigEntity] = {}
     for path in entities:
         entity = ConfigEntity.parse(path)
@@ -251,13 +250,13 @@ def _read(session: ZkSession, entities: Iterable[str]) -> dict[ConfigEntity, Set
 
 
 class UserConfigsReader:
-    """Reads them again and again, each time only what notices name. For one task at a time.
+    """Reads all settings, each time only the nodes that notices name. For one task at a time.
 
-    After the connection was away everything is read, because every watch fires then.
+    After a lost connection all nodes are read, because every watch fires then.
 
     Args:
         session: a started session.
-        changed: set when they are to be read again.
+        changed: set when the settings must be read again.
     """
 
     def __init__(self, session: ZkSession, changed: Settable) -> None:
@@ -273,18 +272,18 @@ class UserConfigsReader:
         self._changed.set()
 
     def read(self) -> UserConfigs:
-        """Return the newest view.
+        """Return the present settings.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
         """
         session = self._session
-        # Notices first: a change after this reading leaves another one.
+        # Notices are read first: a later change writes a new one.
         noted = self._noted()
         if self._all_stale:
             self._all_stale = False
             try:
-                # A watch on what never changes: it fires when the connection was away.
+                # A watch on a node that never changes: it fires after a lost connection.
                 session.exists(paths.USER_CONFIGS, Mark(self._was_away, None))
                 self._settings = _read(session, _entities(session))
             except RegistryError:
@@ -300,7 +299,7 @@ class UserConfigsReader:
         return UserConfigs(MappingProxyType(self._settings))
 
     def _noted(self) -> set[str]:
-        """Return the entities of this page that notices not seen before name."""
+        """Return the users, clients and addresses that new notices name."""
         session = self._session
         while True:
             try:
@@ -316,11 +315,11 @@ class UserConfigsReader:
 
 
 class UserConfigsWatch(WatchLoop[UserConfigs]):
-    """Keep all of them up to date; see `WatchLoop`.
+    """Keeps all settings up to date; see `WatchLoop`.
 
     Args:
         session: a started session.
-        on_change: called with every new view, from the loop's task.
+        on_change: called with all settings after each change, from the loop's task.
     """
 
     def __init__(self, session: ZkSession, on_change: Callable[[UserConfigs], object]) -> None:

@@ -1,9 +1,9 @@
-"""ACLs as data: what is allowed or denied to whom, on which names.
+"""ACLs as data: operations that are allowed or denied to a principal on named resources.
 
     binding = pattern (type, name, pattern type) + ACL (principal, permission, operation, host)
 
-    LITERAL    the very name; `*` is every name of the type
-    PREFIXED   every name that begins with it
+    LITERAL    the name itself; `*` is every name of the type
+    PREFIXED   every name that begins with the prefix
 
 Invariant: a pattern that was checked (`check_pattern`) can be the name of a node in ZooKeeper.
 Numbers are those of the ACL APIs.
@@ -18,16 +18,16 @@ from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.security.authorizer import CLUSTER, Operation, ResourceType
 
 ANY = 1
-"""In a filter: whatever there is."""
+"""In a filter: matches everything."""
 WILDCARD = "*"
-"""As a literal name every name of a type, as a host every host."""
+"""As a literal name: every name of a type. As a host: every host."""
 EVERYONE = "User:*"
 MAX_NAME_CHARS = 1000
 MAX_PRINCIPAL_CHARS = 2000
 
 
 class PatternType(IntEnum):
-    """How a name is meant."""
+    """How the name of a pattern matches."""
 
     LITERAL = 3
     PREFIXED = 4
@@ -38,7 +38,7 @@ MATCH = 2
 
 
 class Permission(IntEnum):
-    """What an ACL says."""
+    """Whether an ACL allows or denies."""
 
     DENY = 2
     ALLOW = 3
@@ -50,21 +50,21 @@ class Permission(IntEnum):
 
 
 class Pattern(NamedTuple):
-    """The resources that ACLs are for."""
+    """The resources to which ACLs apply."""
 
     type: ResourceType
     name: str
     pattern_type: PatternType = PatternType.LITERAL
 
     def applies_to(self, name: str) -> bool:
-        """Whether a resource of the same type is meant."""
+        """Whether the pattern matches the name of a resource of its type."""
         if self.pattern_type is PatternType.PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, WILDCARD)
 
 
 class Acl(NamedTuple):
-    """What is said of a principal: `User:name`, or `User:*` for every one."""
+    """A permission of a principal: `User:name`, or `User:*` for all."""
 
     principal: str
     permission: Permission
@@ -81,13 +81,13 @@ class Binding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BindingFilter:
-    """Chooses bindings; None and `ANY` match everything.
+    """A filter of bindings; None and `ANY` match everything.
 
     Args:
         resource_type: a `ResourceType` or `ANY`.
         name: of the resource.
         pattern_type: a `PatternType`, `MATCH` or `ANY`.
-        principal: of the ACL, as the next three.
+        principal: of the ACL, as are the next three.
     """
 
     resource_type: int = ANY
@@ -99,7 +99,7 @@ class BindingFilter:
     permission: int = ANY
 
     def takes_pattern(self, pattern: Pattern) -> bool:
-        """Whether bindings of a pattern may be chosen."""
+        """Whether the filter matches a pattern."""
         if self.resource_type not in (ANY, pattern.type):
             return False
         if self.pattern_type not in (ANY, MATCH, pattern.pattern_type):
@@ -109,7 +109,7 @@ class BindingFilter:
         return self.pattern_type == MATCH and pattern.applies_to(self.name)
 
     def takes_acl(self, acl: Acl) -> bool:
-        """Whether an ACL of such a pattern is chosen."""
+        """Whether the filter matches an ACL."""
         return (
             self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
@@ -119,7 +119,7 @@ class BindingFilter:
 
 
 def check_pattern(pattern: Pattern) -> None:
-    """Check that ACLs of a pattern can be kept.
+    """Check that ACLs of a pattern can be stored.
 
     Raises:
         ProtocolError: they cannot (42).
@@ -140,7 +140,7 @@ def check_pattern(pattern: Pattern) -> None:
 
 
 def check_acl(acl: Acl) -> None:
-    """Check that an ACL can be kept.
+    """Check that an ACL can be stored.
 
     Raises:
         ProtocolError: it cannot (42).
@@ -158,7 +158,7 @@ def check_acl(acl: Acl) -> None:
 
 
 def _not_in_nodes(name: str) -> Iterator[str]:
-    """Yield the characters that no node of ZooKeeper may have in its name."""
+    """Yield the characters that are not allowed in the name of a node."""
     for each in name:
         code = ord(each)
         if (

@@ -1,12 +1,13 @@
-"""The audit log: what was denied, and at DEBUG what was allowed, on the logger `zkbroker.audit`.
+"""The audit log on the logger `zkbroker.audit`: denied operations, and at DEBUG allowed ones.
 
     denied principal=User:bob operation=Write resource=Topic:orders host=10.0.0.7 client_id=app
     denied again principal=User:bob operation=Write resource=Topic:orders times=4711
     denied more times=120: too many different ones for a line each
 
-Invariant: a client cannot fill the disk: the same denial (principal, operation, resource) has one
-line a minute, at most `MAX_LINES` different ones have a line in a minute, and the rest is counted
-and logged when the minute is over. What clients sent is cut and quoted where it is not printable.
+Invariant: a client cannot fill the disk. The same denial (principal, operation, resource) gets one
+line a minute, and at most `MAX_LINES` different denials get a line in a minute; the others are
+counted, and the counts are logged after the minute. Names that clients sent are truncated, and
+escaped if they are not printable.
 """
 
 import logging
@@ -25,11 +26,11 @@ _Key = tuple[Principal, Operation, Resource]
 
 
 class AuditLog:
-    """Notes decisions.
+    """Logs decisions.
 
     Args:
         now_ms: the clock.
-        on_denied: called with each denial that has a line.
+        on_denied: called with each denial that gets a line.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class AuditLog:
         allowed: bool,
         client: str | None = None,
     ) -> None:
-        """Note one decision."""
+        """Log one decision, or count it."""
         if allowed:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("allowed %s", _told(principal, operation, resource, host, client))
@@ -74,7 +75,7 @@ class AuditLog:
             self._on_denied(principal, operation)
 
     def flush(self) -> None:
-        """Tell what was counted, and begin to count again."""
+        """Log the counts and start new ones."""
         denied, more = self._denied, self._more
         self._denied, self._more = {}, 0
         for (principal, operation, resource), times in denied.items():

@@ -1,4 +1,4 @@
-"""Operations on resources, and the question whether a principal may do one.
+"""Operations, resources, and the interface of an authorizer.
 
 The names and numbers are those of the ACL APIs and of the nodes under /kafka-acl.
 """
@@ -10,7 +10,7 @@ from zkbroker.security.principal import Principal
 
 
 class Operation(IntEnum):
-    """What is done, by its number in the ACL APIs; ALL stands in ACLs alone."""
+    """Operations, by their numbers in the ACL APIs; ALL appears only in ACLs."""
 
     ALL = 2
     READ = 3
@@ -31,7 +31,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What it is done to, by its number in the ACL APIs."""
+    """Types of resources, by their numbers in the ACL APIs."""
 
     TOPIC = 2
     GROUP = 3
@@ -46,7 +46,7 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One resource by its name; the cluster's is `kafka-cluster`."""
+    """One resource by its name; the cluster is named `kafka-cluster`."""
 
     type: ResourceType
     name: str
@@ -56,11 +56,12 @@ CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
 
 
 class Authorizer(Protocol):
-    """Decides what principals may do.
+    """Decides which operations principals may do.
 
-    `authorizer.class.name` may name a class or an object of this form. A class is made without
-    arguments. If there is a method `configure(properties)`, it is called with the settings of the
-    broker; if there is a method `allows_some`, it is asked as that of `SimpleAclAuthorizer`.
+    `authorizer.class.name` may name a class or an object of this form. A class is instantiated
+    without arguments. If there is a method `configure(properties)`, it is called with the settings
+    of the broker; if there is a method `allows_some`, it is used like that of
+    `SimpleAclAuthorizer`.
     """
 
     def allows(

@@ -1,12 +1,12 @@
-"""Passwords that are kept as hashes: made, written as one line, and compared.
+"""Password hashes: creation, one-line text form, and comparison.
 
     user:$pbkdf2-sha256$iterations$salt$hash
 
 The hash is PBKDF2 with HMAC-SHA-256; salt and hash are base64 in passlib's form, with `.` for `+`
-and without padding, so that other tools can make these lines, too.
+and without padding, so that other tools can also make these lines.
 
-Invariant: comparing takes the same time for a known user and an unknown one, and tells nothing of
-how much of a password was right.
+Invariant: a comparison takes the same time for a known and an unknown user, and does not reveal how
+much of a password was right.
 """
 
 import base64
@@ -52,7 +52,7 @@ class PasswordHash:
         """Read `$pbkdf2-sha256$iterations$salt$hash`.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the text has another form.
         """
         empty, scheme, iterations, salt, digest = text.split("$")
         found = cls(int(iterations), _decode(salt), _decode(digest))
@@ -66,7 +66,7 @@ class PasswordHash:
         return f"${SCHEME}${self.iterations}${_encode(self.salt)}${_encode(self.digest)}"
 
     def fits(self, password: str) -> bool:
-        """Whether it is the hash of this password; takes some 0.1 s, without holding the GIL."""
+        """Whether this is the hash of a password; takes some 0.1 s, without holding the GIL."""
         return hmac.compare_digest(self.digest, _derive(password, self.salt, self.iterations))
 
 
@@ -74,19 +74,19 @@ _OF_NOBODY = PasswordHash(ITERATIONS, bytes(_SALT_BYTES), bytes(32))
 
 
 def password_fits(users: Mapping[str, PasswordHash], user: str, password: str) -> bool:
-    """Whether a user has this password; as slow for a user that does not exist."""
+    """Whether a user has this password; takes as long for an unknown user."""
     return users.get(user, _OF_NOBODY).fits(password) and user in users
 
 
 def load_users(path: str, key: str) -> dict[str, PasswordHash]:
-    """Read a file of lines `user:hash`; empty lines and comments (`#`) are left out.
+    """Read a file of lines `user:hash`; empty lines and comments (`#`) are skipped.
 
     Args:
         path: of the file.
         key: the setting that names it, for messages.
 
     Raises:
-        ConfigError: it cannot be read, a line cannot, or it has no user.
+        ConfigError: the file or a line cannot be read, or the file has no user.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -105,7 +105,7 @@ def load_users(path: str, key: str) -> dict[str, PasswordHash]:
                 "hash-password USER"
             ) from None
         if not user or user in users:
-            raise ConfigError(f"{key}={path}: line {number} names no user, or one a second time")
+            raise ConfigError(f"{key}={path}: line {number} has no user, or a repeated one")
         users[user] = found
     if not users:
         raise ConfigError(

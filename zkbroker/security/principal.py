@@ -1,4 +1,4 @@
-"""Who sent a request."""
+"""The identity of a request's sender."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """The authorizer that Kafka calls SimpleAclAuthorizer: super users, and the ACLs of ZooKeeper.
 
-Invariant: until the ACLs were read nothing is allowed, but to super users.
+Invariant: until the ACLs have been read, only super users are allowed anything.
 """
 
 import re
@@ -19,7 +19,7 @@ def parse_super_users(text: str) -> frozenset[str]:
     """Read `super.users`: `User:alice;User:CN=b,O=c`.
 
     Raises:
-        ConfigError: one has no type, or commas separate them.
+        ConfigError: a principal has no type, or commas separate the principals.
     """
     users = [each.strip() for each in text.split(";")]
     for user in users:
@@ -29,7 +29,7 @@ def parse_super_users(text: str) -> frozenset[str]:
                 f"super.users={text!r} is not allowed: give principals as User:alice, separated "
                 f"by semicolons; {user!r} has no type"
             )
-        # A comma alone may be one of a certificate's name.
+        # A comma without a type after it may belong to a certificate's name.
         if _COMMA.search(user):
             raise ConfigError(
                 f"super.users={text!r} is not allowed: principals are separated by semicolons, not "
@@ -43,7 +43,7 @@ class SimpleAclAuthorizer:
 
     Args:
         super_users: principals (`User:name`) that may do everything.
-        allow_if_none: what holds where no ACL applies to a resource.
+        allow_if_none: whether access is allowed if no ACL applies to a resource.
     """
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_none: bool = False) -> None:
@@ -54,21 +54,21 @@ class SimpleAclAuthorizer:
 
     @property
     def index(self) -> AclIndex:
-        """The ACLs that hold now."""
+        """The present ACLs."""
         return self._index
 
     @property
     def ready(self) -> bool:
-        """Whether the ACLs were read."""
+        """Whether the ACLs have been read."""
         return self._ready
 
     def take_all(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
-        """Take the ACLs of the cluster in place of those before, all at once.
+        """Replace all ACLs at once.
 
         Args:
-            acls: of all patterns.
-            paced: goes through them, and lets others run meanwhile: they are answered by the ACLs
-                before.
+            acls: the ACLs of all patterns.
+            paced: iterates over patterns and lets other tasks run in between; until the end the old
+                ACLs decide.
         """
         index = AclIndex(allow_if_none=self._allow_if_none)
         index.replace(acls, paced)
@@ -76,7 +76,7 @@ class SimpleAclAuthorizer:
         self._ready = True
 
     def take(self, pattern: Pattern, acls: Sequence[Acl]) -> None:
-        """Take the ACLs of one pattern."""
+        """Replace the ACLs of one pattern."""
         self._index.set(pattern, acls)
 
     def allows(
@@ -90,7 +90,7 @@ class SimpleAclAuthorizer:
     def allows_some(
         self, principal: Principal, operation: Operation, kind: ResourceType, host: str
     ) -> bool:
-        """Whether there is any name of a type on which a principal may do an operation."""
+        """Whether a principal may do an operation on any resource of a type."""
         return self._ask(
             principal, lambda name: self._index.allows_some(name, operation, kind, host)
         )

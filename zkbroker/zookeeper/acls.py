@@ -1,16 +1,16 @@
-"""Rights on nodes: what a login may do with a node, and which rights a node gets when it is made.
+"""ZooKeeper ACLs of nodes: the rights of logins, and the rights that a new node gets.
 
-    every node                                   its maker: all        the world: read
+    every node                                   its creator: all      the world: read
     /config/users, /config/brokers,
     /config/scram_secret,
-    /delegation_token/tokens, and below          its maker: all
+    /delegation_token/tokens, and below          its creator: all
     /consumers, and below                        the world: all
 
-This is what brokers of Kafka give with `zookeeper.set.acl=true`; without it the world has all
-rights on every node.
+Kafka's brokers set the same rights with `zookeeper.set.acl=true` (except for the secret, which is
+ours); without it the world has all rights on every node.
 
-Invariant: rights are decided by the path alone, relative to the chroot; a node that holds secrets
-is never made readable first and closed later.
+Invariant: rights depend only on the path, relative to the chroot; a node with secrets is created
+with its final rights, so that it is never readable.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Grant:
 
     Args:
         scheme: `world`, `sasl`, `digest`, `x509`, `ip`; `auth` stands for the logins of the session
-            that sets it.
+            that sets the ACL.
         identity: within the scheme; `anyone` in `world`.
         permissions: a sum of `READ`, `WRITE`, `CREATE`, `DELETE` and `ADMIN`.
     """
@@ -55,7 +55,7 @@ READABLE: Acl = PRIVATE | {Grant("world", "anyone", READ)}
 
 
 def acl_for(path: str) -> Acl:
-    """Return the rights of a node where rights are set.
+    """Return the rights of a node, for sessions that set rights.
 
     Args:
         path: relative to the chroot; empty for the chroot itself.
@@ -70,10 +70,10 @@ def _is_within(path: str, parents: Sequence[str]) -> bool:
 
 
 def kazoo_acl(acl: Acl) -> list[Any]:
-    """Return rights as the client takes them."""
+    """Return rights in kazoo's form."""
     return [ACL(each.permissions, Id(each.scheme, each.identity)) for each in sorted(acl)]
 
 
 def acl_of(found: Sequence[Any]) -> Acl:
-    """Return the rights that the client read of a node."""
+    """Return rights from kazoo's form."""
     return frozenset(Grant(each.id.scheme, each.id.id, each.perms) for each in found)

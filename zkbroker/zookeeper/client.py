@@ -1,24 +1,25 @@
 """The ZooKeeper client: kazoo's, with the connection that zkbroker needs.
 
-`Client` and `Connector` are subclasses of kazoo's client and of its connection. They change how
-kazoo behaves in eight points; all but the last three would stop a broker or lose its session:
+`Client` and `Connector` are subclasses of kazoo's client and of its connection. They change kazoo's
+behaviour in eight points; without any of the first five a broker could stop or lose its session:
 
-- A request wakes the connection by a byte in a pair of sockets. Kazoo waits while the pair is full,
-  fails under gevent when two requests wait, and sends one request for each byte: after an outage
-  with more requests than the pair has bytes, every request goes out that many requests late, for
-  ever. Here a wake-up never waits, a full pair is a wake-up too, and one wake-up sends the queue.
-- A request that waited in the queue for longer than its time-out leaves it instead of being sent.
-- One address is tried for a part of the session timeout only, so that the next has its turn.
-- Names are resolved outside the gevent hub, which would stop every task meanwhile.
-- The session timeout that the server granted is handed on.
-- A connection counts as made when its login is done; one that breaks within a later login, or is
-  refused then, is tried again.
-- A socket that can be read or written at once is not waited for.
-- Requests that wait together are written together, and answers that came together are read
-  together: a controller of thousands of partitions asks for each of them.
+- A request wakes the connection with a byte in a pair of sockets. Kazoo waits while the pair is
+  full, fails under gevent when two requests wait, and sends one request for each byte: after an
+  outage with more requests than the pair holds bytes, every request leaves that many requests late,
+  for ever. Here a wake-up never waits, a full pair is a wake-up too, and one wake-up sends the
+  whole queue.
+- A request that waited in the queue for longer than its time-out is dropped instead of being sent.
+- One address is tried for only a part of the session timeout, so that the next has its turn.
+- Names are resolved outside the gevent hub, where that would block every task.
+- The session timeout that the server granted is reported.
+- A connection is reported only when its login is complete; a later connection that breaks during
+  its login, or is refused, is retried.
+- There is no wait for a socket that can be read or written at once.
+- Waiting requests are written together, and received answers are read together: a controller of
+  thousands of partitions sends one request for each of them.
 
-Invariant: what is overridden or used of kazoo beyond its public interface is named in `RELIED_ON`;
-a kazoo that is built otherwise is refused before a client is made.
+Invariant: `RELIED_ON` names the methods of kazoo that are overridden or used beyond its public
+interface; a kazoo with other ones is refused before a client is made.
 """
 
 import inspect
@@ -62,7 +63,7 @@ RELIED_ON_FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("client", ("_connection", "_conn_retry", "_queue", "connected", "chroot", "client_id")),
     ("connection", ("_read_sock", "_write_sock")),
 )
-"""What a client and its connection must have besides."""
+"""The fields that a client and its connection must have."""
 
 
 def new_client(
@@ -78,18 +79,18 @@ def new_client(
 
     Args:
         hosts: `host:port,host:port`.
-        session_timeout_s: the session timeout to ask for.
-        runtime: what its tasks run on.
+        session_timeout_s: the requested session timeout.
+        runtime: threads or gevent, for its tasks.
         on_granted: called from the client's task with the session timeout that the server granted.
         request_timeout_s: how long a request may wait to be sent.
         security: the login.
-        on_refused: called from the client's task when the first login is refused, with the reason;
-            the client ends then.
+        on_refused: called from the client's task with the reason when the first login is refused;
+            the client then ends.
 
     Raises:
         ValueError: the addresses cannot be read.
-        RegistryError: the kazoo that is installed is not built as this module needs it, or a
-            library for the login is missing.
+        RegistryError: the installed kazoo lacks something that this module needs, or a library for
+            the login is missing.
         ConfigError: the files for TLS cannot be used.
     """
     require_kazoo()
@@ -123,7 +124,7 @@ def require_kazoo() -> None:
     """Check that kazoo has the methods that are overridden here.
 
     Raises:
-        RegistryError: it has not; overriding them would have no effect.
+        RegistryError: one is missing or differs, so that overriding it would have no effect.
     """
     for owner, name, parameters in RELIED_ON:
         method = getattr(owner, name, None)
@@ -143,11 +144,11 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
     """Kazoo's client with a `Connector` as its connection.
 
     Args:
-        runtime: where names are resolved.
+        runtime: resolves names.
         on_granted: called with the granted session timeout, in seconds, at every connection.
         request_timeout_s: how long a request may wait to be sent.
-        gate: holds back the news of a connection until its login is done.
-        options: as kazoo takes them.
+        gate: holds back the report of a connection until its login is complete.
+        options: of kazoo's client.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
 
     @property
     def cut_off(self) -> bool:
-        """Whether a server took a connection and closed it before it was of use."""
+        """Whether a server accepted a connection and closed it before the login was complete."""
         return self._gate.cut_off
 
     def _session_callback(self, state: Any) -> None:
@@ -195,8 +196,8 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     """Lowers kazoo's lines on each attempt to connect, a dozen a second in an outage, to DEBUG.
 
-    `zkbroker.zookeeper.connection` reports what becomes of a session. Of requests and answers
-    the kind and the path alone are shown: they hold passwords, and what users keep in nodes.
+    `zkbroker.zookeeper.connection` logs the states of a session. Of requests and answers only the
+    kind and the path are shown, since they may hold passwords and data of users.
     """
 
     _TOLD = ("Cannot resolve", "AUTH_FAILED")
@@ -204,7 +205,7 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
         if level < logging.ERROR and not str(msg).startswith(self._TOLD):
             level = min(level, logging.DEBUG)
-        # Looked at here: there are several lines for every request, and hardly anyone reads them.
+        # Checked early: kazoo has several lines for every request, which are rarely enabled.
         if not self.isEnabledFor(level):
             return
         super().log(level, msg, *map(_without_data, args), **options)
@@ -219,11 +220,11 @@ def _without_data(argument: object) -> object:
 
 
 def end_client(client: Any) -> None:
-    """End a client's session and free what it holds."""
+    """End a client's session and free its resources."""
     try:
         client.stop()
         client.close()
     except (kz.KazooException, OSError) as error:
-        # The server expires the session by itself; only the sockets of one attempt to connect are
-        # left over, until that attempt ends.
+        # The server will expire the session; only the sockets of one connection attempt stay open,
+        # until that attempt ends.
         logger.warning("session end unconfirmed error=%s", error)

@@ -1,4 +1,4 @@
-"""The life of a ZooKeeper session: states, lease, and how a request is made.
+"""The life of a ZooKeeper session: its states, its lease, and its requests.
 
                  start                connection gone
     (not started) ----> CONNECTED <------------------> SUSPENDED
@@ -6,13 +6,12 @@
                             | new session                  | the server expired the session
                             +------------- LOST <----------+
 
-Invariants: state callbacks and watches run in the client's own task and only set events;
-`generation` grows by one at every LOST, so that an owner loop which slept through LOST and the
-CONNECTED after it still sees that its ephemeral nodes are gone; `lease_valid()` is true only while
-the server cannot have expired the session yet, judged by the clock and not by what was delivered.
-While there is no connection no request is queued: a change fails at once, a read waits for the
-connection without one. A call fails at most `request_timeout_s` after ZooKeeper's last answer to
-it.
+Invariants: state callbacks and watches run in the client's own task and only set events.
+`generation` grows by one at every LOST, so that an owner loop that missed LOST and the following
+CONNECTED still notices that its ephemeral nodes are gone. `lease_valid()` is true only while the
+server cannot have expired the session yet; it depends on the clock, not on delivered events.
+Without a connection no request is queued: a change fails at once, and a read is sent when the
+connection is back. Each wait for an answer is limited by `request_timeout_s`.
 """
 
 import contextlib
@@ -36,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class SessionState(Enum):
-    """What the session is worth at the moment."""
+    """The state of a session; see the module."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -44,15 +43,15 @@ class SessionState(Enum):
 
 
 class Connection:
-    """A connection and its session; `ZkSession` adds what it is for.
+    """A connection and its session; `ZkSession` adds the operations on nodes.
 
     Args:
         connect: `host:port,host:port/chroot`.
         session_timeout_ms: how long the server keeps the session without hearing from us.
-        connect_timeout_ms: how long `start` tries; the session timeout when not given.
+        connect_timeout_ms: how long `start` tries; by default the session timeout.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
-        make_chroot: create a chroot that is missing; without, no node is found under it.
-        security: the login, and the rights on nodes that are made.
+        make_chroot: create a missing chroot; if false, reads under a missing one find no node.
+        security: the login, and the rights on new nodes.
     """
 
     def __init__(
@@ -73,9 +72,9 @@ class Connection:
         self.session_timeout_ms = session_timeout_ms
         self.runtime = get_runtime(runtime)
         self._connect_timeout_s = (connect_timeout_ms or session_timeout_ms) / 1000
-        # What the server granted, which may be less; known with the first connection.
+        # Replaced by the granted timeout, which may be less, at the first connection.
         self._lease_s = session_timeout_ms / 1000
-        # A request waits at most until the session would be over anyway, and a little.
+        # A request need not wait much longer than the session can live without an answer.
         self._request_timeout_s = session_timeout_ms / 1000 + 2
         self._state = SessionState.LOST
         self._generation = 0
@@ -97,7 +96,7 @@ class Connection:
 
         Raises:
             RegistryError: no ZooKeeper answered within the connect timeout.
-            LoginRefused: it refused the login.
+            LoginRefused: ZooKeeper refused the login.
         """
         if self._client is not None:
             raise RegistryError("the session was started already")
@@ -160,7 +159,7 @@ class Connection:
         self._answered.set()
 
     def close(self) -> None:
-        """End the session; its ephemeral nodes go at once. May be called twice."""
+        """End the session, which removes its ephemeral nodes. A second call does nothing."""
         self._stopping.set()
         self._beat.set()
         client, self._client = self._client, None
@@ -194,34 +193,36 @@ class Connection:
 
     @property
     def generation(self) -> int:
-        """How many sessions were lost so far."""
+        """How many sessions have been lost."""
         return self._generation
 
     @property
     def session_id(self) -> int:
-        """The id of the session, as in `NodeStat.ephemeral_owner`; 0 when there is none."""
+        """The id of the session, as in `NodeStat.ephemeral_owner`; 0 without a session."""
         client = self._client
         identity = client.client_id if client is not None else None
         return int(identity[0] or 0) if identity else 0
 
     def wait_connected(self, timeout_s: float | None = None) -> bool:
-        """Wait for a connection; false when there is none in time, or the session was closed."""
+        """Wait for a connection; False if there is none in time, or the session was closed."""
         return self._connected.wait(timeout_s) and not self.closed
 
     def lease_valid(self) -> bool:
         """Whether the server cannot have expired the session yet.
 
-        False after the process was stopped for longer than the session timeout, even before the
-        client noticed anything.
+        After the process was suspended for longer than the session timeout it is False, even before
+        the client notices the loss.
         """
         age_s = time.monotonic() - self._proof_of_life
         return self._state is not SessionState.LOST and age_s < self._lease_s
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
-        """Call back at every change of state, from the client's task: only set events there.
+        """Register a callback for every change of state; it runs in the client's task.
+
+        The callback must only set events.
 
         Returns:
-            a function that ends it.
+            a function that removes the callback.
         """
         with self._lock:
             self._callbacks.append(callback)
@@ -295,7 +296,7 @@ class Connection:
         return client
 
     def _await(self, result: Any, path: str, deadline: float) -> Any:
-        # Waited for and then taken: a timed `get` raises differently in every kind of task.
+        # First `wait`, then `get`: a `get` with a time-out raises differently in each runtime.
         result.wait(max(0.0, deadline - time.monotonic()))
         if not result.ready():
             raise ConnectionLost(f"{path or '/'}: no answer from ZooKeeper at {self.hosts}")
@@ -309,9 +310,9 @@ class Connection:
 
     @contextlib.contextmanager
     def _translated(self, path: str) -> Iterator[None]:
-        """Raise the library's exceptions for those of the client.
+        """Translate the client's exceptions into ours.
 
-        A path that no node can have is found here: sent, it would break the connection for all.
+        An invalid path is refused here: if it were sent, it would break the connection for all.
         """
         try:
             path.encode()
@@ -324,13 +325,13 @@ class Connection:
                 found = NotPermitted(f"{found}; this session {has}")
             raise found from None
         except ValueError as error:
-            raise RegistryError(f"{path!r} is no path of a node: {error}") from None
+            raise RegistryError(f"{path!r} is not a path of a node: {error}") from None
 
     def _read(self, send: Callable[[], Any], path: str) -> Any:
         return self._repeat(lambda deadline: self._call(send, path, deadline))
 
     def _repeat(self, read: Callable[[float], Any]) -> Any:
-        """Repeat a read whose connection broke, until the time of one request has passed."""
+        """Retry a read whose connection broke, within the time-out of one request."""
         deadline = self._deadline()
         while True:
             try:
@@ -345,4 +346,4 @@ def _check_ports(hosts: str) -> None:
     for address in hosts.split(","):
         port = address.rpartition(":")[2]
         if port.isdecimal() and not 0 < int(port) < 65_536:
-            raise ValueError(f"{port} is no port")
+            raise ValueError(f"{port} is not a port")

@@ -1,12 +1,12 @@
-"""The connection of the ZooKeeper client: kazoo's, which sends and reads what there is at once.
+"""The connection of the ZooKeeper client: kazoo's, but requests and answers travel in batches.
 
     requests --> queue, and one wake-up --> all of them, in one write
-    one read --> whole answers, each to its request; the rest of one waits for the next read
+    one read --> complete answers, each to its request; a partial one waits for the next read
 
-Invariants: a wake-up is never lost and never waits: while one is not taken, the next says nothing
-new. Requests leave in the order in which they were made, and no answer is left behind in the buffer
-when the connection waits for its socket. A request that waited for longer than its time-out leaves
-the queue instead of being sent.
+Invariants: a wake-up is never lost and never waits; while one is pending, another is not needed.
+Requests leave in the order in which they were made. No complete answer is left in the buffer while
+the connection waits for its socket. A request that waited for longer than its time-out is dropped
+from the queue instead of being sent.
 """
 
 import ssl
@@ -22,21 +22,22 @@ from zkbroker.zookeeper.handlers import READY_IN_A_ROW
 from zkbroker.zookeeper.login import BoundedLogin, LoginGate
 
 SENT_AT_ONCE = 100
-"""Requests sent before answers are read again, so that neither side fills the other's buffers."""
+"""The most requests sent before answers are read, so that neither side fills the other's buffers.
+"""
 READ_AT_ONCE = 64 * 1024
-"""Bytes of answers that are read together."""
+"""The most bytes of answers that are read together."""
 
 
 class Connector(BoundedLogin):
     """Kazoo's connection; see the module.
 
     Args:
-        client: whose requests are sent.
+        client: the client of the requests.
         retry_sleeper: of the client.
-        runtime: where names are resolved.
+        runtime: resolves names.
         on_granted: called with the granted session timeout, in seconds, at every connection.
         request_timeout_s: how long a request may wait to be sent.
-        gate: holds back the news of a connection until its login is done.
+        gate: holds back the report of a connection until its login is complete.
         sasl_options: of the client.
         logger: of the client.
     """
@@ -70,15 +71,15 @@ class Connector(BoundedLogin):
             answer = super()._connect(host, hostip, port)
         for state in self._gate.held():
             self.client._session_callback(state)
-        # It reads with two thirds of what was granted, in milliseconds.
+        # Kazoo's read time-out, in milliseconds, is two thirds of the granted session timeout.
         self._on_granted(answer[0] * 1.5 / 1000)
-        # Not before: what the handshake reads is the handshake's alone.
+        # Not before this: the handshake reads its own answers.
         self._answers = AnswerBuffer()
         return answer
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send what is queued, in the connection's own task; called when a wake-up arrived."""
-        # Emptied first: a request that is queued from here on leaves a new wake-up.
+        """Send the queued requests, in the connection's own task, after a wake-up."""
+        # Emptied first: a request that is queued from here on makes a new wake-up.
         self._read_sock.empty()
         self._unsent = bytearray()
         try:
@@ -90,7 +91,7 @@ class Connector(BoundedLogin):
             else:
                 self._write_sock.send(b"\0")
         finally:
-            # After an error too: its connection ends, and what was asked is answered with that.
+            # Even after an error, which ends the connection and fails the requests.
             together, self._unsent = self._unsent, None
         if together:
             super()._write(together, connect_timeout)
@@ -102,10 +103,10 @@ class Connector(BoundedLogin):
             self._unsent += msg
 
     def _read_socket(self, read_timeout: float) -> Any:
-        """Read the answers that have come; called when there is something to read."""
+        """Read the answers that have arrived; called when the socket is readable."""
         answer = super()._read_socket(read_timeout)
         answers, in_a_row = self._answers, 0
-        # A part of an answer is left: the rest of it wakes the connection.
+        # A partial answer stays: the connection wakes up when the rest arrives.
         while answer is None and answers is not None and answers.has_whole:
             in_a_row += 1
             if not in_a_row % READY_IN_A_ROW:
@@ -137,14 +138,14 @@ class Connector(BoundedLogin):
     def _drop_timed_out(self) -> None:
         queue = self.client._queue
         oldest = time.monotonic() - self._request_timeout_s
-        # In the order of their age, since every request is queued when it is made.
+        # The queue is ordered by age, since every request is queued when it is made.
         while queue and queue[0][1] is not None and queue[0][1].made_at < oldest:
             _, result = queue.popleft()
             result.set_exception(kz.OperationTimeoutError())
 
 
 class AnswerBuffer:
-    """Bytes that were received and not taken yet."""
+    """Bytes of answers that were received and not read yet."""
 
     __slots__ = ("_at", "_bytes")
 
@@ -157,7 +158,7 @@ class AnswerBuffer:
 
     @property
     def has_whole(self) -> bool:
-        """Whether an answer is there with its last byte: its length in 4 bytes, and then it."""
+        """Whether the buffer holds a complete answer: 4 bytes with its length, and its bytes."""
         return len(self) >= 4 and len(self) - 4 >= int.from_bytes(
             self._bytes[self._at : self._at + 4], "big", signed=True
         )
@@ -167,7 +168,7 @@ class AnswerBuffer:
         self._at = 0
 
     def take(self, length: int) -> bytes:
-        """Return and drop the first bytes, of which there must be as many."""
+        """Return and remove the first bytes; the buffer must hold that many."""
         taken = self._bytes[self._at : self._at + length]
         self._at += length
         return taken

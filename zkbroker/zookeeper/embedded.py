@@ -1,10 +1,10 @@
 """A real ZooKeeper as a child process, run from the jars that PySpark ships.
 
 Invariants: `start` returns only when the server answers `srvr`, so that a client connects at the
-first attempt; the server never outlives this process, however it ends (on Linux the kernel kills
-it, elsewhere only an orderly exit stops it); port and data survive `kill` and `restart`; of a data
-directory one server at most is running. Only 127.0.0.1 is bound. What it writes can be read by its
-owner alone.
+first attempt. The server does not outlive this process, however that ends (on Linux the kernel
+kills it, elsewhere only an orderly exit stops it). Port and data survive `kill` and `restart`. At
+most one server runs on a data directory. Only 127.0.0.1 is bound. Only the owner can read the files
+that the server writes.
 """
 
 import errno
@@ -51,10 +51,10 @@ STOP_TIMEOUT_S = 5.0
 
 
 def find_jars(more: Sequence[str] = ()) -> list[Path]:
-    """Return the jars that make a ZooKeeper server, found without importing PySpark.
+    """Return the jars of a ZooKeeper server, found without importing PySpark.
 
     Args:
-        more: how the names of further jars begin.
+        more: prefixes of the names of further jars.
 
     Raises:
         RegistryError: PySpark is not installed, or it ships no ZooKeeper.
@@ -76,9 +76,9 @@ def find_jars(more: Sequence[str] = ()) -> list[Path]:
 def free_port() -> int:
     """Return a TCP port of 127.0.0.1 on which no process listens at the moment.
 
-    It is below those that systems give to outgoing connections, so that none of them takes it
-    while a server that has it is started again. Its owner may not listen on it yet: this
-    process returns no port twice while there are others.
+    It is usually below the range for outgoing connections, so that none of them takes it while its
+    server restarts. A server may not listen on its port yet, so this process returns no port twice
+    while there are others.
     """
     for port in (*random.sample(_SERVER_PORTS, _TRIES), 0):
         if port in _given:
@@ -120,13 +120,13 @@ def server_mode(port: int) -> str | None:
 
 
 def _lock(directory: Path) -> int:
-    """Take the lock of a data directory: two servers in one would write over each other's logs.
+    """Take the lock of a data directory: two servers would overwrite each other's logs.
 
     Returns:
-        the descriptor that holds it; closed everywhere, it is given up.
+        the descriptor that holds the lock; closing all its copies releases it.
 
     Raises:
-        RegistryError: another server has it.
+        RegistryError: another server holds it.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     held = os.open(directory / LOCK, flags, PRIVATE_FILE)
@@ -144,9 +144,9 @@ def _lock(directory: Path) -> int:
 
 
 def _properties_text(lines: tuple[str, ...]) -> str:
-    """Return lines `key=value` as Java reads them: backslashes are doubled, other letters escaped.
+    """Return lines `key=value` in Java's form: backslashes doubled, non-ASCII characters escaped.
 
-    Source: `java.util.Properties.load`, which takes bytes for ISO 8859-1.
+    Source: `java.util.Properties.load`, which reads bytes as ISO 8859-1.
     """
     text = "\n".join((*lines, "")).replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
     units = (int.from_bytes(text[at : at + 2], "big") for at in range(0, len(text), 2))
@@ -157,13 +157,13 @@ class EmbeddedZooKeeper:
     """One ZooKeeper server on 127.0.0.1; a context manager.
 
     Args:
-        data_dir: where it keeps its data; a temporary directory, removed by `stop`, when None.
-        port: client port; a free one when 0. It stays the same over restarts.
-        tick_ms: ZooKeeper's tick; sessions live for 2 ticks at least.
-        heap_mb: the most memory that its Java heap takes, in MiB.
-        java_options: further options of the Java machine.
+        data_dir: the directory of its data; None for a temporary one, which `stop` removes.
+        port: the client port, kept over restarts; 0 for a free one.
+        tick_ms: ZooKeeper's tick; the shortest session timeout is 2 ticks.
+        heap_mb: the limit of its Java heap, in MiB.
+        java_options: further options of the Java VM.
         lines: further lines of its configuration, such as those of an ensemble.
-        jars: how the names of further jars begin.
+        jars: prefixes of the names of further jars.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class EmbeddedZooKeeper:
         jars: tuple[str, ...] = (),
     ) -> None:
         self._temporary = data_dir is None
-        # The server runs in this directory, where a relative path would lead elsewhere.
+        # Absolute, since this is the server's working directory.
         self.data_dir = Path(
             tempfile.mkdtemp(prefix="zkbroker-zookeeper-") if data_dir is None else data_dir
         ).absolute()
@@ -186,7 +186,7 @@ class EmbeddedZooKeeper:
         self._tick_ms = tick_ms
         self._java_options = (f"-Xmx{heap_mb}m", *java_options)
         if self._temporary:
-            # Data that is thrown away need not wait for the disk.
+            # Temporary data need not be synced to the disk.
             self._java_options += ("-Dzookeeper.forceSync=no",)
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
@@ -210,8 +210,8 @@ class EmbeddedZooKeeper:
         """Start the server and wait until it serves.
 
         Raises:
-            RegistryError: no Java or an old one, no jars, the port is taken, or it did not come
-                up.
+            RegistryError: there is no Java or an old one, no jars, the port is taken, or the server
+                did not start.
         """
         try:
             self.launch()
@@ -236,7 +236,7 @@ class EmbeddedZooKeeper:
         try:
             self._launch(java, jars, lock)
         finally:
-            # The server has it, too, and keeps it until it has ended, whatever becomes of us.
+            # The server has a copy, which holds the lock until it ends, even if we end first.
             os.close(lock)
 
     def _launch(self, java: str, jars: list[Path], lock: int) -> None:
@@ -288,7 +288,7 @@ class EmbeddedZooKeeper:
         while server_mode(self.port) is None:
             if not self.running or time.monotonic() > deadline:
                 lines = self._log_path.read_text(errors="replace").strip().splitlines()
-                # What its logging library says of itself explains nothing.
+                # The lines of its logging library explain nothing.
                 said = [line for line in lines if not line.startswith("SLF4J")][-5:]
                 problem = "did not answer in time" if self.running else "ended"
                 self.kill()
@@ -301,7 +301,7 @@ class EmbeddedZooKeeper:
         return self
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop the server; its data is removed when the directory was a temporary one."""
+        """Stop the server; remove the data if its directory is a temporary one."""
         process = self._process
         if process is not None and process.poll() is None:
             self.resume()
@@ -330,13 +330,13 @@ class EmbeddedZooKeeper:
             self._paused = True
 
     def resume(self) -> None:
-        """Let a frozen server run on."""
+        """Let a frozen server continue."""
         if self._paused and self._process is not None:
             os.kill(self._process.pid, signal.SIGCONT)
             self._paused = False
 
     def restart(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Kill the server where it runs and start it on the same port and data."""
+        """Kill the server if it runs, and start it on the same port and data."""
         self.kill()
         return self.start(timeout_s)
 

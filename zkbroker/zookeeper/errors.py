@@ -1,6 +1,6 @@
-"""What can go wrong with ZooKeeper, in the library's own terms.
+"""The exceptions of ZooKeeper operations, in the library's own terms.
 
-Invariant: no exception of the ZooKeeper client leaves the registry; callers catch `RegistryError`
+Invariant: no exception of the ZooKeeper client leaves this package; callers catch `RegistryError`
 or one of these.
 """
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class NoNode(RegistryError):
-    """The node, or the parent to create it under, does not exist."""
+    """The node, or the parent of a new one, does not exist."""
 
 
 class NodeExists(RegistryError):
@@ -39,7 +39,7 @@ class NotEmpty(RegistryError):
 
 
 class ConnectionLost(RegistryError):
-    """No answer from ZooKeeper in time; whether a change took place is unknown."""
+    """No answer from ZooKeeper in time; a change may have been made."""
 
 
 class SessionLost(RegistryError):
@@ -47,15 +47,15 @@ class SessionLost(RegistryError):
 
 
 class NotPermitted(RegistryError):
-    """The rights on a node do not allow this to the session's login."""
+    """The session's login does not have the rights on a node."""
 
 
 class LoginRefused(RegistryError):
-    """ZooKeeper refused the login, or wants one where there is none."""
+    """ZooKeeper refused the login, or requires one and none is set."""
 
 
 class TransactionFailed(RegistryError):
-    """A transaction did nothing; `index` and `cause` say which operation failed, and why."""
+    """A transaction was not made: the operation `index` failed with `cause`."""
 
     def __init__(self, index: int, path: str, cause: RegistryError) -> None:
         super().__init__(f"transaction refused at operation {index} ({path}): {cause}")
@@ -69,9 +69,9 @@ class BrokerIdInUse(RegistryError):
 
 
 class ClaimBlocked(RegistryError):
-    """A partition to be claimed is owned by another member; nothing was claimed.
+    """Another member owns one of the claimed partitions; nothing was claimed.
 
-    `path` is the owner node that is in the way and `owner` what it holds.
+    `path` is the node of that partition's owner, and `owner` is its content.
     """
 
     def __init__(self, path: str, owner: str) -> None:

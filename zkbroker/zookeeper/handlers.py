@@ -1,7 +1,7 @@
-"""The sockets of the ZooKeeper client: how its task is woken, and how it waits for its connection.
+"""The sockets of the ZooKeeper client: the wake-ups of its task, and the waits for its connection.
 
-Invariant: a wake-up is a byte in a pair of sockets; no second one is written while the first is not
-taken, so that to ask for thousands of nodes wakes the task once.
+Invariant: a wake-up is a byte in a pair of sockets. While one is pending, no other is written, so
+that requests for thousands of nodes wake the task once.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from zkbroker.runtime import Runtime
 from zkbroker.zookeeper.tls import has_decrypted, shake_hands
 
 READY_IN_A_ROW = 20
-"""Reads and writes that need not wait, before other tasks get their turn."""
+"""The most reads and writes without a wait, before other tasks get their turn."""
 
 
 class WakeUp:
-    """A pair of sockets that wakes the connection's task; neither side ever waits."""
+    """A pair of sockets that wakes the connection's task; neither side blocks."""
 
     def __init__(self) -> None:
         self._read, self._write = socket.socketpair()
@@ -29,8 +29,8 @@ class WakeUp:
         self._woken = False
 
     def send(self, data: bytes) -> int:
-        """Wake the task; where it is awake already, nothing is written."""
-        # It looks at its requests after it took the wake-up, so that it finds this one.
+        """Wake the task; while a wake-up is pending, nothing is written."""
+        # The task reads its queue after it has taken the wake-up, so that it finds this request.
         if not self._woken:
             self._woken = True
             with contextlib.suppress(BlockingIOError):  # full of wake-ups
@@ -38,11 +38,11 @@ class WakeUp:
         return len(data)
 
     def recv(self, size: int) -> bytes:
-        """Take nothing: the wake-ups were taken before the first request was sent."""
+        """Return nothing: `empty` has taken the wake-ups before the first request was sent."""
         return b""
 
     def empty(self) -> None:
-        """Take every wake-up; to be called before the requests are looked at."""
+        """Take every wake-up; call this before the queue of requests is read."""
         with contextlib.suppress(BlockingIOError):
             while self._read.recv(4096):
                 pass
@@ -57,23 +57,23 @@ class WakeUp:
 
 
 def new_handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> Any:
-    """Make what kazoo waits, and keeps results, with.
+    """Make kazoo's handler: its waits, results and connections.
 
     Args:
-        runtime: what the client's tasks run on.
-        longest_s: for one attempt to connect, in seconds.
+        runtime: threads or gevent, for the client's tasks.
+        longest_s: the limit of one connection attempt, in seconds.
         tls: of the connection.
     """
     module, name = {
         "gevent": ("kazoo.handlers.gevent", "SequentialGeventHandler"),
         "threads": ("kazoo.handlers.threading", "SequentialThreadingHandler"),
     }[runtime.name]
-    # Imported when asked for: a user of threads need not pay for gevent.
+    # Imported on demand: a user of threads need not import gevent.
     library = importlib.import_module(module)
     base: Any = getattr(library, name)
 
     class Result(library.AsyncResult):  # type: ignore[misc, name-defined] # one of two, known at run time
-        """The result of a request, which knows when it was asked for."""
+        """The result of a request, with the time at which the request was made."""
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
@@ -90,7 +90,7 @@ def new_handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> 
             return shake_hands(plain, tls, options["hostname"], left_s, self.select)
 
         def create_socket_pair(self) -> tuple[WakeUp, WakeUp]:
-            # What reads it and what writes it know of each other.
+            # One object for both ends, since the reader resets the state of the writer.
             wake_up = WakeUp()
             return wake_up, wake_up
 
@@ -114,15 +114,15 @@ def new_handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> 
 def ready_now(
     readers: list[Any], writers: list[Any], decrypted: list[Any] | None = None
 ) -> tuple[list[Any], list[Any], list[Any]] | None:
-    """Return which sockets can be read and written without waiting; None for none, or for errors.
+    """Return the sockets that are ready without waiting; None if none is, or after an error.
 
-    Kazoo makes a selector for every read and every write, which under gevent costs more than all
-    the rest of a request; of most sockets this call of the operating system knows at once.
+    Kazoo makes a selector for every read and every write, which under gevent costs more than the
+    rest of a request; for most sockets this one system call is enough.
 
     Args:
-        readers: to read.
-        writers: to write.
-        decrypted: those of the readers that hold bytes, of which the system knows nothing.
+        readers: sockets to read.
+        writers: sockets to write.
+        decrypted: readers with decrypted bytes, which the system does not see.
     """
     poller = select.poll()
     sockets = {}

@@ -1,6 +1,6 @@
-"""The Java machine of this computer: where it is, how old, and how it reads the names of files.
+"""The Java of this machine: its path, its version, and its environment.
 
-Only the embedded ZooKeeper and Spark need one.
+Only the embedded ZooKeeper and Spark need Java.
 """
 
 import os
@@ -17,7 +17,7 @@ _VERSION_TIMEOUT_S = 20.0
 
 
 def find_java() -> str:
-    """Return the path of `java`: that of JAVA_HOME, else of PATH.
+    """Return the path of `java`, from JAVA_HOME or else from PATH.
 
     Raises:
         RegistryError: there is none; the message says how to install it.
@@ -37,7 +37,7 @@ def find_java() -> str:
 
 
 def java_version(java: str) -> int | None:
-    """Return the major version of a `java` command (8, 17, …), None where it does not say.
+    """Return the major version of a `java` command (8, 17, …), None if it does not print one.
 
     Raises:
         RegistryError: it cannot be run.
@@ -69,16 +69,16 @@ def require_java() -> str:
     if version is not None and version < MIN_JAVA:
         raise RegistryError(
             f"the embedded ZooKeeper and Spark need Java {MIN_JAVA} or newer, and {java} is "
-            f"version {version}: {INSTALL_JAVA}, and let JAVA_HOME or PATH lead to it"
+            f"version {version}: {INSTALL_JAVA}, and set JAVA_HOME or PATH to it"
         )
     return java
 
 
 def java_environment() -> dict[str, str]:
-    """Return the environment for a Java process that opens files of any name.
+    """Return an environment in which a Java process can open files of any name.
 
-    Java takes the encoding of file names from the locale. In the plain C locale that is ASCII, in
-    which a path with other letters, perhaps that of a home directory, does not exist.
+    Java takes the encoding of file names from the locale. In the plain C locale that is ASCII, and
+    Java cannot open a path with other characters, such as that of a home directory.
     """
     environment = dict(os.environ)
     names = ("LC_ALL", "LC_CTYPE", "LANG")

@@ -1,12 +1,12 @@
-"""Logins of the ZooKeeper client: what it is given, and what a refusal means.
+"""Logins of the ZooKeeper client: its credentials, and its handling of refusals.
 
-    connected --login--> usable          every time a connection is made, in a new session as well
+    connected --login--> usable          for every connection, also in a new session
         |
-        +-- refused, first time: the session cannot start
-        +-- refused later (the server restarts, its users changed): tried again, with a warning
+        +-- refused the first time: the session cannot start
+        +-- refused later (the server restarts, its users changed): retried, with a warning
 
-Invariant: no listener hears of a connection before its login is done. A message names the user and
-the setting, never the password.
+Invariant: no listener is notified of a connection before its login is complete. A message names the
+user and the setting, never the password.
 """
 
 import contextlib
@@ -33,15 +33,15 @@ SASL_SETTINGS = "zookeeper.sasl.jaas.config, or the section Client of the JAAS f
 
 
 _MOST_TOKENS = 4
-"""Of one login; DIGEST-MD5 sends two."""
+"""The most tokens of one login; DIGEST-MD5 sends two."""
 
 
 class SaslNotAnswered(kz.AuthFailedError):  # type: ignore[misc] # kazoo is not typed
-    """The server answers tokens of SASL with nothing, for ever: it has no users to compare with."""
+    """The server answers every SASL token with an empty one: it has no users configured."""
 
 
 class BoundedLogin(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
-    """A connection whose login by SASL ends: kazoo's goes on as long as the server answers."""
+    """A connection whose SASL login ends: kazoo's goes on as long as the server answers."""
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
         if isinstance(request, SASL) and xid is not None and xid > _MOST_TOKENS:
@@ -50,7 +50,7 @@ class BoundedLogin(ConnectionHandler):  # type: ignore[misc] # kazoo is not type
 
 
 def login_options(security: ZooKeeperSecurity) -> dict[str, Any]:
-    """Return the options of the client that log it in.
+    """Return the options of the client for its login.
 
     Raises:
         RegistryError: the library for SASL is not installed.
@@ -58,7 +58,7 @@ def login_options(security: ZooKeeperSecurity) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     if security.tls is not None:
-        # Looked at here, where it can be said; connections are made by another task.
+        # Checked here, where an error reaches the caller; another task makes the connections.
         client_contexts(security.tls)
     if security.digest is not None:
         login = security.digest
@@ -74,7 +74,7 @@ def login_options(security: ZooKeeperSecurity) -> dict[str, Any]:
 
 
 def require_sasl() -> None:
-    """Check that the library for SASL is there.
+    """Check that the library for SASL is installed.
 
     Raises:
         RegistryError: it is not.
@@ -87,7 +87,7 @@ def require_sasl() -> None:
 
 
 class LoginGate:
-    """Keeps the news of a connection until its login is done, and sorts refusals.
+    """Holds back the report of a connection until its login is complete, and handles refusals.
 
     Args:
         security: of the session.
@@ -104,27 +104,27 @@ class LoginGate:
         self._held: list[Any] | None = None
         self._was_in = False
         self.cut_off = False
-        """Whether a server took a connection and closed it before the login was done."""
+        """Whether a server accepted a connection and closed it before the login was complete."""
 
     def passes(self, state: Any) -> bool:
-        """Whether a state may be reported now; one that may not is held."""
+        """Whether a state may be reported now; if not, it is held back."""
         if self._held is None or state not in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO):
             return True
         self._held.append(state)
         return False
 
     def held(self) -> list[Any]:
-        """Return the states to report now that the login is done."""
+        """Return the states that were held back, once the login is complete."""
         held, self._held = self._held, None
         return held or []
 
     @contextlib.contextmanager
     def login(self) -> Iterator[None]:
-        """Make a connection and log in, in the block.
+        """Return the context in which a connection is made and logged in.
 
         Raises:
-            AuthFailedError: refused for the first time; kazoo ends then.
-            ConnectionDropped: it is to be tried again.
+            AuthFailedError: the first login was refused; kazoo then ends.
+            ConnectionDropped: the connection must be retried.
         """
         self._held = []
         try:
@@ -139,7 +139,7 @@ class LoginGate:
                 self._on_refused(reason)
                 raise kz.AuthFailedError(reason) from error
             logger.warning(
-                "login repeated reason=%s", reason or "the connection broke within the login"
+                "login repeated reason=%s", reason or "the connection broke during the login"
             )
             raise kz.ConnectionDropped(str(reason)) from error
         except BaseException:
@@ -149,12 +149,12 @@ class LoginGate:
 
 
 def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> str | None:
-    """Say why a connection was refused for good; None when it may succeed another time.
+    """Return the reason for which a connection was refused for good; None if a retry may succeed.
 
     Args:
-        error: with which the client's attempt ended.
+        error: the error of the client's attempt.
         security: of the session.
-        hosts: where.
+        hosts: the addresses, for the text.
     """
     cause = error.__context__
     if isinstance(error, kz.ConnectionDropped):
@@ -164,7 +164,7 @@ def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> s
             words = zookeeper_words(explain_failure(cause, hosts))
             has_key = security.tls is not None and security.tls.has_key
             if not has_key and "CERT" in str(cause.reason):
-                # Java says the same of no certificate and of a wrong one.
+                # Java sends the same alert for a missing and for a wrong certificate.
                 words = (
                     "it asks for a certificate of the client (ssl.clientAuth=need): set "
                     "zookeeper.ssl.keystore.location"
@@ -172,15 +172,15 @@ def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> s
             return f"no TLS with ZooKeeper at {hosts}: {words}"
         return None
     if isinstance(error, kz.SessionClosedRequireSaslError) and security.sasl is None:
-        return f"ZooKeeper at {hosts} wants a login by SASL, and none is set: give {SASL_SETTINGS}"
+        return f"ZooKeeper at {hosts} requires a SASL login, and none is set: set {SASL_SETTINGS}"
     if isinstance(error, SaslNotAnswered):
         return (
-            f"ZooKeeper at {hosts} knows no logins by SASL: give its server a JAAS file with a "
-            f"section Server, or leave out {SASL_SETTINGS}"
+            f"ZooKeeper at {hosts} accepts no SASL logins: give its server a JAAS file with a "
+            f"section Server, or remove {SASL_SETTINGS}"
         )
     if isinstance(error, (kz.AuthFailedError, kz.SessionClosedRequireSaslError)):
         if isinstance(error.__cause__, kz.ConnectionDropped):
-            # As when the server restarts.
+            # For example while the server restarts.
             return None
         if security.sasl is not None:
             return (
@@ -196,7 +196,7 @@ def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> s
 
 
 def _is_cut_off(error: Exception) -> bool:
-    """Whether the server took the connection and closed it, as one at the wrong port does."""
+    """Whether the server accepted the connection and closed it, as at the wrong port."""
     cause = error.__context__
     if not isinstance(error, kz.ConnectionDropped) or isinstance(cause, ConnectionRefusedError):
         return False

@@ -1,7 +1,8 @@
-"""Nodes and changes to them as data, between the library's terms and the ZooKeeper client's.
+"""Nodes and changes to them as data, and their translation to and from the ZooKeeper client.
 
-Invariant: an exception of the client becomes exactly one exception of `zkbroker.zookeeper.errors`,
-and the answer of a transaction either is empty or names the first operation that was refused.
+Invariant: an exception of the client becomes exactly one `RegistryError` (see
+`zkbroker.zookeeper.errors`), and the result of a transaction is None or names the operation that
+was refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,18 +26,18 @@ from zkbroker.zookeeper.errors import (
 
 
 class Settable(Protocol):
-    """What a watch may be: something to set, such as an event."""
+    """The target of a watch: an object to set, such as an event."""
 
     def set(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStat:
-    """What ZooKeeper keeps about a node; times in milliseconds since 1970.
+    """ZooKeeper's metadata of a node; times in milliseconds since 1970.
 
-    `ephemeral_owner` is the id of the session that the node lives in, 0 for a persistent node;
-    `czxid` is the transaction that created it, so that a node that was created
-    again has a larger one; `mzxid` the one that wrote its data last.
+    `ephemeral_owner` is the id of the session in which the node lives, 0 for a persistent node.
+    `czxid` is the transaction that created the node, so that a recreated node has a larger one;
+    `mzxid` is the last one that wrote its data.
     """
 
     version: int
@@ -69,7 +70,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Demands that the node exists, with this version unless -1."""
+    """Requires that the node exists, and has this version unless that is -1."""
 
     path: str
     version: int = -1
@@ -92,7 +93,7 @@ _ERRORS: dict[type[kz.KazooException], type[RegistryError]] = {
 
 
 def library_error(error: kz.KazooException, path: str) -> RegistryError:
-    """Make the library's exception for one of the client's."""
+    """Return our exception for one of the client's."""
     for known, ours in _ERRORS.items():
         if isinstance(error, known):
             return ours(f"{path or '/'}: {_TEXTS[ours]}")
@@ -106,10 +107,10 @@ _TEXTS: dict[type[RegistryError], str] = {
     NotEmpty: "the node has children",
     ConnectionLost: "the connection to ZooKeeper broke",
     SessionLost: "the ZooKeeper session is over",
-    NotPermitted: "ZooKeeper permits it to another login alone: give the login of the brokers "
+    NotPermitted: "ZooKeeper permits it only to another login: set the login of the brokers "
     "(zookeeper.sasl.jaas.config, a JAAS file or zookeeper.auth.digest)",
-    LoginRefused: "ZooKeeper wants a login: set zookeeper.sasl.jaas.config, or a JAAS file with a "
-    "section Client",
+    LoginRefused: "ZooKeeper requires a login: set zookeeper.sasl.jaas.config, or a JAAS file with "
+    "a section Client",
 }
 
 
@@ -125,10 +126,10 @@ def node_stat(stat: Any) -> NodeStat:
 
 
 class Watcher:
-    """The client's watch, which sets what was given and returns.
+    """The client's form of a watch; it only sets its target.
 
-    Two for the same thing to set are equal, so that reading a node again and again leaves one
-    watch at the client and not one for every time.
+    Watchers with the same target are equal, so that repeated reads of a node leave one watch at the
+    client instead of one for each read.
     """
 
     __slots__ = ("_watch",)
@@ -156,9 +157,9 @@ def fill_transaction(
     """Put the operations into a transaction of the client.
 
     Args:
-        transaction: to fill.
-        operations: what to do.
-        rights: path → the rights of a node that is made, as the client takes them.
+        transaction: the transaction to fill.
+        operations: the operations to add.
+        rights: path → the rights of a new node, in the client's form.
     """
     for operation in operations:
         match operation:
@@ -173,9 +174,9 @@ def fill_transaction(
 
 
 def refusal(operations: Sequence[Operation], results: Sequence[object]) -> TransactionFailed | None:
-    """Return why a transaction was refused, None when it was done."""
+    """Return the error of a refused transaction, None if it was made."""
     for index, result in enumerate(results):
-        # The operations before and after the one at fault are answered with these two.
+        # The operations before and after the failed one have these two results.
         if isinstance(result, (kz.RolledBackError, kz.RuntimeInconsistency)):
             continue
         if isinstance(result, kz.KazooException):

@@ -1,8 +1,8 @@
-"""Steps and a connection to ZooKeeper that breaks: one is taken again, one is given up.
+"""Two ways to handle a lost connection to ZooKeeper: retry a step, or give it up.
 
-Invariants: `patiently` waits out nothing but a broken connection or session, for a bounded time;
-its step must do no harm when it is taken twice. `while_connected` takes its step once; the step
-must do no harm when it ends after it was given up.
+Invariants: `patiently` retries a step only after a lost connection or session, for a bounded time;
+the step must be safe to repeat. `while_connected` runs its step once; the step must be harmless if
+it ends after it was given up.
 """
 
 import logging
@@ -22,26 +22,26 @@ T = TypeVar("T")
 
 
 class Connectable(Protocol):
-    """What is needed of a `ZkSession`."""
+    """The part of a `ZkSession` that is needed here."""
 
     @property
     def runtime(self) -> Runtime:
-        """What the session runs on; for pauses."""
+        """The runtime of the session, for pauses."""
 
     def wait_connected(self, timeout_s: float) -> bool:
-        """Wait until there is a connection; false where there is none in time."""
+        """Wait until there is a connection; False if there is none in time."""
 
 
 def patiently(session: Connectable, step: Callable[[], T], timeout_s: float) -> T:
-    """Take a step, and again when the connection broke, once there is another one.
+    """Run a step, and retry it after a lost connection when there is a connection again.
 
     Args:
-        session: on which the step works.
-        step: reads or writes; repeatable.
-        timeout_s: how long after its beginning it may be taken again.
+        session: the session that the step uses.
+        step: reads or writes; must be safe to repeat.
+        timeout_s: how long after the first run it may be retried.
 
     Raises:
-        ConnectionLost, SessionLost: no connection lasted in time.
+        ConnectionLost, SessionLost: the step did not succeed in time.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -51,22 +51,22 @@ def patiently(session: Connectable, step: Callable[[], T], timeout_s: float) -> 
             left_s = deadline - time.monotonic()
             if left_s <= 0 or not session.wait_connected(left_s):
                 raise
-            # The breach may be noticed here first.
+            # The session may not have noticed the loss yet: without a pause this would spin.
             session.runtime.sleep(_PAUSE_S)
             logger.warning("step repeated: the connection to ZooKeeper broke error=%s", error)
 
 
 def while_connected(session: Connectable, step: Callable[[], T], patience_s: float) -> T:
-    """Take a step that is waited for only while ZooKeeper answers.
+    """Run a step in another task, and wait for it only while ZooKeeper is connected.
 
     Args:
-        session: what the step needs, here or elsewhere.
-        step: may wait long for what ZooKeeper has to bring.
-        patience_s: how long the connection may be broken.
+        session: the session that the step depends on.
+        step: may wait for a long time.
+        patience_s: how long the connection may be lost.
 
     Raises:
-        ConnectionLost: it is broken for longer; the step may still be under way.
-        Exception: what the step raised.
+        ConnectionLost: it was lost for longer; the step may still be running.
+        Exception: any error of the step.
     """
     done = session.runtime.event()
     results: list[T] = []

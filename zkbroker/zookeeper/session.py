@@ -1,8 +1,8 @@
-"""A ZooKeeper session, the one door to ZooKeeper.
+"""A ZooKeeper session: the interface for all reads and changes of nodes.
 
-Invariants: reads are repeated when the connection breaks; a change is not, since it may have taken
-place: its caller gets `ConnectionLost` and decides. A watch only sets what it was given. At most
-`FLIGHT` requests of one call are under way at once. Paths are relative to the chroot.
+Invariants: a read is retried when the connection breaks. A change is not, since it may have been
+made: the caller gets `ConnectionLost` and decides. A watch only sets its target. At most `FLIGHT`
+requests of one call are under way at once. Paths are relative to the chroot.
 """
 
 import contextlib
@@ -45,23 +45,23 @@ class ZkSession(Connection):
     Args:
         connect: `host:port,host:port/chroot`.
         session_timeout_ms: how long the server keeps the session without hearing from us.
-        connect_timeout_ms: how long `start` tries; the session timeout when not given.
+        connect_timeout_ms: how long `start` tries; by default the session timeout.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
-        make_chroot: create a chroot that is missing; without, no node is found under it.
-        security: the login, and the rights on nodes that are made.
+        make_chroot: create a missing chroot; if false, reads under a missing one find no node.
+        security: the login, and the rights on new nodes.
     """
 
     def start(self) -> Self:
-        """Connect, and create the chroot when it is missing, unless `make_chroot` is false.
+        """Connect, and create a missing chroot, unless `make_chroot` is false.
 
         Raises:
             RegistryError: no ZooKeeper answered within the connect timeout.
-            LoginRefused: it refused the login, or wants one where there is none.
+            LoginRefused: ZooKeeper refused the login, or requires one and none is set.
         """
         super().start()
         try:
-            # Set by hand rather than in the address, so that the chroot can be made first. A
-            # server that wants a login says so to the first request.
+            # The chroot is set here and not in the address, so that it can be created first. A
+            # server that requires a login refuses this first request.
             if self.exists(self.chroot or "/") is None and self.make_chroot:
                 self._make_path(self.chroot)
             if self.chroot:
@@ -77,13 +77,13 @@ class ZkSession(Connection):
         """Return a node's data.
 
         Raises:
-            NoNode: it does not exist; no watch is left then.
+            NoNode: it does not exist; no watch is set then.
         """
         data, stat = self._read(lambda: self._live().get_async(path, watcher(watch)), path)
         return data or b"", node_stat(stat)
 
     def exists(self, path: str, watch: Settable | None = None) -> NodeStat | None:
-        """Return what is known of a node, None when there is none; the watch is left either way."""
+        """Return the metadata of a node, None without the node; the watch is set in both cases."""
         stat = self._read(lambda: self._live().exists_async(path, watcher(watch)), path)
         return None if stat is None else node_stat(stat)
 
@@ -91,7 +91,7 @@ class ZkSession(Connection):
         """Return the names of the children, sorted.
 
         Raises:
-            NoNode: the node does not exist; no watch is left then.
+            NoNode: the node does not exist; no watch is set then.
         """
         return sorted(
             self._read(lambda: self._live().get_children_async(path, watcher(watch)), path)
@@ -100,7 +100,7 @@ class ZkSession(Connection):
     def get_many(
         self, paths: Sequence[str], watches: Sequence[Settable] | None = None
     ) -> list[tuple[bytes, NodeStat] | None]:
-        """Read many nodes in one flight; None (and no watch) for one that does not exist."""
+        """Read many nodes with pipelined requests; None (and no watch) for a missing one."""
         answers = self._ask_many(
             paths, watches, lambda path, watch: self._live().get_async(path, watch)
         )
@@ -109,7 +109,7 @@ class ZkSession(Connection):
     def exists_many(
         self, paths: Sequence[str], watches: Sequence[Settable] | None = None
     ) -> list[NodeStat | None]:
-        """Return what is known of many nodes, in one flight; the watches are left either way."""
+        """Return the metadata of many nodes, None for missing ones; all watches are set."""
         answers = self._ask_many(
             paths, watches, lambda path, watch: self._live().exists_async(path, watch)
         )
@@ -155,11 +155,11 @@ class ZkSession(Connection):
         sequential: bool = False,
         parents: bool = False,
     ) -> str:
-        """Create a node and return its path (with the number, when sequential).
+        """Create a node and return its path (with the number if it is sequential).
 
         Raises:
-            NodeExists: it exists.
-            NoNode: its parent does not, and `parents` is false.
+            NodeExists: the node exists.
+            NoNode: its parent does not exist, and `parents` is false.
         """
         rights = self._rights(path)
 
@@ -173,7 +173,7 @@ class ZkSession(Connection):
         except NoNode:
             if not parents:
                 raise
-        # One by one, since each has rights of its own.
+        # One by one, since each parent has its own rights.
         self._make_path(path.rpartition("/")[0])
         return str(self._call(send, path))
 
@@ -181,15 +181,15 @@ class ZkSession(Connection):
         """Replace a node's data.
 
         Raises:
-            BadVersion: a version was given and the node has another.
+            BadVersion: the node has another version than the given one.
         """
         return node_stat(self._call(lambda: self._live().set_async(path, data, version), path))
 
     def set_many(self, writes: Sequence[SetData]) -> list[NodeStat | RegistryError]:
-        """Replace the data of many nodes in one flight.
+        """Replace the data of many nodes with pipelined requests.
 
         Returns:
-            for each, its new stat or why it was not written (NoNode, BadVersion).
+            for each node its new metadata, or the error (NoNode, BadVersion).
         """
         answers: list[NodeStat | RegistryError] = []
         for flight in in_parts(writes, FLIGHT):
@@ -208,7 +208,7 @@ class ZkSession(Connection):
     def delete(
         self, path: str, version: int = -1, *, recursive: bool = False, missing_ok: bool = False
     ) -> None:
-        """Delete a node, with all below it when `recursive`."""
+        """Delete a node; if `recursive`, with all nodes below it."""
         while True:
             try:
                 self._call(lambda: self._live().delete_async(path, version), path)
@@ -225,31 +225,32 @@ class ZkSession(Connection):
             return
 
     def ensure_path(self, path: str) -> None:
-        """Create a persistent node and its parents where they are missing."""
+        """Create a persistent node and its parents if they are missing."""
         self._make_path(path)
 
     def transaction(self, operations: Sequence[Operation]) -> None:
-        """Do all of the operations or none.
+        """Make all of the operations or none.
 
         Raises:
-            NotPermitted: the rights on a node do not allow it; nothing was done.
-            TransactionFailed: none was done for another reason, such as a change by others.
+            NotPermitted: the rights on a node do not allow it; nothing was changed.
+            TransactionFailed: nothing was changed for another reason, such as another client's
+                change.
         """
         if not operations:
             return
 
         refused = self.transactions([operations])[0]
         if refused is not None:
-            # Callers that take part in races try again after them; that would be in vain here.
+            # Callers retry after `TransactionFailed`; without the rights a retry would be in vain.
             raise refused.cause if isinstance(refused.cause, NotPermitted) else refused
 
     def transactions(
         self, batches: Sequence[Sequence[Operation]]
     ) -> list[TransactionFailed | None]:
-        """Do many transactions in one flight, each all or nothing, in order.
+        """Make many transactions, each all or nothing, pipelined and in order.
 
         Returns:
-            for each, None when it was done and else why it was refused.
+            for each None if it was made, else the error.
         """
         answers: list[TransactionFailed | None] = []
         for flight in in_parts(batches, FLIGHT):
@@ -269,18 +270,18 @@ class ZkSession(Connection):
     # -- rights
 
     def acls(self, paths: Sequence[str]) -> list[tuple[Acl, int] | None]:
-        """Return the rights on many nodes and their versions; None for one that does not exist."""
+        """Return the rights on many nodes and the rights' versions; None for a missing node."""
         answers = self._ask_many(paths, None, lambda path, _: self._live().get_acls_async(path))
         return [None if a is None else (acl_of(a[0]), a[1].aversion) for a in answers]
 
     def set_acls(self, changes: Sequence[tuple[str, Acl, int]]) -> list[RegistryError | None]:
-        """Replace the rights on many nodes in one flight.
+        """Replace the rights on many nodes with pipelined requests.
 
         Args:
-            changes: path, rights, and the version of the rights that are replaced.
+            changes: path, rights, and the version of the replaced rights.
 
         Returns:
-            for each, None when it was done and else why not (NoNode, BadVersion, NotPermitted).
+            for each None if it was made, else the error (NoNode, BadVersion, NotPermitted).
         """
         answers: list[RegistryError | None] = []
         for flight in in_parts(changes, FLIGHT):
@@ -298,11 +299,11 @@ class ZkSession(Connection):
         return answers
 
     def children_many(self, paths: Sequence[str]) -> list[list[str] | None]:
-        """Return the names of the children of many nodes; None for one that does not exist."""
+        """Return the names of the children of many nodes; None for a missing node."""
         return self._ask_many(paths, None, lambda path, _: self._live().get_children_async(path))
 
     def _rights(self, path: str) -> Any:
-        """The rights of a node that is made, as the client takes them; None leaves it open."""
+        """Return the rights of a new node in the client's form; None leaves it open."""
         return kazoo_acl(acl_for(path)) if self.security.set_acl else None
 
     def _make_path(self, path: str) -> None:

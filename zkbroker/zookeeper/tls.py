@@ -1,8 +1,8 @@
 """TLS for the connection of the ZooKeeper client.
 
-Invariant: neither the handshake nor a later read blocks the other tasks of its runtime; the socket
-never blocks, and waiting is the business of the client's own `select`. Bytes that TLS has
-decrypted already count as bytes to read.
+Invariant: neither the handshake nor a later read blocks the other tasks of its runtime: the socket
+is non-blocking, and all waits are in the client's `select`. A socket with decrypted bytes counts as
+readable.
 """
 
 import socket
@@ -19,23 +19,23 @@ Select = Callable[[list[Any], list[Any], list[Any], float], Any]
 
 
 class TlsRefused(ConnectionError):
-    """The handshake failed for a reason that a retry cannot mend."""
+    """The handshake failed for a reason that a retry cannot remove."""
 
 
 def shake_hands(
     plain: Any, tls: TlsSettings, host: str, timeout_s: float, select: Select
 ) -> ssl.SSLSocket:
-    """Make a connected socket one that speaks TLS; it owns the connection from now on.
+    """Do the TLS handshake on a connected socket; the returned socket owns the connection.
 
     Args:
         plain: a connected socket of either runtime.
         tls: keys and authorities.
-        host: that was connected to.
+        host: the name of the server.
         timeout_s: for the whole handshake.
         select: waits for sockets, as `select.select` does.
 
     Raises:
-        TlsRefused: the certificates, versions or ports do not fit; says why.
+        TlsRefused: the certificates, versions or ports do not match; the text gives the reason.
         OSError: the connection broke, or the peer did not answer in time.
         ConfigError: the files cannot be used.
     """
@@ -68,7 +68,7 @@ def shake_hands(
 
 
 def zookeeper_words(sentence: str) -> str:
-    """Return a sentence about brokers and their settings as one about ZooKeeper and its own."""
+    """Rewrite a sentence about brokers and their settings for ZooKeeper and its settings."""
     return (
         sentence.replace("(ssl.client.auth=required)", "(ssl.clientAuth=need)")
         .replace("(ssl.ca.location)", "")
@@ -82,5 +82,5 @@ def zookeeper_words(sentence: str) -> str:
 
 
 def has_decrypted(readers: Sequence[Any]) -> list[Any]:
-    """Return those sockets of which TLS holds bytes that were not read yet."""
+    """Return the sockets with decrypted bytes that were not read yet."""
     return [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]

@@ -1,13 +1,13 @@
-"""An owner loop over a part of the tree: watches set an event, one task reads and hands on.
+"""An owner loop over a part of the tree: watches set an event, and one task reads and reports.
 
-                 a watch fires / the connection was away
-    (waiting) -------------------------------------------> read again (leaves new watches)
+                 a watch fires / the connection was lost
+    (waiting) -------------------------------------------> read again (sets new watches)
         ^                                                        |
-        +------------ hand the view on, in the loop's task <-----+
+        +------------ report the view, in the loop's task <------+
 
-Invariants: changes that arrive meanwhile coalesce into one more reading; nothing is read while
-there is no connection; a reading that fails is repeated when ZooKeeper is back, so that no change
-is missed for good; after `close` returned, the callback is not called any more.
+Invariants: changes during a reading coalesce into one more reading. Nothing is read without a
+connection. A failed reading is retried when ZooKeeper is back, so that no change is missed for
+good. After `close` has returned, the callback is not called again.
 """
 
 import logging
@@ -27,11 +27,11 @@ View = TypeVar("View")
 
 
 class Mark:
-    """A watch that remembers what it was set for; equal to another for the same.
+    """A watch with a key; equal to another one with the same key and function.
 
     Args:
-        mark: called with the key when the watch fires; a method of the loop that reads again.
-        key: what was read.
+        mark: called with the key when the watch fires.
+        key: names the watched node.
     """
 
     __slots__ = ("_key", "_mark")
@@ -51,14 +51,14 @@ class Mark:
 
 
 class WatchLoop(Generic[View]):
-    """Keep a view of ZooKeeper up to date.
+    """Keeps a view of ZooKeeper up to date.
 
     Args:
         session: a started session.
-        read: reads the view; every read in it leaves the given watch.
+        read: reads the view; every read in it sets the given watch.
         on_change: called with the first view by `start` itself, and then from the loop's task with
-            each view that differs from the one before.
-        name: names the task.
+            each view that differs from the previous one.
+        name: of the task.
     """
 
     def __init__(
@@ -73,8 +73,7 @@ class WatchLoop(Generic[View]):
         self._read = read
         self._on_change = on_change
         self._view: View | None = None
-        # A view that is not kept up to date any more would go unnoticed: whatever a reading
-        # raises, it is repeated.
+        # A reading is retried after any exception: an outdated view would go unnoticed.
         self._loop = OwnerLoop(
             session.runtime,
             self._refresh,
@@ -87,7 +86,7 @@ class WatchLoop(Generic[View]):
         )
 
     def start(self) -> None:
-        """Read the first view, hand it on and keep watching.
+        """Read the first view, report it and start watching.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -97,7 +96,7 @@ class WatchLoop(Generic[View]):
         self._loop.start()
 
     def close(self, timeout_s: float | None = 10.0) -> None:
-        """Stop watching; waits for a callback that runs."""
+        """Stop watching; wait for a running callback."""
         self._loop.close(timeout_s)
 
     def _refresh(self) -> None:

@@ -78,7 +78,7 @@ def test_nothing_but_versions_and_a_handshake_may_come_first(key):
             assert answer is not None
         else:
             assert answer is None
-            assert "may not come here" in connection.last_answer
+            assert "is not allowed now" in connection.last_answer
     assert entry.passed.requests == []
     assert connection.principal is ANONYMOUS
 

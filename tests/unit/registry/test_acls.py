@@ -82,11 +82,11 @@ def test_what_is_no_acls_is_an_error_and_denies(data, session, caplog):
     session.create(node_path(ORDERS), data)
     for _ in range(3):
         assert read_all_acls(session) == {ORDERS: UNREADABLE}
-    assert len([each for each in caplog.messages if "everything is denied on it" in each]) >= 1
-    levels = [each.levelname for each in caplog.records if "everything is denied" in each.message]
+    assert len([each for each in caplog.messages if "all access is denied" in each]) >= 1
+    levels = [each.levelname for each in caplog.records if "all access is denied" in each.message]
     assert levels.count("WARNING") == 1
     for change in (add_acls, remove_acls):
-        with pytest.raises(RegistryError, match="mend or delete the node"):
+        with pytest.raises(RegistryError, match="repair or delete the node"):
             change(session, ORDERS, [ALICE])
     assert session.get(node_path(ORDERS))[0] == data
     assert notices(session) == []

@@ -60,7 +60,7 @@ def test_files_of_users(tmp_path):
     assert list(load_users(str(file), "admin.users.file")) == ["alice"]
     for text, said in (
         (f"{line}\nbob:secret\n", "line 2 is not user:[$]pbkdf2-sha256"),
-        (f"{line}\n{line}\n", "line 2 names no user, or one a second time"),
+        (f"{line}\n{line}\n", "line 2 has no user, or a repeated one"),
         ("# nobody\n", "has no user: add a line made with zkbroker hash-password USER"),
     ):
         file.write_text(text)

@@ -71,12 +71,12 @@ def test_a_connection_that_breaks_within_the_login_is_made_again():
 @pytest.mark.parametrize(
     ("security", "error", "said"),
     [
-        (UNPROTECTED, kz.SessionClosedRequireSaslError(), "wants a login by SASL, and none is set"),
+        (UNPROTECTED, kz.SessionClosedRequireSaslError(), "requires a SASL login, and none is set"),
         (SASL, kz.SessionClosedRequireSaslError(), "refused the login of kafka (SASL)"),
         (
             SASL,
             login.SaslNotAnswered(),
-            "knows no logins by SASL: give its server a JAAS file with",
+            "accepts no SASL logins: give its server a JAAS file with",
         ),
         (DIGEST, kz.AuthFailedError(), "refused the login of kafka (digest): check zookeeper.auth"),
     ],

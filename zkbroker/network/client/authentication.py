@@ -3,9 +3,9 @@
     ApiVersions 0 -> SaslHandshake 1 -> SaslAuthenticate ...     brokers since 1.0
     ApiVersions 0 -> SaslHandshake 0 -> tokens as bare frames    brokers of 0.10 and 0.11
 
-Invariant: after the login the transport carries requests and has nothing of it left to read. An
-error names the broker, the mechanism, the user, and what the broker offers; it never shows a
-password or a token.
+Invariant: after the login no byte of it is left to read, and the transport carries requests. An
+error names the broker, the mechanism and the user, and the offered mechanisms where they matter; it
+never shows a password or a token.
 """
 
 import itertools
@@ -47,15 +47,16 @@ def authenticate(
     """Log in; afterwards the transport carries requests.
 
     Args:
-        transport: connected, and encrypted where the protocol says so; its waits are limited.
+        transport: connected, and encrypted if the security protocol asks for it; its waits are
+            limited.
         login: mechanism and credentials.
         peer: `host:port` of the broker.
-        offload: calls what takes long, without stopping other tasks.
+        offload: calls a slow function without blocking other tasks.
 
     Raises:
-        AuthenticationFailed: the broker refuses the login, or does not prove itself.
-        NetworkError: the connection was lost, or nothing came in time.
-        ConfigError: the settings of tokens cannot be used.
+        AuthenticationFailed: the broker refuses the login, or does not prove its identity.
+        NetworkError: the connection was lost, or no answer came in time.
+        ConfigError: the token settings cannot be used.
     """
     mechanism: ClientMechanism = offload(lambda: client_mechanism(login))
     conversation = _Conversation(transport, login, peer)
@@ -69,7 +70,7 @@ def authenticate(
             answer = conversation.send_bare(said) if bare else conversation.send_token(said)
             token = offload(partial(mechanism.evaluate, answer))
         if not mechanism.complete:
-            raise conversation.refused("the exchange ended before its end")
+            raise conversation.refused("the exchange stopped before it was complete")
     except LoginRefused as error:
         raise conversation.refused(str(error)) from None
     except TimeoutError as error:
@@ -88,7 +89,7 @@ class _Conversation:
         self._version = 0
 
     def refused(self, why: str) -> AuthenticationFailed:
-        """The error of a login that the broker, or this client, does not accept."""
+        """Return the error of a login that the broker, or this client, does not accept."""
         user = f" of the user {self._login.user!r}" if self._login.user else ""
         return AuthenticationFailed(
             f"login{user} by {self._login.mechanism} at {self._peer} failed: {why}"
@@ -100,7 +101,7 @@ class _Conversation:
         return "check user and password (sasl.username and sasl.password, or sasl.jaas.config)"
 
     def choose(self) -> bool:
-        """Choose the mechanism; return whether tokens travel as frames of their own."""
+        """Choose the mechanism; return whether tokens are sent as bare frames."""
         versions = self._versions()
         tokens = versions.get(ApiKey.SASL_AUTHENTICATE)
         handshakes = versions.get(ApiKey.SASL_HANDSHAKE, (0, 0))
@@ -110,7 +111,7 @@ class _Conversation:
         name = self._login.mechanism
         answer = self._ask(SaslHandshakeRequest(name), 0 if bare else 1)
         if answer is None:
-            raise self.refused("the broker closed the connection at the choice of the mechanism")
+            raise self.refused("the broker closed the connection when the mechanism was chosen")
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(answer.mechanisms) or "no mechanism"
             raise self.refused(f"the broker offers {offered}: set sasl.mechanism to one of these")
@@ -120,7 +121,7 @@ class _Conversation:
                 "connect to the port of a SASL listener"
             )
         if answer.error_code:
-            raise self.refused(f"error {answer.error_code} at the choice of the mechanism")
+            raise self.refused(f"error {answer.error_code} when the mechanism was chosen")
         return bare
 
     def send_token(self, token: bytes) -> bytes:
@@ -137,14 +138,12 @@ class _Conversation:
         return data
 
     def send_bare(self, token: bytes) -> bytes:
-        """Send a token as a frame of its own; return the broker's."""
+        """Send a token as a bare frame; return the broker's."""
         self._transport.send([len(token).to_bytes(4, "big"), token])
         frame = self._next()
         if frame is None:
             what = "the token" if self._login.mechanism == OAUTHBEARER else "user or password"
-            raise self.refused(
-                f"the broker closed the connection, as it does where {what} is wrong"
-            )
+            raise self.refused(f"the broker closed the connection, as it does if {what} is wrong")
         return bytes(frame)
 
     def _versions(self) -> dict[int, tuple[int, int]]:
@@ -167,9 +166,9 @@ class _Conversation:
         try:
             answered, response = decode_response(request.api_key, version, frame)
         except ZkbrokerError as error:
-            raise self.refused(f"what the broker answers is no answer: {error}") from error
+            raise self.refused(f"the broker's answer cannot be decoded: {error}") from error
         if answered != number:
-            raise self.refused("the broker answers another request than the one sent")
+            raise self.refused("the broker's answer belongs to another request")
         return response
 
     def _next(self) -> memoryview | None:

@@ -1,8 +1,8 @@
 """One connection with requests in flight: frames out in order, answers back in the same order.
 
-Invariant: an entry stands in `_in_flight` before the first byte of its request is written, and
-leaves it exactly once, by its answer or by the failure of the channel. No lock is held while the
-network is waited for: of several senders one writes for all, the others leave their frames with it.
+Invariant: an entry is in `_in_flight` before the first byte of its request is written, and leaves
+it exactly once, by its answer or by the failure of the channel. No lock is held during a wait for
+the network: of several senders one writes for all, and the others leave their frames with it.
 """
 
 import socket
@@ -36,8 +36,8 @@ class Channel:
         runtime: threads or gevent.
         transport: a connected one of that runtime; the channel owns it.
         peer: `host:port`, for messages.
-        max_frame_bytes: limit of an answer.
-        hint: added to the error where the broker closes the connection after ApiVersions.
+        max_frame_bytes: the longest answer that is accepted.
+        hint: added to the error if the broker closes the connection after its first answer.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Channel:
         self._error: NetworkError | None = None
         self._hint = hint
         self.answers = 0
-        """How many answers have come."""
+        """How many answers have arrived."""
         self._reader = FrameReader(transport.receive_into, max_frame_bytes)
         runtime.spawn(self._read_answers, name=f"answers-{peer}")
         abandon_in_child(self)
@@ -97,7 +97,7 @@ class Channel:
         self._finish_all([entry for _, entry in batch])
 
     def close(self, error: NetworkError) -> None:
-        """Close it and finish every open entry with `error`. Closing again does nothing."""
+        """Close the channel and finish every open entry with `error`; later calls do nothing."""
         with self._lock:
             if self._error is not None:
                 return
@@ -112,7 +112,7 @@ class Channel:
         self._finish_all(entries)
 
     def abandon_after_fork(self) -> None:
-        """Close it in the child of a fork only: to shut it down would end the parent's, too."""
+        """Close the child's copy after a fork; a shutdown would end the parent's connection too."""
         self._lock = self._runtime.lock()
         self._error = NetworkError(made_before_fork(f"connection to {self._peer}"))
         self._in_flight.clear()
@@ -137,12 +137,12 @@ class Channel:
             entry.finish(None, self._error)
 
     def _read_answers(self) -> None:
-        reason = "an answer could not be taken in, see the log"
+        reason = "an answer could not be processed, see the log"
         failure: type[NetworkError] = NetworkError
         try:
             while (frame := self._reader.next_frame()) is not None:
                 if not self._answer(frame):
-                    reason = "closed here: an answer came that belongs to no request"
+                    reason = "closed here: an answer arrived that belongs to no request"
                     return
             reason = "closed by the broker"
             if self.answers == 1 and self._in_flight:

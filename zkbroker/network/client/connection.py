@@ -4,10 +4,10 @@ Invariant: requests leave whole and in the order of `send`; each `Pending` is do
 with its answer or with the error that ended the connection. Any number of threads (or greenlets,
 under that runtime) may use one connection at once.
 
-How the versions are found: ApiVersions v0, which every broker since 0.10.0 answers. A broker that
-closes the connection instead is older; ListGroups v0 then tells 0.9, which answers it, from 0.8.2,
-which answers an empty ListOffsets v0. One that answers none of them is going down: nothing is
-assumed of it.
+The broker's versions are found with ApiVersions v0, which every broker since 0.10.0 answers. A
+broker that closes the connection instead is older: 0.9 answers ListGroups v0, and 0.8.2 only an
+empty ListOffsets v0. A broker that answers none of them is shutting down, and no version is assumed
+of it.
 """
 
 import itertools
@@ -73,7 +73,7 @@ class Pending:
         return self._event.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the answer; False, and nothing else, when none came in time."""
+        """Wait for the answer; return False, with no other effect, if none came in time."""
         return self._event.wait(timeout_s)
 
     def again(self) -> "Pending":
@@ -83,7 +83,7 @@ class Pending:
     def _answered(self, wait_s: float, *, muted: bool) -> bool:
         deadline = time.monotonic() + wait_s
         while not self._event.wait(max(0.0, deadline - time.monotonic())):
-            # An answer before this one may have named a throttle time meanwhile.
+            # An earlier answer may have named a throttle time during the wait.
             later = self._connection.throttled_until + wait_s if muted else deadline
             if later <= deadline:
                 return False
@@ -94,14 +94,14 @@ class Pending:
         """Wait for the answer and return the response message; None for a produce with acks=0.
 
         Args:
-            timeout_s: seconds to wait; the connection's request time-out by default. A fetch that
-                polls long needs its own waiting time on top.
-            muted: whether time in which a quota keeps the broker from reading requests comes on
-                top, too; by default it does where no `timeout_s` is given.
+            timeout_s: seconds to wait; the connection's request time-out by default. A fetch needs
+                its own waiting time on top.
+            muted: whether the wait grows by the time in which a quota keeps the broker from reading
+                requests; by default only if no `timeout_s` is given.
 
         Raises:
-            RequestTimedOut: nothing came. The connection is closed then: answers come in order, so
-                every later one would be late too.
+            RequestTimedOut: no answer came. The connection is then closed: answers come in order,
+                so every later one would be late too.
             NetworkError: the connection was lost or closed.
             ProtocolError: the answer cannot be decoded.
         """
@@ -136,7 +136,7 @@ class Pending:
         callback(self)
 
     def finish(self, frame: memoryview | None, error: NetworkError | None) -> None:
-        """Take the answer; for the channel only."""
+        """Store the answer or the error; for the channel only."""
         self._frame = frame
         self._error = error
         with self._connection.lock:
@@ -156,7 +156,7 @@ class BrokerConnection:
         port: TCP port.
         client_id: sent with every request; brokers name it in their logs.
         connect_timeout_ms: for the TCP connection, and again for each answer about the
-            broker's versions; `request_timeout_ms` where that is less.
+            broker's versions, unless `request_timeout_ms` is less.
         request_timeout_ms: how long `result()` waits by default.
         send_buffer_bytes: SO_SNDBUF; -1 leaves the system's own.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
@@ -164,11 +164,11 @@ class BrokerConnection:
         max_in_flight: how many requests may be unanswered; `send` waits while there are as many.
         fallback: generation to assume of a broker without ApiVersions: `0.8.2`, `0.9`, `0.10.0`,
             or `auto` to find out.
-        security: whether TLS and a login are used, and with what.
+        security: the TLS and login settings.
 
     Raises:
         AuthenticationFailed: the TLS handshake or the login failed.
-        NetworkError: it cannot be reached.
+        NetworkError: the broker cannot be reached.
         ConfigError: the files of `security` cannot be used.
     """
 
@@ -196,7 +196,7 @@ class BrokerConnection:
         self.request_timeout_s = request_timeout_ms / 1000
         self.lock = runtime.lock()
         self.throttled_until = 0.0
-        """Until when the broker reads no request, as its answers said; on the monotonic clock."""
+        """Until when the broker reads no request, by its answers; on the monotonic clock."""
         self.guess: str | None = None
         """Generation assumed of a broker without ApiVersions; None when it has them."""
         self._connect_timeout_s = connect_timeout_ms / 1000
@@ -334,7 +334,7 @@ class BrokerConnection:
             self.guess = "0.9"
         else:
             self._channel = self._open_channel()
-            # Every broker answers this, unless it is not old, but on its way down.
+            # Every old broker answers this; one that does not is shutting down.
             self.request(ListOffsetsRequest(), 0, limit_s)
             self.guess = "0.8.2"
         logger.info("assumed broker=%s generation=%s", self.address, self.guess)

@@ -1,15 +1,15 @@
-"""A connection between brokers: one request at a time, and its sender reads the answer itself.
+"""A connection between brokers: one request at a time, whose sender reads the answer itself.
 
     send --> connected? --no--> connect --> request --> answer
                 ^                               |
                 +--- next send <--- closed <--- failure, or `close`
 
-Invariants: one request is under way at most, and no answer of an earlier one can be taken for its
-own: a failure closes the connection, and the next request opens another one. No task waits for
-answers, so that an answer wakes the sender and nothing else: brokers that copy message by message
-need that. Therefore nothing notices at once that the peer closes an idle connection; a request that
-comes after a rest looks first. Versions are the sender's own (`zkbroker.protocol.inter_broker`),
-never negotiated.
+Invariants: at most one request is under way, and it cannot get the answer of an earlier one: a
+failure closes the connection, and the next request opens another. There is no reader task, so that
+an answer wakes only the sender; this keeps the copying of single messages between brokers fast. An
+idle connection that the peer closed is therefore noticed late: a request that follows a pause
+checks for it first. Versions are the sender's own (`zkbroker.protocol.inter_broker`), never
+negotiated.
 """
 
 import itertools
@@ -38,12 +38,12 @@ class InterBrokerConnection:
         host: name or address, IPv4 or IPv6.
         port: TCP port.
         client_id: sent with every request; brokers name it in their logs.
-        timeout_ms: for the TCP connection, and for each request: from the begin of its turn to
-            its whole answer.
+        timeout_ms: for the TCP connection, and for each request from the start of its turn to the
+            end of its answer.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         max_response_bytes: a longer answer closes the connection.
-        security: whether TLS and a login are used, and with what.
-        server_name: what the certificate of the broker has to be for, where that is not `host`.
+        security: the TLS and login settings.
+        server_name: the name that the broker's certificate must have, if that is not `host`.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class InterBrokerConnection:
 
         Args:
             request: a request message of `zkbroker.protocol.messages` that is answered.
-            version: in which to send it.
+            version: of the request.
 
         Raises:
-            RequestTimedOut: there was no whole answer in time.
+            RequestTimedOut: no complete answer came in time.
             NetworkError: the broker cannot be reached, or the connection was lost or closed.
             ProtocolError: the answer cannot be decoded.
             ValueError: a value does not fit its wire type.
@@ -96,7 +96,7 @@ class InterBrokerConnection:
             try:
                 frame = connection.exchange(parts, time.monotonic() + self._timeout_s)
                 if int.from_bytes(frame[:4], "big", signed=True) != correlation_id:
-                    raise NetworkError(f"{address} answered another request than the one sent")
+                    raise NetworkError(f"the answer of {address} belongs to another request")
                 response = decode_response(key, version, frame)[1]
                 answered = True
             except TimeoutError:
@@ -121,7 +121,7 @@ class InterBrokerConnection:
             return
         if under_way:
             # Wakes the sender, which then closes: a descriptor that a task waits for must not be
-            # given away.
+            # closed, since the system may reuse its number.
             connection.transport.shut_down(socket.SHUT_RDWR)
         else:
             connection.transport.close()
@@ -165,7 +165,7 @@ class InterBrokerConnection:
 
 
 class _Open:
-    """One TCP connection; made for a request, so under way from the start."""
+    """One TCP connection; it is opened for a request, so one is under way from the start."""
 
     def __init__(self, transport: ClientTransport, max_response_bytes: int) -> None:
         self.transport = transport
@@ -175,15 +175,15 @@ class _Open:
         self._frames = FrameReader(self._receive_into, max_response_bytes)
 
     def closed_by_peer(self) -> bool:
-        """Whether bytes, or an end, came while nothing was asked; looked for after a rest."""
+        """Whether bytes or an end arrived without a request; only checked after a pause."""
         return time.monotonic() - self.ended_at > _REST_S and self.transport.readable()
 
     def exchange(self, parts: Sequence[Part], deadline: float) -> memoryview:
         """Write a request and read one frame.
 
         Raises:
-            TimeoutError: not before the deadline (monotonic seconds).
-            OSError, FrameError: the connection is of no more use.
+            TimeoutError: no answer before the deadline (monotonic seconds).
+            OSError, FrameError: the connection cannot be used any more.
         """
         self._deadline = deadline
         self._limit()

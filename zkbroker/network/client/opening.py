@@ -1,7 +1,7 @@
-"""From an address to a transport that carries requests: connect, shake hands, log in.
+"""Opens the transport of a connection: connect, TLS handshake, login.
 
-Invariant: every connection of a client, and of a broker to another one, is opened here, with what
-its settings ask for; what cannot be protected as they say is not opened.
+Invariant: every connection of a client, and of a broker to another one, is opened here. One that
+cannot be protected as its settings ask is not opened.
 """
 
 import socket
@@ -17,7 +17,7 @@ from zkbroker.security.tls.explain import explain_failure
 
 
 def check_security(security: ClientSecurity) -> None:
-    """Look at the files of the settings, so that a client fails as it is made.
+    """Check the files of the settings, so that a client with bad ones fails in its constructor.
 
     Raises:
         ConfigError: they cannot be used.
@@ -44,14 +44,14 @@ def open_transport(
         host: name or address, IPv4 or IPv6.
         port: TCP port.
         timeout_s: for the connection, and for each wait of the handshake and the login.
-        security: how.
-        server_name: what the certificate of the broker has to be for, where that is not `host`.
+        security: the TLS and login settings.
+        server_name: the name that the broker's certificate must have, if that is not `host`.
         send_buffer_bytes: SO_SNDBUF; -1 leaves the system's own.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
 
     Raises:
-        AuthenticationFailed: the handshake or the login failed; says what to change.
-        NetworkError: it cannot be reached.
+        AuthenticationFailed: the handshake or the login failed; the text says what to change.
+        NetworkError: the broker cannot be reached.
         ConfigError: the files of the settings cannot be used.
     """
     name = server_name or host
@@ -68,7 +68,7 @@ def open_transport(
             transport = encrypted
             _shake_hands(encrypted, host, port, name, timeout_s)
         if security.sasl is not None:
-            # What fetches tokens takes long to import, and few connections have a login.
+            # The modules that fetch tokens are slow to import, and few connections have a login.
             from zkbroker.network.client.authentication import authenticate
 
             connection.settimeout(timeout_s)

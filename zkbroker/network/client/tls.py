@@ -3,9 +3,9 @@
     requests --write--> SSLObject --outgoing--> socket      one sender at a time
     answers  <--read--- SSLObject <--incoming-- socket      one reader
 
-Invariant: the TLS state is touched by one task at a time (`_guard`, never held while the network is
-waited for), and what it puts out is sent in that order (`_sending`). A reader never sends: a sender
-that waits for the peer keeps no answer from coming.
+Invariant: the TLS state is used by one task at a time (`_guard`, never held during a wait for the
+network), and its output is sent in the order in which it was made (`_sending`). A reader never
+sends, so that a sender that waits for the peer delays no answer.
 """
 
 import socket
@@ -28,7 +28,7 @@ class TlsTransport:
         runtime: of the socket.
         connection: a connected socket; the transport owns it.
         context: of a client.
-        host: that was connected to; the certificate must be for it where the context says so.
+        host: the name that the certificate must have, if the context checks names.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TlsTransport:
         """Complete the handshake; the socket's time-out limits each wait.
 
         Raises:
-            OSError: it failed.
+            OSError: the handshake failed.
         """
         while True:
             try:
@@ -57,7 +57,7 @@ class TlsTransport:
                 self._flush()
                 self._fill()
             except ssl.SSLError:
-                # The alert says to the peer why.
+                # The alert gives the peer the reason.
                 self._flush()
                 raise
             else:
@@ -65,15 +65,15 @@ class TlsTransport:
                 return
 
     def version(self) -> str:
-        """Return the version of TLS that was agreed on."""
+        """Return the negotiated TLS version."""
         return self._tls.version() or ""
 
     def limit(self, timeout_s: float) -> None:
-        """Let every later call that waits longer raise TimeoutError."""
+        """Make every later call that waits longer raise TimeoutError."""
         self._plain.limit(timeout_s)
 
     def readable(self) -> bool:
-        """Whether something came, or the peer closed; does not wait."""
+        """Whether bytes have arrived, or the peer has closed; does not wait."""
         return self._tls.pending() > 0 or self._plain.readable()
 
     def receive_into(self, view: memoryview) -> int:
@@ -114,7 +114,7 @@ class TlsTransport:
         self._plain.close()
 
     def _decrypted(self, view: memoryview) -> int | None:
-        """Take what has been received: a count, 0 at the end, None when more must be received."""
+        """Decrypt received bytes; return the count, 0 at the end, None if more are needed."""
         count = 0
         try:
             while count < len(view):
@@ -125,7 +125,7 @@ class TlsTransport:
         except ssl.SSLWantReadError:
             return count or None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            # Frames say where they end, so an end without TLS's own farewell is an end.
+            # Frames carry their length, so an end without a close_notify alert is safe.
             return count
         except ssl.SSLError as error:
             raise ConnectionError(explain_failure(error, self._host)) from error

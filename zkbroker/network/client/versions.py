@@ -1,7 +1,7 @@
-"""What brokers that do not answer ApiVersions understand.
+"""The versions of brokers that do not answer ApiVersions.
 
-Before 0.10.0 a broker closes the connection when it does not know a request. A client then knows
-only what it asked and that the peer closed, and goes on with the versions of that generation.
+A broker before 0.10.0 closes the connection at a request that it does not know. From the requests
+that it closes at, a client infers the generation, and uses the versions of that generation.
 """
 
 from collections.abc import Mapping

@@ -1,15 +1,15 @@
-"""Looking for a connection's next request for some microseconds before the hub sleeps.
+"""Polls a connection for its next request for some microseconds before the hub sleeps.
 
-A client that waits for each answer sends its next request within microseconds. To put the process
-to sleep and wake it takes longer than that: on a virtual machine, longer than the request itself.
+A client that waits for each answer sends its next request within microseconds. Putting the process
+to sleep and waking it takes longer than that: on a virtual machine, longer than the request itself.
 Linux does the same for network cards (`net.core.busy_poll`), Seastar for its reactors.
 
-Invariant: nothing else waits for it. It ends as soon as a callback of the hub or another connection
-is due. It does not extend the turn of a connection: timers and the results of other threads, which
-it does not see, are due at the latest when `HubStream.pace` ends that turn. A connection whose
-request did not come in time is not polled for a millisecond, then for two, four, ... up to a
-second: one that never sends at once costs next to nothing. While the hub has other work, nothing is
-polled.
+Invariant: polling delays no other work. It ends as soon as a callback of the hub or another
+connection is due. It does not extend the turn of a connection: it cannot see timers and the results
+of other threads, but they run at the latest when `HubStream.pace` ends that turn. A connection
+whose request did not come in time is not polled for a millisecond, then for two, four, ... up to a
+second, so that one that always pauses between requests costs next to nothing. While the hub has
+other work, nothing is polled.
 """
 
 import os
@@ -23,7 +23,7 @@ _LONGEST_REST_S = 1.0
 
 
 class HubEvents:
-    """What is due on a hub.
+    """The events and callbacks that are due on a hub.
 
     Args:
         hub: the hub, on an event loop that uses epoll.
@@ -32,21 +32,21 @@ class HubEvents:
     def __init__(self, hub: Hub) -> None:
         self.fd = hub.loop.fileno()
         """The event loop's own epoll descriptor; readable while an event is due."""
-        # The object closes its descriptor when it goes.
+        # The object closes its descriptor when it is collected.
         self._epoll = select.epoll.fromfd(os.dup(self.fd))
         self.callbacks = hub.loop._callbacks
         """True while a callback is due."""
         self.busy_until = 0.0
-        """Until when nothing is polled, on the monotonic clock: a hub with other work does not
-        sleep."""
+        """Until when nothing is polled, on the monotonic clock: a busy hub does not sleep anyway.
+        """
 
     @staticmethod
     def known(hub: Hub) -> bool:
-        """Whether the events of a hub can be asked for: libev's loops on epoll have them."""
+        """Whether the hub's loop shows its events: libev's loops on epoll do."""
         return hub.loop.backend == "epoll" and hasattr(hub.loop, "_callbacks")
 
     def due_besides(self, fd: int) -> bool:
-        """Whether an event is due that is not one of this descriptor."""
+        """Whether an event of any other descriptor is due."""
         return any(ready != fd for ready, _ in self._epoll.poll(0, 2))
 
 

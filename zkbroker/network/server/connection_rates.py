@@ -1,12 +1,13 @@
-"""How many connections are accepted in a second: by the broker, by a listener, from an address.
+"""Limits of the connection rate: of the broker, of a listener, of an address.
 
-    max.connection.creation.rate                        the next one is accepted later
+    max.connection.creation.rate                        the next connection is accepted later
     listener.name.X.max.connection.creation.rate        the same, for one listener
-    /config/ips/[address]: connection_creation_rate     the next one is closed, a little later
+    /config/ips/[address]: connection_creation_rate     the next connection is closed after a delay
 
-Invariant: connections that come too fast for the broker or a listener wait where the system keeps
-them (its backlog is bounded); those from an address that comes too often take the place of no other
-one. Rates of `max_addresses` are kept; beyond that the one that came least recently begins again.
+Invariant: connections above the rate of the broker or a listener wait in the system's backlog,
+which is bounded. Connections above the rate of their address are closed, so that they take the
+place of no others. The rates of `max_addresses` addresses are kept; beyond that, the address that
+connected least recently starts over.
 
 Source: KIP-612.
 """
@@ -22,17 +23,17 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreationLimits:
-    """Connections a second.
+    """Limits in connections per second.
 
     Args:
-        broker: of all listeners together.
-        listeners: of single listeners.
-        exempt: the listener that brokers use among themselves, which the broker's limit does not
-            hold up; empty where clients use it, too.
-        addresses: of single addresses.
-        other_addresses: of each other one.
-        windows: samples over which rates are measured.
-        window_ms: length of each.
+        broker: for all listeners together.
+        listeners: for single listeners.
+        exempt: the inter-broker listener, which the broker's limit does not delay; empty if clients
+            use it too.
+        addresses: for single addresses.
+        other_addresses: for each other address.
+        windows: number of samples over which rates are measured.
+        window_ms: length of a sample.
         max_addresses: addresses whose rates are kept.
     """
 
@@ -47,10 +48,10 @@ class CreationLimits:
 
 
 class ConnectionRates:
-    """The rates of connections at one server.
+    """The connection rates of one server.
 
     Args:
-        limits: what is allowed; may be replaced, rates go on.
+        limits: may be replaced at any time; the measured rates are kept.
         clock: monotonic seconds.
     """
 
@@ -62,7 +63,7 @@ class ConnectionRates:
         self._addresses: OrderedDict[str, SampledRate] = OrderedDict()
 
     def accepted(self, listener: str) -> float:
-        """Count a connection; return for how many seconds its listener is to accept no other."""
+        """Count a connection; return the seconds for which its listener must accept no other."""
         limits, throttle_ms = self.limits, 0
         if limits.broker < UNLIMITED and listener != limits.exempt:
             throttle_ms = self._count(self._broker, limits.broker)
@@ -76,7 +77,7 @@ class ConnectionRates:
         """Count a connection from an address.
 
         Returns:
-            0 where it may stay; for how many seconds the address comes too often.
+            0 if it may stay, else the seconds until the address may connect again.
         """
         limits = self.limits
         allowed = limits.addresses.get(address, limits.other_addresses)

@@ -1,6 +1,6 @@
-"""How much a server takes of connections and requests.
+"""The limits of a server on connections, requests and their memory.
 
-Invariant: whatever peers do, one of these bounds it.
+Invariant: every resource that a peer can take is bounded by one of these.
 """
 
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ class Limits:
     max_connections_overrides: Mapping[str, int] = field(default_factory=dict)
     max_idle_s: float = 600.0
     max_frame_s: float = 30.0
-    """How long a request that has begun may stay incomplete without a byte coming."""
+    """How long an incomplete request may go without receiving a byte."""
     max_queued_request_bytes: int = -1
-    """Memory of all requests together that are larger than a first buffer; -1 for any."""
+    """Memory of all requests above 64 KiB together; -1 for no limit."""
     min_bytes_per_s: int = 16 * 1024
-    """What a large request must bring while others wait for memory, or it is cut."""
+    """The lowest rate of a large request while others wait for memory; a slower one is cut."""
     rate_window_s: float = 5.0
-    """Over how long that rate is looked at."""
+    """The period over which that rate is measured."""
     max_answer_bytes: int = 64 * 1024 * 1024
-    """Memory of all answers that are converted for their reader, in bytes, the smallest aside."""
+    """Memory of all answers that are not sent from files; each may take 64 KiB in any case."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     busy_poll_s: float = 0.0
-    """How long to look for a connection's next request before waiting for it; see `BusyPoll`."""
+    """How long to poll for a connection's next request before waiting for it; see `BusyPoll`."""
     creation: CreationLimits = field(default_factory=CreationLimits)
-    """How many connections are accepted in a second."""
+    """How many connections are accepted per second."""

@@ -1,7 +1,7 @@
-"""The pause of a connection that is muted: requests that come wait where they are.
+"""The pause of a muted connection: its requests stay unread in the socket.
 
-Invariant: a pause ends when its time is over, or with the connection; it holds no request slot and
-no memory of requests.
+Invariant: a pause ends when its time is over, when it is ended early, or with the connection. It
+holds no request slot and no memory of requests.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Alarm(Protocol):
-    """Ends a wait early; an event."""
+    """An event that ends a wait early."""
 
     def set(self) -> object: ...
     def wait(self, timeout: float) -> object: ...
@@ -19,14 +19,14 @@ class Mute:
     """The pauses of one connection.
 
     Args:
-        alarm: makes what ends a pause early.
+        alarm: makes the event that ends a pause early.
     """
 
     __slots__ = ("_alarm", "_make_alarm", "seconds")
 
     def __init__(self, alarm: Callable[[], Alarm]) -> None:
         self.seconds = 0.0
-        """How long nothing is read after the answer to this request; a handler sets it."""
+        """For how long nothing is read after the answer to this request; a handler sets it."""
         self._make_alarm = alarm
         self._alarm: Alarm | None = None
 
@@ -36,7 +36,7 @@ class Mute:
         return self._alarm is not None
 
     def pause(self) -> None:
-        """Wait for `seconds`, once."""
+        """Wait for `seconds`, and set it back to 0."""
         seconds, self.seconds = self.seconds, 0.0
         self._alarm = self._make_alarm()
         try:

@@ -1,6 +1,6 @@
-"""What a session asks of the server that it belongs to.
+"""The interface of a server towards its sessions.
 
-Invariant: a session knows this much of its server and no more, so that it can be played in tests.
+Invariant: a session uses nothing else of its server, so that tests can replace the server.
 """
 
 from collections.abc import Callable
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 
 
 class Slots(Protocol):
-    """As many as requests may be worked on at once."""
+    """The request slots: one for each request that may be handled at once."""
 
     def acquire(self) -> object:
-        """Take one; wait while there is none."""
+        """Take a slot; wait while there is none."""
 
     def release(self) -> object: ...
 
 
 class Owner(Protocol):
-    """What a session asks of its owner."""
+    """A server, as its sessions see it."""
 
     @property
     def stopping(self) -> bool:
-        """Whether connections are to end after what has come."""
+        """Whether connections must end after the requests that have arrived."""
 
     @property
     def slots(self) -> Slots:
-        """Of the requests that are worked on."""
+        """The request slots."""
 
     def open_account(self, address: str) -> Account:
         """Begin to count the memory of a large request."""
 
     def reserve_answer(self, wanted: int) -> int:
-        """Set memory aside for an answer that is not on disk; returns how many bytes."""
+        """Reserve memory for an answer that is not sent from files; return how many bytes."""
 
     def release_answer(self, size: int) -> None: ...
 
     def alarm(self) -> Alarm:
-        """Make what wakes a session that is muted."""
+        """Make the event that wakes a muted session."""
 
     @property
     def repeated(self) -> RepeatedLines:
-        """Of the log lines that peers can cause as often as they like."""
+        """Limits the log lines that peers can cause as often as they like."""
 
     @property
     def sent(self) -> "Callable[[Session], object]":
-        """Called when an answer has gone out."""
+        """Called when an answer has been sent."""

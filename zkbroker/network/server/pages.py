@@ -1,8 +1,8 @@
-"""An HTTP server for pages of people and programs, on the event loop of this process.
+"""An HTTP server for pages that people or programs read, on the event loop of this process.
 
-Invariant: a peer that is slow to send a request or to take its answer is disconnected, so that
-others get in; only an application that says so may take longer (`TAKE_TIME`). What a peer did wrong
-is a DEBUG line, never a traceback: anybody can send half a request, often.
+Invariant: a peer that is slow to send a request or to read its answer is disconnected, so that
+others get in; only an application that asks for it may take longer (`TAKE_TIME`). A peer's error is
+a DEBUG line, never a traceback: any peer can send half a request, as often as it likes.
 """
 
 import contextlib
@@ -24,18 +24,19 @@ StartResponse = Callable[..., Any]
 Application = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 TAKE_TIME = "zkbroker.take_time"
-"""In the environment of a request: called by an application whose answer is a stream."""
+"""The key of a request's environment with a function that lifts the time limit of the exchange, for
+an application whose answer is a stream."""
 
 _STOP_TIMEOUT_S = 1
 _EXCHANGE_TIMEOUT_S = 30
-"""For a peer to send its request and to take its page."""
+"""The time limit for a peer to send its request and to read its page."""
 
 
 class _Handler(WSGIHandler):  # type: ignore[misc]
-    """Answers what cannot be an HTTP request with 400."""
+    """Answers 400 to bytes that are no HTTP request, and limits the time of each exchange."""
 
     ignored_socket_errors = (*WSGIHandler.ignored_socket_errors, errno.EBADF)
-    """Hanging up is no failure of the page."""
+    """A peer that disconnects is no failure of the page."""
 
     _deadline: Any = None
 
@@ -67,7 +68,7 @@ class _Handler(WSGIHandler):  # type: ignore[misc]
 
     def _handle_client_error(self, ex: Exception) -> tuple[str, bytes] | None:
         if isinstance(ex, OSError):
-            # No client is left to answer; without a result the connection is closed.
+            # The client is gone; without a result the connection is closed.
             self.log_error("peer %s left within a request: %s", self.client_address, ex)
             return None
         answer: tuple[str, bytes] = super()._handle_client_error(ex)
@@ -78,18 +79,18 @@ class _Handler(WSGIHandler):  # type: ignore[misc]
 
 
 class _Contexts:
-    """Wraps sockets as gevent's servers ask for it, each with the context of its time."""
+    """Wraps sockets for gevent's server, each with the context that is current then."""
 
     def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
         self._context = context
 
     def wrap_socket(self, connection: Any, **options: Any) -> Any:
-        # As a context of gevent's own would do it.
+        # As gevent's own context does it.
         return gevent.ssl.SSLSocket(sock=connection, _context=self._context(), **options)
 
 
 class _Server(WSGIServer):  # type: ignore[misc]
-    """A server of which a failed handshake is a DEBUG line, and one that takes long is cut."""
+    """A server that logs a failed handshake at DEBUG and cuts one that takes too long."""
 
     def wrap_socket_and_handle(self, client_socket: Any, address: Any) -> None:
         try:
@@ -114,8 +115,8 @@ class PageServer:
         host: address to listen on.
         port: port to listen on, 0 for a free one.
         application: answers requests (WSGI).
-        max_connections: more wait to be accepted.
-        contexts: of TLS, for each connection as its files are then; None for plain HTTP.
+        max_connections: open at once; more wait to be accepted.
+        contexts: returns the TLS context for a new connection; None for plain HTTP.
     """
 
     def __init__(
@@ -152,5 +153,5 @@ class PageServer:
         self._server.start()
 
     def stop(self) -> None:
-        """Stop listening, and hang up."""
+        """Stop listening and close the connections."""
         self._server.stop(_STOP_TIMEOUT_S)

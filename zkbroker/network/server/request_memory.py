@@ -1,12 +1,12 @@
-"""Memory for large requests that are on their way in, shared by all connections of a server.
+"""Memory of large requests that are being received, shared by all connections of a server.
 
-    charged    what has arrived of a request, never what its length announces
-    over       reading stops while the limit, or the half of it for one address, is reached
-    oldest     the oldest request that is not whole always goes on, so that one is always finished
+    charged    the bytes of a request that have arrived, never its announced length
+    over       reading stops while the limit, or half of it for one address, is reached
+    oldest     the oldest incomplete request is always read on, so that one can always finish
 
-Invariant: what is held is at most the limit and one request, and on each connection what one read
-brings. A request waits for memory only while others really hold it; the server cuts those that come
-too slowly while others wait.
+Invariant: at most the limit, one whole request, and one read on each connection are held. A request
+waits only while other requests hold the memory; the server cuts requests that arrive too slowly
+while others wait.
 """
 
 import gevent.event
@@ -18,7 +18,7 @@ class RequestMemory:
     """Counts the bytes of large requests against a limit.
 
     Args:
-        limit_bytes: how many may be held at once; -1 for any number.
+        limit_bytes: how many may be held at once; -1 for no limit.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -29,7 +29,7 @@ class RequestMemory:
         self._share = limit_bytes // _SHARES
         self._counted = 0
         self.held = 0
-        """Bytes that are held now."""
+        """Bytes that are in use now."""
 
     @property
     def short(self) -> bool:
@@ -46,7 +46,7 @@ class RequestMemory:
         return account
 
     def charge(self, account: "Account", size: int) -> bool:
-        """Count bytes that have arrived, and wait until more may; returns whether it waited."""
+        """Count bytes that have arrived; wait until more may be read. Return whether it waited."""
         self._count(account, size)
         if self._may_read(account):
             return False
@@ -58,7 +58,7 @@ class RequestMemory:
         return True
 
     def complete(self, account: "Account") -> None:
-        """Note that a request is whole; its memory is held until `close`."""
+        """Note that a request is complete; its memory is held until `close`."""
         self._incoming.pop(account, None)
         self._of_address[account.address].incoming.pop(account, None)
         self._wake()
@@ -76,7 +76,7 @@ class RequestMemory:
 
     def _count(self, account: "Account", size: int) -> None:
         own = self._of_address[account.address]
-        # What first reads bring beyond an address's share is not held against the others.
+        # The bytes of an address above its share do not count against other addresses.
         self._counted -= min(own.held, self._share)
         account.held += size
         own.held += size
@@ -98,7 +98,7 @@ class RequestMemory:
 
 
 class _Address:
-    """What is held for one address."""
+    """The memory that the requests of one address hold."""
 
     __slots__ = ("accounts", "held", "incoming")
 
@@ -117,14 +117,14 @@ class Account:
         self._memory = memory
         self.address = address
         self.held = 0
-        """Bytes of it that have arrived."""
+        """Bytes of the request that have arrived."""
 
     def charge(self, size: int) -> bool:
-        """Count bytes that have arrived, and wait until more may; returns whether it waited."""
+        """Count bytes that have arrived; wait until more may be read. Return whether it waited."""
         return self._memory.charge(self, size)
 
     def complete(self) -> None:
-        """Note that the request is whole."""
+        """Note that the request is complete."""
         self._memory.complete(self)
 
     def close(self) -> None:

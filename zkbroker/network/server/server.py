@@ -1,7 +1,7 @@
 """The broker's server: listening sockets, a greenlet for each connection, and the limits.
 
-Invariant: everything a peer can make the server hold is bounded by a field of `Limits`. What goes
-beyond is refused with a log line, and no other connection notices.
+Invariant: every resource that a peer can make the server hold is bounded by a field of `Limits`.
+Anything beyond is refused with a log line, without an effect on other connections.
 """
 
 import errno
@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ACCEPT_BURST = 64
-# Several pipelined requests come in one call of the system; copying them out costs less than calls.
+# One system call receives several pipelined requests; copying them out costs less than more calls.
 _SCRATCH_BYTES = 64 * 1024
 _ACCEPT_PAUSE_S = 0.05
 _ANSWER_SHARE = 8
 _TURNED_AWAY_S = 1.0
 _MAX_TURNED_AWAY = 100
-"""Connections that wait to be closed; more are closed at once."""
+"""Refused connections that may wait to be closed; more are closed at once."""
 _LEAST_ANSWER_BYTES = 64 * 1024
 
 
@@ -57,12 +57,12 @@ Handle = Callable[[Session, memoryview], Sequence[Part] | None]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What stands in front of the handler on a listener.
+    """The handler of a listener that lets peers in only after a login.
 
     Args:
-        handle: takes every request there, in place of the handler.
-        max_frame_bytes: the longest first request.
-        max_login_s: how long it may take until it lets a peer in, in seconds.
+        handle: called with every request of the listener, in place of the server's handler.
+        max_frame_bytes: the longest request before the login is complete.
+        max_login_s: how long a login may take, in seconds.
     """
 
     handle: Handle
@@ -78,11 +78,11 @@ class Server:
     """Accepts connections and hands each request to a handler.
 
     Args:
-        listeners: where to listen.
-        limits: the bounds.
+        listeners: the addresses to listen on.
+        limits: of connections, requests and memory.
         clock: monotonic seconds.
-        transport: makes what carries the bytes of an accepted socket, by its listener's name;
-            a plain one where it makes none.
+        transport: makes the transport of an accepted socket, by the name of its listener; None
+            stands for a plain one.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class Server:
         """Whether `stop` was called."""
         self._admitted = 0
         self.repeated = RepeatedLines(clock=clock)
-        """Of connections that were closed for what their peers did."""
+        """Limits the log lines of connections that were closed for errors of their peers."""
         self.refused = 0
         """How many connections were refused by a limit."""
         self._listeners = tuple(listeners)
         self._handle: Handle
         self._gates: dict[str, Gate] = {}
         self.sent: Callable[[Session], object] = _ignore
-        """Called when an answer of a session has gone out."""
+        """Called when an answer of a session has been sent."""
         self._clock = clock
         self._sockets: list[socket.socket] = []
         self._accepting: list[gevent.Greenlet] = []
@@ -115,7 +115,7 @@ class Server:
         self.rates = ConnectionRates(limits.creation, clock)
         self._turned_away = 0
         self.slots = gevent.lock.Semaphore(limits.max_queued_requests)
-        """Of the requests that are worked on."""
+        """The request slots: one for each request that may be handled at once."""
         self._memory = RequestMemory(limits.max_queued_request_bytes)
         self._answer_bytes = 0
         self._hub = gevent.get_hub()
@@ -130,7 +130,7 @@ class Server:
         return len(self._sessions)
 
     def figures(self) -> ServerFigures:
-        """What operators watch."""
+        """Return the present figures for operators."""
         counts = Counter(dict.fromkeys(self.addresses, 0))
         counts.update(session.listener for session in self._sessions)
         return ServerFigures(
@@ -166,10 +166,11 @@ class Server:
         """Accept connections.
 
         Args:
-            handle: takes the session and a request's bytes without their length; returns the parts
-                of the answer, or None for no answer. It may wait, and raise `CloseConnection`.
-            sent: called when an answer has gone out.
-            gates: name of a listener → what stands in front of `handle` there.
+            handle: called with the session and a request's bytes without their length; returns the
+                parts of the answer, or None for no answer. It may wait, and raise
+                `CloseConnection`.
+            sent: called when an answer has been sent.
+            gates: name of a listener → the gate that takes the place of `handle` there.
         """
         self._handle, self.sent = handle, sent
         self._gates = dict(gates or {})
@@ -178,13 +179,16 @@ class Server:
         self._accepting.append(gevent.spawn(self._sweep))
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; connections go on."""
+        """Close the listening sockets; open connections go on."""
         gevent.killall(self._accepting)
         self._accepting.clear()
         self._close_sockets()
 
     def stop(self, timeout_s: float) -> None:
-        """Answer what has come, then close every connection, at the latest after `timeout_s`."""
+        """Answer the requests that have arrived, then close every connection.
+
+        Connections that are still open after `timeout_s` are cut.
+        """
         self.stopping = True
         self.stop_accepting()
         for session in list(self._sessions):
@@ -205,8 +209,8 @@ class Server:
     def reserve_answer(self, wanted: int) -> int:
         """Give an answer its share of the memory for answers.
 
-        A share is a part of what is left, so readers that do not take their answers make the next
-        ones smaller and never keep anybody waiting.
+        A share is a fraction of the memory that is left, so clients that do not read their answers
+        make later answers smaller and never delay them.
         """
         left = self.limits.max_answer_bytes - self._answer_bytes
         given = min(wanted, max(left // _ANSWER_SHARE, _LEAST_ANSWER_BYTES))
@@ -214,16 +218,16 @@ class Server:
         return given
 
     def release_answer(self, size: int) -> None:
-        """Take back what `reserve_answer` gave."""
+        """Return memory that `reserve_answer` gave."""
         self._answer_bytes -= size
 
     def alarm(self) -> Alarm:
-        """Make what wakes a session that is muted."""
+        """Make the event that wakes a muted session."""
         made: Alarm = gevent.event.Event()
         return made
 
     def unmute(self) -> None:
-        """End the pauses of all connections that are muted."""
+        """End the pauses of all muted connections."""
         for session in list(self._sessions):
             session.mute.end()
 
@@ -246,9 +250,9 @@ class Server:
             try:
                 self._admit(connection, peer, listener)
             except OSError as error:
-                # One connection that breaks as it is set up must not end the listening.
+                # A connection that fails while it is set up must not end the listener.
                 connection.close()
-                self._warn(f"connection not taken peer={peer[0]} reason={error}")
+                self._warn(f"connection not accepted peer={peer[0]} reason={error}")
             pause_s = self.rates.accepted(listener.name)
             if pause_s:
                 self._warn(
@@ -305,9 +309,9 @@ class Server:
         self._sessions[session] = gevent.spawn(self._serve, session)
 
     def _turn_away(self, connection: socket.socket, ip: str, seconds: float) -> None:
-        """Close a connection of an address that comes too often, a little later.
+        """Close a connection of an address above its rate after a delay.
 
-        Who is hung up on at once comes back at once.
+        A client whose connection is closed at once would retry at once.
         """
         self.refused += 1
         self._warn(f"connection refused peer={ip} limit=connection_creation_rate")
@@ -335,7 +339,7 @@ class Server:
                 del self._per_ip[session.ip]
 
     def _sweep(self) -> None:
-        """Close connections on which nothing has moved for too long, or whose peer went."""
+        """Close connections that are idle, slow or not logged in; notice peers that are gone."""
         limits = self.limits
         pause_s = min(1.0, limits.max_idle_s / 4, limits.max_frame_s / 4, limits.rate_window_s / 2)
         while True:
@@ -355,7 +359,7 @@ class Server:
                     )
                     continue
                 if now > session.log_in_until:
-                    # However few bytes come, and however often.
+                    # Even if bytes arrive all the time.
                     session.abort("timed out: no login in time")
                     continue
                 silent_s = now - session.active_at
@@ -366,7 +370,7 @@ class Server:
                     session.abort(f"timed out: {what} for {silent_s:.0f} s")
 
     def _notice_gone_peers(self) -> None:
-        # A connection whose request waits is not read, so its end is looked for here.
+        # A connection with a waiting request is not read, so its end is noticed only here.
         waiting = [
             session
             for session in self._sessions

@@ -1,11 +1,11 @@
-"""One client's connection on the server: a greenlet that reads, has handled, and answers.
+"""One connection on the server: a greenlet that reads a request, calls the handler, and answers.
 
 Invariant: requests of one connection are handled one after the other, so answers leave in the order
-of requests, and a client that does not read its answers is not read from either: that is the
-backpressure, and it concerns no other connection. An answer that is being sent takes no request
-slot: however many peers do not read, the others are served. A connection that is muted is not read
-either, and holds no slot and no memory. Every file slice of an answer is closed
-exactly once, whether it was sent or not.
+of requests. A client that does not read its answers is not read from either: this is the
+backpressure, and it affects no other connection. An answer that is being sent holds no request
+slot, so that peers that do not read cannot block the others. A muted connection is not read either,
+and holds no slot and no memory. Every file slice of an answer is closed exactly once, whether it
+was sent or not.
 """
 
 import logging
@@ -43,13 +43,13 @@ _FOREIGN = {
 
 
 class CloseConnection(ZkbrokerError):
-    """A handler gives up the connection; the message is logged with the peer's address.
+    """A handler closes the connection; the message is logged with the peer's address.
 
     Args:
-        message: why.
-        quiet: it is no news; logged at DEBUG instead of WARNING.
-        often: anybody who can connect may cause it, as often as they like: of those that begin
-            alike and come from one address, one in a minute is logged, and says how many were not.
+        message: the reason.
+        quiet: log it at DEBUG instead of WARNING.
+        often: any peer can cause it as often as it likes. Of the messages of one address with the
+            same beginning, one a minute is logged, with the number of those left out.
     """
 
     def __init__(self, message: str, *, quiet: bool = False, often: bool = False) -> None:
@@ -59,16 +59,16 @@ class CloseConnection(ZkbrokerError):
 
 
 class Session:
-    """State of one connection that handlers may read and write.
+    """The state of one connection, which handlers may read and write.
 
     Args:
-        owner: the server whose connection it is.
-        stream: what carries its bytes.
+        owner: the server of the connection.
+        stream: the transport.
         reader: cuts the stream into requests.
         address: `host:port` of the peer.
         ip: the peer's address alone.
-        listener: name of the listener it came through.
-        number: of the connection; a later one has a greater number.
+        listener: name of the listener that accepted it.
+        number: of the connection; later connections have greater numbers.
         protocol: security protocol of the listener.
     """
 
@@ -126,33 +126,33 @@ class Session:
         self.protocol = protocol
         """The security protocol of its listener."""
         self.login: object = None
-        """How far a login is, where the listener asks for one: what the gate keeps."""
+        """The state of the login, kept by the gate of a listener that asks for one."""
         self.log_in_until = math.inf
         """By when the peer must have logged in, on the monotonic clock."""
         self.last_answer = ""
-        """Why the connection ends after the answer that is given; empty while it goes on."""
+        """Why the connection ends after this answer; empty if it goes on."""
         self.principal: Principal = ANONYMOUS
-        """Who the peer has shown itself to be."""
+        """The authenticated identity of the peer."""
         self.client_id: str | None = None
         self.context: object = None
-        """Whatever the handler wants to keep between requests of this connection."""
+        """State that the handler keeps between requests of this connection."""
         self.requests = 0
         self.received_at = 0.0
-        """When the last byte of the request that is handled came, on the monotonic clock."""
+        """When the last byte of the current request arrived, on the monotonic clock."""
         self.parked_s = 0.0
         """Seconds spent in `parked` since the handler last set this to 0."""
         self.mute = Mute(owner.alarm)
         self.busy = False
         self.writing = False
         self.peer_gone = False
-        """Whether the peer has closed its side: nothing should wait for its sake any more."""
+        """Whether the peer has closed its side: no request should wait for it any more."""
         self._wake: Callable[[], object] | None = None
         self._reserved = 0
         self._account: Account | None = None
         self._rate_at = 0.0
         self._rate_from = 0
         self.waits_for_memory = False
-        """Whether the request that comes is large and waits for memory."""
+        """Whether a large request is being received and waits for memory."""
         reader.charge = self._charge
 
     @property
@@ -162,16 +162,16 @@ class Session:
 
     @property
     def in_frame(self) -> bool:
-        """Whether a request has begun to come and is not whole yet."""
+        """Whether a request has arrived in part."""
         return self._reader.in_frame
 
     def too_slow(self, now: float, bytes_per_s: int, window_s: float) -> bool:
-        """Whether a large request that is coming brought less than a rate of late.
+        """Whether a large request that is being received has lately been slower than a rate.
 
         Args:
             now: the monotonic clock.
             bytes_per_s: the rate.
-            window_s: over how long it is looked at, at least.
+            window_s: the shortest period over which it is measured.
         """
         account = self._account
         if account is None or not self.in_frame:
@@ -185,32 +185,32 @@ class Session:
 
     @property
     def parked_for_peer(self) -> bool:
-        """Whether it waits inside `parked`, or is muted, and would be woken if its peer went."""
+        """Whether it waits in `parked` or is muted: a wait that ends when the peer disconnects."""
         return self._wake is not None or self.mute.on
 
     def let_in(self, max_frame_bytes: int) -> None:
-        """Take requests of this length from now on, for as long as the peer likes to stay."""
+        """Accept requests up to this length from now on, and lift the time limit of the login."""
         self._reader.max_frame_bytes = max_frame_bytes
         self.log_in_until = math.inf
 
     def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Wait inside for data to come, without counting as a request that is worked on.
+        """Return a context in which a request waits without its request slot.
 
-        Inside another `parked` it changes nothing.
+        Inside another `parked` it does nothing.
 
         Args:
-            wake: called from another greenlet when the peer goes; `peer_gone` is true then.
+            wake: called from another greenlet when the peer disconnects; `peer_gone` is then true.
         """
         return nullcontext() if self._wake is not None else _Parked(self, wake)
 
     def watch_peer(self, poller: select.poll) -> int:
-        """Have a poller tell whether the peer has closed its side; returns the descriptor."""
+        """Register with a poller for the end of the peer's side; return the descriptor."""
         descriptor = self._stream.fileno()
         poller.register(descriptor, select.POLLRDHUP)
         return descriptor
 
     def peer_left(self) -> None:
-        """Note that the peer has closed its side, and end what waits for its sake."""
+        """Note that the peer has closed its side, and end the wait of its request."""
         self.peer_gone = True
         if self._wake is not None:
             self._wake()
@@ -223,26 +223,26 @@ class Session:
         return bool(poller.poll(0))
 
     def reserve_answer(self, wanted: int) -> int:
-        """Set memory aside for the answer to this request, until it has gone out.
+        """Reserve memory for the answer to this request, until it has been sent.
 
         Args:
-            wanted: bytes. The less memory is left, the smaller is the share that is given; what a
-                request needs at least it may take nevertheless.
+            wanted: bytes. The less memory is left, the smaller the share that is given; a request
+                may still take the least that it needs.
 
         Returns:
-            How many bytes the answer should have at most.
+            The number of bytes that the answer should have at most.
         """
         given = self._owner.reserve_answer(wanted)
         self._reserved += given
         return given
 
     def correct_answer(self, by: int) -> None:
-        """Set more (or less) memory aside: the answer is so much larger than was reserved."""
+        """Change the reservation to fit the answer, which is `by` bytes larger (or smaller)."""
         self._owner.release_answer(-by)
         self._reserved += by
 
     def release_answer(self) -> None:
-        """Give back what was set aside: the answer has gone out, or is made again."""
+        """Give back the reservation: the answer has been sent, or is made again."""
         if self._reserved:
             self._owner.release_answer(self._reserved)
             self._reserved = 0
@@ -255,12 +255,12 @@ class Session:
             self.mute.end()
 
     def finish(self) -> None:
-        """Let it answer what has come and then end."""
+        """End the connection after the requests that have arrived are answered."""
         self._stream.shut_down(socket.SHUT_RD)
         self.mute.end()
 
     def serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
-        """Serve until either side ends it. Never raises for what the peer did."""
+        """Serve until either side ends the connection. Never raises for an error of the peer."""
         reason = "closed by peer"
         level = logging.DEBUG
         often, kind = False, ""
@@ -277,7 +277,7 @@ class Session:
         except OSError as error:
             reason = str(error)
         except Exception:
-            # One connection must not take the broker with it; the traceback is in the log.
+            # A failed connection must not end the broker; the traceback is in the log.
             logger.exception("handler failed peer=%s client_id=%s", self.address, self.client_id)
             reason, level = "a handler failed", logging.ERROR
         finally:
@@ -358,7 +358,7 @@ class Session:
         finally:
             self.waits_for_memory = False
         if waited:
-            # Neither silence nor slowness was the peer's.
+            # The server waited, not the peer: it counts as neither silence nor slowness.
             self._rate_at = self._stream.active_at = time.monotonic()
             self._rate_from = account.held
 
@@ -369,7 +369,7 @@ class Session:
 
 
 class _Parked:
-    """What `Session.parked` enters; every wait does, and a generator costs more than a class."""
+    """The context of `Session.parked`; every wait enters it, and a generator would cost more."""
 
     __slots__ = ("_session", "_since", "_wake")
 
@@ -391,7 +391,7 @@ class _Parked:
 
 
 def _kind(reason: str) -> str:
-    """Return a reason up to the first number, which the peer may have chosen."""
+    """Return a reason up to its first digit: the peer may have chosen the number."""
     return re.split(r"\d", reason, maxsplit=1)[0]
 
 

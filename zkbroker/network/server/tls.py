@@ -1,13 +1,13 @@
-"""TLS of a server: a non-blocking socket on gevent's hub that encrypts what a `HubStream` sends.
+"""TLS of a server: a `HubStream` whose socket encrypts, non-blocking on gevent's hub.
 
-    accept -> handshake within a time -> principal of the client's certificate -> requests
+    accept -> handshake within a time limit -> principal of the client's certificate -> requests
 
-Where OpenSSL has handed encryption to the kernel (kTLS), slices of files leave by `os.sendfile` as
+If OpenSSL has handed encryption to the kernel (kTLS), slices of files are sent by `os.sendfile` as
 without TLS; else they are read and encrypted in pieces of `COPIED_BYTES`.
 
-Invariant: what a peer can make the server hold before it has shown itself is bounded: the time of a
-handshake, and how many handshakes of one address are under way. One connection that fails concerns
-no other one, and its line in the log says why.
+Invariant: the resources of a peer that is not authenticated are bounded: the time of a handshake,
+and the number of handshakes per address that are under way. A connection that fails affects no
+other, and its log line gives the reason.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ class ListenersTls:
         return tuple(self._listeners)
 
     def check(self, security: BrokerSecurity) -> None:
-        """Look at other keys without taking them over.
+        """Check changed keys without using them.
 
         Raises:
             ConfigError: they cannot be used.
@@ -74,12 +74,12 @@ class ListenersTls:
             _Listener(each)
 
     def follow(self, security: BrokerSecurity) -> None:
-        """Take over other keys; a listener whose keys cannot be used keeps those it has."""
+        """Use changed keys; a listener whose new keys cannot be used keeps its old ones."""
         for each in self._changed(security):
             try:
                 self._listeners[each.name] = _Listener(each)
             except ConfigError as error:
-                # The sentence says it; a traceback would not say more.
+                # A traceback would add nothing to the message.
                 logger.error("keys kept listener=%s error=%s", each.name, error)  # noqa: TRY400
             else:
                 logger.info("keys changed listener=%s", each.name)
@@ -92,10 +92,10 @@ class ListenersTls:
         ]
 
     def transport(self, listener: str, connection: socket.socket) -> ServerTransport | None:
-        """Make what carries the bytes of an accepted socket; None for a plain listener.
+        """Make the transport of an accepted socket; None for a plain listener.
 
         Raises:
-            OSError: the connection is not taken.
+            OSError: the connection is refused.
         """
         found = self._listeners.get(listener)
         if found is None:
@@ -103,7 +103,7 @@ class ListenersTls:
         ip = str(connection.getpeername()[0])
         under_way = self._under_way.get(ip, 0)
         if under_way >= HANDSHAKES_PER_ADDRESS:
-            raise ConnectionRefusedError(f"{under_way} TLS handshakes are under way from there")
+            raise ConnectionRefusedError(f"{under_way} TLS handshakes of {ip} are under way")
         self._under_way[ip] = under_way + 1
         try:
             return TlsStream(connection, gevent.get_hub(), found, self, ip)
@@ -112,7 +112,7 @@ class ListenersTls:
             raise
 
     def handshake_over(self, ip: str) -> None:
-        """Note that a handshake of an address is over, one way or the other."""
+        """Note that a handshake of an address has succeeded or failed."""
         left = self._under_way[ip] - 1
         if left:
             self._under_way[ip] = left
@@ -121,7 +121,7 @@ class ListenersTls:
 
 
 class _Listener:
-    """One listener: its context, and how clients are named."""
+    """One listener: its TLS context and the rules for the principals of certificates."""
 
     def __init__(self, security: ListenerSecurity) -> None:
         self.security = security
@@ -138,7 +138,7 @@ class _Listener:
         """Return the principal of a certificate.
 
         Raises:
-            CloseConnection: no rule gives it a name.
+            CloseConnection: the certificate has no readable name, or no rule matches it.
         """
         if certificate is None:
             return ANONYMOUS
@@ -149,7 +149,7 @@ class _Listener:
         user = self._rules.user(name)
         if user is None:
             raise CloseConnection(
-                f"TLS: no rule of ssl.principal.mapping.rules fits the certificate of {name}"
+                f"TLS: no rule of ssl.principal.mapping.rules matches the certificate of {name}"
             )
         return Principal("User", user)
 
@@ -160,8 +160,8 @@ class TlsStream(HubStream):
     Args:
         connection: the accepted socket; the stream owns it.
         hub: the hub that waits.
-        listener: it came to.
-        listeners: hears that the handshake is over.
+        listener: that accepted it.
+        listeners: notified when the handshake is over.
         ip: of the peer.
     """
 
@@ -190,7 +190,8 @@ class TlsStream(HubStream):
         """Shake hands, and return the principal of the client's certificate.
 
         Raises:
-            CloseConnection: the handshake failed or took too long.
+            CloseConnection: the handshake failed or took too long, or the certificate gives no
+                principal.
         """
         limit_s = self._listener.handshake_s
         timeout = gevent.Timeout(limit_s)
@@ -230,7 +231,7 @@ class TlsStream(HubStream):
             if not got:
                 break
             count += got
-            # A record that is not full is the last one for now, as a rule.
+            # A record that is not full is usually the last one for now.
             self._drained = got < _RECORD_BYTES and not self._tls.pending()
             if self._drained:
                 break
@@ -240,11 +241,11 @@ class TlsStream(HubStream):
     def shut_down(self, how: int) -> None:
         """Shut down one direction or both; wakes the greenlet that waits there."""
         with contextlib.suppress(OSError):
-            # Below TLS: `SSLSocket.shutdown` ends it, and would send the rest unencrypted.
+            # Below TLS: `SSLSocket.shutdown` ends TLS, and the rest would be sent unencrypted.
             socket.socket.shutdown(self._socket, how)
 
     def close(self) -> None:
-        """Close the connection, with TLS's own farewell where the socket takes it at once."""
+        """Close the connection, with a close_notify alert if the socket takes it at once."""
         self._handshake_over()
         with contextlib.suppress(OSError, ValueError):
             self._tls.unwrap()
@@ -268,9 +269,9 @@ class TlsStream(HubStream):
             listeners.handshake_over(self._ip)
 
     def _say_why(self, *, plain: bool) -> None:
-        """Let the alert arrive: a socket that is closed with bytes unread would take it back.
+        """Make sure that the alert arrives: closing a socket with unread bytes would discard it.
 
-        OpenSSL says nothing to a peer that does not speak TLS; clients know the bytes of an alert.
+        OpenSSL sends no alert to a peer that does not speak TLS, but clients recognize its bytes.
         """
         taken = 0
         with contextlib.suppress(OSError), gevent.Timeout(_FAREWELL_S, exception=False):
@@ -279,7 +280,7 @@ class TlsStream(HubStream):
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
             while taken < _FAREWELL_BYTES:
                 try:
-                    # Below TLS, which has nothing to say any more.
+                    # Below TLS, which has failed.
                     data = socket.socket.recv(self._socket, 4096)
                 except BlockingIOError:
                     self._wait(self._read_watcher)

@@ -8,10 +8,10 @@
     3 multiproduce  count:i16 { produce body }                      no answer
     4 offsets       topic partition:i32 time:i64 max:i32            count:i32 { offset:i64 }
 
-A topic is an i16 length and UTF-8. There is no version, correlation id or client id. What follows a
-body is ignored.
+A topic is an i16 length and UTF-8. There is no version, correlation id or client id. Bytes after a
+body are ignored.
 
-Invariant: a decoder never reads beyond the request, and keeps views of its sets.
+Invariant: a decoder never reads beyond the request; message sets in its result are views of it.
 """
 
 from zkbroker.protocol.legacy07.answers import (

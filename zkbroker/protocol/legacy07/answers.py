@@ -1,6 +1,6 @@
-"""Answers of Kafka 0.7, written by a broker and read by a client; the layout stands in the package.
+"""Encodes and decodes the answers of Kafka 0.7; for their layout see the package.
 
-The error numbers are those that 0.8 went on with (`zkbroker.errors.ErrorCode`): -1 unknown, 0 none,
+The error numbers are those that 0.8 kept (`zkbroker.errors.ErrorCode`): -1 unknown, 0 none,
 1 offset out of range, 2 invalid message, 3 wrong partition, 4 invalid fetch size.
 """
 
@@ -16,11 +16,11 @@ _SHORT: Final = struct.Struct(">h")
 
 
 def part_head(size: int, error: int = ErrorCode.NONE) -> bytes:
-    """Return what stands before an answer, or before the part of a multifetch.
+    """Return the head of an answer, or of a part of a multifetch answer.
 
     Args:
-        size: bytes that follow it.
-        error: its error number.
+        size: the bytes that follow the head.
+        error: the error number.
     """
     return _HEAD.pack(2 + size, error)
 
@@ -42,7 +42,7 @@ def decode_answer(frame: memoryview) -> tuple[int, memoryview]:
         NetworkError: it is too short.
     """
     if len(frame) < _SHORT.size:
-        raise NetworkError(f"an answer of {len(frame)} bytes is none of Kafka 0.7")
+        raise NetworkError(f"an answer of {len(frame)} bytes is too short for Kafka 0.7")
     return _SHORT.unpack_from(frame)[0], frame[_SHORT.size :]
 
 
@@ -50,7 +50,7 @@ def decode_offsets(body: memoryview) -> list[int]:
     """Read the offsets of an answer.
 
     Raises:
-        NetworkError: it is not one.
+        NetworkError: the body is invalid.
     """
     if len(body) >= _INT.size:
         (count,) = _INT.unpack_from(body)
@@ -60,10 +60,10 @@ def decode_offsets(body: memoryview) -> list[int]:
 
 
 def decode_multifetch(body: memoryview) -> list[tuple[int, memoryview]]:
-    """Read the parts of an answer, each as error number and bytes, in the order asked for.
+    """Read the parts of a multifetch answer, each as error number and bytes, in request order.
 
     Raises:
-        NetworkError: it is not one.
+        NetworkError: the body is invalid.
     """
     parts: list[tuple[int, memoryview]] = []
     position = 0

@@ -1,4 +1,4 @@
-"""Requests of Kafka 0.7, read and written; the layout stands in the package.
+"""Encodes and decodes the requests of Kafka 0.7; for their layout see the package.
 
 Invariant: `decode_request(encode_request(x)) == x`.
 """
@@ -44,7 +44,7 @@ class Fetch07:
 
 @dataclass(frozen=True, slots=True)
 class Offsets07:
-    """Asks where one may begin to read: time -1 the newest, -2 the oldest, else milliseconds."""
+    """Asks for offsets to read from: time -1 the newest, -2 the oldest, else milliseconds."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ def decode_request(frame: memoryview) -> Request07:
     """Read a request.
 
     Raises:
-        ProtocolError: it is no request of 0.7, or ends before its body does.
+        ProtocolError: it is not a request of 0.7, or its body is incomplete.
     """
     reader = _Reader(frame)
     api = reader.short()
@@ -83,7 +83,7 @@ def decode_request(frame: memoryview) -> Request07:
         return MultiProduce07(tuple(reader.produce() for _ in range(reader.count())))
     if api == Api07.OFFSETS:
         return Offsets07(reader.topic(), *reader.unpack(_FETCH))
-    raise _invalid(f"request id {api} is none of 0.7")
+    raise _invalid(f"request id {api} is unknown in 0.7")
 
 
 def encode_request(request: Request07) -> bytes:
@@ -159,7 +159,7 @@ class _Reader:
         return count
 
     def topic(self) -> str:
-        # Bytes that are no UTF-8 become a character that no topic may have.
+        # Bytes that are not UTF-8 become a character that is not allowed in topic names.
         return str(self.take(self.short()), "utf-8", "replace")
 
     def fetch(self) -> Fetch07:

@@ -1,4 +1,4 @@
-"""The messages of the protocol, one dataclass each, and which two belong to an API."""
+"""The messages of the protocol, one dataclass each, and the request and response of each API."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """ACLs: DescribeAcls (29), CreateAcls (30), DeleteAcls (31).
 
-Version 1 added the pattern type: 3 for a name taken literally, 4 for a prefix. Numbers of
-resource types and operations are those of `zkbroker.security`; permission type 2 denies, 3 allows.
+Version 1 added the pattern type: 3 for a literal name, 4 for a prefix. Numbers of resource types
+and operations are those of `zkbroker.security`; permission type 2 denies, 3 allows.
 """
 
 from typing import ClassVar

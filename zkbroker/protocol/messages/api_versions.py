@@ -1,7 +1,7 @@
-"""ApiVersions (18): what a broker serves.
+"""ApiVersions (18): the APIs and versions that a broker serves.
 
-A request of a version that is not served is answered all the same, in the layout of version 0 with
-error 35 and the table, so that a newer client can fall back.
+A request of an unserved version is answered too, in the layout of version 0 with error 35 and the
+table, so that a newer client can fall back.
 """
 
 from typing import ClassVar
@@ -30,7 +30,7 @@ class ApiVersionsResponse:
 
 
 def served_versions() -> list[ApiVersion]:
-    """The table of what is served, as the answer carries it."""
+    """Return the served APIs and versions in the form of the answer."""
     return [
         ApiVersion(key=key, min_version=low, max_version=high)
         for key, (low, high) in SUPPORTED_VERSIONS.items()

@@ -1,4 +1,4 @@
-"""Configuration over the wire: DescribeConfigs (32) and AlterConfigs (33)."""
+"""DescribeConfigs (32) and AlterConfigs (33): read and replace configurations."""
 
 from enum import IntEnum
 from typing import ClassVar
@@ -9,14 +9,14 @@ from zkbroker.protocol.schema import Kind, array, boolean, int8, int16, int32, s
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The type of a configured resource."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class ConfigSource(IntEnum):
-    """Where a configured value comes from."""
+    """The source of a configured value."""
 
     UNKNOWN = 0
     TOPIC = 1

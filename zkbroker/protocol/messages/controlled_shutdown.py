@@ -1,6 +1,6 @@
-"""ControlledShutdown (7): a broker that is about to stop asks the controller to move what it leads.
+"""ControlledShutdown (7): a broker that is about to stop asks the controller to move its leaders.
 
-The header of version 0 has no client id. Version 2 names the broker epoch of the one that leaves.
+The header of version 0 has no client id. Version 2 adds the epoch of the broker that stops.
 """
 
 from typing import ClassVar
@@ -26,7 +26,7 @@ class RemainingPartition:
 
 @wire_message
 class ControlledShutdownResponse:
-    """Args: partitions_remaining are those it still leads; none and no error: it may stop."""
+    """Args: partitions_remaining: those that it still leads; with none and no error it may stop."""
 
     error_code: int = int16()
     partitions_remaining: list[RemainingPartition] = array(RemainingPartition)

@@ -1,8 +1,7 @@
-"""Fetch (1): read record sets from partitions, waiting for data if asked to.
+"""Fetch (1): read record sets from partitions, and wait for data if requested.
 
-`max_bytes` of the whole answer came with 3, transactions with 4, the log start offset with 5, fetch
-sessions with 7 (session id 0 and epoch -1 mean none), leader epochs with 9, zstd with 10, racks
-with 11.
+Version 3 added `max_bytes` of the whole answer, 4 transactions, 5 the log start offset, 7 fetch
+sessions (session id 0 and epoch -1 mean none), 9 leader epochs, 10 zstd, and 11 racks.
 """
 
 from typing import ClassVar

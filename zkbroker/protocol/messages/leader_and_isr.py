@@ -1,7 +1,7 @@
 """LeaderAndIsr (4): the controller tells a broker which replicas it leads, and which it follows.
 
-Version 1 says which replicas are new; version 2 names the broker epoch of the receiver and groups
-the partitions by topic. The answer is flat in every version. Zero partitions are allowed.
+Version 1 marks new replicas; version 2 adds the broker epoch of the receiver and groups the
+partitions by topic. The answer is flat in every version. Zero partitions are allowed.
 """
 
 from typing import ClassVar
@@ -26,14 +26,14 @@ NO_BROKER_EPOCH = -1
 
 @keyword_message
 class LeaderAndIsrPartition:
-    """What was decided for one partition.
+    """The decision for one partition.
 
     Args:
-        topic: its topic; from version 2 on it stands in the item around this one.
-        controller_epoch: that of the controller which decided, maybe not of the one that sends.
+        topic: its topic; since version 2 it is in the enclosing item.
+        controller_epoch: of the controller that decided, perhaps an earlier one than the sender.
         leader: -1 while there is none.
-        zk_version: version of the node that holds this; the leader's next change of it expects it.
-        is_new: the replica is created by this request.
+        zk_version: version of the node with the decision, which the leader's next change expects.
+        is_new: whether this request creates the replica.
     """
 
     topic: str = string(until=1)
@@ -55,7 +55,7 @@ class LeaderAndIsrTopic:
 
 @wire_message
 class LiveLeader:
-    """Where a leader listens for other brokers."""
+    """The address of a leader for other brokers."""
 
     id: int = int32()
     host: str = string()
@@ -64,7 +64,7 @@ class LiveLeader:
 
 @keyword_message
 class LeaderAndIsrRequest:
-    """Args: partition_states until version 1, topic_states from 2 on."""
+    """Args: partition_states until version 1, topic_states since 2."""
 
     api_key: ClassVar[ApiKey] = ApiKey.LEADER_AND_ISR
 

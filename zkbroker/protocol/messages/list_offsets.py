@@ -1,7 +1,7 @@
-"""ListOffsets (2): which offset a point in time has.
+"""ListOffsets (2): the offset for a point in time.
 
-Timestamp -1 asks for the log end offset, -2 for the log start offset. Version 0 answers a list of
-segment base offsets, newest first; later ones a single offset with its timestamp.
+Timestamp -1 asks for the log end offset, -2 for the log start offset. Version 0 answers with a list
+of segment base offsets, newest first; later versions with a single offset and its timestamp.
 """
 
 from typing import ClassVar
@@ -48,7 +48,7 @@ class ListOffsetsRequest:
 
 @keyword_message
 class ListOffsetsResponsePartition:
-    """Args: offsets for version 0; timestamp and offset, both -1 if there is none, for later."""
+    """Args: offsets in version 0; timestamp and offset, both -1 if there is none, since 1."""
 
     partition: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): what lies in the data directories of one broker."""
+"""DescribeLogDirs (35): the partitions in the data directories of one broker, with their sizes."""
 
 from typing import ClassVar
 
@@ -35,7 +35,7 @@ class DescribeLogDirsRequest:
 
 @keyword_message
 class LogDirPartition:
-    """Args: offset_lag is how far its log end is behind the high watermark; 0 for a leader."""
+    """Args: offset_lag: how far the log end is behind the high watermark; 0 for a leader."""
 
     partition: int = int32()
     size: int = int64()

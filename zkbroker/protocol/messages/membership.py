@@ -1,7 +1,7 @@
-"""How a member of a group finds its coordinator, joins, gets its share, stays and leaves.
+"""The membership of a group: find the coordinator, join, get an assignment, stay, and leave.
 
-FindCoordinator (10), JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14). The bytes of
-protocol metadata and assignments belong to the members; a coordinator passes them through.
+FindCoordinator (10), JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14). The members
+define the bytes of protocol metadata and assignments; a coordinator passes them through.
 """
 
 from typing import ClassVar
@@ -50,7 +50,7 @@ class JoinGroupProtocol:
 
 @wire_message
 class JoinGroupRequest:
-    """Args: rebalance_timeout_ms -1 where the version has none: the session timeout holds."""
+    """Args: rebalance_timeout_ms: -1 in version 0, where the session timeout takes its place."""
 
     api_key: ClassVar[ApiKey] = ApiKey.JOIN_GROUP
 
@@ -118,7 +118,7 @@ class SyncGroupAssignment:
 
 @wire_message
 class SyncGroupRequest:
-    """Args: assignments come from the leader; the others send none."""
+    """Args: assignments: from the leader; other members send none."""
 
     api_key: ClassVar[ApiKey] = ApiKey.SYNC_GROUP
 

@@ -1,7 +1,7 @@
-"""Metadata (3): the brokers, and who leads which partition.
+"""Metadata (3): the brokers, and the leaders and replicas of partitions.
 
-In version 0 an empty list of topics asks for all; from 1 on null does, and an empty list asks for
-none.
+In version 0 an empty list of topics asks for all; since version 1 null does, and an empty list asks
+for none.
 """
 
 from typing import ClassVar

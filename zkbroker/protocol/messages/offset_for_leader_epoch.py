@@ -1,9 +1,9 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ended in the leader's log.
 
-Followers ask before they truncate, consumers to notice that records were lost. The answer names the
-largest epoch not above the one asked for (from version 1 on) and the offset at which it ended; -1
-and -1 when that is unknown. Version 2 checks the leader epoch of the one that asks, 3 says which
-replica that is.
+Followers ask before they truncate; consumers ask in order to detect lost records. The answer names
+the largest epoch not above the requested one (since version 1) and the offset at which it ended; -1
+and -1 if that is unknown. Version 2 adds a check of the sender's leader epoch, 3 the sender's
+replica id.
 """
 
 from typing import ClassVar
@@ -25,7 +25,7 @@ UNDEFINED_OFFSET = -1
 
 @keyword_message
 class OffsetForLeaderEpochRequestPartition:
-    """Args: current_leader_epoch -1 is not checked; leader_epoch is the one asked for."""
+    """Args: current_leader_epoch: -1 is not checked; leader_epoch: the requested epoch."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(since=2, default=-1)
@@ -42,7 +42,7 @@ class OffsetForLeaderEpochRequestTopic:
 
 @wire_message
 class OffsetForLeaderEpochRequest:
-    """Args: replica_id -1 for a consumer, -2 for a tool that looks below the high watermark too."""
+    """Args: replica_id: -1 for a consumer, -2 for a tool that reads beyond the high watermark."""
 
     api_key: ClassVar[ApiKey] = ApiKey.OFFSET_FOR_LEADER_EPOCH
 

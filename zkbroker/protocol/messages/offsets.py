@@ -1,7 +1,8 @@
-"""OffsetCommit (8) and OffsetFetch (9): where a group has got to.
+"""OffsetCommit (8) and OffsetFetch (9): the committed offsets of groups.
 
 Version 0 of both keeps the offsets in ZooKeeper, later ones in the topic `__consumer_offsets`. A
-commit may set its own retention in 2-4; OffsetFetch asks for all partitions with null from 2 on.
+commit may set its own retention in 2-4; since version 2, null in OffsetFetch asks for all
+partitions.
 """
 
 from typing import ClassVar
@@ -21,7 +22,7 @@ from zkbroker.protocol.schema import (
 
 @keyword_message
 class OffsetCommitRequestPartition:
-    """Args: timestamp, in version 1 only, counts as the time of the commit; -1 means now."""
+    """Args: timestamp: the time of the commit, in version 1 only; -1 means now."""
 
     partition: int = int32()
     offset: int = int64()
@@ -83,7 +84,7 @@ class OffsetFetchRequest:
 
 @keyword_message
 class OffsetFetchResponsePartition:
-    """Args: offset -1 where nothing was committed."""
+    """Args: offset: -1 if none was committed."""
 
     partition: int = int32()
     offset: int = int64(default=-1)

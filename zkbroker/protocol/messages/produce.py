@@ -1,7 +1,8 @@
 """Produce (0): append record sets to partitions.
 
-Versions 0-2 carry message sets of magic 0 and 1 (a broker takes any magic), 3 and later exactly one
-magic-2 batch per partition; 7 is the first that may carry zstd. With `acks` 0 there is no answer.
+Versions 0-2 carry message sets of magic 0 and 1 (a broker accepts any magic), 3 and later exactly
+one magic-2 batch per partition; 7 is the first that may carry zstd. With `acks` 0 there is no
+answer.
 """
 
 from typing import ClassVar
@@ -46,7 +47,7 @@ class ProduceRequest:
 
 @keyword_message
 class ProduceResponsePartition:
-    """Args: log_append_time_ms is -1 unless the topic stamps records at the append."""
+    """Args: log_append_time_ms: -1 unless the topic uses the append time as timestamp."""
 
     partition: int = int32()
     error_code: int = int16()

@@ -1,7 +1,7 @@
-"""SaslHandshake (17) and SaslAuthenticate (36): how a client logs in.
+"""SaslHandshake (17) and SaslAuthenticate (36): the login of a client.
 
-After a handshake of version 1 the tokens of the mechanism travel in SaslAuthenticate; after one of
-version 0 they are frames of their own, without a header, in both directions.
+After a handshake of version 1 the tokens of the mechanism are sent in SaslAuthenticate; after one
+of version 0 they are bare frames without a header, in both directions.
 """
 
 from typing import ClassVar
@@ -32,7 +32,7 @@ class SaslAuthenticateRequest:
 
 @wire_message
 class SaslAuthenticateResponse:
-    """Args: session_lifetime_ms 0 for a session that need not authenticate again."""
+    """Args: session_lifetime_ms: 0 for a session that need not authenticate again."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default="")

@@ -1,6 +1,6 @@
-"""StopReplica (5): the controller tells a broker to stop replicas, and maybe to delete their logs.
+"""StopReplica (5): the controller tells a broker to stop replicas, and maybe delete their logs.
 
-Version 1 names the broker epoch of the receiver and groups the partitions by topic; the answer is
+Version 1 adds the broker epoch of the receiver and groups the partitions by topic; the answer is
 flat in both.
 """
 
@@ -36,7 +36,7 @@ class StopReplicaTopic:
 
 @keyword_message
 class StopReplicaRequest:
-    """Args: partitions in version 0, topics from 1 on; `replicas` reads both."""
+    """Args: partitions in version 0, topics since 1; `replicas` reads both."""
 
     api_key: ClassVar[ApiKey] = ApiKey.STOP_REPLICA
 
@@ -48,7 +48,7 @@ class StopReplicaRequest:
     topics: list[StopReplicaTopic] = array(StopReplicaTopic, since=1)
 
     def replicas(self) -> Iterator[tuple[str, int]]:
-        """Yield topic and partition of every replica, whichever version carried it."""
+        """Yield topic and partition of every replica, in a request of either version."""
         for each in self.partitions:
             yield each.topic, each.partition
         for topic in self.topics:

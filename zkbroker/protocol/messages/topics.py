@@ -1,4 +1,4 @@
-"""Topics made, grown, emptied and removed.
+"""Creates and deletes topics, deletes records, and adds partitions.
 
 CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 """
@@ -33,7 +33,7 @@ class TopicConfig:
 
 @wire_message
 class NewTopic:
-    """Args: partitions and replication_factor are -1 when the assignments are given."""
+    """Args: num_partitions and replication_factor: -1 if assignments are given."""
 
     topic: str = string()
     num_partitions: int = int32(default=-1)

@@ -1,11 +1,12 @@
-"""Transactions of producers: the requests of keys 24, 25, 26 and 28, to their coordinators.
+"""Transactions of producers: the requests 24, 25, 26 and 28 to coordinators.
 
     AddPartitionsToTxn (24)  before the first Produce to a partition in a transaction
     AddOffsetsToTxn (25)     before offsets of a group are committed in it
     EndTxn (26)              commit or abort
-    TxnOffsetCommit (28)     to the group's coordinator: offsets that count once it is committed
+    TxnOffsetCommit (28)     to the group's coordinator: offsets that take effect with the commit
 
-Where versions share a layout, the higher one tells clients that the answer comes before throttling.
+If two versions share a layout, the higher one tells clients that the answer comes before the
+throttling.
 """
 
 from typing import ClassVar
@@ -56,7 +57,7 @@ class AddPartitionsToTxnRequest:
 
 @wire_message
 class AddPartitionsToTxnResponse:
-    """Every partition that was asked for has its error; there is none for all of them."""
+    """Each requested partition has its own error code; there is no common one."""
 
     throttle_time_ms: int = int32()
     topics: list[TxnTopicErrors] = array(TxnTopicErrors)
@@ -80,7 +81,7 @@ class AddOffsetsToTxnResponse:
 
 @wire_message
 class EndTxnRequest:
-    """Args: committed: true to commit, false to abort."""
+    """Args: committed: True to commit, False to abort."""
 
     api_key: ClassVar[ApiKey] = ApiKey.END_TXN
 

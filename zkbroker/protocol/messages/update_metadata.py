@@ -1,9 +1,9 @@
-"""UpdateMetadata (6): the controller tells every broker who lives, and who leads what.
+"""UpdateMetadata (6): the controller sends every broker the live brokers and the leaders.
 
-Version 1 gives a broker an endpoint per security protocol (the port stands first), 2 its rack, 3
-the listener's name, 4 the replicas that are offline, 5 the broker epoch of the receiver and
-partitions grouped by topic. Partitions that a request does not name keep what was said before;
-brokers that it does not name are gone.
+Version 1 adds an endpoint per security protocol (with the port first), 2 the rack, 3 the listener's
+name, 4 the offline replicas, 5 the broker epoch of the receiver and partitions grouped by topic.
+Partitions that a request does not name keep their earlier state; brokers that it does not name are
+gone.
 """
 
 from typing import ClassVar
@@ -24,7 +24,7 @@ from zkbroker.protocol.schema import (
 
 @keyword_message
 class UpdateMetadataPartition:
-    """Args: leader -1 while there is none, -2 while the topic is being deleted."""
+    """Args: leader: -1 while there is none, -2 while the topic is being deleted."""
 
     topic: str = string(until=4)
     partition: int = int32()
@@ -55,7 +55,7 @@ class UpdateMetadataEndpoint:
 
 @wire_message
 class UpdateMetadataBroker:
-    """Args: host and port in version 0, endpoints from 1 on."""
+    """Args: host and port in version 0, endpoints since 1."""
 
     id: int = int32()
     host: str = string(until=0)
@@ -66,7 +66,7 @@ class UpdateMetadataBroker:
 
 @keyword_message
 class UpdateMetadataRequest:
-    """Args: partition_states until version 4, topic_states from 5 on."""
+    """Args: partition_states until version 4, topic_states since 5."""
 
     api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
 

@@ -1,7 +1,7 @@
 """VerifyTransaction (10001): a partition's leader asks whether a transaction is ongoing.
 
-Brokers of this kind alone send it to each other; ApiVersions does not list it. Genuine brokers
-ask the same since 3.6, with a later version of AddPartitionsToTxn.
+Only zkbroker brokers send it to each other; ApiVersions does not list it. Genuine brokers ask the
+same since 3.6, with a later version of AddPartitionsToTxn.
 """
 
 from typing import ClassVar
@@ -13,7 +13,7 @@ from zkbroker.protocol.schema import array, int16, int32, int64, string, wire_me
 
 @wire_message
 class VerifiedTransaction:
-    """A transaction, and the partitions to which messages of it are to be written."""
+    """A transaction, and the partitions to which its messages are to be written."""
 
     transactional_id: str = string()
     producer_id: int = int64(default=-1)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (27): a transaction coordinator has leaders of partitions end a transaction.
+"""WriteTxnMarkers (27): a transaction coordinator asks partition leaders to end a transaction.
 
 Only brokers send it. The leader appends one control batch for each producer and partition.
 """
@@ -12,10 +12,10 @@ from zkbroker.protocol.schema import array, boolean, int16, int32, int64, wire_m
 
 @wire_message
 class TxnMarker:
-    """One transaction that ends.
+    """The end of one transaction.
 
     Args:
-        committed: true for COMMIT, false for ABORT.
+        committed: True for COMMIT, False for ABORT.
         coordinator_epoch: leader epoch of the coordinator's partition of `__transaction_state`.
     """
 
@@ -41,6 +41,6 @@ class TxnMarkerResult:
 
 @wire_message
 class WriteTxnMarkersResponse:
-    """It has no throttle time."""
+    """This response has no throttle time."""
 
     markers: list[TxnMarkerResult] = array(TxnMarkerResult)

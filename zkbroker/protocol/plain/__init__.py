@@ -1,18 +1,18 @@
-"""Plain requests: what nearly all produces and fetches are, read in one call and answered in one.
+"""Plain requests: nearly all produces and fetches, decoded in one call and answered in one.
 
-A request is plain when it is a Produce or a Fetch of a served version that names few partitions,
-each with what it needs, and nothing unusual:
+A request is plain if it is a Produce or a Fetch of a served version with few partitions and nothing
+unusual:
 
-    Produce   acks is 0, 1 or -1; no record set is null, and none is empty from version 3 on
-    Fetch     it is of no session: of a client, or of a follower that knows none
-    both      topics and partitions together are `MAX_ITEMS` at most, no list is empty, texts are
-              UTF-8 and lengths fit
+    Produce   acks is 0, 1 or -1; no record set is null, and since version 3 none is empty
+    Fetch     continues no fetch session; one of a follower has a version below 7
+    both      at most `MAX_ITEMS` topics and partitions together, no list is empty, strings are
+              UTF-8, and lengths are valid
 
-`read_plain` returns None for every other request, and says nothing about why: such a request is
-decoded by `zkbroker.protocol.framing`, from the same bytes, which also finds what is wrong with it.
-The answers are those that `encode_response` would make, byte for byte.
+For every other request `read_plain` returns None without a reason: `zkbroker.protocol.framing` then
+decodes the same bytes, and reports errors in them. The answers equal those of `encode_response`,
+byte for byte.
 
-Invariant: what is read here reads the same in `decode_request`. The functions are in C where the
+Invariant: a plain request has the same content in `decode_request`. The functions are in C if the
 extension was built, else in Python (`portable`); `ZKBROKER_PURE_PYTHON=1` chooses Python.
 """
 
@@ -30,7 +30,7 @@ from zkbroker.protocol.plain.requests import (
 
 try:
     if os.environ.get("ZKBROKER_PURE_PYTHON", "0") not in ("", "0"):
-        raise ImportError("plain Python is asked for")
+        raise ImportError("pure Python was requested")
     from zkbroker.protocol._speedups import fetch_answer, produce_answer, read_plain
 
     NATIVE = True
@@ -40,7 +40,8 @@ except ImportError:
     NATIVE = False
 
 MAX_ITEMS: Final = 64
-"""Topics and partitions of a plain request; a longer one is read with pauses for others."""
+"""The most topics and partitions of a plain request; the codec lets others run within longer ones.
+"""
 
 __all__ = [
     "MAX_ITEMS",

@@ -1,4 +1,4 @@
-"""Plain requests in plain Python: the twin of `zkbroker/protocol/speedups/plain.c`."""
+"""Plain requests in pure Python: the twin of `zkbroker/protocol/speedups/plain.c`."""
 
 import struct
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class _NotPlain(Exception):
 
 
 class _Bytes:
-    """Reads values one after the other; a length that does not fit is not plain."""
+    """Reads the values of a request in order; an invalid length makes it not plain."""
 
     def __init__(self, frame: memoryview, items: int) -> None:
         self.frame = frame
@@ -74,7 +74,7 @@ def read_plain(frame: memoryview, max_items: int) -> PlainProduce | PlainFetch |
 
     Args:
         frame: the request without its size; record sets of the result are views of it.
-        max_items: topics and partitions that it may have.
+        max_items: the most topics and partitions that it may have.
 
     Returns:
         The request, or None for one that is not plain.
@@ -193,8 +193,8 @@ def fetch_answer(
         topics: each with the rows of its partitions.
 
     Returns:
-        What precedes the records of each partition, in their order, and what follows the last one
-        if anything does; the first part begins with the size of the whole answer, records included.
+        The bytes before the records of each partition, in order, and those after the last one, if
+        any; the first part begins with the size of the whole answer, records included.
 
     Raises:
         ValueError: a value does not fit.

@@ -1,8 +1,8 @@
 """The shapes of plain requests, and of the rows of their answers.
 
-Requests are tuples that the C twin makes without a constructor: the first field is the API's
-number, the last one the topics in their order, each with its rows. Places count, not names:
-`tests/unit/protocol/test_portable.py` compares each with the codec's field of that name.
+Requests are tuples, which the C twin makes without a constructor: the first field is the API's
+number, the last one the topics in order, each with its rows. Fields have positions and no names:
+`tests/unit/protocol/test_portable.py` compares each with the codec's field.
 """
 
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.pieces import Records
 
 ProduceRow: TypeAlias = tuple[int, Records]
-"""Partition and its record set: of a plain request a view of the frame."""
+"""Partition and its record set, which in a plain request is a view of the frame."""
 
 FetchRow: TypeAlias = tuple[int, int, int, int, int]
 """Partition, current leader epoch, fetch offset, log start offset, max bytes."""

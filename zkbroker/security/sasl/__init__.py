@@ -1,7 +1,7 @@
 """SASL: how a client proves its identity on a connection, and how a broker checks it.
 
     client                                   broker
-    SaslHandshake mechanism        ----->    `ServerExchange`: which request may come now
+    SaslHandshake mechanism        ----->    `ServerExchange`: checks the order of requests
     token                          ----->    `ServerMechanism.evaluate`
                                    <-----    token
     ...                                      principal, or `LoginRefused`
@@ -9,8 +9,8 @@
 The mechanisms are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. GSSAPI is Kerberos, which is
 not supported.
 
-Invariant: nothing here knows sockets, ZooKeeper or files; each side is a state machine over bytes.
-What fails says nothing of whether a user exists.
+Invariant: nothing here uses sockets, ZooKeeper or files, except the modules that fetch tokens and
+keys; each side is a state machine over bytes. A refusal does not reveal whether a user exists.
 """
 
 from zkbroker.config.sasl_options import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512

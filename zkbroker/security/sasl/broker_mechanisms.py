@@ -1,7 +1,7 @@
-"""From the settings of a listener to the mechanisms that clients may log in by.
+"""Makes the SASL mechanisms of a listener from its settings.
 
-Invariant: whatever a mechanism needs (keys, a validator) is there before the listener is opened; a
-setting that cannot be used refuses the start.
+Invariant: the keys and validators of the mechanisms are loaded before the listener is opened; the
+broker does not start with a setting that cannot be used.
 """
 
 import logging
@@ -33,7 +33,7 @@ def broker_mechanisms(sasl: ListenerSasl, users: ScramUsers, secret: ScramSecret
     Args:
         sasl: its settings.
         users: the credentials for SCRAM.
-        secret: for users that do not exist.
+        secret: for the salts of nonexistent users.
 
     Raises:
         ConfigError: a handler cannot be imported, or keys cannot be read.
@@ -60,7 +60,7 @@ def _scram(name: str, users: ScramUsers, secret: ScramSecret) -> Callable[[], Se
 
 def _oauthbearer(validator: TokenValidator, listener: str) -> Callable[[], ServerMechanism]:
     def refused(error: Exception) -> None:
-        # What a validator of the user's raises is shown with its class: it may be a defect of it.
+        # The class is logged too: an exception of a user's own validator may be a bug in it.
         logger.info(
             "token refused listener=%s reason=%s: %s", listener, type(error).__name__, error
         )
@@ -95,7 +95,7 @@ def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
         raise ConfigError(f"{JWKS_URL}={url} is not allowed: give https://... or file:///...")
     if url.lower().startswith("http:"):
         logger.warning(
-            "%s=%s is not encrypted: others on the way may give the broker keys of their own",
+            "%s=%s is not encrypted: an attacker on the network could replace the keys",
             JWKS_URL,
             url,
         )
@@ -118,7 +118,7 @@ def _handler(listener: str, mechanism: str, name: str) -> Any:
 
 
 def _unsecured_rules(options: Mapping[str, str]) -> ClaimRules:
-    """Return what the claims of unsecured tokens must say, in the words of the JAAS line."""
+    """Return the rules for the claims of unsecured tokens, from the options of the JAAS line."""
     prefix = "unsecuredValidator"
     skew = options.get(f"{prefix}AllowableClockSkewMs", "0")
     if not skew.isdecimal():

@@ -1,4 +1,4 @@
-"""From a client's login to its side of the mechanism."""
+"""Makes the client's side of a mechanism from its login settings."""
 
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.security.sasl import OAUTHBEARER, PLAIN
@@ -16,8 +16,8 @@ def client_mechanism(login: SaslLogin) -> ClientMechanism:
     """Make the client's side of one authentication; may wait for a token.
 
     Raises:
-        AuthenticationFailed: there is no token.
-        ConfigError: the settings of tokens cannot be used.
+        AuthenticationFailed: no token could be obtained.
+        ConfigError: the token settings cannot be used.
     """
     if login.mechanism == PLAIN:
         return PlainClient(login.user, login.user_password)

@@ -1,13 +1,13 @@
-"""The broker's side of a login, whatever the mechanism: what a client may send, and when.
+"""The broker's side of a login with any mechanism: the order of a client's requests.
 
     START --versions--> ASKED
     START, ASKED --handshake v1--> TOKENS     tokens come in SaslAuthenticate
-    START, ASKED --handshake v0--> BARE       tokens come as frames of their own
+    START, ASKED --handshake v0--> BARE       tokens come as bare frames
     TOKENS, BARE --token--> the same, or DONE
-    any --what is out of order, or refused--> FAILED
+    any --out of order, or refused--> FAILED
 
-Invariant: the principal is there in DONE and nowhere else; DONE and FAILED take nothing more. There
-is one handshake.
+Invariant: the principal is known only in DONE; DONE and FAILED accept nothing more. There is only
+one handshake.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,25 +20,25 @@ _MAX_STEPS = 8
 
 
 class Phase(Enum):
-    """How far a login is."""
+    """The phase of a login."""
 
-    START = "nothing was asked"
-    ASKED = "the versions were asked"
-    TOKENS = "tokens come in requests"
-    BARE = "tokens come as frames"
-    DONE = "logged in"
-    FAILED = "refused"
+    START = "the login has not begun"
+    ASKED = "the versions were requested"
+    TOKENS = "a token in SaslAuthenticate is expected"
+    BARE = "a token as a bare frame is expected"
+    DONE = "the login is complete"
+    FAILED = "the login was refused"
 
 
 class OutOfOrder(LoginRefused):
-    """A client sent what may not come now."""
+    """A client sent a request that is not allowed in this phase."""
 
 
 class ServerExchange:
     """One login.
 
     Args:
-        mechanisms: name → makes the broker's side of it; in the order in which clients see them.
+        mechanisms: name → maker of the broker's side; in the order in which clients see them.
     """
 
     def __init__(self, mechanisms: Mapping[str, Callable[[], ServerMechanism]]) -> None:
@@ -61,13 +61,13 @@ class ServerExchange:
         return self._mechanism is not None and self._mechanism.waits
 
     def versions(self, *, answered: bool) -> None:
-        """Take a question for the versions that are served; one is answered.
+        """Process an ApiVersions request; only one is answered with the table.
 
         Args:
-            answered: whether its answer is the table; not if its version was unknown.
+            answered: whether the answer is the table; it is not if the version was unknown.
 
         Raises:
-            OutOfOrder: it was answered already.
+            OutOfOrder: one was answered already, or the handshake is over.
         """
         if self.phase is not Phase.START:
             raise self._out_of_order("ApiVersions")
@@ -75,17 +75,17 @@ class ServerExchange:
             self.phase = Phase.ASKED
 
     def handshake(self, mechanism: str, *, bare: bool) -> bool:
-        """Take the choice of a mechanism.
+        """Process the client's choice of a mechanism.
 
         Args:
             mechanism: its name.
-            bare: whether tokens come as frames of their own.
+            bare: whether tokens come as bare frames.
 
         Returns:
-            whether it is enabled; the login has failed if not.
+            whether the mechanism is enabled; if not, the login has failed.
 
         Raises:
-            OutOfOrder: there was one before.
+            OutOfOrder: there was a handshake before.
         """
         if self.phase not in (Phase.START, Phase.ASKED):
             raise self._out_of_order("SaslHandshake")
@@ -99,17 +99,17 @@ class ServerExchange:
         return True
 
     def token(self, token: bytes) -> bytes:
-        """Take a token and return the answer to it.
+        """Process a token and return the answer.
 
         Raises:
-            LoginRefused: the client is refused; the message is for it.
+            LoginRefused: the login is refused; the message is for the client.
         """
         mechanism = self._mechanism
         if mechanism is None or self.phase not in (Phase.TOKENS, Phase.BARE):
             raise self._out_of_order("a token")
         self._steps += 1
         if self._steps > _MAX_STEPS:
-            raise self._out_of_order("one token more")
+            raise self._out_of_order("another token")
         try:
             answer = mechanism.evaluate(token)
         except BaseException:
@@ -121,7 +121,7 @@ class ServerExchange:
         return answer
 
     def refuse(self, what: str) -> OutOfOrder:
-        """End the login, for something came that has no place in it; return the error."""
+        """End the login because of an unexpected request; return the error."""
         return self._out_of_order(what)
 
     def _out_of_order(self, what: str) -> OutOfOrder:
@@ -130,7 +130,7 @@ class ServerExchange:
         why = before.value
         if before in (Phase.START, Phase.ASKED):
             why = (
-                "no login came before it: set security.protocol=SASL_SSL (or SASL_PLAINTEXT) "
+                "a login must come before it: set security.protocol=SASL_SSL (or SASL_PLAINTEXT) "
                 "in the client"
             )
-        return OutOfOrder(f"{what} may not come here: {why}")
+        return OutOfOrder(f"{what} is not allowed now: {why}")

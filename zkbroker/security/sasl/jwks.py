@@ -1,8 +1,9 @@
-"""Signed tokens, verified by the keys that their issuer publishes (RFC 7517).
+"""Verifies signed tokens with the keys that their issuer publishes (RFC 7517).
 
-Invariant: a key verifies the algorithms of its own kind and no shared secret verifies any, so that
-a published key is never taken for a secret. Keys are read again as time passes, and when a token
-names one that is unknown, but at most every few seconds. When that fails, the keys known hold.
+Invariant: a key verifies only algorithms of its own kind, and shared secrets are not supported, so
+that a published key is never used as a secret. Keys are read again after a while, and when a token
+names an unknown key, but not more often than every few seconds. If that fails, the known keys stay
+valid.
 """
 
 import json
@@ -55,16 +56,16 @@ def read_url(url: str) -> bytes:
 
 
 class KeySet:
-    """The keys of one issuer, kept fresh. Threads may share it.
+    """The keys of one issuer, kept up to date; safe to share between threads.
 
     Args:
-        url: where they are published; `https:`, `http:` or `file:`.
-        refresh_s: how long they hold, in seconds.
+        url: of the published keys; `https:`, `http:` or `file:`.
+        refresh_s: how long keys are used before they are read again, in seconds.
         read: reads the page.
         clock_s: monotonic seconds.
 
     Raises:
-        ConfigError: they cannot be read for the first time.
+        ConfigError: the first reading failed.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class KeySet:
             ) from error
 
     def find(self, key_id: object) -> "PublishedKey | None":
-        """Return the key of an id, or the only one where a token names none."""
+        """Return the key of an id, or the only key if a token names none."""
         now = self._clock_s()
         if now - self._tried_at >= self._refresh_s:
             self._load_again()
@@ -106,12 +107,12 @@ class KeySet:
 
     def _load_again(self) -> None:
         if not self._lock.acquire(blocking=False):
-            return  # another one reads them; those known hold meanwhile
+            return  # another thread is reading them; the known keys stay valid
         try:
             self._tried_at = self._clock_s()
             self._keys = self._load()
         except (OSError, ValueError) as error:
-            logger.warning("keys of tokens not read url=%s error=%s", self._url, error)
+            logger.warning("token keys not read url=%s error=%s", self._url, error)
         finally:
             self._lock.release()
 
@@ -127,7 +128,7 @@ class KeySet:
             published = json.loads(self._read(self._url))["keys"]
             keys = [key for each in published if (key := _usable(each, jwt)) is not None]
         except (TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"that is no set of keys: {error!r}") from error
+            raise ValueError(f"the page holds no set of keys: {error!r}") from error
         if not keys:
             raise ValueError("none of the keys verifies signatures (RSA, EC or OKP)")
         return keys
@@ -138,9 +139,9 @@ class PublishedKey:
     """A public key.
 
     Args:
-        id: by which tokens name it.
-        key: as the library takes it.
-        algorithms: that it verifies.
+        id: names the key in tokens.
+        key: in the form of the library.
+        algorithms: those that it verifies.
     """
 
     id: object
@@ -149,7 +150,7 @@ class PublishedKey:
 
 
 def _usable(published: Mapping[str, Any], jwt: Any) -> PublishedKey | None:
-    """Return a key that verifies signatures; None for another one, or one not understood."""
+    """Return a key if it verifies signatures and can be read, else None."""
     kind, only = published.get("kty"), published.get("alg")
     algorithms = tuple(each for each in _ALGORITHMS.get(str(kind), ()) if only in (None, each))
     if not algorithms or published.get("use") not in (None, "sig"):
@@ -157,7 +158,7 @@ def _usable(published: Mapping[str, Any], jwt: Any) -> PublishedKey | None:
     try:
         return PublishedKey(published.get("kid"), jwt.PyJWK(published).key, algorithms)
     except jwt.PyJWTError as error:
-        logger.warning("key of tokens not usable kid=%s error=%s", published.get("kid"), error)
+        logger.warning("token key not usable kid=%s error=%s", published.get("kid"), error)
         return None
 
 
@@ -166,7 +167,7 @@ class SignedValidator:
 
     Args:
         keys: of the issuer.
-        rules: what claims must say.
+        rules: for the claims.
         now_s: the time of day, in seconds since 1970.
     """
 
@@ -181,7 +182,7 @@ class SignedValidator:
         """Return the user that a token names.
 
         Raises:
-            TokenRefused: it is signed by no key of the issuer, or its claims do not fit.
+            TokenRefused: no key of the issuer has signed the token, or a claim breaks a rule.
         """
         import jwt
 
@@ -195,7 +196,7 @@ class SignedValidator:
             signed = jwt.PyJWS().decode(token, key.key, algorithms=list(key.algorithms))
             claims = json.loads(signed)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
-            raise TokenRefused(f"its signature is not good: {error}") from None
+            raise TokenRefused(f"its signature is not valid: {error}") from None
         if not isinstance(claims, dict):
             raise TokenRefused("its claims are not a JSON object")
         return self._rules.user(claims, self._now_s())

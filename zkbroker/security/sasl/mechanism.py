@@ -1,7 +1,7 @@
 """The two sides of a SASL mechanism.
 
-Invariant: a mechanism sees the tokens of one connection and nothing else; after its end, good or
-bad, it takes no token any more.
+Invariant: a mechanism sees only the tokens of one connection. After it has succeeded or failed, it
+accepts no more tokens.
 """
 
 from typing import Protocol
@@ -12,7 +12,7 @@ MAX_TOKEN_BYTES = 512 * 1024
 
 
 class LoginRefused(ZkbrokerError):
-    """One side ends an exchange; the broker's message is for the client to read."""
+    """One side ends an exchange; the message of a broker is sent to the client."""
 
 
 class ServerMechanism(Protocol):
@@ -20,14 +20,14 @@ class ServerMechanism(Protocol):
 
     @property
     def user(self) -> str | None:
-        """The name that the client proved; None until it has."""
+        """The user that the client has authenticated as; None before that."""
 
     @property
     def waits(self) -> bool:
         """Whether `evaluate` may wait, for a network or a user's own code."""
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take the client's next token and return the answer to it.
+        """Process the client's next token and return the answer.
 
         Raises:
             LoginRefused: the client is refused; the message is for the client.
@@ -39,13 +39,13 @@ class ClientMechanism(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether the mechanism has proved all it can, and checked all that came."""
+        """Whether the exchange is over, and the broker has proved all that the mechanism asks."""
 
     def first(self) -> bytes:
         """Return the token that opens the exchange."""
 
     def evaluate(self, token: bytes) -> bytes | None:
-        """Take the broker's token and return the next one, None when there is none.
+        """Process the broker's token and return the next one, None at the end.
 
         Raises:
             LoginRefused: the broker refuses, or did not prove that it knows the user.
@@ -53,7 +53,7 @@ class ClientMechanism(Protocol):
 
 
 def invalid_credentials(mechanism: str) -> LoginRefused:
-    """The one answer to credentials, or tokens, that are wrong in any way."""
+    """Return the answer to credentials or tokens that are wrong in any way."""
     return LoginRefused(
         "Authentication failed during authentication due to invalid credentials with SASL "
         f"mechanism {mechanism}"

@@ -1,11 +1,11 @@
-r"""OAUTHBEARER (RFC 7628): a token that another party issued.
+r"""OAUTHBEARER (RFC 7628): login with a token that another party issued.
 
     client   n,[a=id],^Aauth=Bearer token^A[key=value^A ...]^A          ^A is byte 1
     server   (empty token), or {"status":"invalid_token"}
     client                     ^A, which ends a failed exchange
 
-Invariant: a token is accepted by the validator or not at all; after its refusal the client's one
-byte is awaited, and nothing else is taken.
+Invariant: only the validator accepts a token; after it has refused one, nothing but the client's
+closing byte is accepted.
 """
 
 import json
@@ -28,9 +28,9 @@ class TokenRefused(ZkbrokerError):
     """A validator does not accept a token.
 
     Args:
-        reason: for the broker's log; the client gets the status alone.
+        reason: for the broker's log; the client gets only the status.
         status: `invalid_token` or `insufficient_scope`.
-        scope: what the token must grant, where that is the reason.
+        scope: the scope that the token must grant, if it does not.
     """
 
     def __init__(self, reason: str, status: str = "invalid_token", scope: str = "") -> None:
@@ -40,10 +40,10 @@ class TokenRefused(ZkbrokerError):
 
 
 class TokenValidator(Protocol):
-    """Accepts tokens; may be a class or a function of the user's."""
+    """Validates tokens; may be a class or a function of the user."""
 
     def __call__(self, token: str) -> str:
-        """Return the user that a token stands for. It may wait for a network.
+        """Return the user of a token. It may wait for the network.
 
         Raises:
             TokenRefused: the token is not accepted.
@@ -54,7 +54,7 @@ class OAuthBearerServer:
     """The broker's side.
 
     Args:
-        validator: accepts tokens.
+        validator: validates tokens.
         refused: called with the reason of a refusal, for the log.
     """
 
@@ -69,11 +69,11 @@ class OAuthBearerServer:
         self.user: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take the token, or the byte that ends a failed exchange.
+        """Process the token, or the byte that ends a failed exchange.
 
         Raises:
-            LoginRefused: the exchange has failed; the message is the status as JSON where
-                the client has it.
+            LoginRefused: the exchange has failed; the message is the status as JSON if the token
+                was refused.
         """
         if self._failure is not None:
             if token == _CONTROL_A:
@@ -82,7 +82,7 @@ class OAuthBearerServer:
         bearer, authorization_id = _parse_first(token)
         try:
             user = self._validator(bearer)
-        except Exception as error:  # noqa: BLE001 - a user's own code, of which anything may come
+        except Exception as error:  # noqa: BLE001 - a user's own code, which may raise anything
             self._refused(error)
             self._failure = _failure(error)
             return self._failure.encode()
@@ -104,8 +104,8 @@ class OAuthBearerClient:
 
     Args:
         token: as it was issued.
-        extensions: names (letters) → values that go with it.
-        authorization_id: asks to act as this user; it must be the token's.
+        extensions: names (letters) → values, sent with the token.
+        authorization_id: the user to act as, which must be the token's.
     """
 
     def __init__(
@@ -118,21 +118,21 @@ class OAuthBearerClient:
 
     @property
     def complete(self) -> bool:
-        """Whether the broker refused nothing."""
+        """Whether the broker has not refused the token."""
         return self._failure is None
 
     def first(self) -> bytes:
-        """Return the token's message."""
+        """Return the message with the token."""
         as_user = f"a={escaped_name(self._authorization_id)}" if self._authorization_id else ""
         pairs = {"auth": f"Bearer {self._token}", **self._extensions}
         said = "".join(f"{key}={value}\x01" for key, value in pairs.items())
         return f"n,{as_user},\x01{said}\x01".encode()
 
     def evaluate(self, token: bytes) -> bytes | None:
-        """Take the empty answer; answer a refusal by the byte that ends the exchange.
+        """Process the empty answer, or answer a refusal with the byte that ends the exchange.
 
         Raises:
-            LoginRefused: a second answer came after a refusal.
+            LoginRefused: another answer came after a refusal.
         """
         if self._failure is not None:
             raise LoginRefused(f"the broker refuses the token: {self._failure}")
@@ -143,7 +143,7 @@ class OAuthBearerClient:
 
     @property
     def failure(self) -> str | None:
-        """What the broker said as it refused the token."""
+        """The status with which the broker refused the token, None if it did not."""
         return self._failure
 
 

@@ -1,7 +1,6 @@
-"""Pages of an issuer of tokens, over HTTP.
+"""Reads pages of a token issuer over HTTP.
 
-Invariant: credentials go where they were meant to go and nowhere else, and what was asked for by
-TLS comes by TLS: no redirection changes that.
+Invariant: no redirection sends credentials to another address, or leads from TLS to plain HTTP.
 """
 
 import http.client
@@ -15,7 +14,7 @@ def read_page(request: str | urllib.request.Request, timeout_s: float, max_bytes
     Args:
         request: an address (`https:` or `http:`), or a whole request.
         timeout_s: of each wait, in seconds.
-        max_bytes: what is read of it at most.
+        max_bytes: the most bytes that are read of the page.
 
     Raises:
         OSError: it cannot be read.
@@ -25,7 +24,7 @@ def read_page(request: str | urllib.request.Request, timeout_s: float, max_bytes
         with opener.open(request, timeout=timeout_s) as answer:
             return bytes(answer.read(max_bytes))
     except http.client.HTTPException as error:
-        raise OSError(f"no answer of HTTP: {error!r}") from error
+        raise OSError(f"no valid HTTP answer: {error!r}") from error
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
@@ -38,7 +37,7 @@ class _Redirections(urllib.request.HTTPRedirectHandler):
         headers: Any,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Return the next request; None refuses, and the page is an error then."""
+        """Return the next request; None refuses the redirection, which is then an error."""
         unencrypted = req.type == "https" and not newurl.lower().startswith("https:")
         if unencrypted or req.has_header("Authorization"):
             return None

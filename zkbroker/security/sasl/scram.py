@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677): what both sides compute, and what is stored of a user.
+"""SCRAM (RFC 5802, RFC 7677): the computations of both sides, and the stored credentials.
 
     SaltedPassword  = PBKDF2(password, salt, iterations)
     ClientKey       = HMAC(SaltedPassword, "Client Key")       StoredKey = H(ClientKey)
@@ -7,7 +7,7 @@
     ClientProof     = ClientKey XOR HMAC(StoredKey, AuthMessage)
     ServerSignature = HMAC(ServerKey, AuthMessage)
 
-As stored in ZooKeeper, all four, in any order:
+The form in ZooKeeper, with all four fields in any order:
 
     salt=base64,stored_key=base64,server_key=base64,iterations=n
 
@@ -33,7 +33,7 @@ MAX_ITERATIONS = 2_000_000
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 NONCE_BITS = 130
-"""As genuine sides draw them, for nonces and salts."""
+"""The size of nonces and salts in genuine Kafka."""
 _FIELDS = ("salt", "stored_key", "server_key", "iterations")
 _ITERATIONS = re.compile(r"[0-9]{1,10}")
 
@@ -73,7 +73,7 @@ HASHES = {SCRAM_SHA_256: SHA_256, SCRAM_SHA_512: SHA_512}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is stored of a user for one mechanism; the keys are not shown."""
+    """The stored credential of a user for one mechanism; its repr shows no keys."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -81,7 +81,7 @@ class ScramCredential:
     iterations: int = MIN_ITERATIONS
 
     def text(self) -> str:
-        """The credential as it stands in ZooKeeper."""
+        """Return the credential in the form of ZooKeeper."""
         return (
             f"salt={_encoded(self.salt)},stored_key={_encoded(self.stored_key)},"
             f"server_key={_encoded(self.server_key)},iterations={self.iterations}"
@@ -89,12 +89,12 @@ class ScramCredential:
 
 
 def nonce() -> str:
-    """Return a fresh random text of about 26 letters and digits, as genuine sides make it."""
+    """Return a fresh random text of about 26 letters and digits, as genuine Kafka makes it."""
     return base36(secrets.randbits(NONCE_BITS))
 
 
 def base36(number: int) -> str:
-    """Return a number in letters and digits."""
+    """Return a number in base 36."""
     text = ""
     while number or not text:
         number, digit = divmod(number, 36)
@@ -108,13 +108,13 @@ def make_credential(
     iterations: int = MIN_ITERATIONS,
     salt: Callable[[], bytes] = lambda: nonce().encode(),
 ) -> ScramCredential:
-    """Make what is stored of a new password.
+    """Make the credential of a new password.
 
     Args:
         hashes: of the mechanism.
         password: not empty.
-        iterations: from 4096 on.
-        salt: makes a fresh one.
+        iterations: at least 4096.
+        salt: makes a fresh salt.
 
     Raises:
         ConfigError: too few or too many iterations, or no password.
@@ -142,10 +142,10 @@ def make_credential(
 
 
 def parse_credential(text: str, hashes: ScramHash) -> ScramCredential:
-    """Parse a credential as it stands in ZooKeeper.
+    """Parse a credential in the form of ZooKeeper.
 
     Raises:
-        ValueError: it is none, or has too few iterations; the message holds no key.
+        ValueError: it is invalid, or has too few iterations; the message contains no key.
     """
     values: dict[str, str] = {}
     for part in text.split(","):
@@ -168,23 +168,23 @@ def parse_credential(text: str, hashes: ScramHash) -> ScramCredential:
 
 
 def escaped_name(user: str) -> str:
-    """Return a user as messages of SCRAM and OAUTHBEARER carry it."""
+    """Return a user name escaped for messages of SCRAM and OAUTHBEARER."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 
 def unescaped_name(text: str) -> str:
-    """Return the user that a message names.
+    """Return the user name in a message without escapes.
 
     Raises:
-        ValueError: an equals sign begins no escape.
+        ValueError: an equals sign does not begin an escape.
     """
     if re.search("=(?!2C|3D)", text):
-        raise ValueError("an equals sign begins no escape")
+        raise ValueError("an equals sign does not begin an escape")
     return text.replace("=2C", ",").replace("=3D", "=")
 
 
 def xor(one: bytes, other: bytes) -> bytes:
-    """Exclusive or of two texts of one length."""
+    """Return the exclusive or of two byte strings of the same length."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 

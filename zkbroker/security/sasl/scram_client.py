@@ -1,7 +1,7 @@
-"""The client's side of SCRAM; the messages stand in `scram_server`.
+"""The client's side of SCRAM; for the messages see `scram_server`.
 
-Invariant: the broker, too, must prove that it knows the user: without its signature the login has
-failed. What a broker asks for is bounded: a weak or an endless count of iterations is refused.
+Invariant: the broker must prove that it knows the user, too: without its signature the login fails.
+An iteration count of the broker that is too low or too high is refused.
 """
 
 import base64
@@ -34,7 +34,7 @@ class ScramClient:
         hashes: of the mechanism.
         user: the name.
         password: never sent.
-        own_nonce: makes a fresh one.
+        own_nonce: makes a fresh nonce.
     """
 
     def __init__(
@@ -59,7 +59,8 @@ class ScramClient:
         """Answer the broker's first message with the proof; check its final one.
 
         Raises:
-            LoginRefused: the broker does not prove itself, or asks what is refused.
+            LoginRefused: the broker does not prove that it knows the user, or its message is
+                invalid.
         """
         text = token.decode("utf-8", "replace")
         if self._signature is None:
@@ -73,7 +74,7 @@ class ScramClient:
             signature = b""
         if not hmac.compare_digest(signature, self._signature):
             raise LoginRefused(
-                "the broker did not prove that it knows the user: is it the broker that was meant?"
+                "the broker did not prove that it knows the user: is it the intended broker?"
             )
         self.complete = True
         return None
@@ -81,15 +82,15 @@ class ScramClient:
     def _final(self, text: str) -> bytes:
         match = _FIRST.fullmatch(text)
         if match is None:
-            raise LoginRefused(f"the broker's first message of {self._hashes.mechanism} is none")
+            raise LoginRefused(f"the broker's first message of {self._hashes.mechanism} is invalid")
         iterations = int(match["iterations"])
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise LoginRefused(
-                f"the broker asks for {iterations} iterations, allowed are {MIN_ITERATIONS} to "
-                f"{MAX_ITERATIONS}"
+                f"the broker asks for {iterations} iterations, but only {MIN_ITERATIONS} to "
+                f"{MAX_ITERATIONS} are allowed"
             )
         if not match["nonce"].startswith(self._nonce) or match["nonce"] == self._nonce:
-            raise LoginRefused("the broker's nonce does not begin with that of this client")
+            raise LoginRefused("the broker's nonce does not begin with the client's nonce")
         hashes = self._hashes
         try:
             salt = base64.b64decode(match["salt"], validate=True)

@@ -5,9 +5,9 @@
     client-final   c=biws,r=nonce+own,p=base64(proof)
     server-final   v=base64(signature)
 
-Invariant: a user that does not exist is asked for a proof like one that does, with a salt that is
-always the same for this name, and costs the same hashes; both are refused by the same answer. A
-final message counts for the nonce of this exchange alone.
+Invariant: a nonexistent user is asked for a proof like any other, with a salt that is always the
+same for its name, and takes the same computation; a wrong proof gets the same answer. A final
+message is valid only for the nonce of its own exchange.
 """
 
 import base64
@@ -43,18 +43,18 @@ _MAX_MESSAGE_BYTES = 64 * 1024
 
 
 class ScramUsers(Protocol):
-    """Where credentials come from: memory, so that a look-up takes the same time for any user."""
+    """The source of credentials: memory, so that a look-up takes the same time for any user."""
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return what is stored of a user for a mechanism."""
+        """Return the credential of a user for a mechanism, None without one."""
 
     def usual_iterations(self, mechanism: str) -> int:
-        """Return the iterations that most users have."""
+        """Return the iteration count that most users have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScramSecret:
-    """What the salts of users that do not exist are made of; the same at all brokers.
+    """The secret from which the salts of nonexistent users are derived; the same on all brokers.
 
     Args:
         key: not known to clients.
@@ -69,8 +69,8 @@ class ScramServer:
     Args:
         hashes: of the mechanism.
         users: their credentials.
-        secret: for users that do not exist.
-        own_nonce: makes a fresh one.
+        secret: for the salts of nonexistent users.
+        own_nonce: makes a fresh nonce.
     """
 
     waits = False
@@ -90,10 +90,10 @@ class ScramServer:
         self.user: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take the first or the final message.
+        """Process the first or the final message.
 
         Raises:
-            LoginRefused: the proof, or the message, is wrong.
+            LoginRefused: the message is invalid, or the proof is wrong.
         """
         if len(token) > _MAX_MESSAGE_BYTES:
             raise invalid_credentials(self._hashes.mechanism)
@@ -140,7 +140,7 @@ class ScramServer:
         return answer.encode()
 
     def _stand_in(self, user: str) -> ScramCredential:
-        """Return what stands for a user that does not exist; its keys fit no password."""
+        """Return the credential of a nonexistent user, whose keys match no password."""
         name = f"{self._hashes.mechanism}\0{user}".encode()
         made = hmac.digest(self._secret.key, name, "sha512")
         salt = base36(int.from_bytes(made, "big") >> (512 - NONCE_BITS)).encode()
@@ -159,7 +159,7 @@ class ScramServer:
             proof = base64.b64decode(match["proof"], validate=True)
         except (binascii.Error, UnicodeDecodeError):
             raise invalid_credentials(hashes.mechanism) from None
-        # librdkafka before 2.2 says its own nonce once more in front; it is of this exchange, too.
+        # librdkafka before 2.2 repeats its own nonce in front, which also belongs to this exchange.
         nonces = (asked.nonce, asked.client_nonce + asked.nonce)
         fits = header in (asked.header, _ANY_HEADER) and match["nonce"] in nonces
         if not fits or len(proof) != hashes.size:
@@ -177,15 +177,15 @@ class ScramServer:
 
 @dataclass(slots=True)
 class _Asked:
-    """What the first message said, and what it was answered.
+    """The state after the first message and its answer.
 
     Args:
-        exists: whether the user does.
-        client_nonce: the client's.
-        nonce: the client's and ours.
-        header: what precedes the first message's bare part.
-        messages: both bare messages, with the comma between.
-        done: whether the final message has come.
+        exists: whether the user exists.
+        client_nonce: the client's nonce.
+        nonce: the client's nonce followed by ours.
+        header: the part of the first message before its bare part.
+        messages: the bare first message and the answer, joined by a comma.
+        done: whether the final message has arrived.
     """
 
     user: str

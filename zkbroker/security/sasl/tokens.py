@@ -1,10 +1,10 @@
-"""Tokens (RFC 7519) and what a claim of theirs must say.
+"""Tokens (RFC 7519) and the rules for their claims.
 
     unsecured   base64url({"alg":"none"}) . base64url(claims) .              no signature
     signed      base64url({"alg":"RS256","kid":"k"}) . base64url(claims) . base64url(signature)
 
-Invariant: claims are looked at once the signature was verified, or where unsecured tokens were
-asked for; an unsecured token proves nothing and is for tests.
+Invariant: claims are read only after the signature was verified, or if unsecured tokens are
+allowed; an unsecured token proves nothing and is for tests.
 """
 
 import base64
@@ -22,15 +22,15 @@ _MAX_TOKEN_CHARS = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRules:
-    """What claims must say, and where they name the user.
+    """The rules for claims, and the claim with the user.
 
     Args:
-        user_claim: names the user.
-        scope_claim: names what the token grants: a list, or words in one text.
-        required_scope: what it must grant.
-        issuer: what `iss` must be; empty for any.
-        audience: of which `aud` must name one; empty for any.
-        clock_skew_s: by how much clocks may differ, in seconds.
+        user_claim: the claim that names the user.
+        scope_claim: the claim with the granted scopes: a list, or words in one string.
+        required_scope: the scopes that the token must grant.
+        issuer: the required value of `iss`; empty for any.
+        audience: `aud` must name one of these; empty for any.
+        clock_skew_s: the tolerated difference of clocks, in seconds.
     """
 
     user_claim: str = "sub"
@@ -48,7 +48,7 @@ class ClaimRules:
             now_s: the time of day, in seconds since 1970.
 
         Raises:
-            TokenRefused: they do not say what they must.
+            TokenRefused: a claim breaks a rule.
         """
         user = claims.get(self.user_claim)
         if not isinstance(user, str) or not user.strip():
@@ -61,7 +61,9 @@ class ClaimRules:
         for name in ("iat", "nbf"):
             begins = _moment(claims, name)
             if begins is not None and begins > now_s + self.clock_skew_s:
-                raise TokenRefused(f"by its claim {name} it begins in {begins - now_s:.0f} s")
+                raise TokenRefused(
+                    f"by its claim {name} it becomes valid in {begins - now_s:.0f} s"
+                )
         if self.issuer and claims.get("iss") != self.issuer:
             raise TokenRefused(f"its issuer is not {self.issuer}")
         if self.audience and not set(_texts(claims, "aud", split=False)) & set(self.audience):
@@ -81,7 +83,7 @@ class UnsecuredValidator:
     """Accepts tokens without a signature, as genuine brokers do by default: for tests only.
 
     Args:
-        rules: what claims must say.
+        rules: for the claims.
         now_s: the time of day, in seconds since 1970.
     """
 
@@ -93,7 +95,7 @@ class UnsecuredValidator:
         """Return the user that a token names.
 
         Raises:
-            TokenRefused: it is signed, malformed, or its claims do not fit.
+            TokenRefused: the token is signed or malformed, or a claim breaks a rule.
         """
         if len(token) > _MAX_TOKEN_CHARS:
             raise TokenRefused("it is too long")
@@ -131,7 +133,7 @@ def _moment(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise TokenRefused(f"its claim {name} is no time")
+        raise TokenRefused(f"its claim {name} is not a time")
     return min(max(float(value), -1e15), 1e15) if abs(value) < 1e300 else 1e15
 
 

@@ -1,7 +1,7 @@
-"""TLS: keys and certificates from files, and the contexts that connections are made with.
+"""TLS: keys and certificates from files, and the contexts of connections.
 
-Invariant: nothing below TLS 1.2 is spoken unless it was named; a file that cannot be used is a
-`ConfigError` that says what to change.
+Invariant: versions below TLS 1.2 are used only if the settings name them; a file that cannot be
+used gives a `ConfigError` that says what to change.
 """
 
 from zkbroker.security.tls.contexts import ClientContexts, client_contexts

@@ -1,10 +1,10 @@
-"""Versions and cipher suites, by the names that Kafka's settings have, for OpenSSL.
+"""Translates TLS versions and cipher suites from the names in Kafka's settings to OpenSSL.
 
     ssl.cipher.suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256    ->  ECDHE-RSA-AES128-GCM-SHA256
     ssl.enabled.protocols=TLSv1.2                              ->  lowest and highest version
 
-Invariant: what is set is what is spoken. Python cannot choose among the suites of TLS 1.3, so a
-list either names all of them, or TLS 1.3 is left out.
+Invariant: only the versions and suites of the settings are used. Python cannot choose among the
+suites of TLS 1.3, so a list names either all of them, or none to disable TLS 1.3.
 """
 
 import re
@@ -32,7 +32,7 @@ _LEVEL_FOR_OLD = "@SECLEVEL=0"
 
 
 def restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
-    """Let a context speak the versions and cipher suites of the settings, and no others.
+    """Restrict a context to the versions and cipher suites of the settings.
 
     Raises:
         ConfigError: OpenSSL knows none of the suites, or no version is left for them.
@@ -45,7 +45,7 @@ def restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
             raise ConfigError(
                 f"ssl.cipher.suites={','.join(tls.cipher_suites)} is not allowed: the suites of "
                 f"TLSv1.3 cannot be chosen one by one; name all of {', '.join(_SUITES_1_3)}, or "
-                "none of them to leave TLSv1.3 out"
+                "none of them to disable TLSv1.3"
             )
         versions -= set() if newest else {_NEWEST}
         versions &= versions if older else {_NEWEST}
@@ -75,7 +75,7 @@ def restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
 
 
 def openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a suite of TLS 1.2 or older; other names as they are."""
+    """Return OpenSSL's name of a suite of TLS 1.2 or older; other names are unchanged."""
     found = _STANDARD.fullmatch(suite)
     if found is None:
         return suite

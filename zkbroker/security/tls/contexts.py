@@ -1,11 +1,11 @@
-"""Contexts that TLS connections are made with, made again when their files change.
+"""TLS contexts, which are made again when their files change.
 
     settings --files--> context      a file's time, size or inode changes: read again
-                          |          what cannot be read then: the old context stays, one log line
-                     connections     open ones keep what they have
+                          |          unusable files: the old context stays, one log line
+                     connections     open ones are not affected
 
-Invariant: a connection is made with the files as they are when it is made, or as they were last
-readable; a client verifies its broker unless the settings say otherwise.
+Invariant: a new connection uses the present files, or the last usable ones; a client verifies its
+broker unless the settings say otherwise.
 """
 
 import functools
@@ -31,7 +31,7 @@ _ENABLE_KTLS = 1 << 3
 
 
 class Reloaded:
-    """A context, and the files that it comes from.
+    """A context that follows its files.
 
     Args:
         tls: the settings.
@@ -44,15 +44,15 @@ class Reloaded:
     def __init__(self, tls: TlsSettings, make: Callable[[TlsSettings], ssl.SSLContext]) -> None:
         self._tls = tls
         self._make = make
-        # Between threads; nothing waits or switches greenlets while it is held.
+        # Guards against threads; no greenlet waits or switches while it holds this.
         self._guard = threading.Lock()
         self._stamp = _stamp(tls)
         self._context = make(tls)
         self.reloads = 0
-        """How often changed files were taken over."""
+        """How often changed files were loaded."""
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of the files as they are now."""
+        """Return the context of the present files, or of the last usable ones."""
         stamp = _stamp(self._tls)
         with self._guard:
             if stamp != self._stamp:
@@ -65,7 +65,7 @@ class Reloaded:
         try:
             self._context = self._make(self._tls)
         except ConfigError as error:
-            # The sentence says it; a traceback would not say more.
+            # A traceback would add nothing to the message.
             logger.error("certificates kept as they were files=%s error=%s", files, error)  # noqa: TRY400
         else:
             self.reloads += 1
@@ -97,7 +97,7 @@ class ClientContexts(Reloaded):
 
 @functools.lru_cache(_KEPT)
 def client_contexts(tls: TlsSettings) -> ClientContexts:
-    """Return the contexts of these settings, the same ones for all connections.
+    """Return the context of these settings, shared by all connections.
 
     Raises:
         ConfigError: the files cannot be used.
@@ -113,15 +113,15 @@ def make_server_context(
     Args:
         tls: its keys.
         client_auth: `none`, `requested` or `required`.
-        kernel: whether encryption is left to the kernel where it can do that.
+        kernel: whether to hand encryption to the kernel if it supports that.
 
     Raises:
         ConfigError: the files cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # A session of TLS 1.3 is not resumed: each connection is verified. One of TLS 1.2 can be, by a
-    # ticket, which needs no memory here and ends with this context, that is when files change.
+    # TLS 1.3 sessions are not resumed: each connection is verified. TLS 1.2 sessions can be resumed
+    # with a ticket, which takes no memory here and becomes invalid with this context.
     context.num_tickets = 0
     if kernel:
         context.options |= _ENABLE_KTLS
@@ -134,7 +134,7 @@ def make_server_context(
 
 
 def make_client_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Make the context of a side that connects.
+    """Make the context of a client.
 
     Raises:
         ConfigError: the files cannot be used.

@@ -1,7 +1,7 @@
-"""Why TLS failed, in a sentence that says what to change.
+"""Explains TLS failures in sentences that say what to change.
 
-Invariant: every sentence names the side that has to change something; OpenSSL's own words stand
-only where no better ones are known.
+Invariant: every sentence names the side that must change something; OpenSSL's own words appear only
+if no better ones are known.
 """
 
 import ssl
@@ -26,11 +26,11 @@ _ALERTS = {
     "certificate of the client (ssl.client.auth=required): set ssl.keystore.location, or compare "
     "ssl.cipher.suites",
     "ALERT_BAD_CERTIFICATE": "it refuses the certificate of this client: see the broker's log",
-    "ALERT_UNKNOWN_CA": "it does not trust who signed the certificate of this client: add that "
-    "authority to the broker's ssl.truststore.location",
+    "ALERT_UNKNOWN_CA": "it does not trust the authority that signed the certificate of this "
+    "client: add that authority to the broker's ssl.truststore.location",
     "ALERT_CERTIFICATE_UNKNOWN": "it refuses the certificate of this client: see the broker's log",
     "ALERT_CERTIFICATE_EXPIRED": "it refuses the certificate of this client, which has expired: "
-    "make another one",
+    "renew it",
     "ALERT_CERTIFICATE_REVOKED": "it refuses the certificate of this client, which was revoked",
     "ALERT_PROTOCOL_VERSION": "it shares no version of TLS with this client: compare "
     "ssl.enabled.protocols",
@@ -42,10 +42,10 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RE
 
 
 def explain_failure(error: OSError, host: str) -> str:
-    """Return why a client's handshake, or a read after it, failed.
+    """Return the reason for which a client's handshake, or a read after it, failed.
 
     Args:
-        error: what it raised.
+        error: the error that it raised.
         host: of the broker.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -80,8 +80,8 @@ _REFUSALS = {
     "NO_SHARED_CIPHER": "the client shares no cipher suite: compare ssl.cipher.suites, and the "
     "kind of this broker's key",
     "UNSUPPORTED_PROTOCOL": "the client speaks no version of ssl.enabled.protocols",
-    "ALERT_UNKNOWN_CA": "the client does not trust who signed this broker's certificate: give it "
-    "that authority (ssl.truststore.location)",
+    "ALERT_UNKNOWN_CA": "the client does not trust the authority that signed this broker's "
+    "certificate: give it that authority (ssl.truststore.location)",
     "ALERT_CERTIFICATE_UNKNOWN": "the client refuses this broker's certificate: its authority, "
     "its host name or its dates",
     "ALERT_BAD_CERTIFICATE": "the client refuses this broker's certificate: its authority, its "
@@ -91,7 +91,7 @@ _REFUSALS = {
 _OF_CLIENTS = {
     _EXPIRED: "has expired",
     _NOT_YET_VALID: "is not valid yet",
-    _SELF_SIGNED: "is signed by itself, and not in ssl.truststore.location",
+    _SELF_SIGNED: "is self-signed, and not in ssl.truststore.location",
     _REVOKED: "was revoked",
     _WRONG_PURPOSE: "is not for clients (extended key usage)",
     **dict.fromkeys(
@@ -102,13 +102,13 @@ _OF_CLIENTS = {
 
 
 def is_plain(error: OSError) -> bool:
-    """Whether a handshake failed since the client does not speak TLS."""
+    """Whether a handshake failed because the client does not speak TLS."""
     reason = getattr(error, "reason", None) or ""
     return any(_REFUSALS[name] == _PLAIN_CLIENT and name in reason for name in _REFUSALS)
 
 
 def explain_refusal(error: OSError) -> str:
-    """Return why the handshake of a client failed, for a broker's log."""
+    """Return the reason for which the handshake of a client failed, for a broker's log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         why = _OF_CLIENTS.get(error.verify_code, f"is refused: {error.verify_message}")
         return f"the client's certificate {why}"
@@ -124,7 +124,7 @@ def explain_refusal(error: OSError) -> str:
 def _certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
     code = error.verify_code
     if code == _EXPIRED:
-        return "its certificate has expired: the broker needs another one (or set this clock)"
+        return "its certificate has expired: the broker needs a new one (or the clock is wrong)"
     if code == _NOT_YET_VALID:
         return "its certificate is not valid yet: set the clocks of both sides"
     if code in (_OTHER_HOST, _OTHER_ADDRESS):
@@ -134,7 +134,7 @@ def _certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
         )
     if code == _SELF_SIGNED:
         return (
-            "its certificate is signed by itself and not trusted: put it into "
+            "its certificate is self-signed and not trusted: put it into "
             "ssl.truststore.location (ssl.ca.location) if it is the right one"
         )
     if code in (_SELF_SIGNED_IN_CHAIN, _NO_ISSUER, _NO_FIRST_ISSUER, _SIGNATURE, _KEY_MISMATCH):
@@ -143,7 +143,7 @@ def _certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
             "into ssl.truststore.location (ssl.ca.location)"
         )
     if code == _REVOKED:
-        return "its certificate was revoked: the broker needs another one"
+        return "its certificate was revoked: the broker needs a new one"
     if code == _WRONG_PURPOSE:
         return "its certificate is not for servers (extended key usage): make one with serverAuth"
     return f"its certificate is refused: {error.verify_message}"

@@ -1,11 +1,11 @@
-"""Private keys, certificates and authorities: from PEM, PKCS#12 and inline text.
+"""Loads private keys, certificates and authorities from PEM, PKCS#12 and inline text.
 
     ssl.keystore.location               one PEM file (key and chain), or PKCS#12
     ssl.keystore.key, .certificate...   PEM text
     ssl.key.location, .certificate...   two PEM files (librdkafka)
 
-Invariant: what a file is is seen from its content; a private key is never written to a disk.
-Everything that cannot be used is a `ConfigError` that names the setting and the file.
+Invariant: the format of a file is recognized by its content; a private key is never written to a
+disk. If something cannot be used, a `ConfigError` names the setting and the file.
 """
 
 import importlib
@@ -63,15 +63,15 @@ def load_key(context: ssl.SSLContext, tls: TlsSettings) -> None:
         raise ConfigError(f"the private key of {named} is encrypted: set ssl.key.password")
     with _in_memory(pem.encode()) as path:
         try:
-            # A function is asked only for a key that is encrypted; without one OpenSSL would ask
-            # at the terminal.
+            # The function is called only for an encrypted key; without it OpenSSL would ask at the
+            # terminal.
             context.load_cert_chain(path, password=password.reveal)
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(_bad_key(named, error, encrypted=encrypted)) from error
 
 
 def load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
-    """Load the authorities of the settings into a context; the system's where none are given.
+    """Load the authorities of the settings into a context, by default the system's.
 
     Raises:
         ConfigError: they cannot be read, or hold no certificate.
@@ -82,7 +82,7 @@ def load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
         named = f"ssl.truststore.location={tls.truststore_location}"
         path = Path(tls.truststore_location)
         if path.is_dir():
-            # As librdkafka takes it: one hashed file for each authority.
+            # As with librdkafka: one file for each authority, named by its hash.
             context.load_verify_locations(capath=str(path))
             return
         data = _read("ssl.truststore.location", tls.truststore_location)
@@ -113,19 +113,19 @@ def _read(key: str, path: str) -> bytes:
     except OSError as error:
         raise ConfigError(f"{key}={path} cannot be read: {error.strerror or error}") from error
     if len(data) > _MOST_BYTES:
-        raise ConfigError(f"{key}={path} is larger than 4 MiB: it is no file of keys")
+        raise ConfigError(f"{key}={path} is larger than 4 MiB: it is not a key file")
     return data
 
 
 def _pem_file(key: str, path: str) -> str:
     data = _read(key, path)
     if _PEM not in data:
-        raise ConfigError(f"{key}={path} is no PEM file")
+        raise ConfigError(f"{key}={path} is not a PEM file")
     return data.decode("utf-8", "replace")
 
 
 def _is_pem(key: str, path: str, data: bytes, kind: str) -> bool:
-    """Tell PEM (true) from PKCS#12 (false) by the content of a file; refuse others."""
+    """Tell PEM (True) from PKCS#12 (False) by the content of a file; refuse others."""
     if data.startswith(_JKS):
         raise ConfigError(
             f"{key}.location={path} is a JKS file, which only Java reads; convert it: keytool "
@@ -137,7 +137,7 @@ def _is_pem(key: str, path: str, data: bytes, kind: str) -> bool:
             raise ConfigError(f"{key}.location={path} is a PEM file: set {key}.type=PEM")
         return True
     if data and data[0] == _DER_SEQUENCE:
-        # Java reads PKCS#12 also where JKS is set, so that is no contradiction.
+        # Java also reads PKCS#12 if the type is JKS, so that is accepted.
         if kind == "PEM":
             raise ConfigError(f"{key}.location={path} is a PKCS#12 file: set {key}.type=PKCS12")
         return False
@@ -148,7 +148,7 @@ def _from_pkcs12(
     path: str, data: bytes, password: Secret, *, only_certificates: bool = False
 ) -> str:
     try:
-        # Untyped for those that have no need of it; the extra `security` brings it.
+        # An optional package, of the extra `security`; hence untyped.
         pkcs12: Any = importlib.import_module("cryptography.hazmat.primitives.serialization.pkcs12")
         serialization: Any = importlib.import_module("cryptography.hazmat.primitives.serialization")
     except ImportError as error:
@@ -161,7 +161,7 @@ def _from_pkcs12(
         store = pkcs12.load_pkcs12(data, password.reveal().encode() or None)
     except ValueError as error:
         raise ConfigError(
-            f"{path} cannot be opened as PKCS#12: its password is another one, or it is damaged"
+            f"{path} cannot be opened as PKCS#12: the password is wrong, or the file is damaged"
         ) from error
     encoding = serialization.Encoding.PEM
     certificates = [] if store.cert is None else [store.cert.certificate]
@@ -178,7 +178,7 @@ def _from_pkcs12(
 
 
 def _one_line(pem: str) -> str:
-    """Return inline PEM with its line ends, which property files may have lost."""
+    """Return inline PEM with its line breaks, which property files may have lost."""
     if "\n" in pem.strip():
         return pem
 
@@ -192,7 +192,7 @@ def _one_line(pem: str) -> str:
 
 @contextmanager
 def _in_memory(data: bytes) -> Iterator[str]:
-    """Lend bytes as a file that is on no disk; Python's ssl takes keys from files only."""
+    """Provide bytes as a file in memory; Python's ssl reads keys from files only."""
     descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, data)
@@ -205,11 +205,11 @@ def _bad_key(named: str, error: Exception, *, encrypted: bool) -> str:
     reason = _reason(error)
     if "KEY_VALUES_MISMATCH" in reason:
         return (
-            f"the private key of {named} does not fit its first certificate: put the certificate "
+            f"the private key of {named} does not match its first certificate: put the certificate "
             "of this key first"
         )
     if encrypted:
-        return f"the private key of {named} cannot be decrypted: ssl.key.password is another one"
+        return f"the private key of {named} cannot be decrypted: ssl.key.password is wrong"
     return f"{named} cannot be used: {reason}"
 
 

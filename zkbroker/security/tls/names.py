@@ -2,8 +2,8 @@
 
     CN=alice,OU=payments,O=example,C=DE          the last relative name first, no blanks
 
-Invariant: equal to `X500Principal.getName()`: types that RFC 2253 names have their keyword, others
-(an e-mail address) their number, with `#` and the hexadecimal bytes of the encoded value.
+Invariant: the text equals that of `X500Principal.getName()`: attribute types of RFC 2253 have their
+keyword; others (an e-mail address) have their number, with `#` and the encoded value in hex.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _EXPLICIT_VERSION = 0xA0
 
 
 class BadCertificate(ValueError):
-    """The bytes are no certificate."""
+    """The bytes are not a certificate."""
 
 
 def subject_name(certificate: bytes) -> str:
@@ -42,7 +42,7 @@ def subject_name(certificate: bytes) -> str:
         certificate: encoded as DER.
 
     Raises:
-        BadCertificate: it is none.
+        BadCertificate: the bytes are not a certificate.
     """
     try:
         outer = next(_items(certificate))[1]
@@ -52,7 +52,7 @@ def subject_name(certificate: bytes) -> str:
         names = [_relative(content) for _, content, _ in _items(fields[4][1])]
         return ",".join(reversed(names))
     except (IndexError, StopIteration, UnicodeDecodeError, RuntimeError) as error:
-        raise BadCertificate("the bytes are no certificate") from error
+        raise BadCertificate("the bytes are not a certificate") from error
 
 
 def _relative(content: memoryview | bytes) -> str:

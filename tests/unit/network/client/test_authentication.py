@@ -100,7 +100,7 @@ def test_a_wrong_password_is_an_error_with_user_and_mechanism(mechanism, user, a
     assert said.startswith(f"login of the user {user!r} by {mechanism} at b:1 failed: ")
     assert "wr0ng" not in said
     if age == "bare tokens":
-        assert "as it does where user or password is wrong" in said
+        assert "as it does if user or password is wrong" in said
     else:
         assert "nvalid" in said
         assert "check user and password" in said

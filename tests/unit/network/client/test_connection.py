@@ -216,7 +216,7 @@ def test_a_callback_that_fails_ends_the_connection_and_every_wait(
         connection.send(MetadataRequest(topics=[])).add_done_callback(fail)
         later = connection.send(MetadataRequest(topics=[]))
         asked.set()
-        with pytest.raises(NetworkError, match="could not be taken in"):
+        with pytest.raises(NetworkError, match="could not be processed"):
             later.result(20)
 
 

@@ -98,7 +98,7 @@ def test_an_answer_to_another_request_ends_the_connection(
     broker = play(answer)
     connection = connect(runtime, broker)
     for _ in range(2):
-        with pytest.raises(NetworkError, match="another request than the one sent"):
+        with pytest.raises(NetworkError, match="belongs to another request"):
             ask(connection)
     assert broker.connections == 2
 

@@ -84,7 +84,7 @@ def test_a_client_shows_its_certificate(
         (AUTHORITY.issue("broker", starts_days=1), "127.0.0.1", "not valid yet"),
         (AUTHORITY.issue("broker", hosts=("b.example",)), "127.0.0.1", "not for 127.0.0.1"),
         (AUTHORITY.issue("broker", hosts=("127.0.0.1",)), "localhost", "not for localhost"),
-        (self_signed(), "127.0.0.1", "signed by itself"),
+        (self_signed(), "127.0.0.1", "self-signed"),
         (Authority("Other").issue("broker"), "127.0.0.1", "authority that is not trusted"),
         (Authority().issue("broker"), "127.0.0.1", "authority that is not trusted"),
         (AUTHORITY.issue("broker", usage=True), "127.0.0.1", "not for servers"),

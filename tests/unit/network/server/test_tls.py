@@ -153,7 +153,7 @@ def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path: Path) 
             Authority("Other").issue("CN=mallory", hosts=()),
             "authority that is not in ssl.truststore",
         ),
-        (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules fits"),
+        (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules matches"),
     ],
 )
 def test_who_is_not_let_in_is_named_in_the_log(
@@ -196,7 +196,7 @@ def test_handshakes_of_one_address_are_bounded(
         waiting = [gevent.socket.create_connection(("127.0.0.1", serving.port)) for _ in range(4)]
         waiting[3].settimeout(TIMEOUT_S)
         assert waiting[3].recv(1) == b""
-        assert "3 TLS handshakes are under way from there" in caplog.text
+        assert "3 TLS handshakes of 127.0.0.1 are under way" in caplog.text
         for each in waiting:
             each.close()
         gevent.wait(timeout=0.1)
@@ -230,7 +230,7 @@ def test_an_authority_that_is_taken_away_revokes(tmp_path: Path) -> None:
         serving.properties["ssl.truststore.location"] = AUTHORITY.trusted(tmp_path)
         assert serving.ask(b"hello", ssl_keystore_location=alice) == b"hello"
         trusted.write_text(Authority("Another").chain_pem())
-        with pytest.raises(OSError, match="does not trust who signed"):
+        with pytest.raises(OSError, match="does not trust the authority that signed"):
             serving.ask(b"hello", ssl_keystore_location=alice)
 
 

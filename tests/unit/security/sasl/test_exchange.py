@@ -88,7 +88,7 @@ def test_a_mechanism_cannot_go_on_for_ever():
 )
 def test_what_is_out_of_order_ends_it(steps):
     login = exchange()
-    with pytest.raises(OutOfOrder, match="may not come here"):
+    with pytest.raises(OutOfOrder, match="is not allowed now"):
         steps(login)
     assert login.phase is Phase.FAILED
 

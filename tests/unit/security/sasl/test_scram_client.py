@@ -24,14 +24,14 @@ def test_the_exchange_of_the_rfc():
 @pytest.mark.parametrize(
     ("first", "says"),
     [
-        ("", "is none"),
-        ("e=other-error", "is none"),
+        ("", "is invalid"),
+        ("e=other-error", "is invalid"),
         (f"r=xy,s={SALT},i=4095", "4095 iterations"),
         (f"r=xy,s={SALT},i=99999999", "99999999 iterations"),
         (f"r=x,s={SALT},i=4096", "nonce"),
         (f"r=y,s={SALT},i=4096", "nonce"),
         ("r=xy,s=a,i=4096", "salt"),
-        (f"m=must,r=xy,s={SALT},i=4096", "is none"),
+        (f"m=must,r=xy,s={SALT},i=4096", "is invalid"),
     ],
 )
 def test_what_a_broker_may_not_ask_is_refused(first, says):
