@@ -3,8 +3,8 @@
 Three names changed their meaning or default between generations:
 
 - `batch.size` counts messages in 0.7 and bytes in the clients that have `bootstrap.servers`; it is
-    read as bytes only beside `bootstrap.servers`.
-  - acknowledgements default to 1, not to 0 as in 0.8, with which a lost message goes unnoticed.
+  read as bytes only beside `bootstrap.servers`.
+- acknowledgements default to 1, not to 0 as in 0.8, with which a lost message goes unnoticed.
 - a full queue makes `send` wait by default (0.8, -1), not fail at once (0.7, 0).
 """
 
