@@ -86,7 +86,7 @@ class AnyBroker:
             # Unreachable brokers fail at once; the others may still answer.
             unanswered = [each for each in failures if not _unreachable(each)]
             if not unanswered:
-                raise NoBrokersAvailable(_none(failures))
+                raise NoBrokersAvailable(_reasons(failures))
             if time.monotonic() >= deadline or (
                 patience_s > self._patience_s
                 and not any(isinstance(_cause(each), RequestTimedOut) for each in unanswered)
@@ -123,7 +123,7 @@ def _unreachable(error: Exception) -> bool:
     return isinstance(error, BrokerUnavailable) and not isinstance(_cause(error), RequestTimedOut)
 
 
-def _none(failures: Sequence[Exception]) -> str:
+def _reasons(failures: Sequence[Exception]) -> str:
     reasons = "; ".join(map(str, failures)) or "none is registered"
     if any(isinstance(_cause(each), AuthenticationFailed) for each in failures):
         # The brokers run, and the reasons say what to change.
