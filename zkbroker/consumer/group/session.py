@@ -1,6 +1,6 @@
 """The work of a consumer for its group while it polls.
 
-        serve = report commits, take and give up partitions, check metadata, commit automatically
+    serve = report commits, take and give up partitions, check metadata, commit automatically
 
 Invariants:
 - Everything here runs in the task that polls, callbacks included; nothing waits longer than a

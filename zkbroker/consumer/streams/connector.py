@@ -1,8 +1,8 @@
 """The consumer connector: streams of a member of a group.
 
     /consumers/[group]/ids/[consumer_id]                members and their subscriptions
-        /consumers/[group]/owners/[topic]/[partition]       owners of partitions
-        /consumers/[group]/offsets/[topic]/[partition]      committed offsets
+    /consumers/[group]/owners/[topic]/[partition]       owners of partitions
+    /consumers/[group]/offsets/[topic]/[partition]      committed offsets
 
 Theory of operation: the rebalancer registers this member, watches the group, and calls the
 membership to stop, commit and start. Fetchers, one task for each broker, fill bounded queues; the
