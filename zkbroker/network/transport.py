@@ -1,4 +1,4 @@
-"""What carries the bytes of a connection: the one door for plain sockets and TLS.
+"""Transports: the one interface to the bytes of a connection, plain or with TLS.
 
     server  `HubStream` (plain, `sendfile` for slices of files)      a TLS class stands beside it
     client  `SocketTransport` (plain, any runtime), `TlsTransport`   and wraps the socket
@@ -34,35 +34,35 @@ class Transport(Protocol):
         """Shut down one direction or both (`socket.SHUT_…`); wakes the task that waits there."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 class ServerTransport(Transport, Protocol):
-    """What a server needs besides."""
+    """The further methods that a server needs."""
 
     active_at: float
-    """When the last byte went in or out, on the monotonic clock."""
+    """When the last byte was received or sent, on the monotonic clock."""
     run_until: float
-    """When `pace` is to be called, on the monotonic clock; before that it does nothing."""
+    """When `pace` has an effect again, on the monotonic clock."""
 
     def begin(self) -> Principal:
         """Prepare the connection, for instance by a handshake; return the peer's principal."""
 
     def fileno(self) -> int:
-        """A descriptor that can be polled for the peer's going."""
+        """A descriptor to poll for the peer's end."""
 
     def pace(self) -> None:
         """Let others run when this one has run long without waiting."""
 
 
 class ClientTransport(Transport, Protocol):
-    """What a client needs besides."""
+    """The further methods that a client needs."""
 
     def limit(self, timeout_s: float) -> None:
-        """Let every later call that waits longer raise TimeoutError."""
+        """Make every later call that waits longer raise TimeoutError."""
 
     def readable(self) -> bool:
-        """Whether something came, or the peer closed; does not wait."""
+        """Whether bytes came, or the peer closed; does not wait."""
 
 
 class SocketTransport:
@@ -76,11 +76,11 @@ class SocketTransport:
         self._socket = connection
 
     def limit(self, timeout_s: float) -> None:
-        """Let every later call that waits longer raise TimeoutError."""
+        """Make every later call that waits longer raise TimeoutError."""
         self._socket.settimeout(timeout_s)
 
     def readable(self) -> bool:
-        """Whether something came, or the peer closed; does not wait."""
+        """Whether bytes came, or the peer closed; does not wait."""
         poll = select.poll()
         poll.register(self._socket.fileno(), select.POLLIN)
         return bool(poll.poll(0))

@@ -37,7 +37,7 @@ class State(Enum):
     FAILED = "in a transaction that failed"
     COMMITTING = "committing"
     ABORTING = "aborting"
-    BROKEN = "out of use"
+    BROKEN = "unusable"
     CLOSED = "closed"
 
 

@@ -1,7 +1,7 @@
-"""What brokers that do not answer ApiVersions understand.
+"""The API versions of brokers that do not answer ApiVersions.
 
-Before 0.10.0 a broker closes the connection when it does not know a request. A client then knows
-only what it asked and that the peer closed, and goes on with the versions of that generation.
+Before 0.10.0 a broker closes the connection when it does not know a request. A client then
+concludes the generation from the requests that the broker answered, and uses its versions.
 """
 
 from collections.abc import Mapping

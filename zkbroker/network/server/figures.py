@@ -1,7 +1,7 @@
-"""What operators watch of a server's connections and requests.
+"""Figures of a server's connections and requests, for operators.
 
 Invariant: `requests_handled` and `requests_waiting` together are the requests that were read and
-have no answer yet, without those that wait parked for data or other brokers.
+have no answer yet, without those parked until data or other brokers are ready.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ class ServerFigures:
     """A server at one moment.
 
     Args:
-        connections: listener → connections that are open.
-        accepted: connections that were taken since the start.
+        connections: listener → open connections.
+        accepted: connections accepted since the start.
         refused: connections that a limit refused since the start.
-        requests_handled: requests that are worked on.
-        requests_waiting: requests that wait because `queued.max.requests` are worked on.
+        requests_handled: requests being handled.
+        requests_waiting: requests that wait because `queued.max.requests` are being handled.
         request_bytes: memory of requests above 64 KiB.
     """
 

@@ -1,6 +1,6 @@
-"""What a session asks of the server that it belongs to.
+"""The interface of a server to its sessions.
 
-Invariant: a session knows this much of its server and no more, so that it can be played in tests.
+Invariant: a session uses no more of its server than this, so that tests can replace the server.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Slots(Protocol):
-    """As many as requests may be worked on at once."""
+    """The slots of requests that may be handled at once."""
 
     def acquire(self) -> object:
         """Take one; wait while there is none."""
@@ -24,30 +24,30 @@ class Slots(Protocol):
 
 
 class Owner(Protocol):
-    """What a session asks of its owner."""
+    """The server, as a session sees it."""
 
     @property
     def stopping(self) -> bool:
-        """Whether connections are to end after what has come."""
+        """Whether connections end after the requests that have come."""
 
     @property
     def slots(self) -> Slots:
-        """Of the requests that are worked on."""
+        """For the requests being handled."""
 
     def open_account(self, address: str) -> Account:
         """Begin to count the memory of a large request."""
 
     def reserve_answer(self, wanted: int) -> int:
-        """Set memory aside for an answer that is not on disk; returns how many bytes."""
+        """Reserve memory for an answer that is not on disk; return how many bytes."""
 
     def release_answer(self, size: int) -> None: ...
 
     def alarm(self) -> Alarm:
-        """Make what wakes a session that is muted."""
+        """Make the event that wakes a muted session."""
 
     @property
     def repeated(self) -> RepeatedLines:
-        """Of the log lines that peers can cause as often as they like."""
+        """For log lines that peers can cause as often as they like."""
 
     @property
     def sent(self) -> "Callable[[Session], object]":

@@ -1,11 +1,10 @@
-"""One client's connection on the server: a greenlet that reads, has handled, and answers.
+"""One client's connection on the server: a greenlet that reads, calls the handler, and answers.
 
 Invariant: requests of one connection are handled one after the other, so answers leave in the order
-of requests, and a client that does not read its answers is not read from either: that is the
-backpressure, and it concerns no other connection. An answer that is being sent takes no request
-slot: however many peers do not read, the others are served. A connection that is muted is not read
-either, and holds no slot and no memory. Every file slice of an answer is closed
-exactly once, whether it was sent or not.
+of requests, and the server does not read from a client that does not read its answers: this
+backpressure affects no other connection. Sending an answer takes no request slot: however many
+peers do not read, the others are served. A muted connection is not read either, and holds no slot
+and no memory. Every file slice of an answer is closed exactly once, whether it was sent or not.
 """
 
 import logging
@@ -47,9 +46,9 @@ class CloseConnection(ZkbrokerError):
 
     Args:
         message: why.
-        quiet: it is no news; logged at DEBUG instead of WARNING.
-        often: anybody who can connect may cause it, as often as they like: of those that begin
-            alike and come from one address, one in a minute is logged, and says how many were not.
+        quiet: whether to log it at DEBUG instead of WARNING.
+        often: whether any peer may cause it at will: of messages with the same beginning from
+            one address, one a minute is logged, with the number of those left out.
     """
 
     def __init__(self, message: str, *, quiet: bool = False, often: bool = False) -> None:
@@ -63,7 +62,7 @@ class Session:
 
     Args:
         owner: the server whose connection it is.
-        stream: what carries its bytes.
+        stream: its transport.
         reader: cuts the stream into requests.
         address: `host:port` of the peer.
         ip: the peer's address alone.
@@ -126,52 +125,52 @@ class Session:
         self.protocol = protocol
         """The security protocol of its listener."""
         self.login: object = None
-        """How far a login is, where the listener asks for one: what the gate keeps."""
+        """The gate's state of the login, where the listener asks for one."""
         self.log_in_until = math.inf
-        """By when the peer must have logged in, on the monotonic clock."""
+        """The deadline of the peer's login, on the monotonic clock."""
         self.last_answer = ""
-        """Why the connection ends after the answer that is given; empty while it goes on."""
+        """Why the connection ends after the current answer; empty while it stays open."""
         self.principal: Principal = ANONYMOUS
-        """Who the peer has shown itself to be."""
+        """The authenticated principal of the peer."""
         self.client_id: str | None = None
         self.context: object = None
-        """Whatever the handler wants to keep between requests of this connection."""
+        """State of the handler between requests of this connection."""
         self.requests = 0
         self.received_at = 0.0
-        """When the last byte of the request that is handled came, on the monotonic clock."""
+        """When the last byte of the current request came, on the monotonic clock."""
         self.parked_s = 0.0
         """Seconds spent in `parked` since the handler last set this to 0."""
         self.mute = Mute(owner.alarm)
         self.busy = False
         self.writing = False
         self.peer_gone = False
-        """Whether the peer has closed its side: nothing should wait for its sake any more."""
+        """Whether the peer has closed its side, so that no wait for it is useful."""
         self._wake: Callable[[], object] | None = None
         self._reserved = 0
         self._account: Account | None = None
         self._rate_at = 0.0
         self._rate_from = 0
         self.waits_for_memory = False
-        """Whether the request that comes is large and waits for memory."""
+        """Whether a large arriving request waits for memory."""
         reader.charge = self._charge
 
     @property
     def active_at(self) -> float:
-        """When the last byte went in or out, on the monotonic clock, in seconds."""
+        """When the last byte was received or sent, on the monotonic clock, in seconds."""
         return self._stream.active_at
 
     @property
     def in_frame(self) -> bool:
-        """Whether a request has begun to come and is not whole yet."""
+        """Whether a request has begun to arrive and is not complete yet."""
         return self._reader.in_frame
 
     def too_slow(self, now: float, bytes_per_s: int, window_s: float) -> bool:
-        """Whether a large request that is coming brought less than a rate of late.
+        """Whether a large request has recently arrived below a rate.
 
         Args:
             now: the monotonic clock.
             bytes_per_s: the rate.
-            window_s: over how long it is looked at, at least.
+            window_s: the shortest time over which it is measured.
         """
         account = self._account
         if account is None or not self.in_frame:
@@ -185,32 +184,32 @@ class Session:
 
     @property
     def parked_for_peer(self) -> bool:
-        """Whether it waits inside `parked`, or is muted, and would be woken if its peer went."""
+        """Whether it waits inside `parked`, or is muted, so that a peer's end would wake it."""
         return self._wake is not None or self.mute.on
 
     def let_in(self, max_frame_bytes: int) -> None:
-        """Take requests of this length from now on, for as long as the peer likes to stay."""
+        """Accept requests up to this length from now on, without a deadline for the login."""
         self._reader.max_frame_bytes = max_frame_bytes
         self.log_in_until = math.inf
 
     def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Wait inside for data to come, without counting as a request that is worked on.
+        """Give back the request slot while the block waits for data.
 
         Inside another `parked` it changes nothing.
 
         Args:
-            wake: called from another greenlet when the peer goes; `peer_gone` is true then.
+            wake: called from another greenlet when the peer closes; `peer_gone` is true then.
         """
         return nullcontext() if self._wake is not None else _Parked(self, wake)
 
     def watch_peer(self, poller: select.poll) -> int:
-        """Have a poller tell whether the peer has closed its side; returns the descriptor."""
+        """Register with a poller for the peer's end; return the descriptor."""
         descriptor = self._stream.fileno()
         poller.register(descriptor, select.POLLRDHUP)
         return descriptor
 
     def peer_left(self) -> None:
-        """Note that the peer has closed its side, and end what waits for its sake."""
+        """Note that the peer has closed its side, and end waits for it."""
         self.peer_gone = True
         if self._wake is not None:
             self._wake()
@@ -223,26 +222,26 @@ class Session:
         return bool(poller.poll(0))
 
     def reserve_answer(self, wanted: int) -> int:
-        """Set memory aside for the answer to this request, until it has gone out.
+        """Reserve memory for the answer to this request, until it is sent.
 
         Args:
-            wanted: bytes. The less memory is left, the smaller is the share that is given; what a
-                request needs at least it may take nevertheless.
+            wanted: bytes. The less memory is left, the smaller the share; a request may still take
+                the least that it needs.
 
         Returns:
-            How many bytes the answer should have at most.
+            The most bytes that the answer should have.
         """
         given = self._owner.reserve_answer(wanted)
         self._reserved += given
         return given
 
     def correct_answer(self, by: int) -> None:
-        """Set more (or less) memory aside: the answer is so much larger than was reserved."""
+        """Reserve more (or less) memory: the answer is larger by so much than the reservation."""
         self._owner.release_answer(-by)
         self._reserved += by
 
     def release_answer(self) -> None:
-        """Give back what was set aside: the answer has gone out, or is made again."""
+        """Release the reserved memory: the answer was sent, or is made again."""
         if self._reserved:
             self._owner.release_answer(self._reserved)
             self._reserved = 0
@@ -255,12 +254,12 @@ class Session:
             self.mute.end()
 
     def finish(self) -> None:
-        """Let it answer what has come and then end."""
+        """End it after the answers to the requests that have come."""
         self._stream.shut_down(socket.SHUT_RD)
         self.mute.end()
 
     def serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
-        """Serve until either side ends it. Never raises for what the peer did."""
+        """Serve until either side ends it. Never raises because of the peer."""
         reason = "closed by peer"
         level = logging.DEBUG
         often, kind = False, ""
@@ -277,7 +276,7 @@ class Session:
         except OSError as error:
             reason = str(error)
         except Exception:
-            # One connection must not take the broker with it; the traceback is in the log.
+            # One connection must not end the broker; the traceback is in the log.
             logger.exception("handler failed peer=%s client_id=%s", self.address, self.client_id)
             reason, level = "a handler failed", logging.ERROR
         finally:
@@ -358,7 +357,7 @@ class Session:
         finally:
             self.waits_for_memory = False
         if waited:
-            # Neither silence nor slowness was the peer's.
+            # The peer was neither silent nor slow.
             self._rate_at = self._stream.active_at = time.monotonic()
             self._rate_from = account.held
 
@@ -369,7 +368,7 @@ class Session:
 
 
 class _Parked:
-    """What `Session.parked` enters; every wait does, and a generator costs more than a class."""
+    """The context of `Session.parked`: a class, since a generator costs more for each wait."""
 
     __slots__ = ("_session", "_since", "_wake")
 
