@@ -1,8 +1,8 @@
-"""What can be wrong with a frame.
+"""The errors of frames.
 
-Invariant: whatever bytes arrive, decoding returns a message or raises one of these two; a broker
-closes the connection on either. `UnsupportedRequest` keeps the header, because the log line of who
-asked for what is all that the operator of an old or new client has.
+Invariant: whatever bytes arrive, decoding returns a message or raises one of these; a broker closes
+the connection on any. `UnsupportedRequest` keeps the header for the log line, which is all that the
+operator of a client too old or too new sees.
 """
 
 from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedVersion
@@ -10,13 +10,13 @@ from zkbroker.protocol.header import RequestHeader
 
 
 class MalformedFrame(ProtocolError):
-    """Bytes that cannot be the message they claim to be."""
+    """Bytes that are not the expected message."""
 
     code = ErrorCode.INVALID_REQUEST
 
 
 class TooManyItems(MalformedFrame):
-    """More array items than the reader takes; nothing was made of the rest."""
+    """More array items than the reader accepts; the rest was not decoded."""
 
 
 class UnsupportedRequest(UnsupportedVersion):

@@ -1,8 +1,8 @@
-"""Who asks, and what it may do.
+"""Authentication and authorization: principals, ACLs, logins and TLS.
 
     request → principal → authorizer(principal, operation, resource) → served or refused
 
-Invariant: nothing here knows sockets or ZooKeeper. Without an authorizer everything is allowed.
+Invariant: nothing here uses sockets or ZooKeeper. Without an authorizer everything is allowed.
 """
 
 from zkbroker.security.authorizer import CLUSTER, Authorizer, Operation, Resource, ResourceType

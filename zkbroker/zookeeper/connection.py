@@ -1,4 +1,4 @@
-"""The life of a ZooKeeper session: states, lease, and how a request is made.
+"""The life cycle of a ZooKeeper session: states, lease, and requests.
 
                  start                connection gone
     (not started) ----> CONNECTED <------------------> SUSPENDED
@@ -6,13 +6,12 @@
                             | new session                  | the server expired the session
                             +------------- LOST <----------+
 
-Invariants: state callbacks and watches run in the client's own task and only set events;
-`generation` grows by one at every LOST, so that an owner loop which slept through LOST and the
-CONNECTED after it still sees that its ephemeral nodes are gone; `lease_valid()` is true only while
-the server cannot have expired the session yet, judged by the clock and not by what was delivered.
-While there is no connection no request is queued: a change fails at once, a read waits for the
-connection without one. A call fails at most `request_timeout_s` after ZooKeeper's last answer to
-it.
+Invariants: state callbacks and watches run in the client's own task and only set events.
+`generation` grows by one at every LOST, so that an owner loop that slept through LOST and the next
+CONNECTED still sees that its ephemeral nodes are gone. `lease_valid()` is true only while the
+server cannot have expired the session yet, by the clock and not by delivered events. Without a
+connection no request is queued: a change fails at once, a read waits for a connection. A call fails
+at most `request_timeout_s` after ZooKeeper's last answer to it.
 """
 
 import contextlib
@@ -36,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class SessionState(Enum):
-    """What the session is worth at the moment."""
+    """The state of the session."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -44,15 +43,15 @@ class SessionState(Enum):
 
 
 class Connection:
-    """A connection and its session; `ZkSession` adds what it is for.
+    """A connection and its session; `ZkSession` adds reads and changes.
 
     Args:
         connect: `host:port,host:port/chroot`.
         session_timeout_ms: how long the server keeps the session without hearing from us.
         connect_timeout_ms: how long `start` tries; the session timeout when not given.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
-        make_chroot: create a chroot that is missing; without, no node is found under it.
-        security: the login, and the rights on nodes that are made.
+        make_chroot: create a missing chroot; otherwise no node is found under it.
+        security: the login, and the rights on new nodes.
     """
 
     def __init__(
@@ -73,9 +72,9 @@ class Connection:
         self.session_timeout_ms = session_timeout_ms
         self.runtime = get_runtime(runtime)
         self._connect_timeout_s = (connect_timeout_ms or session_timeout_ms) / 1000
-        # What the server granted, which may be less; known with the first connection.
+        # The timeout that the server granted, which may be less; known after the first connection.
         self._lease_s = session_timeout_ms / 1000
-        # A request waits at most until the session would be over anyway, and a little.
+        # A request waits a little longer than the session can last.
         self._request_timeout_s = session_timeout_ms / 1000 + 2
         self._state = SessionState.LOST
         self._generation = 0
@@ -168,7 +167,7 @@ class Connection:
             return
         client.remove_listener(self._state_changed)
         end_client(client)
-        # Tasks that wait for a connection stop waiting.
+        # Wakes the tasks that wait for a connection.
         self._connected.set()
         if self._heartbeat is not None:
             self._heartbeat.join(self._request_timeout_s)
@@ -194,7 +193,7 @@ class Connection:
 
     @property
     def generation(self) -> int:
-        """How many sessions were lost so far."""
+        """Number of sessions lost so far."""
         return self._generation
 
     @property
@@ -205,7 +204,7 @@ class Connection:
         return int(identity[0] or 0) if identity else 0
 
     def wait_connected(self, timeout_s: float | None = None) -> bool:
-        """Wait for a connection; false when there is none in time, or the session was closed."""
+        """Wait for a connection; False when there is none in time, or the session was closed."""
         return self._connected.wait(timeout_s) and not self.closed
 
     def lease_valid(self) -> bool:
@@ -274,7 +273,7 @@ class Connection:
                 if generation == self._generation:
                     self._proof_of_life = max(self._proof_of_life, sent)
 
-    # -- how a request is made
+    # -- requests
 
     @property
     def request_timeout_s(self) -> float:
@@ -295,7 +294,7 @@ class Connection:
         return client
 
     def _await(self, result: Any, path: str, deadline: float) -> Any:
-        # Waited for and then taken: a timed `get` raises differently in every kind of task.
+        # First wait, then take: a timed `get` raises differently in every kind of task.
         result.wait(max(0.0, deadline - time.monotonic()))
         if not result.ready():
             raise ConnectionLost(f"{path or '/'}: no answer from ZooKeeper at {self.hosts}")
@@ -311,7 +310,7 @@ class Connection:
     def _translated(self, path: str) -> Iterator[None]:
         """Raise the library's exceptions for those of the client.
 
-        A path that no node can have is found here: sent, it would break the connection for all.
+        It also refuses an invalid path, which would break the connection for all if it were sent.
         """
         try:
             path.encode()
@@ -330,7 +329,7 @@ class Connection:
         return self._repeat(lambda deadline: self._call(send, path, deadline))
 
     def _repeat(self, read: Callable[[float], Any]) -> Any:
-        """Repeat a read whose connection broke, until the time of one request has passed."""
+        """Repeat a read whose connection broke, for at most the time of one request."""
         deadline = self._deadline()
         while True:
             try:

@@ -9,14 +9,14 @@ from zkbroker.protocol.schema import Kind, array, boolean, int8, int16, int32, s
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The type of a configuration's resource."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class ConfigSource(IntEnum):
-    """Where a configured value comes from."""
+    """The source of a configured value."""
 
     UNKNOWN = 0
     TOPIC = 1

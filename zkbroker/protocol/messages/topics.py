@@ -1,4 +1,4 @@
-"""Topics made, grown, emptied and removed.
+"""Creating, growing, emptying and deleting topics.
 
 CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 """

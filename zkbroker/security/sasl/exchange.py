@@ -1,4 +1,4 @@
-"""The broker's side of a login, whatever the mechanism: what a client may send, and when.
+"""The broker's side of a login with any mechanism: the allowed order of requests.
 
     START --versions--> ASKED
     START, ASKED --handshake v1--> TOKENS     tokens come in SaslAuthenticate
@@ -6,8 +6,7 @@
     TOKENS, BARE --token--> the same, or DONE
     any --what is out of order, or refused--> FAILED
 
-Invariant: the principal is there in DONE and nowhere else; DONE and FAILED take nothing more. There
-is one handshake.
+Invariant: only DONE has a principal; DONE and FAILED accept nothing more. There is one handshake.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ _MAX_STEPS = 8
 
 
 class Phase(Enum):
-    """How far a login is."""
+    """The state of a login."""
 
     START = "nothing was asked"
     ASKED = "the versions were asked"
@@ -31,7 +30,7 @@ class Phase(Enum):
 
 
 class OutOfOrder(LoginRefused):
-    """A client sent what may not come now."""
+    """A client sent a request out of order."""
 
 
 class ServerExchange:
@@ -57,14 +56,14 @@ class ServerExchange:
 
     @property
     def waits(self) -> bool:
-        """Whether the next token may take long."""
+        """Whether checking the next token may take long."""
         return self._mechanism is not None and self._mechanism.waits
 
     def versions(self, *, answered: bool) -> None:
-        """Take a question for the versions that are served; one is answered.
+        """Accept one request for the served versions.
 
         Args:
-            answered: whether its answer is the table; not if its version was unknown.
+            answered: whether the answer is the table; not if the request's version was unknown.
 
         Raises:
             OutOfOrder: it was answered already.
@@ -75,11 +74,11 @@ class ServerExchange:
             self.phase = Phase.ASKED
 
     def handshake(self, mechanism: str, *, bare: bool) -> bool:
-        """Take the choice of a mechanism.
+        """Accept the choice of a mechanism.
 
         Args:
             mechanism: its name.
-            bare: whether tokens come as frames of their own.
+            bare: whether tokens come as bare frames.
 
         Returns:
             whether it is enabled; the login has failed if not.
@@ -102,7 +101,7 @@ class ServerExchange:
         """Take a token and return the answer to it.
 
         Raises:
-            LoginRefused: the client is refused; the message is for it.
+            LoginRefused: the client is refused; the message is for the client.
         """
         mechanism = self._mechanism
         if mechanism is None or self.phase not in (Phase.TOKENS, Phase.BARE):
@@ -121,7 +120,7 @@ class ServerExchange:
         return answer
 
     def refuse(self, what: str) -> OutOfOrder:
-        """End the login, for something came that has no place in it; return the error."""
+        """End the login after a request out of order; return the error."""
         return self._out_of_order(what)
 
     def _out_of_order(self, what: str) -> OutOfOrder:

@@ -32,7 +32,7 @@ _EXPLICIT_VERSION = 0xA0
 
 
 class BadCertificate(ValueError):
-    """The bytes are no certificate."""
+    """The bytes are not a certificate."""
 
 
 def subject_name(certificate: bytes) -> str:
