@@ -185,9 +185,9 @@ class Completion:
             else:
                 self._split(batch)
         elif code in INVALID and batch.keyless():
-            self._without_key(batch, error)
+            self._handle_keyless(batch, error)
         elif code in SEQUENCE_LOST and batch.numbered:
-            self._out_of_order(batch, error)
+            self._handle_out_of_order(batch, error)
         else:
             self.failed_attempt(batch, error)
 
@@ -240,7 +240,7 @@ class Completion:
         )
         self._accumulator.put_back(batch, batch.split())
 
-    def _without_key(self, batch: Batch, error: BaseException) -> None:
+    def _handle_keyless(self, batch: Batch, error: BaseException) -> None:
         """Handle a batch with messages without a key that was refused as invalid."""
         known = self._settings.get(batch.topic)
         if code_of(error) is ErrorCode.INVALID_RECORD or "compact" in (known or {}).get(
@@ -261,7 +261,7 @@ class Completion:
         else:
             self.failed_attempt(batch, error)
 
-    def _judge(self, suspects: Sequence[Batch]) -> None:
+    def _retry_or_give_up(self, suspects: Sequence[Batch]) -> None:
         for batch in suspects:
             error = batch.last_error
             if batch.resolved or error is None:
@@ -272,7 +272,7 @@ class Completion:
             if compacted and batch.keyless() == len(batch):
                 self.give_up(batch, key_required(batch.where, error))
 
-    def _out_of_order(self, batch: Batch, error: BaseException) -> None:
+    def _handle_out_of_order(self, batch: Batch, error: BaseException) -> None:
         queue = self._accumulator.queues[batch.topic, batch.partition]
         earlier = any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.batches))
         # Refused, so no attempt stored it: this one not, and no earlier one, by brokers' order.
@@ -383,7 +383,7 @@ class Completion:
 
     def _refreshed(self, found: Mapping[str, Mapping[str, str]], suspects: Sequence[Batch]) -> None:
         self._settings |= found
-        self._judge(suspects)
+        self._retry_or_give_up(suspects)
         self._refreshing = False
         if self._stale:
             self.refresh(self._stale.pop())

@@ -136,7 +136,7 @@ class Hooks:
     def dequeue(self, parts: Sequence[Part], route: Route) -> None:
         """Pass messages that left the queue through the handlers, and on to `route`."""
         if self.callback_handler is not None:
-            parts = self._through(parts, self.callback_handler.after_dequeue)
+            parts = self._run_stage(parts, self.callback_handler.after_dequeue)
         if self.event_handler is None:
             route(parts)
         elif parts:
@@ -148,10 +148,10 @@ class Hooks:
         if self.callback_handler is None:
             return True
         batch.closed = True
-        batch.refill(self._through(batch.parts, self.callback_handler.before_send))
+        batch.refill(self._run_stage(batch.parts, self.callback_handler.before_send))
         return len(batch) > 0
 
-    def _through(
+    def _run_stage(
         self,
         parts: Sequence[Part],
         stage: Callable[[list[KeyedMessage]], list[KeyedMessage]],
@@ -162,12 +162,12 @@ class Hooks:
             returned = self._guarded(
                 self.callback_handler, stage, [future.message for future in futures]
             )
-            return parts_of(self._matched(futures, returned))
+            return parts_of(self._match_returned(futures, returned))
         except (HandlerFailed, EncodingFailed) as error:
             self._fail(parts, error)
             return ()
 
-    def _matched(
+    def _match_returned(
         self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
     ) -> list[SendFuture]:
         assert self._fail is not None
@@ -179,7 +179,7 @@ class Hooks:
                 if before not in going and id(message) not in left:
                     self._replace(future, message)
                     left[id(message)] = left.pop(before)
-        kept = [self._known(left, message) for message in returned]
+        kept = [self._future_of(left, message) for message in returned]
         if left:
             self._fail(parts_of(left.values()), Dropped("a callback handler left the message out"))
         return kept
@@ -190,11 +190,11 @@ class Hooks:
         self._send_queue.adjust(0, size - future.queued.sizes[future.index])
         future.queued.replace(future.index, message, record, size)
 
-    def _known(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
+    def _future_of(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
         future = left.pop(id(message), None)
-        return self._adopt(message) if future is None else future
+        return self._new_future(message) if future is None else future
 
-    def _adopt(self, message: KeyedMessage) -> SendFuture:
+    def _new_future(self, message: KeyedMessage) -> SendFuture:
         assert self._send_queue is not None
         record, size = self.encode(message)
         self._send_queue.adjust(1, size)
@@ -212,7 +212,7 @@ class Hooks:
         left = {id(future.message): future for future in futures}
 
         def deliver(messages: Sequence[KeyedMessage]) -> None:
-            route(parts_of([self._known(left, message) for message in messages]))
+            route(parts_of([self._future_of(left, message) for message in messages]))
 
         try:
             self._guarded(handler, handler.handle, [f.message for f in futures], deliver)

@@ -86,7 +86,9 @@ def gave_up(where: str, attempts: int, error: BaseException, doubt: str, cure: s
     kind: type[ClientError] = BrokersUnavailable
     if isinstance(error, UnknownTopicOrPartition | NotLeaderForPartition):
         kind = TopicUnavailable
-    return kind(f"{where}: {attempts} attempts failed, the last with: {error}: {cure}{_but(doubt)}")
+    return kind(
+        f"{where}: {attempts} attempts failed, the last with: {error}: {cure}{_caveat(doubt)}"
+    )
 
 
 def cure_of(error: BaseException, topic: str) -> str:
@@ -147,7 +149,7 @@ def timed_out(where: str, timeout_ms: int, error: BaseException | None, doubt: s
     """Return the exception for messages older than `delivery.timeout.ms`."""
     last = f"; the last failure: {error}" if error is not None else ""
     return DeliveryTimedOut(
-        f"{where}: not acknowledged within delivery.timeout.ms={timeout_ms}{last}{_but(doubt)}"
+        f"{where}: not acknowledged within delivery.timeout.ms={timeout_ms}{last}{_caveat(doubt)}"
     )
 
 
@@ -156,9 +158,9 @@ def cancelled(where: str, limit_s: float, error: BaseException | None, doubt: st
     last = "no broker has answered yet" if error is None else f"the last failure: {error}"
     return Cancelled(
         f"{where}: not delivered when the producer closed after {limit_s:g} s; {last}: give close "
-        f"more time, or fix the cause{_but(doubt)}"
+        f"more time, or fix the cause{_caveat(doubt)}"
     )
 
 
-def _but(doubt: str) -> str:
+def _caveat(doubt: str) -> str:
     return f"; {doubt}, so the messages may be stored" if doubt else ""

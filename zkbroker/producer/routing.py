@@ -154,10 +154,10 @@ class Router:
             try:
                 number = self._partition_of(key, count)
             except Exception as error:  # noqa: BLE001 - a user's code
-                return self._misbehaved(queued, index, count, f"raised {error!r}")
+                return self._fail_bad_partition(queued, index, count, f"raised {error!r}")
             if isinstance(number, int) and 0 <= number < count:
                 return partitions[number].partition
-            return self._misbehaved(queued, index, count, f"returned {number!r}")
+            return self._fail_bad_partition(queued, index, count, f"returned {number!r}")
         if message.partition is not None:
             return self._explicit(queued, index, message.partition, partitions)
         chosen_by = message.key if message.partition_key is None else message.partition_key
@@ -220,9 +220,11 @@ class Router:
         # A user's code: its exception fails this message, and goes to the future.
         except Exception as error:  # noqa: BLE001
             problem = f"raised {error!r}"
-        return self._misbehaved(queued, index, count, problem)
+        return self._fail_bad_partition(queued, index, count, problem)
 
-    def _misbehaved(self, queued: QueuedMessages, index: int, count: int, problem: str) -> int:
+    def _fail_bad_partition(
+        self, queued: QueuedMessages, index: int, count: int, problem: str
+    ) -> int:
         """Fail the message that the partitioner gave no partition for."""
         message = queued.message(index)
         key = message.key if message.partition_key is None else message.partition_key

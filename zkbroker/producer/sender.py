@@ -204,7 +204,7 @@ class Sender:
 
     def count_on(self) -> None:
         """Continue each partition's numbers after the last stored one."""
-        self.post(self._count_on)
+        self.post(self._continue_numbers)
 
     def hurry(self, by: int) -> None:
         """Stop lingering (`by=1`), or undo one such call (`by=-1`)."""
@@ -278,7 +278,7 @@ class Sender:
             self._unwatch()
             self._dispatcher.close()
             self.finished.set()
-            self._tell_answered()
+            self._notify_answered()
 
     def _step(self, now: float) -> None:
         while self._events:
@@ -290,22 +290,22 @@ class Sender:
         self._router.step(now)
         if now >= self._next_check:
             self._check(now)
-        self._dispatcher.dispatch(now, hurry=self._lingers_not())
+        self._dispatcher.dispatch(now, hurry=self._without_linger())
         if self.send_queue.open_messages or self._dispatcher.in_flight:
             return
         self._stopped |= self._closing
         if self._transactions is None or not self._transactions.adding:
-            self._tell_answered()
+            self._notify_answered()
 
-    def _tell_answered(self) -> None:
+    def _notify_answered(self) -> None:
         for event in list(self._waiting_for_answers):
             event.set()
 
-    def _lingers_not(self) -> bool:
+    def _without_linger(self) -> bool:
         return self._hurry > 0 or self._closing or self.send_queue.starved or not self._linger_s
 
     def _threshold(self) -> int:
-        if self._lingers_not() or self._accumulator.empty:
+        if self._without_linger() or self._accumulator.empty:
             return 1
         return self._config.batch_full_messages
 
@@ -341,6 +341,6 @@ class Sender:
         fail(reason)
         self._stopped = True
 
-    def _count_on(self) -> None:
+    def _continue_numbers(self) -> None:
         for queue in self._accumulator.queues.values():
             queue.next_sequence = queue.began_at = queue.stored_sequence

@@ -61,7 +61,7 @@ class ProducerTransactionState:
         self._guard = guard
         self._state = State.NEW
         self._error: TransactionAbortable | TransactionFatal | None = None
-        self._untold = False
+        self._unraised = False
         self._call = ""
         self.producer_id = -1
         self.producer_epoch = -1
@@ -113,7 +113,7 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is not State.NEW:
-                raise self._misplaced("init_transactions", "it is done once")
+                raise self._invalid_state("init_transactions", "it is done once")
 
     def initialized(self, producer_id: int, producer_epoch: int) -> None:
         """Note the producer id and epoch that the coordinator gave."""
@@ -131,9 +131,9 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
             if self._state is not State.READY:
-                raise self._misplaced("begin", "commit() or abort() it first")
+                raise self._invalid_state("begin", "commit() or abort() it first")
             self._state = State.OPEN
 
     def check_open(self, name: str) -> None:
@@ -146,9 +146,9 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
             if self._state is not State.OPEN:
-                raise self._misplaced(name, "begin() first")
+                raise self._invalid_state(name, "begin() first")
 
     def commit(self) -> None:
         """Begin or repeat a commit.
@@ -160,9 +160,9 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
             if self._state not in (State.OPEN, State.COMMITTING):
-                raise self._misplaced("commit", "begin() first")
+                raise self._invalid_state("commit", "begin() first")
             self._state = State.COMMITTING
 
     def check_committing(self) -> None:
@@ -174,7 +174,7 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
 
     def abort(self) -> None:
         """Begin or repeat an abort.
@@ -190,8 +190,8 @@ class ProducerTransactionState:
                     "commit() again, or close the producer and make a new one"
                 )
             if self._state not in (State.OPEN, State.FAILED, State.COMMITTING, State.ABORTING):
-                raise self._misplaced("abort", "begin() first")
-            self._untold = False
+                raise self._invalid_state("abort", "begin() first")
+            self._unraised = False
             self._state = State.ABORTING
 
     def finish(self) -> None:
@@ -214,7 +214,7 @@ class ProducerTransactionState:
         with self._guard:
             if self._state not in (State.OPEN, State.COMMITTING) or self.end_sent:
                 return False
-            self._state, self._error, self._untold = State.FAILED, error, True
+            self._state, self._error, self._unraised = State.FAILED, error, True
             return True
 
     def break_off(self, error: TransactionFatal) -> bool:
@@ -222,7 +222,7 @@ class ProducerTransactionState:
         with self._guard:
             if self._state in (State.BROKEN, State.CLOSED):
                 return False
-            self._state, self._error, self._untold = State.BROKEN, error, True
+            self._state, self._error, self._unraised = State.BROKEN, error, True
             return True
 
     def close(self) -> None:
@@ -237,26 +237,26 @@ class ProducerTransactionState:
 
     def mark_raised(self) -> None:
         """Note that a call raised the error."""
-        self._untold = False
+        self._unraised = False
 
-    def untold(self) -> TransactionAbortable | TransactionFatal | None:
+    def unraised(self) -> TransactionAbortable | TransactionFatal | None:
         """Return the error that no call has raised yet."""
-        return self._error if self._untold else None
+        return self._error if self._unraised else None
 
     def _usable(self) -> None:
         if self._state is State.BROKEN:
             assert isinstance(self._error, TransactionFatal)
-            self._untold = False
+            self._unraised = False
             raise self._error
         if self._state is State.CLOSED:
             raise ProducerClosed("the producer is closed: make a new one")
 
-    def _told_abortable(self) -> TransactionAbortable:
+    def _take_error(self) -> TransactionAbortable:
         assert isinstance(self._error, TransactionAbortable)
-        self._untold = False
+        self._unraised = False
         return self._error
 
-    def _misplaced(self, name: str, advice: str) -> InvalidTransactionState:
+    def _invalid_state(self, name: str, advice: str) -> InvalidTransactionState:
         return InvalidTransactionState(
             f"{name}() of a producer that is {self._state.value}: {advice}"
         )

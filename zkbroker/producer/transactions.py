@@ -99,7 +99,7 @@ class TransactionManager:
     def bind(self, sending: Sending) -> None:
         """Connect the sender, which takes no messages before the first transaction."""
         self._sending = sending
-        sending.refuse(_outside())
+        sending.refuse(_not_in_transaction())
 
     @property
     def _sender(self) -> Sending:
@@ -123,7 +123,7 @@ class TransactionManager:
 
     def _init(self, deadline: float) -> None:
         self.state.check_new()
-        with self._breaking():
+        with self._break_off_on_fatal():
             identity = self._requests.init_producer_id(_left(deadline))
         self.state.initialized(*identity)
         self._sender.identify(*identity)
@@ -160,7 +160,7 @@ class TransactionManager:
                 for key, each in offsets.items()
             }
             try:
-                with self._breaking():
+                with self._break_off_on_fatal():
                     if group_id not in state.groups:
                         state.started = True
                         self._requests.add_offsets(group_id, _left(deadline))
@@ -184,7 +184,7 @@ class TransactionManager:
         deadline = self._deadline(timeout_s)
         with self.state.call("commit"):
             self.state.commit()
-            self._sender.refuse(_outside())
+            self._sender.refuse(_not_in_transaction())
             if not self.state.end_sent and not self._sender.wait_for_answers(_left(deadline)):
                 self.fail(
                     TransactionAbortable(
@@ -200,7 +200,7 @@ class TransactionManager:
         with self.state.call("abort"):
             self.state.abort()
             aborted = _aborted()
-            self._sender.refuse(_outside())
+            self._sender.refuse(_not_in_transaction())
             self._sender.drop_unsent(aborted)
             if not self._sender.wait_for_answers(_left(deadline)):
                 raise RequestTimedOut(
@@ -212,7 +212,7 @@ class TransactionManager:
     def _end(self, deadline: float, *, commit: bool) -> None:
         if self.state.started:
             self.state.end_sent = True
-            with self._breaking():
+            with self._break_off_on_fatal():
                 self._requests.end(commit=commit, timeout_s=_left(deadline))
         self._sender.count_on()
         self.state.finish()
@@ -242,7 +242,7 @@ class TransactionManager:
     def close(self, timeout_s: float) -> TransactionError | None:
         """Abort an open transaction in time; return an error that no call has raised yet."""
         deadline = time.monotonic() + timeout_s
-        untold = self.state.untold()
+        unraised = self.state.unraised()
         found = self.state.state
         try:
             if found is State.COMMITTING and self.state.end_sent:
@@ -258,7 +258,7 @@ class TransactionManager:
                 error,
             )
         self.state.close()
-        return untold
+        return unraised
 
     # -- of the sender's loop
 
@@ -354,7 +354,7 @@ class TransactionManager:
             self._sender.abort(error)
 
     @contextmanager
-    def _breaking(self) -> Iterator[None]:
+    def _break_off_on_fatal(self) -> Iterator[None]:
         try:
             yield
         except TransactionFatal as error:
@@ -363,7 +363,7 @@ class TransactionManager:
             raise
 
 
-def _outside() -> InvalidTransactionState:
+def _not_in_transaction() -> InvalidTransactionState:
     return InvalidTransactionState(
         "a producer with a transactional.id sends only in transactions: call begin() first, or "
         "use `with producer.transaction():`"
