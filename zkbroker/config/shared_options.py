@@ -82,7 +82,7 @@ CONSUMER_TIMEOUT_MS = Shared(Ms(-1), -1,
 REBALANCE_DRAIN_MS = Shared(Ms(0), 300,
     "How long a rebalance waits for messages in hand, in ms, so that they are not redelivered.")
 REBALANCE_RETRIES = Shared(Int(0), 4,
-    "Attempts at one rebalance before a warning is logged; the attempts go on after it.")
+    "Attempts at one rebalance before a warning is logged; the attempts continue after it.")
 QUEUED_CHUNKS = Shared(Int(1), 2,
     "Most fetched chunks that wait in one stream; each partition may always have one.")
 AUTO_COMMIT = Shared(Bool(), True,

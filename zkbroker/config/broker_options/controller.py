@@ -14,8 +14,8 @@ class ControllerOptions:
         "Whether the controller elects preferred replicas as leaders without being asked.")
     leader_imbalance_percentage: int = option(
         "leader.imbalance.per.broker.percentage", Int(0, 100), 10,
-        "Largest share, in percent, of the partitions with this preferred leader that a broker may "
-        "not lead; above it the controller makes the broker their leader.")
+        "Percentage of a broker's preferred leaderships that other brokers may hold; above it the "
+        "controller moves them back.")
     leader_imbalance_check_s: int = option("leader.imbalance.check.interval.seconds", Int32(1), 300,
         "Time in seconds between two checks of that percentage.")
     controller_socket_timeout_ms: int = option("controller.socket.timeout.ms", Int32(1), 30_000,

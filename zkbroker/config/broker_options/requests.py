@@ -69,8 +69,8 @@ class RequestOptions:
         "connection.failed.authentication.delay.ms", Int32(0, 60_000), 100,
         "Time in ms before a failed login is answered and its connection closed; slows guessing.")
     login_timeout_ms: int = option("connection.login.timeout.ms", Ms(1), 60_000,
-        "Time in ms after which a connection to a SASL_ listener that has not logged in is closed; "
-        "the TLS handshake counts.")
+        "Time in ms after which a connection to a SASL_ listener that has not logged in is closed, "
+        "the TLS handshake included.")
     max_frame_ms: int = option("socket.request.timeout.ms", Ms(1), 30_000,
         "Time in ms that an incomplete request may wait for its next byte.")
     controlled_shutdown_ms: int = option("shutdown.timeout.ms", Ms(1), 30_000,
