@@ -162,7 +162,7 @@ class BrokerInfo:
 
 
 def _text(value: object, most: int) -> str:
-    """Check a text for responses to clients."""
+    """Return a text that is short enough for responses to clients."""
     text = str(value)
     if len(text.encode()) > most:
         raise ValueError(f"a text of more than {most} bytes")
@@ -176,7 +176,7 @@ def _port(number: int) -> int:
 
 
 def _endpoint(text: str) -> str:
-    """Check an endpoint for the controller's requests."""
+    """Return an endpoint that fits into the controller's requests."""
     _port(_host_port(_text(text, 2 * MAX_HOST))[1])
     return text
 

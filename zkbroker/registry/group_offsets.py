@@ -130,7 +130,7 @@ def commit_offsets(
 def _own_write(
     session: ZkSession, group: str, key: PartitionKey, value: int, expected: int
 ) -> int | BadVersion:
-    """Whether a refused write is our own, repeated after a lost answer."""
+    """Return the version of our own write, repeated after a lost answer; else the error."""
     found = read_offset(session, group, *key)
     if found == (value, expected + 1):
         return expected + 1

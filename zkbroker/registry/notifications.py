@@ -4,8 +4,8 @@
         {"version":1,"partitions":[{"topic":"t","partition":0}]}
     /log_dir_event_notification/log_dir_event_[seq]   {"version":1,"broker":1,"event":1}
 
-Invariant: the controller removes a note after it has acted on it, so that nothing is missed when it
-dies in between.
+Invariant: the controller removes a note only after it has read the state that the note names, so
+that nothing is missed when it dies in between.
 """
 
 import json

@@ -74,7 +74,7 @@ class PartitionState:
 
 
 def _epoch(value: object) -> int:
-    """Check that a leader epoch can be raised: requests cannot carry one above the last."""
+    """Return a leader epoch below the last one, so that it can be raised."""
     number = int32(value)
     if number == MAX_EPOCH:
         raise ValueError(f"leader epoch {number} is the last one")
