@@ -1,7 +1,7 @@
-"""The compression codecs: names, numbers, and the oldest formats and requests that may hold them.
+"""The compression codecs: their names and numbers, and how new a format or request has to be.
 
-Invariant: no other module compares codecs to decide that; a codec added here, with its first magic
-and versions, is kept from older formats and clients everywhere.
+Invariant: no other module compares with one codec to learn what may hold it; a codec added here,
+with its first magic and versions, is kept from older formats and clients everywhere.
 """
 
 from enum import IntEnum
@@ -62,13 +62,13 @@ class Codec(IntEnum):
 
 
 CODEC_NAMES: Final = tuple(codec.label for codec in Codec)
-"""The names used in configurations, at the index of their numbers."""
+"""As in configurations; the place is the number."""
 
-# By the number in the attributes, for the paths of requests; 0 for numbers without a codec, which
-# are another error.
+# The same by the number in the attributes, for the ways of requests; 0 for those of no codec, which
+# is another error.
 _NUMBERS = [next((codec for codec in Codec if codec == number), Codec.NONE) for number in range(8)]
 FIRST_MAGIC: Final = tuple(codec.first_magic for codec in _NUMBERS)
 PRODUCE_SINCE: Final = tuple(codec.produce_since for codec in _NUMBERS)
 FETCH_SINCE: Final = tuple(codec.fetch_since for codec in _NUMBERS)
 EVERY_CODEC: Final = max(PRODUCE_SINCE)
-"""A version of Produce that may carry every codec."""
+"""A version of Produce that may carry each of them."""

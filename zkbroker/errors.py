@@ -1,8 +1,9 @@
 """Error codes of the wire protocol and the exceptions of this library.
 
-Invariant: every code of the served protocol level (Kafka 2.1, and the few later ones that clients
-get) has one `ErrorCode`, and every `ProtocolError` carries one. Only the broker's request
-dispatcher turns exceptions into codes; clients turn codes into exceptions with `protocol_error`.
+Invariant: every code of the protocol level served (Kafka 2.1, plus the few later ones that clients
+are told about) has one `ErrorCode`, and every `ProtocolError` carries one. Only the broker's
+request dispatcher turns exceptions into codes; clients turn codes into exceptions with
+`protocol_error`.
 """
 
 from enum import IntEnum
@@ -143,11 +144,11 @@ class StorageError(ZkbrokerError):
 
 
 class RegistryError(ZkbrokerError):
-    """ZooKeeper cannot be reached, or its content contradicts the request."""
+    """ZooKeeper cannot be reached, or what it holds contradicts what was asked."""
 
 
 class ClientError(ZkbrokerError):
-    """A producer or consumer cannot carry out a call; the message says what to change."""
+    """A producer or consumer cannot do what was asked; the message says what to change."""
 
 
 class ProtocolError(ZkbrokerError):
@@ -171,7 +172,7 @@ class ProtocolError(ZkbrokerError):
 
 
 class OffsetOutOfRange(ProtocolError):
-    """The offset is outside the log; `earliest` and `latest` are the valid range where known."""
+    """The offset is outside the log; `earliest` and `latest` hold the valid range where known."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -191,7 +192,7 @@ class OffsetOutOfRange(ProtocolError):
 class CorruptMessage(ProtocolError):
     """A CRC does not match, or bytes cannot be a message set.
 
-    A decoder sets `position`, the start of the bad entry in its data, and `base_offset`, if the
+    A decoder sets `position`, where in its data the bad entry begins, and `base_offset`, where the
     entry's head could be read.
     """
 
@@ -243,7 +244,7 @@ class InvalidTopic(ProtocolError):
 
 
 class UnsupportedForMessageFormat(ProtocolError):
-    """The stored message format does not support the request."""
+    """The stored message format cannot hold or answer what was asked."""
 
     code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
@@ -267,7 +268,7 @@ class NetworkError(ProtocolError):
 
 
 class AuthenticationFailed(NetworkError):
-    """The TLS handshake or the login failed: the settings of one side must change."""
+    """The TLS handshake or the login failed: the settings of one of the two sides must change."""
 
 
 _DENIED = frozenset(
@@ -278,7 +279,7 @@ _DENIED = frozenset(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-# The answer does not name the operation; the broker's audit log does.
+# The answer does not say which operation; the broker's audit log does.
 _DENIED_HINT = (
     "the ACLs do not allow it: the broker's log names user and operation, "
     "`zkbroker acls add` allows it"
@@ -289,9 +290,9 @@ def protocol_error(code: int, message: str = "") -> ProtocolError:
     """Make the exception for an error code received from a peer.
 
     Args:
-        code: any int16; an unknown one becomes UNKNOWN_SERVER_ERROR with the number in the
-            message.
-        message: the operation that failed, for the reader of the error.
+        code: any int16; one that this library does not know becomes UNKNOWN_SERVER_ERROR with the
+            number in the message.
+        message: what was being done, for the reader of the error.
     """
     try:
         known = ErrorCode(code)

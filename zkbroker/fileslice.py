@@ -1,7 +1,7 @@
 """A range of an open file on its way from a log to a socket.
 
 Invariant: the bytes of a slice never change while it is held. A log only appends, and a segment
-file that is deleted or replaced stays open until every slice of it is closed. The receiver of a
+file that is deleted or replaced stays open until every slice of it is closed. Whoever receives a
 slice closes it exactly once, after the last byte was sent or the connection was lost.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 def _nothing() -> None:
-    """Do nothing: the default where the file stays open anyway."""
+    """Release nothing: the default where the file stays open anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class FileSlice:
         fd: a readable file descriptor; never seek on it, it is shared.
         position: first byte, from the start of the file.
         size: how many bytes; all of them exist when the slice is made.
-        close: releases the file; the slice must not be used afterwards.
+        close: gives up the hold on the file; the slice must not be used afterwards.
     """
 
     fd: int

@@ -1,8 +1,8 @@
-"""Counts and histograms, and their common form for display.
+"""What is counted, and the shape in which counts are shown.
 
 Invariant: counts only grow and are exact; memory is bounded: topics beyond a limit are counted
-together under `other`. A `Family` has the full name of a JMX bean, `PerSec` included, which
-operators know; how it is shown is decided elsewhere.
+together under `other`. A `Family` has the name that operators know from the JMX beans, `PerSec` and
+all, and says nothing of how it is shown.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +37,7 @@ class Histogram:
         self.buckets[bisect_left(BOUNDS_MS, duration_ms)] += 1
 
     def observe_all(self, seconds: Iterable[float]) -> None:
-        """Observe many durations, at a fraction of the cost of `observe` for each."""
+        """Observe many durations; for each a fraction of what `observe` costs."""
         durations_ms = sorted(each * 1000 for each in seconds)
         self.count += len(durations_ms)
         self.sum_ms += sum(durations_ms)
@@ -66,14 +66,14 @@ class SharedHistogram(Histogram):
 
 
 class TopicCounts:
-    """A client's messages and bytes of one topic; several threads may add to them."""
+    """Messages and bytes of one topic, as a client sees them; several threads may add to them."""
 
     __slots__ = ("_lock", "bytes", "messages")
 
     def __init__(self) -> None:
         self.messages = 0
         self.bytes = 0
-        # Nothing waits while it is held, so greenlets may share it too.
+        # Nothing waits while it is held, so that greenlets may share it too.
         self._lock = Lock()
 
     def add(self, messages: int, size: int) -> None:
@@ -87,7 +87,7 @@ class TopicTable:
     """Counts by topic, bounded.
 
     Args:
-        max_topics: most topics with counts of their own.
+        max_topics: topics with counts of their own.
     """
 
     def __init__(self, max_topics: int = MAX_TOPICS) -> None:
@@ -95,7 +95,7 @@ class TopicTable:
         self._topics: dict[str, TopicCounts] = {}
 
     def topic(self, name: str) -> TopicCounts:
-        """Return the counts of a topic, or those of all others when there are too many."""
+        """Return the counts of a topic, or of all others when there are too many."""
         found = self._topics.get(name)
         if found is None:
             if len(self._topics) >= self._max_topics:
@@ -117,8 +117,8 @@ class Family:
     """One measure with its samples.
 
     Args:
-        bean: its name; `PerSec` at the end means a count, `TimeMs` a histogram, anything else the
-            current value.
+        bean: its name; one that ends with `PerSec` counts, one with `TimeMs` has histograms, others
+            are as they stand now.
         labels: names of its labels.
         samples: values of the labels, and the value.
     """
@@ -134,7 +134,7 @@ class Family:
 
 
 class Measured(Protocol):
-    """A client with measures."""
+    """A client that can be asked for its measures."""
 
     role: str
     """`producer` or `consumer`."""
@@ -148,7 +148,7 @@ class Measured(Protocol):
 
 
 def lag_families(lag: dict[tuple[str, int], int]) -> Iterator[Family]:
-    """Yield MaxLag, and ConsumerLag by partition, if there are many only the largest."""
+    """Yield ConsumerLag by partition, of the farthest behind where there are many, and MaxLag."""
     farthest = sorted(lag.items(), key=lambda item: (-item[1], item[0]))[:MAX_PARTITIONS]
     family = Family("ConsumerLag", labels=("topic", "partition"))
     family.samples += [((topic, str(number)), behind) for (topic, number), behind in farthest]

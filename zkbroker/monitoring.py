@@ -1,4 +1,4 @@
-"""Metrics of producers and consumers in Prometheus form, as brokers show theirs.
+"""Producers and consumers in Prometheus form, as brokers show theirs.
 
     from zkbroker.monitoring import ClientCollector, serve
 
@@ -9,8 +9,8 @@ It needs `prometheus-client`: `pip install 'zkbroker[metrics]'`.
 
 Invariant: names are those that operators know from the JMX beans: counters keep the bean's name
 without `PerSec`, as `zkbroker_producer_messages_total{client_id=…,topic=…}` for MessagesPerSec;
-durations are histograms in seconds. Only a scrape reads the counts; at other times clients pay
-nothing.
+durations are histograms in seconds. A scrape reads the counts as they are and costs a client
+nothing at other times.
 """
 
 import re
@@ -66,7 +66,7 @@ def serve(port: int, *clients: Measured, host: str = "127.0.0.1") -> Callable[[]
         host: address to listen on.
 
     Returns:
-        A function that ends it.
+        What ends it.
 
     Raises:
         OSError: the address cannot be listened on.

@@ -1,7 +1,7 @@
 """Files and directories that only their owner can read.
 
-Invariant: a file or directory made here is never readable by others, not even for a moment: the
-call that makes it sets its rights, whatever the umask of the process. An existing one keeps its
+Invariant: what is made here never was readable by others, not for a moment: the rights are given
+with the call that makes it, whatever the umask of the process is. What exists already keeps its
 rights, and a warning says so.
 """
 
@@ -19,7 +19,7 @@ PRIVATE_UMASK = 0o077
 
 
 def make_private_directory(path: Path) -> None:
-    """Make a directory and its missing parents, for the owner alone.
+    """Make a directory, and what is missing above it, for the owner alone.
 
     Raises:
         OSError: it cannot be made, or a file has its name.
@@ -32,7 +32,7 @@ def make_private_directory(path: Path) -> None:
 
 
 def open_private(path: Path, flags: int = 0) -> BinaryIO:
-    """Open a file for writing; only the owner can read a new one.
+    """Open a file to write; a new one is the owner's alone.
 
     Args:
         path: the file.
@@ -46,7 +46,7 @@ def open_private(path: Path, flags: int = 0) -> BinaryIO:
 
 
 def write_private(path: Path, data: bytes, flags: int = os.O_TRUNC) -> None:
-    """Write a whole file; only the owner can read a new one.
+    """Write a whole file; a new one is the owner's alone.
 
     Raises:
         OSError: it cannot be written.
@@ -56,12 +56,12 @@ def write_private(path: Path, data: bytes, flags: int = os.O_TRUNC) -> None:
 
 
 def warn_of_wide_rights(path: Path) -> None:
-    """Warn of a directory, made by another program, on which other users have rights.
+    """Warn of a directory, made by another program, that others than its owner have rights on.
 
     Its rights stay: backups or monitoring may need them.
 
     Raises:
-        OSError: its rights cannot be read.
+        OSError: it cannot be looked at.
     """
     mode = path.stat().st_mode
     if mode & PRIVATE_UMASK:

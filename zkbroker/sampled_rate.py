@@ -6,26 +6,27 @@
     rate      sum of the samples / window
     throttle  (rate - quota) / quota * window = sum / quota - window
 
-Invariant: at most `number` samples of `size_ms` are kept. When the oldest one is dropped, its
-excess over the quota is added to the next: unused quota is forgotten, an excess is not. One empty
-sample precedes a client's first, and earlier time gives no further credit. So in any period a
-client gets its quota for that period, and little more than the quota of one sample and one request.
+Invariant: at most `number` samples of `size_ms` are kept. When the oldest one is dropped, what it
+had above the quota is carried into the next: what a client left unused is forgotten, what it did
+too much is not. One empty sample stands before a client's first: time before that is no further
+credit, so that in any time the client has its quota for that time, and little more than that of one
+sample and of one request.
 
-Genuine brokers count ten empty samples before the first one, so that the quota of ten seconds
-passes at once, and also forget an excess.
+Genuine brokers count ten empty samples before the first one, let the quota of ten seconds through
+at once, and forget what is above the quota as well.
 """
 
 from collections import deque
 
 MAX_THROTTLE_MS = 2**31 - 1
-"""The largest value of the field in a response."""
+"""What the field of an answer holds."""
 
 
 class SampledRate:
-    """The amounts of the last samples.
+    """What was done in the last samples.
 
     Args:
-        number: most samples kept.
+        number: samples that are kept.
         size_ms: length of each.
     """
 
@@ -38,7 +39,7 @@ class SampledRate:
         self._sum = 0.0
 
     def record(self, amount: float, quota: float, now_ms: int) -> None:
-        """Count an amount used now.
+        """Count something that was done now.
 
         Args:
             amount: how much.
@@ -55,16 +56,16 @@ class SampledRate:
         self._sum += amount
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return how long to wait, 0 while the rate is not above the quota."""
+        """Return how long nothing may be done, 0 while the rate is not above the quota."""
         over_ms = -self.left(quota, now_ms) * 1000 / quota
         return 0 if over_ms <= 0 else min(MAX_THROTTLE_MS, max(1, round(over_ms)))
 
     def allowance(self, quota: float, now_ms: int) -> float:
-        """Return the amount allowed at once: the rest of the window, or a sample's share."""
+        """Return what may be done at once: what is left in the window, or a sample's share."""
         return max(self.left(quota, now_ms), quota * self._size_ms / 1000)
 
     def left(self, quota: float, now_ms: int) -> float:
-        """Return the rest of the quota in the window; negative for an excess."""
+        """Return what is left of the quota in the window; below 0 what was done too much."""
         self._drop_old(quota, now_ms)
         window_ms = now_ms - self._samples[0][0] if self._samples else self._size_ms
         return quota * window_ms / 1000 - self._sum
@@ -82,5 +83,5 @@ class SampledRate:
                 samples[0][1] += above
                 self._sum += above
         if not samples:
-            # Sums of fractions drift, so begin again at 0.
+            # Sums of fractions drift.
             self._sum = 0.0

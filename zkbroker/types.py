@@ -1,7 +1,7 @@
-"""The keys of partitions, for all rooms.
+"""The name of a partition, once for all rooms.
 
-Invariant: a `TopicPartition` equals and hashes like the plain pair, so that both are a
-`PartitionKey`; a `Partition07` is an int, so that it may be the number in either.
+Invariant: a `TopicPartition` equals and hashes like the plain pair, so that what takes a
+`PartitionKey` takes both; a `Partition07` is one number, so that it may stand in either.
 """
 
 import re
@@ -37,12 +37,12 @@ class TopicPartition(NamedTuple):
 
 
 class Partition07(int):
-    """A partition of Kafka 0.7: its broker, which never changes, and its number there.
+    """A partition of Kafka 0.7: the broker that has it for ever, and its number there.
 
         broker << 16 | number      text: broker-number
 
-    It is an int, so that it can replace a partition number; it sorts by broker, then number, and
-    its text is its name in the registry.
+    It is a number, so that it takes the place of one; it sorts by broker, then number, and its text
+    is its name in the registry.
 
     Args:
         broker: id of the broker.
@@ -86,7 +86,7 @@ class Partition07(int):
 
     @property
     def number(self) -> int:
-        """Its number on the broker, as in requests."""
+        """Its number on the broker, as requests have it."""
         return self & self.MAX_NUMBER
 
     def __str__(self) -> str:
@@ -100,9 +100,9 @@ class Partition07(int):
 
 
 def parse_partition(text: str) -> int:
-    """Parse the text of a partition's number, in either form.
+    """Parse the text of a partition's number: of either form.
 
     Raises:
-        ValueError: it has neither form.
+        ValueError: it is of neither.
     """
     return int(text) if text.isdecimal() else Partition07.parse(text)

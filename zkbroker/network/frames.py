@@ -1,9 +1,9 @@
 """Frames: `size:int32 (big-endian) · size bytes`, cut out of a stream of bytes.
 
 Invariant: every frame is received into a buffer of its own, writable and never reused, so that
-decoded values may keep views of it. Memory is taken as bytes arrive, not as the length prefix
-announces, so that a peer that announces much and sends nothing costs nothing. (A large frame is a
-mapping of its own, of which the system provides only the written pages.)
+what is decoded from it may keep views of it; memory is taken as bytes arrive, not as the length
+prefix promises, so that a peer that announces much and sends nothing costs nothing. (A large frame
+is a mapping of its own, of which the system gives the pages that are written.)
 
 The reader knows no socket: it calls `receive_into(view) -> count`, which waits for at least one
 byte and returns 0 at the end of the stream. Blocking sockets and gevent's hub both fit.
@@ -41,7 +41,7 @@ class FrameError(ZkbrokerError):
         return self.start[:2] == _TLS_ALERT
 
     def explained(self) -> str:
-        """Return the message, with a hint where the peer seems to speak TLS."""
+        """Return the message, with what the peer seems to speak where it speaks TLS."""
         if self.met_tls:
             return "the broker speaks TLS at this port: set security.protocol=SSL (or SASL_SSL)"
         return str(self)
@@ -75,12 +75,12 @@ class FrameReader:
     ) -> None:
         self._receive_into = receive_into
         self.max_frame_bytes = max_frame_bytes
-        """The longest accepted frame; it may change between frames."""
+        """The longest frame that is taken; it may change between frames."""
         self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
         self._rest = _NOTHING
         self._trusted = _FIRST_BUFFER_BYTES
         self.charge: Callable[[int], object] | None = None
-        """Called with each part of a frame after the first buffer, once it has come; may wait."""
+        """Called with each part of a frame above the first buffer once it has come; may wait."""
         self.in_frame = False
         """Whether the first byte of a frame has come and its last has not."""
 
@@ -102,7 +102,7 @@ class FrameReader:
                 return None
             if count >= 4 and not len(have):
                 if _length(scratch)[0] + 4 == count <= self.max_frame_bytes:
-                    # The bytes that came are one frame, as most clients send them.
+                    # All that came is one frame, as most clients send them.
                     return memoryview(bytearray(scratch[4:count]))
                 have, shared = scratch[:count], True
             else:
@@ -136,7 +136,7 @@ class FrameReader:
     def _receive_rest(self, start: memoryview, size: int) -> bytearray | mmap.mmap:
         charge = self.charge if size > _FIRST_BUFFER_BYTES else None
         if charge is not None:
-            # Other readers may use the scratch buffer meanwhile.
+            # Other readers may use the scratch meanwhile.
             start = memoryview(bytes(start))
             charge(len(start))
         if size > _MAPPED_BYTES:
@@ -169,7 +169,7 @@ class FrameReader:
     def _fill(
         self, view: memoryview, filled: int, size: int, charge: Callable[[int], object] | None
     ) -> None:
-        """Fill a buffer; `size` is that of the frame, for the error."""
+        """Receive what a buffer has room for; `size` is that of the frame, for the error."""
         while filled < len(view):
             with view[filled : filled + _READ_BYTES] as target:
                 count = self._receive_into(target)

@@ -1,4 +1,4 @@
-"""Transports: the one interface to the bytes of a connection, plain or with TLS.
+"""What carries the bytes of a connection: the one door for plain sockets and TLS.
 
     server  `HubStream` (plain, `sendfile` for slices of files)      a TLS class stands beside it
     client  `SocketTransport` (plain, any runtime), `TlsTransport`   and wraps the socket
@@ -34,35 +34,35 @@ class Transport(Protocol):
         """Shut down one direction or both (`socket.SHUT_…`); wakes the task that waits there."""
 
     def close(self) -> None:
-        """Close it."""
+        """Let go of it."""
 
 
 class ServerTransport(Transport, Protocol):
-    """The further methods that a server needs."""
+    """What a server needs besides."""
 
     active_at: float
-    """When the last byte was received or sent, on the monotonic clock."""
+    """When the last byte went in or out, on the monotonic clock."""
     run_until: float
-    """When `pace` has an effect again, on the monotonic clock."""
+    """When `pace` is to be called, on the monotonic clock; before that it does nothing."""
 
     def begin(self) -> Principal:
         """Prepare the connection, for instance by a handshake; return the peer's principal."""
 
     def fileno(self) -> int:
-        """A descriptor to poll for the peer's end."""
+        """A descriptor that can be polled for the peer's going."""
 
     def pace(self) -> None:
         """Let others run when this one has run long without waiting."""
 
 
 class ClientTransport(Transport, Protocol):
-    """The further methods that a client needs."""
+    """What a client needs besides."""
 
     def limit(self, timeout_s: float) -> None:
-        """Make every later call that waits longer raise TimeoutError."""
+        """Let every later call that waits longer raise TimeoutError."""
 
     def readable(self) -> bool:
-        """Whether bytes came, or the peer closed; does not wait."""
+        """Whether something came, or the peer closed; does not wait."""
 
 
 class SocketTransport:
@@ -76,11 +76,11 @@ class SocketTransport:
         self._socket = connection
 
     def limit(self, timeout_s: float) -> None:
-        """Make every later call that waits longer raise TimeoutError."""
+        """Let every later call that waits longer raise TimeoutError."""
         self._socket.settimeout(timeout_s)
 
     def readable(self) -> bool:
-        """Whether bytes came, or the peer closed; does not wait."""
+        """Whether something came, or the peer closed; does not wait."""
         poll = select.poll()
         poll.register(self._socket.fileno(), select.POLLIN)
         return bool(poll.poll(0))

@@ -1,10 +1,10 @@
 """The APIs of the protocol and the versions of them that are served.
 
-Two tables: SUPPORTED_VERSIONS is announced to clients, which negotiate (the level of Kafka 2.1, and
-the election of preferred leaders of 2.2, from which no client concludes that the broker is of 2.2);
-BROKER_VERSIONS adds the requests between brokers. Brokers never negotiate: the sender's
-`inter.broker.protocol.version` fixes the version (here the levels 0.8.2 to 2.3), so these versions
-are read without being announced.
+Two tables: SUPPORTED_VERSIONS is what clients are told and negotiate (the level of Kafka 2.1, and
+the election of preferred leaders of 2.2, which tells no client that the broker is of 2.2);
+BROKER_VERSIONS adds what brokers send each other. Brokers never negotiate: the sender's
+`inter.broker.protocol.version` fixes the version (here the levels 0.8.2 to 2.3), so these are read
+without being announced.
 
 Invariant: no served version is flexible (compact or tagged fields came later), so one header form
 and one codec cover all of them. The one exception is ControlledShutdown 0, whose header lacks the
@@ -57,7 +57,7 @@ class ApiKey(IntEnum):
     DELETE_GROUPS = 42
     ELECT_PREFERRED_LEADERS = 43
     VERIFY_TRANSACTION = 10001
-    """An API only between zkbroker brokers; the numbers of genuine APIs are far below."""
+    """Our own, between brokers of this kind; the numbers of genuine APIs are far below."""
 
 
 SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -115,7 +115,7 @@ _SPANS: dict[int, tuple[int, int]] = {int(key): span for key, span in BROKER_VER
 
 def supported(api_key: int, version: int) -> bool:
     """Whether requests of this API and version are served."""
-    # Looked up by the plain number, which equals the enum's member: every request passes here, and
-    # making the member costs more than the rest.
+    # Looked up by the plain number, which equals the enum's member: this is on the way of every
+    # request, and making the member costs more than the rest.
     span = _SPANS.get(api_key)
     return span is not None and span[0] <= version <= span[1]

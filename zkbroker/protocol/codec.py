@@ -4,14 +4,14 @@ Invariant: a (message, version) pair is compiled once, to straight-line Python: 
 of fixed size, and the length word that follows them, are one `struct` call; nested arrays are
 inlined loops. Nesting is as deep as the dataclasses are, so no input can recurse.
 
-Decoding refuses a length or count that does not fit into the remaining bytes before it allocates
-memory, and more array items, of all levels together, than `max_items`. Bytes after the last field
-are ignored, as genuine brokers do.
+Decoding refuses a length or count that does not fit into the bytes that remain before anything is
+allocated for it, and more array items, all levels together, than it was told to take. Bytes behind
+the last field are ignored, as genuine brokers do.
 
 Decoders are `decode(view, position, max_items, paced) -> (message, position)`; encoders
 `encode(message, pieces, paced, errors)` append bytes-like objects and file slices to a list, and
-the error codes that are not 0 to another. `paced` iterates over the items of an array: a server
-passes one that lets other requests run in between.
+the error codes that are not 0 to another. `paced` goes through the items of an array: a server
+gives one that lets other requests run in between.
 """
 
 import struct
@@ -49,14 +49,14 @@ def decode(
 
     Args:
         message: its class.
-        version: of the message in the bytes.
+        version: which version of it the bytes are.
         data: the bytes; records fields of the result are views of them.
         position: where in the bytes the message begins.
         max_items: how many array items it may have, all arrays together.
         paced: goes through the items of an array.
 
     Returns:
-        The message, and the position of the first byte after it.
+        The message, and the position of the first byte behind it.
 
     Raises:
         MalformedFrame: the bytes are not such a message.
@@ -78,7 +78,7 @@ def encode(
 
     Args:
         message: the message.
-        version: of the message to make.
+        version: which version of it to make.
         paced: goes through the items of an array.
         errors: gets every error code in it that is not 0.
 
@@ -134,15 +134,15 @@ def _compile(source: str, name: str, title: str, names: dict[str, Any]) -> Any:
         "record_size": _record_size,
     }
     code = compile(source, f"<{name} {title}>", "exec")
-    exec(code, scope)  # noqa: S102 - the source comes from our own class metadata, never from input
+    exec(code, scope)  # noqa: S102 - the source is made of our own class metadata, never of input
     return scope[name]
 
 
 def decode_text(data: memoryview) -> str:
-    """Decode a string; bytes that are not UTF-8 become U+FFFD, as in Java.
+    """Decode a string; what is not UTF-8 reads as U+FFFD, as in Java.
 
-    That character takes up to three times the bytes that it replaces, so a long text must be UTF-8:
-    every decoded text can be encoded again.
+    Such a character takes up to three times the bytes it stands for, so a long text must be UTF-8:
+    whatever is decoded can be encoded again.
 
     Raises:
         MalformedFrame: it is long and not UTF-8.

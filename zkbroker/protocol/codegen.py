@@ -1,7 +1,7 @@
 """Writes the Python source of the codec's encoders and decoders from wire metadata.
 
-Invariant: the source depends only on class metadata. One prebuilt `struct.Struct` packs or unpacks
-a run of fixed-size fields, together with the length word of the field after it.
+Invariant: the source depends on class metadata alone. A run of fixed-size fields is packed or
+unpacked by one prebuilt `struct.Struct`, together with the length word of the field that ends it.
 
 In the generated code `b` is the frame, `e` its end, `p` the position, `w` appends a piece; `n` is
 how many array items may still come, `paced` goes through those of a long array and may let other
@@ -20,7 +20,7 @@ _FORMATS = {
     Kind.INT64: "q",
     Kind.BOOLEAN: "?",
 }
-# A shorter array is processed without pauses for other tasks.
+# Below this many items of an array others need not wait for a turn.
 SHORT = 64
 _ERROR_CODE = "error_code"
 _LENGTH_FORMATS = {Kind.STRING: "h", Kind.RAW: "i", Kind.RECORDS: "i", Kind.ARRAY: "i"}
@@ -50,7 +50,7 @@ def encoder_source(message: type[Any], version: int) -> Source:
 
 
 def minimum_size(item: "Kind | type[Any]", version: int) -> int:
-    """Return the fewest bytes of an item, to check a count."""
+    """The fewest bytes an item can take: what makes a count believable."""
     if isinstance(item, Kind):
         return struct.calcsize(">" + (_FORMATS.get(item) or _LENGTH_FORMATS[item]))
     present = (field.wire for field in wire_fields(item) if field.wire.present(version))
@@ -133,7 +133,7 @@ def _decode_fields(writer: _Writer, message: type[Any]) -> str:
             skipped = True
             continue
         variable = writer.variable()
-        # By position where that is known, which is faster.
+        # By its place where that is known: it is quicker.
         values.append(f"{field.name}={variable}" if skipped else variable)
         if field.wire.kind in _FORMATS:
             run.add(_FORMATS[field.wire.kind], variable)

@@ -1,4 +1,4 @@
-"""The messages of a group's consumers to each other, inside JoinGroup and SyncGroup.
+"""What consumers of one group tell each other inside JoinGroup and SyncGroup.
 
     subscription  version:int16 | topics:[string] | user_data:bytes? | v1: owned:[topic [int32]]
     assignment    version:int16 | assigned:[topic [int32]] | user_data:bytes?
@@ -30,12 +30,12 @@ class TopicPartitions:
 
 @wire_message
 class Subscription:
-    """The subscription of a member.
+    """What a member wants.
 
     Args:
         topics: their names.
         user_data: the assignor's own; None and b"" differ on the wire.
-        owned: the partitions that the member holds now, from version 1.
+        owned: what the member holds at the moment, from version 1.
     """
 
     topics: list[str] = array(Kind.STRING)

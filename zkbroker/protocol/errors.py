@@ -1,8 +1,8 @@
-"""The errors of frames.
+"""What can be wrong with a frame.
 
-Invariant: whatever bytes arrive, decoding returns a message or raises one of these; a broker closes
-the connection on any. `UnsupportedRequest` keeps the header for the log line, which is all that the
-operator of a client too old or too new sees.
+Invariant: whatever bytes arrive, decoding returns a message or raises one of these two; a broker
+closes the connection on either. `UnsupportedRequest` keeps the header, because the log line of who
+asked for what is all that the operator of an old or new client has.
 """
 
 from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedVersion
@@ -10,13 +10,13 @@ from zkbroker.protocol.header import RequestHeader
 
 
 class MalformedFrame(ProtocolError):
-    """Bytes that are not the expected message."""
+    """Bytes that cannot be the message they claim to be."""
 
     code = ErrorCode.INVALID_REQUEST
 
 
 class TooManyItems(MalformedFrame):
-    """More array items than the reader accepts; the rest was not decoded."""
+    """More array items than the reader takes; nothing was made of the rest."""
 
 
 class UnsupportedRequest(UnsupportedVersion):

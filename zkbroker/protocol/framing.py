@@ -5,9 +5,9 @@
     (ControlledShutdown 0: size | api_key api_version correlation_id | body, no client id)
     response  size:int32 | correlation_id:int32 | body
 
-Invariant: `size` counts everything after it, file slices included. A decoder gets a frame without
-`size`. A response to ApiVersions in a version that is not served has the layout of version 0; every
-other unserved request is refused.
+Invariant: `size` counts everything behind itself, file slices included. A frame handed to a decoder
+is without `size`. A response to ApiVersions in a version that is not served has the layout of
+version 0; every other unserved request is refused.
 """
 
 import struct
@@ -27,8 +27,8 @@ _SIZE = struct.Struct(">i")
 _OF_THE_CONTROLLER = frozenset({4, 5, 6})
 _ITEMS_OF_THE_CONTROLLER = 10
 _CORRELATION_ID = struct.Struct(">i")
-# ControlledShutdown, of which only version 0 has no client id; a plain number, since every request
-# is compared with it.
+# ControlledShutdown, whose version 0 alone has no client id; a plain number, for every request is
+# compared with it.
 _SHORT_HEADED = int(ApiKey.CONTROLLED_SHUTDOWN)
 _REQUEST_HEADER = struct.Struct(">hhih")
 _SHORT_HEADER = struct.Struct(">hhi")
@@ -54,7 +54,7 @@ def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
         MalformedFrame: the frame is shorter than its header.
     """
     try:
-        # The body makes up for the missing bytes of the shorter header.
+        # The shorter header, too, is followed by a body that makes up for the difference.
         api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
     except struct.error as error:
         raise MalformedFrame("request is shorter than its header") from error
@@ -91,8 +91,8 @@ def decode_request(
         paced: goes through the items of an array.
 
     Returns:
-        The header and the request. An ApiVersions request of an unserved version is returned
-        without its body: answer it with error 35.
+        The header and the request. An ApiVersions request of an unserved version, whose body need
+        not be understood, is an empty one: answer it with error 35.
 
     Raises:
         UnsupportedRequest: the API or version is not served.
@@ -147,7 +147,7 @@ def encode_response(
         response: the message.
         version: the request's version.
         paced: goes through the items of an array.
-        errors: gets every error code in the response that is not 0.
+        errors: gets every error code that the response tells, none of them 0.
 
     Returns:
         The pieces to send, in order; file slices and large record sets are pieces of their own.
@@ -156,7 +156,7 @@ def encode_response(
         ValueError: a value does not fit its wire type.
     """
     if isinstance(response, _API_VERSIONS_RESPONSE) and not supported(ApiKey.API_VERSIONS, version):
-        version = 0  # every client knows the oldest answer
+        version = 0  # who asks in a version that is not served knows the oldest answer
     body = codec.encode(response, version, paced, errors)
     return _framed(_CORRELATION_ID.pack(correlation_id), body, paced)
 

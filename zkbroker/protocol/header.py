@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class RequestHeader:
-    """The header of every request; its API and version may be unserved ones."""
+    """What precedes every request; api_key and api_version may be ones that are not served."""
 
     api_key: int
     api_version: int

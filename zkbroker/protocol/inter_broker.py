@@ -1,6 +1,6 @@
-"""The versions of requests between brokers, by `inter.broker.protocol.version`.
+"""Which version of a request a broker sends another one, by `inter.broker.protocol.version`.
 
-Invariant: brokers never negotiate; a request is sent in the version of this table or not at all.
+Invariant: brokers never negotiate; a request goes out in the version of this table or not at all.
 """
 
 from collections.abc import Mapping

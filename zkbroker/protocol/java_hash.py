@@ -1,8 +1,8 @@
-"""Java's `String.hashCode`, on which placements depend.
+"""`String.hashCode` of Java, which decides where things go.
 
 Invariant: equal to the JVM's for every text. The partitions of the Scala producer, the partition of
-`__consumer_offsets` for a group, and the round-robin order of partitions depend on it, so that
-members in Python and on a JVM agree.
+`__consumer_offsets` that a group belongs to, and the order in which round robin deals partitions
+all follow from it, so that members in Python and on a JVM agree.
 """
 
 

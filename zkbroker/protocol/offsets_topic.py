@@ -22,7 +22,7 @@ from zkbroker.protocol.schema import array, int32, int64, raw, string
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
-"""Internal topics: producers may not write to them, and brokers compact them."""
+"""Topics that brokers keep for themselves: no producer's to write, rewritten as they grow."""
 _VERSION = struct.Struct(">h")
 _OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
@@ -56,9 +56,9 @@ class OffsetValue:
     Args:
         offset: the next one to consume.
         leader_epoch: of the last record consumed; -1 if the member did not say.
-        metadata: a text that the member stored with it.
+        metadata: whatever the member stored with it.
         commit_timestamp_ms: when it was committed.
-        expire_timestamp_ms: when it expires; -1 leaves that to the group's state.
+        expire_timestamp_ms: when it is to be forgotten; -1 leaves it to the group's state.
     """
 
     offset: int = int64()
@@ -91,7 +91,7 @@ class GroupValue:
         generation: the generation id.
         protocol: the elected one; None while the group is empty.
         leader: its member id; None while the group is empty.
-        current_state_timestamp_ms: when the group entered this state; -1 if unknown.
+        current_state_timestamp_ms: when the group came into this state; -1 if not known.
         members: all of them.
     """
 
@@ -110,7 +110,7 @@ def encode_key(key: OffsetKey | GroupKey) -> bytes:
 
 
 def decode_key(data: bytes | memoryview) -> OffsetKey | GroupKey | None:
-    """Decode a key; None for a version later than Kafka 2.1, whose records are skipped.
+    """Decode a key; None for one of a version that came after Kafka 2.1, which is to be skipped.
 
     Raises:
         MalformedFrame: the bytes are no key.

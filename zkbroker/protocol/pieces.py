@@ -1,4 +1,4 @@
-"""The pieces of an encoded message: bytes, and slices of files that are never copied."""
+"""What messages are made of on their way out: bytes, and slices of files that are never copied."""
 
 from typing import TypeAlias
 
@@ -9,5 +9,5 @@ Records: TypeAlias = Piece | list[Piece] | None
 
 
 def total_size(pieces: list[Piece]) -> int:
-    """Return the size of the pieces on the wire, in bytes."""
+    """How many bytes the pieces are on the wire."""
     return sum(map(len, pieces))

@@ -1,4 +1,4 @@
-"""Messages as data: dataclasses whose metadata gives the wire form and versions of each field.
+"""Messages as data: how a dataclass says what its fields look like on the wire, and since when.
 
 Invariant: one dataclass per message for all its versions. The order of the fields is the order on
 the wire in every version; a field is present in the versions `since <= version <= until`; a field
@@ -36,12 +36,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """The wire form of one field.
+    """What one field looks like on the wire.
 
     Args:
         kind: its wire type.
         since: the first version that has it.
-        until: the last version that has it; None while all later ones do.
+        until: the last version that has it; None while it is still there.
         nullable: the first version in which null is allowed; None if it never is.
         item: for an array, the kind of its items, or the dataclass they are.
     """
@@ -74,12 +74,12 @@ def wire_message(message: type[M]) -> type[M]:
     """Make a class a message, or a part of one: a dataclass with slots.
 
     All messages share the methods that compare and show them: Python would compile both for each
-    class, which takes a third of the import time of the messages.
+    class, which is a third of the time in which the messages are imported.
     """
     message.__eq__ = _equal  # type: ignore[method-assign]
     message.__hash__ = None  # type: ignore[assignment]
     message.__repr__ = _shown  # type: ignore[method-assign]
-    # Otherwise dataclass would generate the signature, which costs as much.
+    # Or dataclass would write the signature there, which costs as much.
     message.__doc__ = message.__doc__ or ""
     return dataclass(slots=True, eq=False, repr=False)(message)
 
@@ -89,10 +89,10 @@ KEYWORD_MESSAGES: set[type[Any]] = set()
 
 @dataclass_transform(eq_default=True, kw_only_default=True)
 def keyword_message(message: type[M]) -> type[M]:
-    """Make a message whose constructor takes keywords only, as the type checker enforces.
+    """Make a message whose fields are named where it is made, which the type checker holds.
 
-    For messages with several numbers in a row: a field that a version inserts between them would
-    shift the others without a type error. Only the codec uses positions, which is faster.
+    For messages with several numbers in a row: a field that a version puts between them would shift
+    the others, and no type would show it. The codec alone goes by places, which is quicker.
     """
     KEYWORD_MESSAGES.add(message := wire_message(message))
     return message

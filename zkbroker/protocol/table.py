@@ -1,4 +1,4 @@
-"""The protocol as a table for readers, from the same metadata as the codec."""
+"""The protocol as a table for readers, made of the same metadata as the codec."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class ApiRow:
 
 
 def protocol_table() -> list[ApiRow]:
-    """Return every served API, by key."""
+    """Every API that is served, by key."""
     return [
         ApiRow(api_key, low, high, *(tuple(_rows(side, 0)) for side in MESSAGES[api_key]))
         for api_key, (low, high) in sorted(BROKER_VERSIONS.items())
@@ -46,7 +46,7 @@ def protocol_table() -> list[ApiRow]:
 
 
 def protocol_markdown() -> str:
-    """Return the table as Markdown: an overview, then each message with its fields."""
+    """The table as Markdown: an overview, then each message with its fields."""
     lines = ["| key | API | versions |", "| --- | --- | --- |"]
     table = protocol_table()
     lines += [f"| {row.api_key:d} | {_title(row)} | {_span(row)} |" for row in table]

@@ -4,9 +4,9 @@
     value   version:int16 = 0  producer_id:int64  producer_epoch:int16  timeout_ms:int32  state:int8
             [topic:string [partition:int32]] (null in Empty)  last_update_ms:int64  start_ms:int64
 
-A null value (a tombstone) deletes the transactional id. `start_ms` is -1 in Empty.
+A null value (a tombstone) says that the transactional id is forgotten. `start_ms` is -1 in Empty.
 
-Invariant: one record holds the whole state of a transactional id; the last one of a key wins.
+Invariant: one record holds all there is of a transactional id; the last one of a key wins.
 """
 
 import struct
@@ -23,7 +23,7 @@ _VERSION = struct.Struct(">h")
 
 
 class TransactionState(IntEnum):
-    """The state of a transaction, by its number in a record."""
+    """Where a transaction stands, by its number in a record."""
 
     EMPTY = 0
     ONGOING = 1
@@ -39,7 +39,7 @@ _STORED = frozenset(TransactionState) - {
     TransactionState.DEAD,
     TransactionState.PREPARE_EPOCH_FENCE,
 }
-"""The stored states: a deleted id is a tombstone, and fencing begins with PrepareAbort."""
+"""A forgotten id is a tombstone, and fencing begins with PrepareAbort: others are not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class _Key:
 
 @dataclass(frozen=True, slots=True)
 class TransactionValue:
-    """The state of a transactional id.
+    """All there is of a transactional id.
 
     Args:
-        producer_id: of its transactions.
+        producer_id: whom its transactions belong to.
         producer_epoch: of the latest instance; a higher one fences the lower.
         timeout_ms: after which an ongoing transaction is aborted.
         state: a `TransactionState`.
         topics: partitions of the ongoing transaction; None in Empty, no item in Complete*.
-        last_update_ms: when the state changed.
+        last_update_ms: when this was decided.
         start_ms: when the transaction began; -1 in Empty.
     """
 
@@ -76,7 +76,7 @@ def encode_transaction_key(transactional_id: str) -> bytes:
 
 
 def decode_transaction_key(data: bytes | memoryview) -> str | None:
-    """Return the transactional id; None for a key of a later version, whose records are skipped.
+    """Return the transactional id; None for a key of a later version, which is to be skipped.
 
     Raises:
         MalformedFrame: the bytes are no key.

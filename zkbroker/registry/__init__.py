@@ -1,5 +1,5 @@
-"""The registry: the znodes of brokers, topics, groups and the cluster.
+"""The registry: what every znode of brokers, topics, groups and the cluster holds.
 
-Invariant: the tree is that of Kafka 0.8 to 2.x, so that the tools and clients of those versions can
-use it; one module has the schema of each node.
+Invariant: the tree kept here is the one that Kafka 0.8 to 2.x keeps, so that the tools and clients
+of those versions find their way; each schema stands in one module.
 """

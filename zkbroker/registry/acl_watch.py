@@ -5,10 +5,10 @@
         ^                                                               |
         +---------------------------------------------------------------+
 
-Invariants: the watch on the notices is set before a node is read, so that no change is missed in
-between. After a lost connection everything is read again, since notices may have been purged
-meanwhile; likewise after a notice that cannot be read. Notices are deleted 15 minutes after they
-were written, as genuine brokers do.
+Invariants: the watch on the notices is left before a node is read, so that no change falls between
+the two. After the connection was away everything is read again: notices may have been purged
+meanwhile. A notice that cannot be read has everything read again too. Notices are deleted 15
+minutes after they were written, as genuine brokers do.
 """
 
 import logging
@@ -37,12 +37,12 @@ REREAD_S = 5.0
 
 
 class AclWatch:
-    """Reads ACLs, and passes changes on.
+    """Reads ACLs, and hands on what changed.
 
     Args:
         session: a started session.
-        take_all: called with the ACLs of the cluster.
-        take: called with the ACLs of one pattern.
+        take_all: given the ACLs of the cluster.
+        take: given the ACLs of one pattern.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AclWatch:
         )
 
     def start(self) -> None:
-        """Create missing parents, read the ACLs, pass them on and keep watching.
+        """Make the tree where it is missing, read the ACLs, hand them on and keep watching.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -89,10 +89,10 @@ class AclWatch:
         self._loop.close(timeout_s)
 
     def reread(self, patterns: Sequence[Pattern]) -> bool:
-        """Read changed patterns at once.
+        """Have patterns that were changed read at once.
 
         Returns:
-            whether they were read within some seconds.
+            whether they were, within some seconds.
         """
         self._due.update(dict.fromkeys(patterns))
         self._asked += 1
@@ -134,7 +134,7 @@ class AclWatch:
         self._purge()
 
     def _read_notices(self) -> dict[Pattern, None]:
-        """Return the patterns of new notices."""
+        """Return what new notices are about."""
         found: dict[Pattern, None] = {}
         present: set[str] = set()
         for form, (_, parent) in FORMS.items():
@@ -166,7 +166,7 @@ class AclWatch:
             return self._session.children(parent, self._loop)
 
     def _purge(self) -> None:
-        """Delete old notices; every broker does so."""
+        """Delete old notices; every broker may."""
         oldest_ms = self._runtime.now_ms() - PURGE_AFTER_MS
         for path, written_ms in list(self._written_ms.items()):
             if written_ms < oldest_ms:

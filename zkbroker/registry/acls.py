@@ -9,9 +9,10 @@
                                                      "name":"n","patternType":"PREFIXED"}
 
 Invariants: a node is written under the version it was read with, and read again if another client
-was faster, so that no ACL is lost; a node without ACLs is deleted. The notice of a change follows
-the change. An unreadable node never counts as "no ACLs": it is `UNREADABLE`, denies everything on
-its resources, and is not overwritten. Resource types and operations of later versions are skipped.
+was faster, so that no ACL is lost; a node without ACLs is deleted. A change is written first and
+noticed after. What cannot be read is never taken for "no ACLs": it is `UNREADABLE`, denies all that
+it is for, and is not overwritten. Resource types and operations that later versions have and this
+one has not are skipped.
 """
 
 import json
@@ -41,13 +42,13 @@ VERSION = 1
 MAX_NODE_BYTES = 1_000_000
 """ZooKeeper refuses nodes of 1 MiB."""
 ATTEMPTS = 100
-"""Attempts to write one node, each of which fails if another client writes it meanwhile."""
+"""Writes of one node that may be too late, each because another client wrote it meanwhile."""
 
 FORMS: dict[PatternType, tuple[str, str]] = {
     PatternType.LITERAL: (paths.ACLS, paths.ACL_CHANGES),
     PatternType.PREFIXED: (paths.ACLS_PREFIXED, paths.ACL_CHANGES_PREFIXED),
 }
-"""The nodes of one form of ACLs, and the notices of their changes."""
+"""Where the ACLs of a form are, and the notices of their changes."""
 
 _TYPES = {each.label.lower(): each for each in ResourceType}
 _OPERATIONS = {each.label.lower(): each for each in Operation}
@@ -55,12 +56,12 @@ _PERMISSIONS = {each.label.lower(): each for each in Permission}
 
 
 def node_path(pattern: Pattern) -> str:
-    """Return the node of a pattern's ACLs."""
+    """Return where the ACLs of a pattern are."""
     return f"{FORMS[pattern.pattern_type][0]}/{pattern.type.label}/{pattern.name}"
 
 
 def encode_acls(acls: Iterable[Acl]) -> bytes:
-    """Return the content of a node, as genuine brokers write it."""
+    """Return what a node holds, as genuine brokers write it."""
     return _json(
         {
             "version": VERSION,
@@ -102,7 +103,7 @@ def _acl(entry: Any) -> Acl | None:
     if permission is None or not isinstance(principal, str) or not isinstance(host, str):
         raise ValueError(f"no ACL: {entry!r:.200}")
     if operation is None:
-        # Of a later version: it affects no operation of this one.
+        # Of a later version: it allows and denies nothing that is asked for here.
         return None
     return Acl(principal, permission, operation, host)
 
@@ -122,10 +123,10 @@ def encode_notice(pattern: Pattern) -> bytes:
 
 
 def decode_notice(form: PatternType, data: bytes) -> Pattern | None:
-    """Return the pattern that a notice names; None for a resource type of a later version.
+    """Return what a notice is about; None for a resource type of a later version.
 
     Raises:
-        ValueError: it is not a notice.
+        ValueError: it is no notice.
     """
     if form is PatternType.LITERAL:
         kind, colon, name = data.decode().partition(":")
@@ -193,7 +194,7 @@ def _readable(session: ZkSession, pattern: Pattern, data: bytes) -> Sequence[Acl
     try:
         return decode_acls(data)
     except ValueError as error:
-        where = f"{node_path(pattern)}: {error}; everything is denied on it until it is repaired"
+        where = f"{node_path(pattern)}: {error}; everything is denied on it until it is mended"
         tell_unreadable(session, logger, "ACL node", where)
         return UNREADABLE
 
@@ -247,7 +248,7 @@ def _update(
         try:
             before, after = _try_update(session, path, change)
         except ConnectionLost:
-            # The write may have succeeded: then the next attempt finds nothing to change.
+            # It may have been written: then the next attempt finds nothing to change.
             unsure = True
             continue
         if after is None:
@@ -259,7 +260,7 @@ def _update(
 
 
 def _notify(session: ZkSession, pattern: Pattern) -> None:
-    """Write the notice of a change; a repeated one does no harm."""
+    """Write the notice of a change; twice the same does no harm."""
     prefix = paths.acl_change(FORMS[pattern.pattern_type][1])
     for last in (False, False, True):
         try:
@@ -277,7 +278,7 @@ def _notify(session: ZkSession, pattern: Pattern) -> None:
 def _try_update(
     session: ZkSession, path: str, change: Callable[[tuple[Acl, ...]], tuple[Acl, ...]]
 ) -> tuple[tuple[Acl, ...], tuple[Acl, ...] | None]:
-    """Return the ACLs before and after; the latter are None if another client was faster."""
+    """Return the ACLs before and after; None for those after where another client was faster."""
     version = None
     before: tuple[Acl, ...] = ()
     try:
@@ -288,7 +289,7 @@ def _try_update(
         pass
     except ValueError as error:
         raise RegistryError(
-            f"{path} holds no ACLs that can be read ({error}): repair or delete the node"
+            f"{path} holds no ACLs that can be read ({error}): mend or delete the node"
         ) from None
     after = change(before)
     data = encode_acls(after)

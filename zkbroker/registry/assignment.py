@@ -1,10 +1,10 @@
-"""Replica assignment: the brokers of a new topic's partitions.
+"""Which brokers get the partitions of a new topic.
 
 Rule (the genuine brokers' own, as in Kafka 0.8 to 2.x): over the brokers in order, the first
 replica of partition p goes to `(start + p) % n` with a random start; further replicas are shifted
 by a step that grows each time the partitions have gone round. Where every broker names its rack,
-the order takes one broker of each rack in turn, and the replicas of a partition are spread over as
-many racks as possible.
+the order takes one broker of each rack in turn, and the replicas of a partition take as many racks
+as there are.
 
 Invariants: replicas of a partition are on different brokers; over whole rounds each broker leads
 equally many partitions.
@@ -33,8 +33,8 @@ def assign_replicas(
         brokers: id → rack, None where the broker names none; racks count only when all name one.
         partitions: how many to assign.
         replication_factor: replicas of each.
-        start_broker: the broker to count from; when a topic grows, the first one of its
-            partition 0, so that the pattern continues. A random one by default.
+        start_broker: the broker from which to count; where a topic grows, the first one of its
+            partition 0, so that it goes on as it was begun. A random one by default.
         first_partition: number of the first of them; above 0 when a topic grows.
         rack_aware: False ignores racks.
 
@@ -56,7 +56,7 @@ def assign_replicas(
     if start_broker is None:
         start, shift = _chance.randrange(len(order)), _chance.randrange(len(order))
     else:
-        # The index among the ids, even if the order is by racks: as genuine brokers do.
+        # The place among the ids, also where the order is that of racks: as genuine brokers do.
         start = shift = next(
             (index for index, broker in enumerate(sorted(brokers)) if broker >= start_broker), 0
         )
@@ -102,7 +102,7 @@ def _spread_over_racks(
     while len(chosen) < replication_factor:
         broker = order[_other(first, shift * rack_count + step, len(order))]
         step += 1
-        # Reuse a rack only after every rack has a replica, and never a broker.
+        # A rack again only after every rack has a replica, a broker never again.
         if broker in chosen or (racks[broker] in used and len(used) < rack_count):
             continue
         chosen.append(broker)

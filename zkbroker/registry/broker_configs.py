@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """A broker's settings in ZooKeeper: those of all brokers, and its own, which win."""
+    """What ZooKeeper has for a broker: settings of all brokers, and its own, which win."""
 
     of_all: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def broker_config(
 def broker_settings(
     session: ZkSession, broker_id: int, watch: Settable | None = None
 ) -> BrokerSettings:
-    """Return all settings of a broker in ZooKeeper; an unreadable node counts as empty.
+    """Return all settings that ZooKeeper has for a broker; a node that is unreadable has none.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -70,7 +70,7 @@ def broker_settings(
 
 
 def _read(session: ZkSession, path: str, watch: Settable | None) -> bytes:
-    """Return the content of a node, empty without one; the watch is set in both cases."""
+    """Return what a node holds, nothing where there is none; the watch stays in both cases."""
     if watch is not None and session.exists(path, watch) is None:
         return b""
     try:

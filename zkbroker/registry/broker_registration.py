@@ -7,9 +7,9 @@
        +-- still there after that: BrokerIdInUse (fatal)                    |
     registered -- session lost, or node removed --> register again ---------+
 
-A node belongs to our own dead predecessor when its session is the one recorded in our data
-directory (whose lock we hold, so that the predecessor cannot run), or when it names an address of
-this machine, other than a loopback address, on which we listen ourselves. A loopback address proves
+A node is our own dead predecessor's when its session is the one recorded in our data directory
+(whose lock we hold, so that the predecessor cannot run), or when it names an address of this
+machine, other than a loopback address, on which we listen ourselves. A loopback address proves
 nothing: two machines may both advertise `localhost:9092`.
 """
 
@@ -40,7 +40,7 @@ class SessionRecord:
     """The ZooKeeper session of the broker that used a data directory last, in a small file.
 
     Args:
-        path: the file, in a directory that the caller has locked.
+        path: the file, in a directory that is locked by whoever uses this.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +51,7 @@ class SessionRecord:
         try:
             return int(json.loads(self._path.read_text())["session"], 16)
         except (OSError, ValueError, KeyError, TypeError):
-            # Only a short cut: without it, registration waits until the stale node goes.
+            # Only a short cut: without it the stale node is waited out.
             return None
 
     def save(self, session_id: int) -> None:
@@ -61,7 +61,7 @@ class SessionRecord:
             OSError: the file cannot be written.
         """
         temporary = self._path.with_name(self._path.name + ".tmp")
-        # An existing file is replaced, and a link never followed: somebody else may have made it.
+        # What has that name is replaced and never followed: it may be somebody's link.
         temporary.unlink(missing_ok=True)
         text = json.dumps({"version": 1, "session": f"{session_id:#x}"})
         write_private(temporary, text.encode(), os.O_EXCL)
@@ -81,9 +81,9 @@ def register_broker(
 
     Args:
         session: a started session; the registration lives as long as it does.
-        info: the registration.
-        predecessor_session: the session of this broker's predecessor, which is known to be dead.
-        listening: whether we already hold the port of `info` ourselves.
+        info: what to register.
+        predecessor_session: the session of a broker that is known to be dead and was this one.
+        listening: whether we hold the port of `info` ourselves, already.
         wait_ms: how long to wait for a stale node to go; by default a bit more than our own
             session timeout, which the predecessor had as well.
         cancelled: asked while waiting; true ends it with RegistryError.
@@ -109,7 +109,7 @@ def register_broker(
         except NoNode:
             continue
         if stat.ephemeral_owner == session.session_id:
-            # Ours: the answer to our own creation was lost, or this is an update.
+            # Ours: the answer to our own creation was lost, or it is updated now.
             session.set(path, info.to_json())
             break
         holder = _readable(info.id, data)
@@ -152,7 +152,7 @@ def _provably_dead(
     listening: bool,
 ) -> bool:
     if stat.ephemeral_owner == 0:
-        # A broker's own node is ephemeral; a persistent one was made by hand.
+        # A broker's own node is ephemeral; one that is not was left by somebody's hand.
         return False
     if predecessor_session is not None and stat.ephemeral_owner == predecessor_session:
         return True
@@ -161,7 +161,7 @@ def _provably_dead(
 
 
 def _only_here(host: str) -> bool:
-    """Whether a host is an address of this machine and of no other one."""
+    """Whether a host is an address of this machine that means no other machine elsewhere."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except OSError:
@@ -193,13 +193,13 @@ class BrokerRegistration:
 
     Args:
         session: a started session.
-        info: the registration.
-        record: of the session, so that a successor need not wait until it expires.
+        info: what to register.
+        record: where the session is recorded, so that a successor need not wait until it runs out.
         on_registered: called after every registration, the first one in `start`, later ones in
             the loop's task: register partitions, stand for controller. It may raise RegistryError,
             and is called again then.
         on_conflict: called from the loop's task when another broker took the id while our session
-            was lost; registration is retried.
+            was lost; registration is tried further on.
     """
 
     def __init__(
@@ -232,9 +232,9 @@ class BrokerRegistration:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Register, and stay registered.
+        """Register, and stay registered from then on.
 
-        The caller holds the port of the registered address.
+        The caller holds the port of the address that is registered.
 
         Raises:
             BrokerIdInUse: another broker holds the id.

@@ -7,8 +7,8 @@
 Host and port are those of the first listener that speaks PLAINTEXT, `null` and -1 without one.
 
 Versions 1 (host and port) to 5 are read, version 4 is written, with "inter_broker_protocol" where
-that is not our latest: genuine brokers ignore unknown fields. The node is ephemeral: while it
-exists, everybody else considers the broker alive.
+that is not the latest of ours: genuine brokers pass over what they do not know. The node is
+ephemeral: while it is there, the broker is alive for everybody else.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ RESERVED_MAX_ID = 1000
 ENDPOINTS_SINCE = 2
 """The first version of a registration that brokers of 0.9 and later write; 0.8.2 writes 1."""
 MAX_HOST = 255
-"""Most bytes of a name in DNS."""
+"""Bytes; what a name may have in DNS."""
 MAX_RACK = 1000
 MAX_LEVEL = 20
 _MAX_ID = 2**31 - 1
@@ -44,21 +44,21 @@ _ID = re.compile("0|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """The registration of a broker.
+    """Where a broker listens.
 
     Attributes:
         id: the broker id.
         host: the advertised host of the first plain listener, or else of the first, without
             brackets for IPv6.
         port: its port.
-        rack: of the broker, if configured.
+        rack: where the broker stands, if that was configured.
         endpoints: `PROTOCOL://host:port` of every listener; derived from host and port if empty.
         jmx_port: -1 for none.
         protocols: listener name and security protocol of each; names that are not in it are
             protocols themselves.
         timestamp_ms: when the broker registered.
         version: the version of the JSON that was read or is to be written.
-        level: `inter.broker.protocol.version` of a zkbroker broker; empty for the latest, and for
+        level: `inter.broker.protocol.version` of a broker of ours; empty for the latest, and for
             genuine brokers.
     """
 
@@ -104,7 +104,7 @@ class BrokerInfo:
 
     def to_json(self) -> bytes:
         """Return the node's data, version 4."""
-        # Clients that know only one host and port speak plain text.
+        # Clients that know one host and port alone speak plain text.
         plain = self.endpoint_of(PLAINTEXT)
         data: dict[str, Any] = {
             "listener_security_protocol_map": {
@@ -162,7 +162,7 @@ class BrokerInfo:
 
 
 def _text(value: object, most: int) -> str:
-    """Return a text that is short enough for responses to clients."""
+    """A text that answers to clients can carry."""
     text = str(value)
     if len(text.encode()) > most:
         raise ValueError(f"a text of more than {most} bytes")
@@ -176,7 +176,7 @@ def _port(number: int) -> int:
 
 
 def _endpoint(text: str) -> str:
-    """Return an endpoint that fits into the controller's requests."""
+    """An endpoint that the controller's requests can carry."""
     _port(_host_port(_text(text, 2 * MAX_HOST))[1])
     return text
 
@@ -187,7 +187,7 @@ def _host_port(endpoint: str) -> tuple[str, int]:
 
 
 def broker(session: ZkSession, broker_id: int, watch: Settable | None = None) -> BrokerInfo | None:
-    """Return one registration, None when the broker is not alive."""
+    """Return one registration, None when the broker is not there."""
     try:
         return BrokerInfo.from_json(broker_id, session.get(paths.broker(broker_id), watch)[0])
     except NoNode:
@@ -205,8 +205,9 @@ def live_brokers(
     """Return the live brokers by id, in order of their ids, each with its broker epoch.
 
     The epoch is the transaction in which the broker registered: it grows with each registration.
-    The watch fires when a broker comes, goes or registers again. A registration that cannot be
-    read, or does not fit into responses, is left out with a warning: it must not hide others.
+    The watch is set when a broker comes, goes or registers again. A registration that cannot be
+    read, or that answers to clients could not carry, is left out with a warning: it must not hide
+    others.
     """
     try:
         names = session.children(paths.BROKER_IDS, watch)

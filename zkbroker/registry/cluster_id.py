@@ -1,6 +1,6 @@
 """The cluster's id: `/cluster/id` holds `{"version":"1","id":"…"}`.
 
-Invariant: the first broker makes it, and it never changes; 22 characters of [a-zA-Z0-9_-], the
+Invariant: made once, by whoever comes first, and never changed; 22 characters of [a-zA-Z0-9_-], the
 URL-safe Base64 form of 16 random bytes.
 """
 
@@ -43,7 +43,7 @@ def cluster_id(session: ZkSession) -> str:
 
 
 def claim_cluster_id(session: ZkSession, given: str) -> None:
-    """Give a cluster without an id the one in its data directories.
+    """Give a cluster that has no id yet the one that its data directories bear.
 
     Raises:
         RegistryError: the cluster has another one.

@@ -5,8 +5,8 @@
         {"version":1,"entity_type":"topics","entity_name":"t"}           0.9, 0.10.0
         "t" | 't'                                                        0.8.2: topics only
 
-Invariant: a notice is written after its change, so that a broker that reads after the notice finds
-the change.
+Invariant: a notice is left after the change that it names was written, so that a broker that reads
+upon the notice reads the change.
 """
 
 import json
@@ -18,11 +18,11 @@ from zkbroker.zookeeper.session import ZkSession
 
 
 def note_change(session: ZkSession, entity: str) -> None:
-    """Write a notice that settings changed.
+    """Leave a notice that settings changed.
 
     Args:
         session: a started session.
-        entity: the node of the settings, below `/config`, such as `topics/t`.
+        entity: the node that has them, below `/config`, such as `topics/t`.
     """
     note = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
     session.create(paths.CONFIG_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)

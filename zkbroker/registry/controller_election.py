@@ -3,11 +3,12 @@
     /controller        {"version":1,"brokerid":0,"timestamp":"ms"}   ephemeral: its broker
     /controller_epoch  number, grows by one at every election
 
-Invariant: one transaction creates `/controller` and raises the epoch, under the node version of the
-epoch that was read before, so that no two elections share an epoch. A broker whose session is lost
-first ceases to be the controller, and stands again once it is registered in its next session: a
-controller that does not find itself among the live brokers would move its own partitions away. A
-node that a dead predecessor of this broker left, in a session that has not expired, is replaced.
+Invariant: `/controller` is created and the epoch is raised in one transaction, under the epoch's
+node version that was read before, so that no two elections share an epoch. A broker whose session
+is lost is not the controller any more before anything else happens, and stands again when it is
+registered in its next session: a controller that did not find itself among the live brokers would
+take its own partitions away. The node that a dead predecessor of this broker left behind, in a
+session that has not run out yet, is replaced.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ RETRY_S = 0.5
 
 
 def current_controller(session: ZkSession, watch: Settable | None = None) -> int | None:
-    """Return the broker id of the controller, None while there is none."""
+    """Return the id of the broker that is the controller, None while there is none."""
     if watch is not None:
         # Watches the node whether it exists or not.
         session.exists(paths.CONTROLLER, watch)
@@ -80,10 +81,10 @@ class ControllerElection:
     """Stands for controller for as long as the broker lives.
 
     Args:
-        session: a started session, in which the broker is registered.
+        session: a started session, the one the broker is registered in.
         broker_id: the candidate.
         on_elected: called with the epoch, from the election's task.
-        on_resigned: called from the election's task when the broker is no longer the controller.
+        on_resigned: called from the election's task when it is the controller no more.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class ControllerElection:
         """
         self._stand()
         self._unsubscribe = self._session.on_state(lambda state: self._loop.set())
-        # Check at once: the session had no listener until now.
+        # Looks again at once: no listener was on the session until now.
         self._loop.start(first_s=0.0)
 
     def close(self, timeout_s: float | None = 10.0) -> None:
@@ -146,17 +147,17 @@ class ControllerElection:
         self._tell()
 
     def forfeit(self, epoch: int) -> None:
-        """Stand again after a change was refused as a deposed controller's.
+        """Stand again: a change was refused as that of a deposed controller.
 
         Args:
-            epoch: the controller epoch of the change; ignored if there was a later election.
+            epoch: of which election the change was; nothing if there has been another one since.
         """
         if epoch == self.epoch:
             self._elected_in = None
             self._loop.set()
 
     def _look(self) -> None:
-        # Even without a connection: a broker without its session has already resigned.
+        # Without a connection too: a broker without its session has resigned before.
         self._tell()
         if self._session.state is SessionState.CONNECTED:
             self._stand()
@@ -186,7 +187,7 @@ class ControllerElection:
         self._tell()
 
     def _left_by_us(self, stat: NodeStat) -> bool:
-        """Whether an earlier process of this broker left the controller node.
+        """Whether the controller node was left by an earlier process of this broker.
 
         It names this broker's id, which this session holds; or it is this session's own, from an
         election whose answer was lost.
@@ -196,7 +197,7 @@ class ControllerElection:
         return current_controller(self._session) == self._broker_id and self._registered()
 
     def _registered(self) -> bool:
-        """Whether this session registered the broker; the loop checks again when that changes."""
+        """Whether this session registered the broker; the loop looks again when that changes."""
         stat = self._session.exists(paths.broker(self._broker_id), self._loop)
         return stat is not None and stat.ephemeral_owner == self._session.session_id
 
@@ -228,7 +229,7 @@ class ControllerElection:
         return True
 
     def _tell(self) -> None:
-        """Call the callbacks if this broker was elected or resigned since the last call."""
+        """Call back when this broker was elected or resigned since the last call."""
         holds = self.is_controller
         if holds and not self._told:
             self._told = True

@@ -1,8 +1,8 @@
 """Changes that only the controller may make.
 
-Invariant: each is one transaction that checks the version of `/controller_epoch` since this
-controller's election, so that a controller that does not know yet that it is deposed changes
-nothing.
+Invariant: each is one transaction with a check of the version that `/controller_epoch` has had
+since this controller's election, so that a controller which was deposed, and does not know it yet,
+changes nothing.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from zkbroker.zookeeper.session import ZkSession
 
 
 class ControllerMoved(RegistryError):
-    """Another controller was elected; this one must not change anything."""
+    """Another controller was elected; this one must change nothing any more."""
 
 
 def controller_transactions(
     session: ZkSession, operations: Sequence[Operation | Sequence[Operation]], epoch_version: int
 ) -> list[TransactionFailed | None]:
-    """Make changes, each on its own, in one flight and in order.
+    """Make changes, each for itself, in one flight and in order.
 
     Args:
         session: a started session.
-        operations: the changes; those in one list are made together or not at all.
+        operations: the changes; several in a list are made together or not at all.
         epoch_version: version of `/controller_epoch` since this controller's election.
 
     Returns:
@@ -46,7 +46,7 @@ def controller_transactions(
 
 
 def check_elected(session: ZkSession, epoch_version: int) -> None:
-    """Make sure that nothing read before this call is a later controller's.
+    """Make sure that what was read before this is not of a later controller.
 
     Args:
         session: a started session.

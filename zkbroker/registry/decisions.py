@@ -1,9 +1,9 @@
-"""The decision for a partition, as its node holds it.
+"""The decision for a partition, as its nodes hold it.
 
     {"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}
 
 A broker that amends a decision before it registers adds "decided_zxid", the transaction of the
-decision itself. Invariant: no node's content stops a reader; an unreadable node holds no decision.
+decision itself. Invariant: no node's content stops a reader; an unreadable one is no decision.
 """
 
 import logging
@@ -33,11 +33,11 @@ class LeaderAndIsr:
     Args:
         leader: broker id; -1 for none.
         leader_epoch: grows with every decision of a controller; a leader's change keeps it.
-        isr: the replicas in sync; empty only if nothing but the last epoch is known.
+        isr: the replicas in sync. Empty only for a partition of which only the last epoch is known.
         controller_epoch: epoch of the controller that decided.
         zk_version: version of the node it was read from or written to; MISSING before that.
-        zxid: the transaction in which its controller, or its leader, decided it, to compare with
-            broker epochs; 0 unless it was read.
+        zxid: the transaction in which its controller, or its leader, decided it, 0 unless it was
+            read; to be compared with broker epochs.
     """
 
     leader: int
@@ -48,7 +48,7 @@ class LeaderAndIsr:
     zxid: int = field(default=0, compare=False)
 
     def to_json(self, *, amended: bool = False) -> bytes:
-        """Return a node's content; with `amended` it names the decision's transaction."""
+        """Return a node's content; `amended` by a broker keeps the decision's transaction."""
         return PartitionState(
             self.leader,
             self.leader_epoch,
@@ -124,18 +124,18 @@ def decode(key: Key, node: Node) -> LeaderAndIsr | None:
 
 
 def _epoch_alone(data: bytes) -> int | None:
-    """Read the epochs that releases before replication left in a partition's node."""
+    """What releases before replication left in a partition's node: the epochs used so far."""
     try:
         state = read_json(data)
         if "leader" in state or "isr" in state:
-            return None  # a decision that cannot be read in full
+            return None  # a decision, of which something cannot be read
         return int32(state["leader_epoch"])
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def judge(wanted: LeaderAndIsr, current: LeaderAndIsr | None) -> IsrUpdate:
-    """Return the outcome of a refused change, from the stored state."""
+    """Return the outcome of a refused change, by what is stored now."""
     if current is None:
         return IsrUpdate(None, written=False, still_leader=False)
     ours = (current.leader, current.leader_epoch) == (wanted.leader, wanted.leader_epoch)

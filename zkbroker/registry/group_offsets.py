@@ -75,8 +75,8 @@ def commit_offset(
             in any case.
 
     Raises:
-        BadVersion: another client committed since.
-        ConnectionLost: it is unknown whether it was committed: read the version again.
+        BadVersion: somebody else committed since.
+        ConnectionLost: whether it was committed is unknown: read the version again.
     """
     key = (topic, partition)
     answer = commit_offsets(session, group, {key: (offset, version)})[key]
@@ -96,7 +96,7 @@ def commit_offsets(
         offsets: partition → (next offset, node version or -1 or None as in `commit_offset`).
 
     Returns:
-        for each its new node version, or BadVersion when another client committed since.
+        for each its new node version, or BadVersion when somebody else committed since.
     """
     answers: dict[PartitionKey, int | BadVersion] = {}
     writes = {key: item for key, item in offsets.items() if item[1] != -1}
@@ -130,7 +130,7 @@ def commit_offsets(
 def _own_write(
     session: ZkSession, group: str, key: PartitionKey, value: int, expected: int
 ) -> int | BadVersion:
-    """Return the version of our own write, repeated after a lost answer; else the error."""
+    """Tell our own write, whose answer was lost and which was then repeated, from another's."""
     found = read_offset(session, group, *key)
     if found == (value, expected + 1):
         return expected + 1

@@ -115,7 +115,7 @@ def register_member(session: ZkSession, group: str, consumer_id: str, data: byte
             if stat.ephemeral_owner == session.session_id:
                 session.set(path, data)
                 return
-            # An earlier session of this member left it: no other member has this id.
+            # Left by an earlier session of this member: no other member has this id.
             session.delete(path, stat.version)
     raise RegistryError(f"{path} changes all the time")
 
@@ -172,7 +172,7 @@ def subscriptions(
 
 
 def owner(session: ZkSession, group: str, topic: str, partition: int) -> str | None:
-    """Return the thread that owns a partition, None without an owner."""
+    """Return the thread that owns a partition, None for none."""
     try:
         return _text(session.get(paths.owner(group, topic, partition))[0])
     except NoNode:
@@ -201,7 +201,7 @@ def owned_topics(session: ZkSession, group: str) -> list[str]:
 def claim(
     session: ZkSession, group: str, consumer_id: str, wanted: Mapping[PartitionKey, str]
 ) -> None:
-    """Claim the ownership of partitions, all or none.
+    """Become the owner of partitions: of all or of none.
 
     Args:
         session: the session that the member is registered in.
@@ -260,7 +260,7 @@ def _claim_batch(
 def release(
     session: ZkSession, group: str, consumer_id: str, partitions: Iterable[PartitionKey]
 ) -> None:
-    """Release the ownership of partitions; those owned by others stay as they are."""
+    """Stop being the owner of partitions; those owned by others stay as they are."""
     keys = sorted(partitions)
     nodes = session.get_many([paths.owner(group, *key) for key in keys])
     batches: list[list[Operation]] = [

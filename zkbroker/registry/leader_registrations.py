@@ -1,10 +1,10 @@
-"""The ephemeral `state` node of each partition that this broker leads, which old clients read.
+"""The ephemeral `state` node of each partition that this broker leads, where old clients look.
 
     .../partitions/[n]/state   the content of the decision, in the leader's session
 
-Invariants: one transaction makes a registration and checks, or changes, the decision that it
-copies, so that a replaced leader never registers. A registration ends with its session; the next
-leader removes one that another session left.
+Invariants: a registration is made in one transaction with a check, or a change, of the decision
+that it is a copy of, so that no leader registers that was replaced. It goes with the session in
+which it was made; one that another session left is removed by the leader that follows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """The content of a decision's node, and its stored version."""
+    """Args: content of the decision's node and the version under which it is stored."""
 
     content: bytes
     zk_version: int
@@ -31,34 +31,34 @@ class LeaderRegistrations:
     """The registrations of one broker.
 
     Args:
-        session: of the registrations.
+        session: in which they live.
     """
 
     def __init__(self, session: ZkSession) -> None:
         self._session = session
-        # The session's generation in which each was made.
+        # In which generation of the session each was made.
         self._made: dict[PartitionKey, int] = {}
 
     def note(self, key: PartitionKey) -> None:
-        """Note that the operations of `operations` were done."""
+        """Take note that what `operations` asked for was done."""
         self._made[key] = self._session.generation
 
     def forget(self, key: PartitionKey) -> None:
-        """Read the node again before the next write."""
+        """Look at the node again before it is written the next time."""
         self._made.pop(key, None)
 
     def register(self, decisions: Mapping[PartitionKey, StoredDecision]) -> set[PartitionKey]:
-        """Register this broker as the leader, according to these decisions.
+        """Register this broker as the leader, as these decisions say.
 
         Returns:
-            the partitions whose decision has changed.
+            the partitions whose decision is another one by now.
 
         Raises:
             RegistryError: ZooKeeper does not answer, or the nodes change all the time.
         """
         left, refused = dict(decisions), set()
         for key in left:
-            # Another broker may have led meanwhile: the known version is obsolete.
+            # Another broker may have led meanwhile: what this one knew of the node is over.
             self.forget(key)
         attempts = 0
         while left:
@@ -78,14 +78,14 @@ class LeaderRegistrations:
                 elif failed.index == 0:
                     refused.add(key)
                 else:
-                    continue  # the previous registration appeared or ended meanwhile
+                    continue  # the registration before came or went meanwhile
                 del left[key]
         return refused
 
     def operations(
         self, contents: Mapping[PartitionKey, bytes]
     ) -> dict[PartitionKey, list[Operation]]:
-        """Return the operations that make `state` this session's, with these contents."""
+        """Return what makes `state` this session's, with these contents."""
         unknown = [k for k in contents if self._made.get(k) != self._session.generation]
         nodes = self._session.get_many([paths.partition_state(*key) for key in unknown])
         present = dict(zip(unknown, nodes, strict=True))

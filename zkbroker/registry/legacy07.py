@@ -4,10 +4,10 @@
     /brokers/topics/T/N     E  how many partitions of topic T broker N has
 
 Plain text. Parents are persistent and hold nothing. There is no leader, no replication and no topic
-setting: the partitions of a broker end with it.
+setting: a broker that goes takes its partitions along.
 
-Invariant: while the session lives, the nodes exist and are ours. A broker waits for another
-session's node to go; a genuine 0.7 broker fails there, even at the node of its own last run.
+Invariant: while the session lives, the nodes are there and ours. A node that another session left
+is waited for until it goes: a genuine 0.7 broker fails there, even at its own of the last run.
 """
 
 import logging
@@ -34,7 +34,7 @@ def broker_path(broker_id: int) -> str:
 
 
 def topic_path(topic: str, broker_id: int) -> str:
-    """Return the path of the node with the number of a topic's partitions on a broker."""
+    """Return the path of the node that says how many partitions of a topic a broker has."""
     return f"{BROKER_TOPICS}/{topic}/{broker_id}"
 
 
@@ -51,7 +51,7 @@ def parse_broker(data: bytes) -> tuple[str, int]:
 
 
 def brokers(session: ZkSession, watch: Settable | None = None) -> dict[int, tuple[str, int]]:
-    """Return host and port of every live broker.
+    """Return host and port of every broker that is up.
 
     Raises:
         RegistryError: ZooKeeper does not answer, or a node is none of 0.7.
@@ -70,7 +70,7 @@ def brokers(session: ZkSession, watch: Settable | None = None) -> dict[int, tupl
 def partition_counts(
     session: ZkSession, topic: str, watch: Settable | None = None
 ) -> dict[int, int]:
-    """Return how many partitions of a topic each live broker has.
+    """Return how many partitions of a topic each broker has that is up.
 
     Raises:
         RegistryError: ZooKeeper does not answer, or a node is none of 0.7.
@@ -100,7 +100,7 @@ def topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
 
 
 def partitions(session: ZkSession, topic: str, watch: Settable | None = None) -> list[Partition07]:
-    """Return the partitions of a topic on live brokers, in numeric order.
+    """Return the partitions of a topic on the brokers that are up, in numeric order.
 
     Raises:
         RegistryError: ZooKeeper does not answer, or a node is none of 0.7.
@@ -117,7 +117,7 @@ def partitions(session: ZkSession, topic: str, watch: Settable | None = None) ->
 
 
 def _children(session: ZkSession, path: str, watch: Settable | None) -> list[str]:
-    """Return the names under a path, none if it is missing; the watch fires at its creation too."""
+    """Return the names under a path, none where it is missing; the watch sees it come too."""
     while True:
         try:
             return session.children(path, watch)
@@ -132,8 +132,8 @@ class Registration07:
     Args:
         session: a started session under the registry's chroot.
         broker_id: the broker's id.
-        host: for clients; not an IPv6 address.
-        port: for clients.
+        host: what clients connect to; not an IPv6 address.
+        port: what clients connect to.
         topics: returns the number of partitions by topic, of every topic with a log.
         now_ms: wall clock in milliseconds.
     """
@@ -179,7 +179,7 @@ class Registration07:
         self._loop.start()
 
     def topic_made(self, topic: str) -> None:
-        """Register a new topic; returns at once."""
+        """Have a new topic registered; returns at once."""
         self._loop.set()
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class Registration07:
         for topic, partitions in topics.items():
             if self._known.get(topic) != partitions:
                 if topic in self._known:
-                    # Consumers only watch the children: a changed number needs a new child.
+                    # Consumers see the children alone: a changed number needs a new child.
                     self._remove(topic_path(topic, self._broker_id))
                 self._session.ensure_path(f"{BROKER_TOPICS}/{topic}")
                 self._must_own(topic_path(topic, self._broker_id), str(partitions).encode())

@@ -1,4 +1,4 @@
-"""The nodes of a 0.7 group's members.
+"""What members of a 0.7 group write of themselves.
 
     /consumers/[group]/ids/[consumer_id]      E  { "topic1": 2,"topic2": 1 }  threads by topic
                                                  *2*regex                     a whitelist, 2 threads
@@ -8,8 +8,8 @@
 
 Owners and offsets are those of `registry.groups`, with a `Partition07` for the number.
 
-Invariant: nodes are written exactly as JVM members of 0.7.1 and 0.7.2 write them, since a JVM
-member that cannot read another one's node fails its rebalance.
+Invariant: what is written is what JVM members of 0.7.1 and 0.7.2 write, since one that cannot read
+the node of another member leaves its rebalance with an exception.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ def committed_positions(session: ZkSession, group: str) -> dict[PartitionKey, in
         with contextlib.suppress(NoNode):
             names = session.children(paths.offsets(group, topic))
         for name in names:
-            # Other names belong to another generation, or have no known form.
+            # What is not of 0.7 is another generation's, or of no known form.
             with contextlib.suppress(ValueError):
                 keys.append((topic, Partition07.parse(name)))
     return {key: at for key, (at, _) in group_offsets.read_offsets(session, group, keys).items()}

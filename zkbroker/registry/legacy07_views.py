@@ -1,11 +1,11 @@
-"""The brokers that show partitions to clients of 0.7; in the registry of the newer generation.
+"""Which broker shows which partition to clients of 0.7; in the registry of the newer generation.
 
     /legacy07/views/[topic]       persistent, empty: the topic has views
     /legacy07/views/[topic]/[p]   persistent: `N-i`, 0.7 broker N shows partition p as its number i;
                                   `N-i making` until the files of the view are there
 
-Invariant: a partition has one view. The broker of the partition's first replica makes its node
-once; the node stays until the topic is deleted, wherever the replicas move: the offsets of 0.7
+Invariant: a partition has one view. Its node is made once, by the broker that was the partition's
+first replica, and stays until the topic is deleted, wherever the replicas move: the offsets of 0.7
 groups are positions in that one view, under its name `N-i`.
 """
 
@@ -22,7 +22,7 @@ _MAKING = " making"
 class Shown(NamedTuple):
     """The broker that shows a partition: its id for 0.7, and the partition's number there.
 
-    While it is `making`, its files may not exist yet.
+    While it is `making`, its files may never have been there.
     """
 
     broker_id: int
@@ -86,7 +86,7 @@ def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
 
 
 def claim(session: ZkSession, topic: str, partition: int, view: Shown) -> bool:
-    """Claim the view of a partition; False when a broker shows it already.
+    """Have a partition shown; False when somebody shows it already.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -108,7 +108,7 @@ def note_made(session: ZkSession, topic: str, partition: int, view: Shown) -> No
 
 
 def forget(session: ZkSession, topic: str) -> None:
-    """Remove the views of a deleted topic.
+    """Remove what is known of a topic that is deleted.
 
     Raises:
         RegistryError: ZooKeeper does not answer.

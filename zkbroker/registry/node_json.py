@@ -1,8 +1,8 @@
-"""Safe parsing of the JSON in nodes.
+"""What nodes hold, read so that nothing in them can stop the reader.
 
-Invariant: whatever bytes a node holds, parsing them gives a value or ValueError. Python's own
-parser also raises RecursionError (for nested brackets), and turns `1e999` into infinity, which
-`int()` does not take.
+Invariant: whatever bytes lie in a node, reading them ends in a value or in ValueError. Python's own
+reader also ends in RecursionError (a node of nested brackets), and makes infinity of `1e999`, which
+no `int()` takes.
 """
 
 import json
@@ -19,7 +19,7 @@ _warned: "WeakKeyDictionary[object, OrderedDict[str, None]]" = WeakKeyDictionary
 
 
 def read_json(data: str | bytes) -> Any:
-    """Return the value of a node's JSON.
+    """Return what a node's JSON says.
 
     Raises:
         ValueError: it is not JSON, is nested too deeply, or names a number that is not finite.
@@ -42,7 +42,7 @@ def int32(value: Any) -> int:
 
     Raises:
         ValueError: it is beyond 32 bits.
-        TypeError: it is not a number.
+        TypeError: it is no number.
     """
     number = int(value)
     if number not in _INT32:
@@ -51,13 +51,13 @@ def int32(value: Any) -> int:
 
 
 def tell_unreadable(session: object, logger: logging.Logger, what: str, error: object) -> None:
-    """Warn of a skipped node, once for each session and content.
+    """Warn of a node that is skipped: once a session and content, however often it is read.
 
     Args:
         session: that reads it.
         logger: of the module that skips it.
-        what: the kind of node.
-        error: names the node and its content.
+        what: the sort of node.
+        error: names the node and what it holds.
     """
     warned = _warned.setdefault(session, OrderedDict())
     text = f"{what} {error}"

@@ -1,11 +1,11 @@
-"""Notes of brokers for the controller: changed ISRs, failed log directories.
+"""Notes that brokers leave for the controller: ISRs that changed, log directories that failed.
 
     /isr_change_notification/isr_change_[seq]
         {"version":1,"partitions":[{"topic":"t","partition":0}]}
     /log_dir_event_notification/log_dir_event_[seq]   {"version":1,"broker":1,"event":1}
 
-Invariant: the controller removes a note only after it has read the state that the note names, so
-that nothing is missed when it dies in between.
+Invariant: the controller removes a note after it has read what the note is about, so that nothing
+is missed when it dies in between.
 """
 
 import json
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 LOG_DIR_FAILED = 1
 _OF_A_NOTE = 2000
-"""Most partitions in one note: with the longest names they fit into a node (1 MB)."""
+"""Partitions in one note at most: with the longest names they fit into a node (1 MB)."""
 
 
 def note_isr_changes(session: ZkSession, keys: Iterable[Key]) -> None:

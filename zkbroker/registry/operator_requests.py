@@ -1,12 +1,12 @@
-"""Requests of the genuine tools to the controller, by nodes that it removes when done.
+"""What the genuine tools ask of the controller by a node that it removes when done.
 
     /admin/reassign_partitions
         {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}
     /admin/preferred_replica_election
         {"version":1,"partitions":[{"topic":"t","partition":0}]}
 
-Invariant: an existing node means "in progress" to the tools, which refuse to start again until it
-is gone; so the controller removes every request that it has handled, whatever the outcome.
+Invariant: a node that is there means "in progress" to the tools, which refuse to start again until
+it is gone; so every request that was looked at is removed, whatever became of it.
 """
 
 import json
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OperatorRequests:
-    """The pending requests; None where there is none.
+    """The requests that lie there; None where there is none.
 
     Attributes:
         reassignment: topic, partition → the replicas asked for.
-        election: the partitions whose preferred replica should lead.
+        election: the partitions whose preferred replica is to lead.
     """
 
     reassignment: dict[PartitionKey, tuple[int, ...]] | None = None
@@ -39,7 +39,7 @@ class OperatorRequests:
 
 
 def read_requests(session: ZkSession, watch: Settable | None = None) -> OperatorRequests:
-    """Return the pending requests; a node without a valid request counts as an empty one."""
+    """Return what is asked for; a node that holds no request counts as one for nothing."""
     reassignment = _partitions(session, paths.REASSIGN_PARTITIONS, watch)
     election = _partitions(session, paths.PREFERRED_REPLICA_ELECTION, watch)
     return OperatorRequests(reassignment, None if election is None else frozenset(election))
@@ -79,16 +79,16 @@ def store_reassignment(
     epoch_version: int,
     finished: Mapping[PartitionKey, Sequence[int]] | None = None,
 ) -> None:
-    """Leave only unfinished partitions in the node; remove it when all are finished.
+    """Leave the unfinished partitions in the node; without any, the tools see that it is over.
 
-    Where the node names other replicas by now, of an unfinished or a finished partition, they
-    stay: an operator has reverted the reassignment, and the controller reads that next.
+    Where the node names other replicas by now, of an unfinished partition or of one that finished
+    meanwhile, they stay: an operator has turned it back, and the controller reads that next.
 
     Args:
         session: a started session.
-        remaining: unfinished partitions, with their new replicas.
+        remaining: partitions under way, with their new replicas.
         epoch_version: version of `/controller_epoch` since the election.
-        finished: partitions to remove from the node, with their present replicas.
+        finished: partitions that leave the node, with the replicas that they have now.
 
     Raises:
         ControllerMoved: there is another controller.

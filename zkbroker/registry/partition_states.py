@@ -4,14 +4,14 @@
     .../partitions/[n]/state   ephemeral form: the leader's        persistent form: the decision
                                registration, in its session
 
-The ephemeral form is that of a cluster of zkbroker: `state` exists while the leader lives, and the
-decision outlives it. The persistent form is that of genuine brokers, for a cluster with both.
+The ephemeral form is that of a cluster of zkbroker: `state` is there while the leader lives, and
+the decision outlives it. The persistent form is that of genuine brokers, for a cluster with both.
 
 Invariants: a decision is written under the version it was read with, so that one of two writers is
 refused; the controller's writes also check the version of `/controller_epoch`, so that a deposed
 one writes nothing. Where both nodes hold a decision (genuine brokers, or a last clean stop, left a
-persistent `state`) the one with the higher leader epoch counts, `state` on a tie; the first write
-after that removes the other one in its transaction.
+persistent `state`) the higher leader epoch is the truth, `state` on a tie; the first write after
+that removes the other one in its transaction.
 """
 
 import logging
@@ -63,34 +63,34 @@ class PartitionStates:
 
     Args:
         session: a started session; a leader's registrations live in it.
-        form: `ephemeral` or `persistent`.
+        form: which nodes hold what.
     """
 
     def __init__(self, session: ZkSession, form: StateForm = StateForm.EPHEMERAL) -> None:
         self._session = session
         self.form = StateForm(form)
-        # Nodes that the first write has to remove: the version of the persistent `state` (ephemeral
-        # form) or of the partition's own node (persistent form).
+        # What the first write has to remove: version of the persistent `state` (ephemeral form) or
+        # of the partition's own node (persistent form).
         self._superseded: dict[Key, int] = {}
         self._registrations = LeaderRegistrations(session)
         self.unreadable: set[Key] = set()
-        """Partitions whose stored decision could not be read. The controller must not decide for
-        them: the replicas in sync are unknown, and every guess loses messages."""
+        """Partitions whose stored decision could not be read. Nothing may be decided for them: the
+        replicas in sync are unknown, and every guess loses messages."""
 
     # -- reading
 
     def read(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
         """Return the decisions for many partitions, in one flight; undecided ones are left out.
 
-        A decision from the other form's node has that form's content and the `zk_version` under
-        which to write it here.
+        A decision that was found in the other form's node has that form's content and the
+        `zk_version` under which it is to be written here.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
         """
         wanted = list(keys)
         nodes = self._session.get_many([paths.partition(*key) for key in wanted])
-        # Most partitions of a dead leader have no `state` any more.
+        # Most of what a dead broker led has no `state` any more.
         parents = [k for k, node in zip(wanted, nodes, strict=True) if node and node[1].children]
         below = self._session.get_many([paths.partition_state(*key) for key in parents])
         states = dict(zip(parents, below, strict=True))
@@ -120,7 +120,7 @@ class PartitionStates:
             (paths.partition(*key), node),
             (paths.partition_state(*key), state),
         ):
-            # The leader's registration is a copy, and ends by itself.
+            # The leader's registration is a copy, and goes by itself.
             if held is not None and held[0] and not held[1].ephemeral_owner:
                 self.unreadable.add(key)
                 tell_unreadable(
@@ -175,7 +175,7 @@ class PartitionStates:
         return stored
 
     def _parents(self, keys: Sequence[Key]) -> list[Operation]:
-        """Return the creations of parent nodes; existing ones are refused, which is fine."""
+        """The nodes that the new ones stand under; those that exist are refused, which is fine."""
         parents: list[Operation] = [
             Create(f"{paths.topic(topic)}/partitions") for topic in sorted({key[0] for key in keys})
         ]
@@ -203,18 +203,18 @@ class PartitionStates:
         return operations
 
     def _places(self, key: Key) -> tuple[str, str]:
-        """Return the node of this form's decisions, and the other one."""
+        """The node of this form's decisions, and the other one."""
         node, state = paths.partition(*key), paths.partition_state(*key)
         return (node, state) if self.form is StateForm.EPHEMERAL else (state, node)
 
     def watched(self, key: Key) -> str:
-        """Return the node whose data changes with every decision for a partition."""
+        """The node whose data changes with every decision for a partition."""
         return self._places(key)[0]
 
     # -- the leader's writes
 
     def update_isr(self, changes: Mapping[Key, LeaderAndIsr]) -> dict[Key, IsrUpdate]:
-        """Store ISRs that this broker has changed as the leader, in one flight.
+        """Store ISRs that this broker, their leader, has changed; in one flight.
 
         Args:
             changes: leader, leader epoch and controller epoch as the leader received them, the new
@@ -263,7 +263,7 @@ class PartitionStates:
         return outcome
 
     def register_leader(self, states: Mapping[Key, LeaderAndIsr]) -> set[Key]:
-        """Register this broker as the leader, once it is; does nothing in the persistent form.
+        """Register this broker as the leader, after it became that; nothing in the persistent form.
 
         Returns:
             the refused partitions: the controller has decided again, and LeaderAndIsr follows.
@@ -278,7 +278,7 @@ class PartitionStates:
         )
 
     def unregister_leader(self, keys: Iterable[Key]) -> None:
-        """Remove the registrations of partitions that this broker no longer leads.
+        """Remove the registrations of partitions that this broker leads no longer.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -292,15 +292,15 @@ class PartitionStates:
     # -- before a broker registers, and after the last one stops
 
     def raise_epochs(self, floors: Mapping[Key, int]) -> dict[Key, int]:
-        """Raise leader epochs above those that logs of this broker know.
+        """Have leader epochs continue above those that logs of this broker know.
 
-        For logs that are adopted from another tree; call it before the broker registers.
+        For logs that are adopted from another tree; to be called before the broker registers.
 
         Args:
             floors: the last leader epoch of each log.
 
         Returns:
-            the partitions whose epoch was raised, with the old epoch.
+            the partitions whose epoch was raised, with what it was.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -336,10 +336,11 @@ class PartitionStates:
     def leave_isrs(self, broker_id: int, keys: Iterable[Key]) -> LostLogs:
         """Take a broker out of the ISRs of partitions whose logs it has lost.
 
-        Call it before the broker registers: to a controller that finds it in an ISR it would count
-        as in sync with an empty log. If it is the stored leader, the new leader epoch has no
-        leader: a controller that finds it alive, and alone, would take it for the only replica in
-        sync. The last member of an ISR stays: no other replica has the acknowledged messages.
+        To be called before it registers: a controller that finds it in an ISR may elect others with
+        it, and it would count as in sync with an empty log. A stored leader leaves in a new leader
+        epoch, which has no leader: a controller that finds it live, and alone, would take it for
+        the only one in sync. The last member of an ISR stays: no other replica has
+        what was acknowledged.
 
         Returns:
             the partitions that others have, and those that it is still in sync for.
@@ -369,7 +370,7 @@ class PartitionStates:
         """Leave the nodes as genuine brokers do; the last broker's part of a clean stop.
 
         Args:
-            keys: every partition of the cluster; call it only when no other broker lives.
+            keys: every partition of the cluster; only to be called when no other broker lives.
 
         Returns:
             how many `state` nodes were left.

@@ -1,10 +1,10 @@
-"""The leader of a partition, for clients and tools that read ZooKeeper: the state nodes.
+"""The leader of a partition, for clients and tools that look into ZooKeeper: the state nodes.
 
     /brokers/topics/[t]/partitions/[n]/state  {"controller_epoch":1,"leader":1,"version":1,
                                                "leader_epoch":3,"isr":[1]}
 
-Invariant: in both forms (`registry.partition_states`) the node exists while the leader does, with
-this content. Nothing here writes.
+Invariant: whatever form the brokers keep them in (`registry.partition_states`), the node is there
+while the leader is, and says this. Nothing here writes.
 """
 
 import json
@@ -26,12 +26,12 @@ MAX_EPOCH = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The content of a state node.
+    """What a state node says.
 
     Args:
         leader, leader_epoch, isr, controller_epoch: as genuine brokers write them.
-        decided_zxid: the transaction of the decision that this one only amends; None for the
-            node's own. Genuine brokers ignore it.
+        decided_zxid: of the decision that this one only amends; None for the node's own. Genuine
+            brokers do not look at it.
     """
 
     leader: int
@@ -74,7 +74,7 @@ class PartitionState:
 
 
 def _epoch(value: object) -> int:
-    """Return a leader epoch below the last one, so that it can be raised."""
+    """A leader epoch that can be raised: no request can carry the epoch after the last one."""
     number = int32(value)
     if number == MAX_EPOCH:
         raise ValueError(f"leader epoch {number} is the last one")
@@ -93,7 +93,7 @@ def partition_state(
         try:
             return PartitionState.from_json(session.get(path, watch)[0])
         except NoNode:
-            # Reading a missing node leaves no watch; read again if it was created in between.
+            # Nothing to read leaves no watch; look again if it came in between.
             if watch is None or session.exists(path, watch) is None:
                 return None
 

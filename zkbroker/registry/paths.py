@@ -11,7 +11,7 @@
     /config/users/[user], /config/clients/[client], /config/users/[user]/clients/[client]
                                                    P  quotas, and the SCRAM credentials of users
     /config/ips/[address]                          P  quotas of addresses
-    /config/scram_secret                           P  the secret for salts of unknown users
+    /config/scram_secret                           P  what salts of unknown users are made of
     /config/changes/config_change_[seq]            P  notifications that settings changed
     /isr_change_notification/isr_change_[seq]      P  partitions whose in-sync replicas changed
     /log_dir_event_notification/log_dir_event_[seq] P a data directory of a broker failed
@@ -30,7 +30,7 @@
     /consumers/[group]/owners/[topic]/[n]          E  which thread owns the partition
     /consumers/[group]/offsets/[topic]/[n]         P  next offset to consume
 
-E: ephemeral, P: persistent. Only this module spells paths.
+E: ephemeral, P: persistent. Nothing else in the library spells a path.
 """
 
 BROKER_IDS = "/brokers/ids"
@@ -76,11 +76,11 @@ PERSISTENT = (
     ISR_CHANGES,
     LOG_DIR_EVENTS,
 )
-"""Nodes that a broker creates at its start, so that tools find the usual tree."""
+"""What a broker makes sure of at its start, so that any tool finds the usual tree."""
 
 
 def acl_change(parent: str) -> str:
-    """The prefixes of notices under each of the two parents."""
+    """What notices under one of the two parents begin with."""
     return f"{parent}/acl_changes_"
 
 
@@ -105,7 +105,7 @@ def partition_state(name: str, number: int) -> str:
 
 
 def broker_config(broker_id: int | None) -> str:
-    """Return the node of a broker's settings; of all brokers for None."""
+    """Where the settings of a broker are; of all brokers for None."""
     return f"{BROKER_CONFIGS}/{'<default>' if broker_id is None else broker_id}"
 
 

@@ -2,8 +2,9 @@
 
     /latest_producer_id_block  {"version":1,"broker":0,"block_start":"0","block_end":"999"}
 
-Invariant: a broker claims a block by a write under the node version that it read. After a refused
-write, or a lost answer, it reads again, so that a block may be wasted but is never claimed twice.
+Invariant: a block is claimed by a write on the condition of the node version that was read; whose
+write is refused, or whose answer is lost, reads again, so that a block may be wasted but is never
+claimed twice.
 """
 
 import json
@@ -58,15 +59,15 @@ def _read_next(session: ZkSession) -> tuple[int, int | None]:
 
 
 def raise_above(session: ZkSession, broker_id: int, producer_id: int) -> None:
-    """Give out only ids above this one from now on.
+    """See to it that only ids above one are given out from now on.
 
-    Logs from another cluster know ids that this ZooKeeper never gave out; the first batches of a
-    producer that got one of them would pass for retries.
+    Logs that come from elsewhere know ids that this ZooKeeper never gave out; a producer that got
+    one of them would have its first batches taken for repeated ones.
 
     Args:
         session: a started session.
         broker_id: written into the block, as information.
-        producer_id: the highest known id; -1 for none.
+        producer_id: the highest that is known; -1 for none.
 
     Raises:
         RegistryError: ZooKeeper does not answer, or holds no block.
@@ -124,7 +125,7 @@ class ProducerIds:
                     if len(block) > 1:
                         self._blocks.appendleft(block[1:])
                     return block[0]
-            # Claimed without the lock; when two tasks claim, both blocks are used.
+            # Asked for without the lock; when two tasks do, both blocks are used.
             claimed = claim_block(self._session, self._broker_id)
             with self._lock:
                 self._blocks.append(claimed)

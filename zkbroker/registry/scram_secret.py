@@ -1,11 +1,12 @@
-"""The cluster's secret for the salts of users that do not exist, in ZooKeeper.
+"""What the salts of users that do not exist are made of: one secret of the cluster, in ZooKeeper.
 
     /config/scram_secret    {"version":1,"secret":"base64 of 32 random bytes"}
 
 Made by the first broker that lets users log in by SCRAM. It is kept like their credentials: where
 nodes have rights, only the brokers' login can read it.
 
-Invariant: all brokers of a cluster answer alike, so that clients cannot tell whether a user exists.
+Invariant: all brokers of a cluster answer alike, and what clients can know does not tell a user
+that does not exist from one that does.
 """
 
 import base64

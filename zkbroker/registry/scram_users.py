@@ -2,10 +2,10 @@
 
     {"version":1,"config":{"SCRAM-SHA-256":"salt=...,stored_key=...,server_key=...,iterations=4096"}}
 
-They share the node with the user's quotas, which stay as they are (`registry.user_configs`).
+They stand beside the user's quotas, which stay as they are (`registry.user_configs`).
 
 Invariant: a look-up reads memory and never ZooKeeper, so that it takes as long for a user that does
-not exist. An unreadable credential counts as none; it is reported once, and never shown.
+not exist. A credential that cannot be read is none; it is named once, and not shown.
 """
 
 import logging
@@ -39,7 +39,7 @@ class ScramCredentials:
         self._usual = dict.fromkeys(HASHES, MIN_ITERATIONS)
 
     def take(self, configs: UserConfigs) -> None:
-        """Take the settings in ZooKeeper."""
+        """Take what ZooKeeper has."""
         texts = {
             (mechanism, entity.user): settings[mechanism]
             for entity, settings in configs.settings.items()
@@ -71,7 +71,7 @@ class ScramCredentials:
         self._texts, self._stored = texts, stored
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return a user's credential for a mechanism."""
+        """Return what is stored of a user for a mechanism."""
         return self._stored.get((mechanism, user))
 
     def usual_iterations(self, mechanism: str) -> int:
@@ -108,7 +108,7 @@ def scram_user(session: ZkSession, user: str) -> dict[str, int | None]:
 def write_credentials(
     session: ZkSession, user: str, credentials: Mapping[str, ScramCredential]
 ) -> None:
-    """Store credentials of a user: mechanism → credential. The user's others stay.
+    """Store credentials of a user: mechanism → credential. Others of the user stay.
 
     Raises:
         RegistryError: ZooKeeper does not answer, or the node holds something else.

@@ -1,10 +1,10 @@
-"""The form of a cluster's partition state: ephemeral znodes, or those of genuine brokers.
+"""Which form of partition state a cluster has: ephemeral znodes, or those of genuine brokers.
 
     /brokers/topics   {"version":1,"partition_state_znodes":"ephemeral"}, or empty
 
-Invariant: all brokers of a cluster keep decisions in one form. The data of `/brokers/topics`, which
-genuine brokers never read, notes the ephemeral one; live brokers without that note are genuine, and
-the form is theirs.
+Invariant: all brokers of a cluster keep their decisions in one form. The ephemeral one is noted in
+the data of `/brokers/topics`, which genuine brokers never look at; where brokers live without that
+note they are genuine, and the form is theirs.
 """
 
 from enum import StrEnum
@@ -26,9 +26,9 @@ class StateForm(StrEnum):
 def declare_form(session: ZkSession, form: StateForm, broker_id: int) -> None:
     """Make sure that every broker of the cluster keeps its decisions in the same form.
 
-    The first broker notes the ephemeral form in the data of `/brokers/topics`, which genuine
-    brokers never read; live brokers without that note are genuine. Call it before the broker
-    registers.
+    The ephemeral form is noted in the data of `/brokers/topics`, which genuine brokers never look
+    at, by the first broker; brokers that live without that note are genuine. To be called before
+    the broker registers.
 
     Raises:
         RegistryError: the cluster has the other form; the message says what to set.
@@ -52,7 +52,7 @@ def declare_form(session: ZkSession, form: StateForm, broker_id: int) -> None:
 
 
 def withdraw_form(session: ZkSession) -> None:
-    """Remove the note, after the last broker has left persistent nodes."""
+    """Take the note back, after the last broker has left persistent nodes behind."""
     data, stat = session.get(paths.TOPICS)
     if data:
         _note_form(session, StateForm.PERSISTENT, stat.version)
@@ -65,5 +65,5 @@ def _note_form(session: ZkSession, form: StateForm, version: int) -> bool:
             [SetData(paths.TOPICS, note if form is StateForm.EPHEMERAL else b"", version)]
         )
     except TransactionFailed:
-        return False  # another broker was faster: read again
+        return False  # another broker was faster: look again
     return True

@@ -1,16 +1,17 @@
-"""The rules for creating and changing topics: names, partitions, replicas.
+"""The rules for topics, wherever they are made or changed: names, partitions, replicas.
 
-Brokers, for requests, and tools, which write to ZooKeeper, share these checks and error texts.
-Source of the rules and texts: `AdminUtils`, `AdminZkClient` and `AdminManager` of Kafka 0.8 to 2.x.
+Brokers, which are asked over the wire, and the tools, which write to ZooKeeper, check the same
+things with the same words. Source of the rules and texts: `AdminUtils`, `AdminZkClient` and
+`AdminManager` of Kafka 0.8 to 2.x.
 
     name             1-249 characters of [a-zA-Z0-9._-], neither `.` nor `..`
-    collision        names that differ only in `.` and `_` are one name in metrics
+    collision        names that differ in `.` and `_` only are one name in metrics
     partitions       1 to `MAX_PARTITIONS`
     replicas         at least 1, at most as many as there are live brokers, each on another broker
     assignment       partitions in sequence, all with the same number of replicas
     racks            all live brokers name one, or none does; see `Racks`
 
-Invariant: nothing is read or written here; a returned assignment can be written as it is.
+Invariant: nothing is read or written here; a plan that is returned can be written as it is.
 """
 
 import re
@@ -31,7 +32,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class Racks(Enum):
-    """How replica assignment uses the racks of brokers."""
+    """What the racks of the brokers count for."""
 
     REQUIRED = "all brokers name one, or none does"
     USED_IF_COMPLETE = "they count when all brokers name one"
@@ -57,7 +58,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_new_name(name: str, existing: Collection[str]) -> None:
-    """Check that a topic of this name can be created beside the existing ones.
+    """Check that a topic of this name can be made beside those that exist.
 
     Raises:
         InvalidTopic: the name cannot be a topic's, or collides with another in metric names.
@@ -115,12 +116,12 @@ def plan_growth(
     assignment: Sequence[Sequence[int]] | None = None,
     racks: Racks = Racks.REQUIRED,
 ) -> Plan:
-    """Assign partitions that are added to a topic.
+    """Assign the partitions that a topic gets in addition.
 
     Args:
         name: the topic.
         current: its partitions.
-        total: how many it will have.
+        total: how many it is to have.
         brokers: live brokers: id → rack, None where it names none.
         assignment: brokers of each added partition; chosen by the rule for a topic when None.
         racks: what the racks count for.
@@ -169,8 +170,8 @@ def check_assignment(assignment: Mapping[int, Sequence[int]], live: Collection[i
 
     Args:
         assignment: partition → broker ids.
-        live: the brokers that may be named; None for any, for tools that write to ZooKeeper: a
-            named broker serves the partition once it starts.
+        live: the brokers that may be named; None for any, as the tools that write to ZooKeeper
+            allow it: a broker that is named starts to serve when it comes.
 
     Raises:
         ProtocolError: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT.

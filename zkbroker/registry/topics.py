@@ -6,8 +6,8 @@
     /admin/delete_topics/[topic]   empty
 
 Invariant: a topic and its settings appear in one transaction; the assignment is changed only under
-the node version that was read, so that concurrent writers never lose each other's change. Brokers
-also follow changes made by hand or with genuine tools.
+the node version that was read, so that two writers at once never lose each other's change.
+Whoever writes these nodes by hand or with a genuine tool is followed.
 """
 
 import contextlib
@@ -91,7 +91,7 @@ def assignment(session: ZkSession, name: str, watch: Settable | None = None) -> 
 def created_ms(session: ZkSession, name: str) -> int | None:
     """Return when a topic was created, in milliseconds since 1970; None when there is none.
 
-    A topic that was deleted and created again has another time, even with the same name.
+    A topic that was deleted and made again has another time, whatever its name and offsets say.
     """
     stat = session.exists(paths.topic(name))
     return None if stat is None else stat.ctime_ms
@@ -218,7 +218,7 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
 
     Raises:
         ControllerMoved: there is another controller.
-        RegistryError: ZooKeeper does not answer, or others keep writing below the topic.
+        RegistryError: ZooKeeper does not answer, or somebody writes below the topic all the time.
     """
     for _ in range(_ATTEMPTS):
         partitions = f"{paths.topic(name)}/partitions"
@@ -238,7 +238,7 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
         if not refused:
             logger.info("topic removed topic=%s", name)
             return
-        # Another client wrote below these nodes: at any depth, under any name.
+        # Somebody wrote below these nodes: at any depth, under any name.
         for path in refused:
             for deep in reversed(_descendants(session, path)):
                 _delete_all(session, [deep], epoch_version)
@@ -280,7 +280,7 @@ def replace_assignment(
     """Give some partitions of a topic other replicas; the controller's part of a reassignment.
 
     Returns:
-        the whole new assignment.
+        the whole assignment after that.
 
     Raises:
         ControllerMoved: there is another controller.
@@ -350,12 +350,12 @@ def set_topic_config(session: ZkSession, name: str, config: Mapping[str, str]) -
 
 
 def notify_config_change(session: ZkSession, name: str) -> None:
-    """Write a notification that the settings of a topic changed.
+    """Leave a notification that the settings of a topic changed.
 
-    Where a broker of Kafka 0.8.2 is registered, a second one follows with only the name in
-    quotes: such a broker drops the first and the last character of a note, and reads notes in no
-    order, but none before the last that it has read. Genuine tools of 0.8.2 wrote double quotes,
-    which make JSON that newer brokers report as an error; other text they ignore.
+    Where a broker of Kafka 0.8.2 is registered, a second one follows, the name alone in quotes:
+    such a broker drops the first and the last character of a note, and reads notes in no order, but
+    none before the last that it has read. Genuine tools of 0.8.2 wrote double quotes, which makes
+    JSON that newer brokers take for an error; what is no JSON they leave to 0.8.2.
     """
     note_change(session, f"topics/{name}")
     if any(each.version < ENDPOINTS_SINCE for each in list_brokers(session).values()):
@@ -367,7 +367,7 @@ def changed_topic(data: bytes) -> str | None:
     """Return the topic that a change notification of any generation names.
 
     Returns:
-        None when it does not concern a topic, or cannot be read.
+        None when it concerns something else than a topic, or cannot be read.
     """
     kind, _, name = (changed_entity(data) or "").partition("/")
     return name if kind == "topics" and name else None

@@ -1,12 +1,12 @@
-"""All topics, their settings and the requested deletions, kept up to date.
+"""All topics, their settings and the deletions asked for, kept up to date.
 
     /brokers/topics        children: topics come and go
     /brokers/topics/[t]    data: partitions are added, an assignment is filled in late
     /config/changes        children: which topic's settings to read again
     /admin/delete_topics   children
 
-Invariant: only changed nodes are read again; after a lost connection all are, because every watch
-fires then. Notifications older than 15 minutes are purged, as genuine brokers do.
+Invariant: only what changed is read again; after the connection was away everything is, because
+every watch fires then. Notifications older than 15 minutes are purged, as genuine brokers do.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ NOTIFICATION_KEPT_S = 15 * 60
 
 @dataclass(frozen=True, slots=True)
 class TopicsView:
-    """All topics in ZooKeeper.
+    """What ZooKeeper says about all topics.
 
     Attributes:
         assignments: topic → partition → broker ids.
@@ -54,11 +54,11 @@ class TopicsView:
 
 
 class TopicsReader:
-    """Reads the view repeatedly, each time only the changes. For one task at a time.
+    """Reads the view again and again, each time only what changed. For one task at a time.
 
     Args:
         session: a started session.
-        changed: set when the view should be read again.
+        changed: set when it is to be read again.
     """
 
     def __init__(self, session: ZkSession, changed: Settable) -> None:
@@ -70,7 +70,7 @@ class TopicsReader:
         self._configs: dict[str, Mapping[str, str]] = {}
         self._known: set[str] = set()
         self._notes_seen: set[str] = set()
-        # Changes that an interrupted reading found: the next one reads them.
+        # What a reading found changed and could not read to the end: the next one reads it.
         self._stale_configs: set[str] = set()
 
     def _mark(self, name: str) -> None:
@@ -94,7 +94,7 @@ class TopicsReader:
         with self._marks_lock:
             marked, self._marked = self._marked, set()
         try:
-            # Before the settings: a later change leaves a new notification.
+            # Before the settings are read: a change after this reading leaves a new notification.
             self._stale_configs |= appeared | ((marked | self._noted(watch)) & names)
             self._read_assignments(sorted(appeared | (marked & names)))
             self._read_configs(sorted(self._stale_configs & names))
@@ -135,7 +135,7 @@ class TopicsReader:
             self._configs[name] = MappingProxyType(settings)
 
     def _noted(self, watch: Settable) -> set[str]:
-        """Return the topics named by new notifications."""
+        """Return the topics that notifications not seen before name."""
         while True:
             try:
                 notes = set(self._session.children(paths.CONFIG_CHANGES, watch))

@@ -6,13 +6,13 @@
     /config/ips/[address]                    {"version":1,"config":{"connection_creation_rate":"9"}}
     /config/changes/config_change_           {"version":2,"entity_path":"users/[user]"}
 
-A name is URL-encoded (`%20` for a blank, `%2A` for `*`); `<default>` stands for all without
-settings of their own. A parent may hold no data. One node holds the quotas and the SCRAM
-credentials of a user.
+A name is URL-encoded (`%20` for a blank, `%2A` for `*`); `<default>` stands for all that have no
+settings of their own. A parent may hold no data. Quotas and the SCRAM credentials of a user stand
+side by side in one node.
 
 Invariant: a write changes the keys that it names and keeps all others, under the node version that
-was read; its notice follows. No message shows a node's content: it may be a credential. An empty
-set of settings stays as a node, as genuine tools leave it.
+was read; it is noted after. What a node holds is never shown in a message: it may be a credential.
+An empty set of settings stays as a node, as genuine tools leave it.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ def encode_name(name: Name) -> str:
 
 
 def decode_name(node: str) -> Name:
-    """Return the user or client that a node's name encodes.
+    """Return the user or client that a node is named after.
 
     Raises:
         ValueError: no name is encoded like this.
@@ -74,7 +74,7 @@ def decode_name(node: str) -> Name:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntity:
-    """An entity with settings: a user, a client, a client of a user, or an address.
+    """What has settings: a user, a client, a client of a user, or an address.
 
     Args:
         user: the name of a principal, without its type.
@@ -104,7 +104,7 @@ class ConfigEntity:
 
     @classmethod
     def parse(cls, path: str) -> Self | None:
-        """Return the entity of a node below `/config`; None for another kind, or an invalid name.
+        """Return what a node below `/config` is about; None for another kind, or for no name.
 
         Args:
             path: such as `users/alice/clients/c1`.
@@ -132,7 +132,7 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class UserConfigs:
-    """All users, clients and addresses in ZooKeeper; its repr shows no setting."""
+    """What ZooKeeper says about users, clients and addresses; its repr shows no setting."""
 
     settings: Mapping[ConfigEntity, Settings] = field(default_factory=dict, repr=False)
 
@@ -167,7 +167,7 @@ def change_entity_config(
         changes: key → new value; None removes the key.
 
     Returns:
-        all new settings of the entity.
+        all settings of the entity after that.
 
     Raises:
         RegistryError: the node holds something else, or is written by too many at once.
@@ -193,9 +193,9 @@ def _decode(path: str, data: bytes) -> dict[str, str]:
     try:
         return decode_settings(path, data)
     except RegistryError:
-        # The content may be a credential.
+        # What is in there may be a credential.
         raise RegistryError(
-            f"{path} holds no settings (its content is not shown: it may be a credential)"
+            f"{path} holds no settings (what it holds is not shown: it may be a credential)"
         ) from None
 
 
@@ -203,7 +203,7 @@ def _decode(path: str, data: bytes) -> dict[str, str]:
 
 
 def read_user_configs(session: ZkSession) -> UserConfigs:
-    """Return all settings in ZooKeeper; an unreadable node is reported and left out.
+    """Return all that ZooKeeper has; a node that is unreadable is named and left out.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -212,7 +212,7 @@ def read_user_configs(session: ZkSession) -> UserConfigs:
 
 
 def _entities(session: ZkSession) -> list[str]:
-    """Return every node below `/config` that may have settings, in the form of notices."""
+    """Return every node below `/config` that may have settings, as notices name them."""
     users = [f"users/{name}" for name in _children(session, "users")]
     found = [f"{kind}/{name}" for kind in ("clients", "ips") for name in _children(session, kind)]
     stats = session.exists_many([f"{paths.CONFIG}/{user}" for user in users])
@@ -251,13 +251,13 @@ def _read(session: ZkSession, entities: Iterable[str]) -> dict[ConfigEntity, Set
 
 
 class UserConfigsReader:
-    """Reads settings repeatedly, each time only those that notices name. For one task at a time.
+    """Reads them again and again, each time only what notices name. For one task at a time.
 
-    After a lost connection everything is read, because every watch fires then.
+    After the connection was away everything is read, because every watch fires then.
 
     Args:
         session: a started session.
-        changed: set when they should be read again.
+        changed: set when they are to be read again.
     """
 
     def __init__(self, session: ZkSession, changed: Settable) -> None:
@@ -284,7 +284,7 @@ class UserConfigsReader:
         if self._all_stale:
             self._all_stale = False
             try:
-                # A watch on a node that never changes: it fires after a lost connection.
+                # A watch on what never changes: it fires when the connection was away.
                 session.exists(paths.USER_CONFIGS, Mark(self._was_away, None))
                 self._settings = _read(session, _entities(session))
             except RegistryError:
@@ -300,7 +300,7 @@ class UserConfigsReader:
         return UserConfigs(MappingProxyType(self._settings))
 
     def _noted(self) -> set[str]:
-        """Return the entities named by new notices."""
+        """Return the entities of this page that notices not seen before name."""
         session = self._session
         while True:
             try:

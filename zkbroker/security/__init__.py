@@ -1,8 +1,8 @@
-"""Authentication and authorization: principals, ACLs, logins and TLS.
+"""Who asks, and what it may do.
 
     request → principal → authorizer(principal, operation, resource) → served or refused
 
-Invariant: nothing here uses sockets or ZooKeeper. Without an authorizer everything is allowed.
+Invariant: nothing here knows sockets or ZooKeeper. Without an authorizer everything is allowed.
 """
 
 from zkbroker.security.authorizer import CLUSTER, Authorizer, Operation, Resource, ResourceType

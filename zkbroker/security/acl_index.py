@@ -1,14 +1,14 @@
-"""An index of the cluster's ACLs, by literal names and by prefixes.
+"""The ACLs of a cluster, as they are looked up: by a literal name and by the prefixes of a name.
 
     1. the ACLs that apply: of the literal name, of the literal `*`, of every prefix of the name
     2. none at all: `allow.everyone.if.no.acl.found` decides
     3. else no Deny and at least one Allow of: the principal or `User:*`; the host or `*`; the
-       operation or All. An Allow of Read, Write, Delete or Alter also allows Describe, and one of
-       AlterConfigs also allows DescribeConfigs.
+       operation or All. To allow, Read, Write, Delete and Alter are Describe as well, and
+       AlterConfigs is DescribeConfigs.
 
-Invariant: an answer follows the ACLs of that moment: any change clears the cached decisions. A
+Invariant: an answer holds for the ACLs of that moment: the kept decisions go with any change. A
 pattern whose ACLs could not be read denies everything it applies to, since a Deny may be among
-them. The cache is bounded, whatever names clients ask about.
+them. What is kept is bounded, whatever names clients ask about.
 
 The rules are those of SimpleAclAuthorizer (2.1), `allows_some` that of KIP-679 (2.8).
 """
@@ -33,7 +33,7 @@ from zkbroker.security.authorizer import Operation, Resource, ResourceType
 MAX_DECISIONS = 20_000
 _PACED = 500
 _MAX_KEPT_NAME = 300
-"""Decisions about longer names are not cached: they would take memory, and no topic has one."""
+"""Longer names are decided each time: they would take memory, and no topic has one."""
 
 _ALLOWED_BY: Mapping[Operation, frozenset[Operation]] = {
     **{each: frozenset({each, Operation.ALL}) for each in Operation},
@@ -55,14 +55,14 @@ _ALLOWED_BY: Mapping[Operation, frozenset[Operation]] = {
 Paced = Callable[[list[Pattern]], Iterable[Pattern]]
 
 UNREADABLE: Sequence[Acl] = (Acl(EVERYONE, Permission.DENY, Operation.ALL, "*"),) * 2
-"""Stands for ACLs that could not be read: one ACL twice, which no readable node gives."""
+"""What stands for ACLs that could not be read. The same one twice: no node is read as this."""
 
 
 class AclIndex:
     """The ACLs of all patterns.
 
     Args:
-        allow_if_none: the decision where no ACL applies to a resource.
+        allow_if_none: what holds where no ACL applies to a resource.
     """
 
     def __init__(self, *, allow_if_none: bool = False) -> None:
@@ -77,11 +77,11 @@ class AclIndex:
         return len(self._literal) + len(self._prefixed)
 
     def replace(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
-        """Replace all ACLs by these, one pattern after the other.
+        """Take these ACLs in place of all others, one pattern after the other.
 
         Args:
             acls: of all patterns.
-            paced: iterates over them, and lets other tasks run meanwhile.
+            paced: goes through them, and lets others run meanwhile.
         """
         for pattern in paced([each for each in self.patterns() if each not in acls]):
             self.set(pattern, ())
@@ -129,7 +129,7 @@ class AclIndex:
     def find(
         self, wanted: BindingFilter, pace: Callable[[], object] = lambda: None
     ) -> Iterator[Binding]:
-        """Yield the bindings that match a filter, grouped by pattern.
+        """Yield the bindings that a filter chooses; those of one pattern follow each other.
 
         Args:
             wanted: the filter.
@@ -144,7 +144,7 @@ class AclIndex:
                 pace()
 
     def _candidates(self, wanted: BindingFilter) -> list[Pattern]:
-        """Return the patterns that may match a filter: without a name all of them."""
+        """Return the patterns that a filter may choose: without a name all there are."""
         name = wanted.name
         if name is None:
             return list(self.patterns())
@@ -171,7 +171,7 @@ class AclIndex:
     def allows_some(
         self, principal: str, operation: Operation, kind: ResourceType, host: str
     ) -> bool:
-        """Whether a principal may do an operation on any name of a type."""
+        """Whether there is any name of a type on which a principal may do an operation."""
         key = (principal, operation, kind, host)
         known = self._decisions.get(key)
         if known is None:
@@ -240,7 +240,7 @@ class AclIndex:
 
 
 def _covered(pattern: Pattern, denied: Iterable[Pattern]) -> bool:
-    """Whether another pattern denies everything that a pattern allows."""
+    """Whether what a pattern allows is denied whole by another one."""
     return any(
         other == pattern
         or (

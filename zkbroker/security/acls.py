@@ -1,8 +1,8 @@
-"""ACLs as data: principals, operations and resources, allowed or denied.
+"""ACLs as data: what is allowed or denied to whom, on which names.
 
     binding = pattern (type, name, pattern type) + ACL (principal, permission, operation, host)
 
-    LITERAL    the exact name; `*` is every name of the type
+    LITERAL    the very name; `*` is every name of the type
     PREFIXED   every name that begins with it
 
 Invariant: a pattern that was checked (`check_pattern`) can be the name of a node in ZooKeeper.
@@ -18,7 +18,7 @@ from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.security.authorizer import CLUSTER, Operation, ResourceType
 
 ANY = 1
-"""In a filter: matches everything."""
+"""In a filter: whatever there is."""
 WILDCARD = "*"
 """As a literal name every name of a type, as a host every host."""
 EVERYONE = "User:*"
@@ -27,7 +27,7 @@ MAX_PRINCIPAL_CHARS = 2000
 
 
 class PatternType(IntEnum):
-    """The meaning of a pattern's name."""
+    """How a name is meant."""
 
     LITERAL = 3
     PREFIXED = 4
@@ -38,7 +38,7 @@ MATCH = 2
 
 
 class Permission(IntEnum):
-    """The permission of an ACL."""
+    """What an ACL says."""
 
     DENY = 2
     ALLOW = 3
@@ -57,14 +57,14 @@ class Pattern(NamedTuple):
     pattern_type: PatternType = PatternType.LITERAL
 
     def applies_to(self, name: str) -> bool:
-        """Whether the pattern applies to a resource of the same type."""
+        """Whether a resource of the same type is meant."""
         if self.pattern_type is PatternType.PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, WILDCARD)
 
 
 class Acl(NamedTuple):
-    """The entry of one principal: `User:name`, or `User:*` for everybody."""
+    """What is said of a principal: `User:name`, or `User:*` for every one."""
 
     principal: str
     permission: Permission
@@ -81,7 +81,7 @@ class Binding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BindingFilter:
-    """A filter of bindings; None and `ANY` match everything.
+    """Chooses bindings; None and `ANY` match everything.
 
     Args:
         resource_type: a `ResourceType` or `ANY`.
@@ -99,7 +99,7 @@ class BindingFilter:
     permission: int = ANY
 
     def takes_pattern(self, pattern: Pattern) -> bool:
-        """Whether bindings of a pattern may match."""
+        """Whether bindings of a pattern may be chosen."""
         if self.resource_type not in (ANY, pattern.type):
             return False
         if self.pattern_type not in (ANY, MATCH, pattern.pattern_type):
@@ -109,7 +109,7 @@ class BindingFilter:
         return self.pattern_type == MATCH and pattern.applies_to(self.name)
 
     def takes_acl(self, acl: Acl) -> bool:
-        """Whether an ACL of such a pattern matches."""
+        """Whether an ACL of such a pattern is chosen."""
         return (
             self.principal in (None, acl.principal)
             and self.host in (None, acl.host)

@@ -1,4 +1,4 @@
-"""The audit log: denials, and at DEBUG permissions, on the logger `zkbroker.audit`.
+"""The audit log: what was denied, and at DEBUG what was allowed, on the logger `zkbroker.audit`.
 
     denied principal=User:bob operation=Write resource=Topic:orders host=10.0.0.7 client_id=app
     denied again principal=User:bob operation=Write resource=Topic:orders times=4711
@@ -6,7 +6,7 @@
 
 Invariant: a client cannot fill the disk: the same denial (principal, operation, resource) has one
 line a minute, at most `MAX_LINES` different ones have a line in a minute, and the rest is counted
-and logged when the minute is over. Text of clients is shortened, and quoted if not printable.
+and logged when the minute is over. What clients sent is cut and quoted where it is not printable.
 """
 
 import logging
@@ -25,7 +25,7 @@ _Key = tuple[Principal, Operation, Resource]
 
 
 class AuditLog:
-    """Logs decisions.
+    """Notes decisions.
 
     Args:
         now_ms: the clock.
@@ -74,7 +74,7 @@ class AuditLog:
             self._on_denied(principal, operation)
 
     def flush(self) -> None:
-        """Log the counts, and begin to count again."""
+        """Tell what was counted, and begin to count again."""
         denied, more = self._denied, self._more
         self._denied, self._more = {}, 0
         for (principal, operation, resource), times in denied.items():

@@ -1,4 +1,4 @@
-"""Operations, resources, and the interface of authorizers.
+"""Operations on resources, and the question whether a principal may do one.
 
 The names and numbers are those of the ACL APIs and of the nodes under /kafka-acl.
 """
@@ -10,7 +10,7 @@ from zkbroker.security.principal import Principal
 
 
 class Operation(IntEnum):
-    """An operation, by its number in the ACL APIs; only ACLs use ALL."""
+    """What is done, by its number in the ACL APIs; ALL stands in ACLs alone."""
 
     ALL = 2
     READ = 3
@@ -31,7 +31,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """The type of a resource, by its number in the ACL APIs."""
+    """What it is done to, by its number in the ACL APIs."""
 
     TOPIC = 2
     GROUP = 3
@@ -58,9 +58,9 @@ CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
 class Authorizer(Protocol):
     """Decides what principals may do.
 
-    `authorizer.class.name` may name a class or an object of this form. A class is instantiated
-    without arguments. A method `configure(properties)`, if any, gets the settings of the broker; a
-    method `allows_some`, if any, is called like that of `SimpleAclAuthorizer`.
+    `authorizer.class.name` may name a class or an object of this form. A class is made without
+    arguments. If there is a method `configure(properties)`, it is called with the settings of the
+    broker; if there is a method `allows_some`, it is asked as that of `SimpleAclAuthorizer`.
     """
 
     def allows(

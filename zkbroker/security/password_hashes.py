@@ -1,11 +1,11 @@
-"""Hashes of passwords: made, written as one line, and compared.
+"""Passwords that are kept as hashes: made, written as one line, and compared.
 
     user:$pbkdf2-sha256$iterations$salt$hash
 
 The hash is PBKDF2 with HMAC-SHA-256; salt and hash are base64 in passlib's form, with `.` for `+`
 and without padding, so that other tools can make these lines, too.
 
-Invariant: comparing takes the same time for a known user and an unknown one, and does not depend on
+Invariant: comparing takes the same time for a known user and an unknown one, and tells nothing of
 how much of a password was right.
 """
 
@@ -74,7 +74,7 @@ _OF_NOBODY = PasswordHash(ITERATIONS, bytes(_SALT_BYTES), bytes(32))
 
 
 def password_fits(users: Mapping[str, PasswordHash], user: str, password: str) -> bool:
-    """Whether a user has this password; equally slow for a user that does not exist."""
+    """Whether a user has this password; as slow for a user that does not exist."""
     return users.get(user, _OF_NOBODY).fits(password) and user in users
 
 

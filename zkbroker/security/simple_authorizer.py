@@ -1,6 +1,6 @@
-"""Kafka's SimpleAclAuthorizer: super users, and the ACLs in ZooKeeper.
+"""The authorizer that Kafka calls SimpleAclAuthorizer: super users, and the ACLs of ZooKeeper.
 
-Invariant: until the ACLs are read, only super users may do anything.
+Invariant: until the ACLs were read nothing is allowed, but to super users.
 """
 
 import re
@@ -29,7 +29,7 @@ def parse_super_users(text: str) -> frozenset[str]:
                 f"super.users={text!r} is not allowed: give principals as User:alice, separated "
                 f"by semicolons; {user!r} has no type"
             )
-        # A comma may also belong to the name of a certificate.
+        # A comma alone may be one of a certificate's name.
         if _COMMA.search(user):
             raise ConfigError(
                 f"super.users={text!r} is not allowed: principals are separated by semicolons, not "
@@ -43,7 +43,7 @@ class SimpleAclAuthorizer:
 
     Args:
         super_users: principals (`User:name`) that may do everything.
-        allow_if_none: the decision where no ACL applies to a resource.
+        allow_if_none: what holds where no ACL applies to a resource.
     """
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_none: bool = False) -> None:
@@ -54,7 +54,7 @@ class SimpleAclAuthorizer:
 
     @property
     def index(self) -> AclIndex:
-        """The current ACLs."""
+        """The ACLs that hold now."""
         return self._index
 
     @property
@@ -63,12 +63,12 @@ class SimpleAclAuthorizer:
         return self._ready
 
     def take_all(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
-        """Replace all ACLs of the cluster at once.
+        """Take the ACLs of the cluster in place of those before, all at once.
 
         Args:
             acls: of all patterns.
-            paced: iterates over them, and lets other tasks run meanwhile, for which the old ACLs
-                apply.
+            paced: goes through them, and lets others run meanwhile: they are answered by the ACLs
+                before.
         """
         index = AclIndex(allow_if_none=self._allow_if_none)
         index.replace(acls, paced)
@@ -90,7 +90,7 @@ class SimpleAclAuthorizer:
     def allows_some(
         self, principal: Principal, operation: Operation, kind: ResourceType, host: str
     ) -> bool:
-        """Whether a principal may do an operation on any name of a type."""
+        """Whether there is any name of a type on which a principal may do an operation."""
         return self._ask(
             principal, lambda name: self._index.allows_some(name, operation, kind, host)
         )

@@ -1,7 +1,7 @@
 """ZooKeeper: a session, nodes and changes to them as data, watches, and an embedded server.
 
-Invariant: this is the only room that imports kazoo; all others use the nodes and sessions defined
-here.
+Invariant: this is the only room that imports kazoo; everybody else speaks of nodes and sessions in
+the terms defined here.
 """
 
 from zkbroker.zookeeper.errors import (

@@ -1,4 +1,4 @@
-"""Rights on nodes: the rights that a login has, and those that a new node gets.
+"""Rights on nodes: what a login may do with a node, and which rights a node gets when it is made.
 
     every node                                   its maker: all        the world: read
     /config/users, /config/brokers,
@@ -6,11 +6,11 @@
     /delegation_token/tokens, and below          its maker: all
     /consumers, and below                        the world: all
 
-Brokers of Kafka set the same rights with `zookeeper.set.acl=true`; without it the world has all
+This is what brokers of Kafka give with `zookeeper.set.acl=true`; without it the world has all
 rights on every node.
 
-Invariant: only the path, relative to the chroot, decides the rights; a node with secrets is never
-made readable first and closed later.
+Invariant: rights are decided by the path alone, relative to the chroot; a node that holds secrets
+is never made readable first and closed later.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ READABLE: Acl = PRIVATE | {Grant("world", "anyone", READ)}
 
 
 def acl_for(path: str) -> Acl:
-    """Return the rights of a new node, where rights are set.
+    """Return the rights of a node where rights are set.
 
     Args:
         path: relative to the chroot; empty for the chroot itself.
@@ -70,7 +70,7 @@ def _is_within(path: str, parents: Sequence[str]) -> bool:
 
 
 def kazoo_acl(acl: Acl) -> list[Any]:
-    """Return rights in the client's form."""
+    """Return rights as the client takes them."""
     return [ACL(each.permissions, Id(each.scheme, each.identity)) for each in sorted(acl)]
 
 

@@ -5,20 +5,20 @@ kazoo behaves in eight points; all but the last three would stop a broker or los
 
 - A request wakes the connection by a byte in a pair of sockets. Kazoo waits while the pair is full,
   fails under gevent when two requests wait, and sends one request for each byte: after an outage
-  with more requests than the pair has bytes, every request is sent that many requests late, for
+  with more requests than the pair has bytes, every request goes out that many requests late, for
   ever. Here a wake-up never waits, a full pair is a wake-up too, and one wake-up sends the queue.
 - A request that waited in the queue for longer than its time-out leaves it instead of being sent.
-- One address is tried only for a part of the session timeout, so that the next has its turn.
-- Names are resolved outside the gevent hub, since resolving there would stop every task.
-- The session timeout that the server granted is reported.
-- A connection counts as made when its login is done; one that breaks during a later login, or is
-  refused then, is retried.
-- There is no wait for a socket that can be read or written at once.
+- One address is tried for a part of the session timeout only, so that the next has its turn.
+- Names are resolved outside the gevent hub, which would stop every task meanwhile.
+- The session timeout that the server granted is handed on.
+- A connection counts as made when its login is done; one that breaks within a later login, or is
+  refused then, is tried again.
+- A socket that can be read or written at once is not waited for.
 - Requests that wait together are written together, and answers that came together are read
   together: a controller of thousands of partitions asks for each of them.
 
-Invariant: `RELIED_ON` names everything that is overridden or used beyond kazoo's public interface;
-a kazoo without it is refused before a client is made.
+Invariant: what is overridden or used of kazoo beyond its public interface is named in `RELIED_ON`;
+a kazoo that is built otherwise is refused before a client is made.
 """
 
 import inspect
@@ -62,7 +62,7 @@ RELIED_ON_FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("client", ("_connection", "_conn_retry", "_queue", "connected", "chroot", "client_id")),
     ("connection", ("_read_sock", "_write_sock")),
 )
-"""Further attributes that a client and its connection must have."""
+"""What a client and its connection must have besides."""
 
 
 def new_client(
@@ -146,8 +146,8 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
         runtime: where names are resolved.
         on_granted: called with the granted session timeout, in seconds, at every connection.
         request_timeout_s: how long a request may wait to be sent.
-        gate: holds back the report of a connection until its login is done.
-        options: of kazoo.
+        gate: holds back the news of a connection until its login is done.
+        options: as kazoo takes them.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
 
     @property
     def cut_off(self) -> bool:
-        """Whether a server accepted a connection and closed it before it was usable."""
+        """Whether a server took a connection and closed it before it was of use."""
         return self._gate.cut_off
 
     def _session_callback(self, state: Any) -> None:
@@ -195,8 +195,8 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     """Lowers kazoo's lines on each attempt to connect, a dozen a second in an outage, to DEBUG.
 
-    `zkbroker.zookeeper.connection` reports the state of a session. Lines about requests and
-    answers show only kind and path: the rest may hold passwords and users' data.
+    `zkbroker.zookeeper.connection` reports what becomes of a session. Of requests and answers
+    the kind and the path alone are shown: they hold passwords, and what users keep in nodes.
     """
 
     _TOLD = ("Cannot resolve", "AUTH_FAILED")
@@ -204,7 +204,7 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
         if level < logging.ERROR and not str(msg).startswith(self._TOLD):
             level = min(level, logging.DEBUG)
-        # Checked here: there are several lines for every request, which are rarely enabled.
+        # Looked at here: there are several lines for every request, and hardly anyone reads them.
         if not self.isEnabledFor(level):
             return
         super().log(level, msg, *map(_without_data, args), **options)
@@ -224,6 +224,6 @@ def end_client(client: Any) -> None:
         client.stop()
         client.close()
     except (kz.KazooException, OSError) as error:
-        # The server expires the session by itself; only the sockets of one attempt to connect
-        # remain, until that attempt ends.
+        # The server expires the session by itself; only the sockets of one attempt to connect are
+        # left over, until that attempt ends.
         logger.warning("session end unconfirmed error=%s", error)

@@ -1,4 +1,4 @@
-"""The life cycle of a ZooKeeper session: states, lease, and requests.
+"""The life of a ZooKeeper session: states, lease, and how a request is made.
 
                  start                connection gone
     (not started) ----> CONNECTED <------------------> SUSPENDED
@@ -6,12 +6,13 @@
                             | new session                  | the server expired the session
                             +------------- LOST <----------+
 
-Invariants: state callbacks and watches run in the client's own task and only set events.
-`generation` grows by one at every LOST, so that an owner loop that slept through LOST and the next
-CONNECTED still sees that its ephemeral nodes are gone. `lease_valid()` is true only while the
-server cannot have expired the session yet, by the clock and not by delivered events. Without a
-connection no request is queued: a change fails at once, a read waits for a connection. A call fails
-at most `request_timeout_s` after ZooKeeper's last answer to it.
+Invariants: state callbacks and watches run in the client's own task and only set events;
+`generation` grows by one at every LOST, so that an owner loop which slept through LOST and the
+CONNECTED after it still sees that its ephemeral nodes are gone; `lease_valid()` is true only while
+the server cannot have expired the session yet, judged by the clock and not by what was delivered.
+While there is no connection no request is queued: a change fails at once, a read waits for the
+connection without one. A call fails at most `request_timeout_s` after ZooKeeper's last answer to
+it.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class SessionState(Enum):
-    """The state of the session."""
+    """What the session is worth at the moment."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -43,15 +44,15 @@ class SessionState(Enum):
 
 
 class Connection:
-    """A connection and its session; `ZkSession` adds reads and changes.
+    """A connection and its session; `ZkSession` adds what it is for.
 
     Args:
         connect: `host:port,host:port/chroot`.
         session_timeout_ms: how long the server keeps the session without hearing from us.
         connect_timeout_ms: how long `start` tries; the session timeout when not given.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
-        make_chroot: create a missing chroot; otherwise no node is found under it.
-        security: the login, and the rights on new nodes.
+        make_chroot: create a chroot that is missing; without, no node is found under it.
+        security: the login, and the rights on nodes that are made.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class Connection:
         self.session_timeout_ms = session_timeout_ms
         self.runtime = get_runtime(runtime)
         self._connect_timeout_s = (connect_timeout_ms or session_timeout_ms) / 1000
-        # The timeout that the server granted, which may be less; known after the first connection.
+        # What the server granted, which may be less; known with the first connection.
         self._lease_s = session_timeout_ms / 1000
-        # A request waits a little longer than the session can last.
+        # A request waits at most until the session would be over anyway, and a little.
         self._request_timeout_s = session_timeout_ms / 1000 + 2
         self._state = SessionState.LOST
         self._generation = 0
@@ -167,7 +168,7 @@ class Connection:
             return
         client.remove_listener(self._state_changed)
         end_client(client)
-        # Wakes the tasks that wait for a connection.
+        # Tasks that wait for a connection stop waiting.
         self._connected.set()
         if self._heartbeat is not None:
             self._heartbeat.join(self._request_timeout_s)
@@ -193,7 +194,7 @@ class Connection:
 
     @property
     def generation(self) -> int:
-        """Number of sessions lost so far."""
+        """How many sessions were lost so far."""
         return self._generation
 
     @property
@@ -204,7 +205,7 @@ class Connection:
         return int(identity[0] or 0) if identity else 0
 
     def wait_connected(self, timeout_s: float | None = None) -> bool:
-        """Wait for a connection; False when there is none in time, or the session was closed."""
+        """Wait for a connection; false when there is none in time, or the session was closed."""
         return self._connected.wait(timeout_s) and not self.closed
 
     def lease_valid(self) -> bool:
@@ -273,7 +274,7 @@ class Connection:
                 if generation == self._generation:
                     self._proof_of_life = max(self._proof_of_life, sent)
 
-    # -- requests
+    # -- how a request is made
 
     @property
     def request_timeout_s(self) -> float:
@@ -294,7 +295,7 @@ class Connection:
         return client
 
     def _await(self, result: Any, path: str, deadline: float) -> Any:
-        # First wait, then take: a timed `get` raises differently in every kind of task.
+        # Waited for and then taken: a timed `get` raises differently in every kind of task.
         result.wait(max(0.0, deadline - time.monotonic()))
         if not result.ready():
             raise ConnectionLost(f"{path or '/'}: no answer from ZooKeeper at {self.hosts}")
@@ -310,7 +311,7 @@ class Connection:
     def _translated(self, path: str) -> Iterator[None]:
         """Raise the library's exceptions for those of the client.
 
-        It also refuses an invalid path, which would break the connection for all if it were sent.
+        A path that no node can have is found here: sent, it would break the connection for all.
         """
         try:
             path.encode()
@@ -329,7 +330,7 @@ class Connection:
         return self._repeat(lambda deadline: self._call(send, path, deadline))
 
     def _repeat(self, read: Callable[[float], Any]) -> Any:
-        """Repeat a read whose connection broke, for at most the time of one request."""
+        """Repeat a read whose connection broke, until the time of one request has passed."""
         deadline = self._deadline()
         while True:
             try:

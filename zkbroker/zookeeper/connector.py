@@ -1,12 +1,12 @@
-"""The connection of the ZooKeeper client: kazoo's, with requests and answers in bulk.
+"""The connection of the ZooKeeper client: kazoo's, which sends and reads what there is at once.
 
     requests --> queue, and one wake-up --> all of them, in one write
     one read --> whole answers, each to its request; the rest of one waits for the next read
 
-Invariants: a wake-up is never lost and never waits: while one is pending, further ones add nothing.
-Requests are sent in the order in which they were made, and no answer stays in the buffer while the
-connection waits for its socket. A request that waited for longer than its time-out leaves the queue
-instead of being sent.
+Invariants: a wake-up is never lost and never waits: while one is not taken, the next says nothing
+new. Requests leave in the order in which they were made, and no answer is left behind in the buffer
+when the connection waits for its socket. A request that waited for longer than its time-out leaves
+the queue instead of being sent.
 """
 
 import ssl
@@ -22,7 +22,7 @@ from zkbroker.zookeeper.handlers import READY_IN_A_ROW
 from zkbroker.zookeeper.login import BoundedLogin, LoginGate
 
 SENT_AT_ONCE = 100
-"""Requests to send before reading answers, so that neither side fills the other's buffers."""
+"""Requests sent before answers are read again, so that neither side fills the other's buffers."""
 READ_AT_ONCE = 64 * 1024
 """Bytes of answers that are read together."""
 
@@ -31,12 +31,12 @@ class Connector(BoundedLogin):
     """Kazoo's connection; see the module.
 
     Args:
-        client: the owner of the requests.
+        client: whose requests are sent.
         retry_sleeper: of the client.
         runtime: where names are resolved.
         on_granted: called with the granted session timeout, in seconds, at every connection.
         request_timeout_s: how long a request may wait to be sent.
-        gate: holds back the report of a connection until its login is done.
+        gate: holds back the news of a connection until its login is done.
         sasl_options: of the client.
         logger: of the client.
     """
@@ -70,15 +70,15 @@ class Connector(BoundedLogin):
             answer = super()._connect(host, hostip, port)
         for state in self._gate.held():
             self.client._session_callback(state)
-        # Kazoo uses two thirds of the granted timeout for reading, in milliseconds.
+        # It reads with two thirds of what was granted, in milliseconds.
         self._on_granted(answer[0] * 1.5 / 1000)
-        # Not before: the handshake reads its own answers.
+        # Not before: what the handshake reads is the handshake's alone.
         self._answers = AnswerBuffer()
         return answer
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send the queued requests, in the connection's own task, after a wake-up."""
-        # Emptied first: a request that is queued later leaves a new wake-up.
+        """Send what is queued, in the connection's own task; called when a wake-up arrived."""
+        # Emptied first: a request that is queued from here on leaves a new wake-up.
         self._read_sock.empty()
         self._unsent = bytearray()
         try:
@@ -90,7 +90,7 @@ class Connector(BoundedLogin):
             else:
                 self._write_sock.send(b"\0")
         finally:
-            # After an error too: the connection ends, and all requests fail with the error.
+            # After an error too: its connection ends, and what was asked is answered with that.
             together, self._unsent = self._unsent, None
         if together:
             super()._write(together, connect_timeout)
@@ -102,10 +102,10 @@ class Connector(BoundedLogin):
             self._unsent += msg
 
     def _read_socket(self, read_timeout: float) -> Any:
-        """Read the answers that have come; called when the socket is readable."""
+        """Read the answers that have come; called when there is something to read."""
         answer = super()._read_socket(read_timeout)
         answers, in_a_row = self._answers, 0
-        # A part of an answer remains: its rest will wake the connection.
+        # A part of an answer is left: the rest of it wakes the connection.
         while answer is None and answers is not None and answers.has_whole:
             in_a_row += 1
             if not in_a_row % READY_IN_A_ROW:
@@ -137,7 +137,7 @@ class Connector(BoundedLogin):
     def _drop_timed_out(self) -> None:
         queue = self.client._queue
         oldest = time.monotonic() - self._request_timeout_s
-        # Oldest first, since every request is queued when it is made.
+        # In the order of their age, since every request is queued when it is made.
         while queue and queue[0][1] is not None and queue[0][1].made_at < oldest:
             _, result = queue.popleft()
             result.set_exception(kz.OperationTimeoutError())
@@ -157,7 +157,7 @@ class AnswerBuffer:
 
     @property
     def has_whole(self) -> bool:
-        """Whether a complete answer is in the buffer: its length in 4 bytes, then its bytes."""
+        """Whether an answer is there with its last byte: its length in 4 bytes, and then it."""
         return len(self) >= 4 and len(self) - 4 >= int.from_bytes(
             self._bytes[self._at : self._at + 4], "big", signed=True
         )
@@ -167,7 +167,7 @@ class AnswerBuffer:
         self._at = 0
 
     def take(self, length: int) -> bytes:
-        """Remove and return the first bytes; there must be enough."""
+        """Return and drop the first bytes, of which there must be as many."""
         taken = self._bytes[self._at : self._at + length]
         self._at += length
         return taken

@@ -1,9 +1,10 @@
 """A real ZooKeeper as a child process, run from the jars that PySpark ships.
 
 Invariants: `start` returns only when the server answers `srvr`, so that a client connects at the
-first attempt. The server never outlives this process, however it ends (on Linux the kernel kills
-it, elsewhere only an orderly exit stops it). Port and data survive `kill` and `restart`. At most
-one server runs on a data directory. Only 127.0.0.1 is bound. Only the owner can read its files.
+first attempt; the server never outlives this process, however it ends (on Linux the kernel kills
+it, elsewhere only an orderly exit stops it); port and data survive `kill` and `restart`; of a data
+directory one server at most is running. Only 127.0.0.1 is bound. What it writes can be read by its
+owner alone.
 """
 
 import errno
@@ -75,9 +76,9 @@ def find_jars(more: Sequence[str] = ()) -> list[Path]:
 def free_port() -> int:
     """Return a TCP port of 127.0.0.1 on which no process listens at the moment.
 
-    It is below the ports of outgoing connections, so that none of them takes it while its server
-    restarts. The server may not listen on it yet: this process returns no port twice while there
-    are others.
+    It is below those that systems give to outgoing connections, so that none of them takes it
+    while a server that has it is started again. Its owner may not listen on it yet: this
+    process returns no port twice while there are others.
     """
     for port in (*random.sample(_SERVER_PORTS, _TRIES), 0):
         if port in _given:
@@ -119,10 +120,10 @@ def server_mode(port: int) -> str | None:
 
 
 def _lock(directory: Path) -> int:
-    """Lock a data directory: two servers in one would overwrite each other's logs.
+    """Take the lock of a data directory: two servers in one would write over each other's logs.
 
     Returns:
-        the descriptor that holds the lock, until all its copies are closed.
+        the descriptor that holds it; closed everywhere, it is given up.
 
     Raises:
         RegistryError: another server has it.
@@ -185,7 +186,7 @@ class EmbeddedZooKeeper:
         self._tick_ms = tick_ms
         self._java_options = (f"-Xmx{heap_mb}m", *java_options)
         if self._temporary:
-            # Temporary data need not wait for the disk.
+            # Data that is thrown away need not wait for the disk.
             self._java_options += ("-Dzookeeper.forceSync=no",)
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
@@ -235,7 +236,7 @@ class EmbeddedZooKeeper:
         try:
             self._launch(java, jars, lock)
         finally:
-            # The server inherits it and keeps it until its end, even after our own.
+            # The server has it, too, and keeps it until it has ended, whatever becomes of us.
             os.close(lock)
 
     def _launch(self, java: str, jars: list[Path], lock: int) -> None:
@@ -287,7 +288,7 @@ class EmbeddedZooKeeper:
         while server_mode(self.port) is None:
             if not self.running or time.monotonic() > deadline:
                 lines = self._log_path.read_text(errors="replace").strip().splitlines()
-                # Lines of its logging library about itself explain nothing.
+                # What its logging library says of itself explains nothing.
                 said = [line for line in lines if not line.startswith("SLF4J")][-5:]
                 problem = "did not answer in time" if self.running else "ended"
                 self.kill()
@@ -323,13 +324,13 @@ class EmbeddedZooKeeper:
             self._paused = False
 
     def pause(self) -> None:
-        """Freeze the server: connections stay open without answers."""
+        """Freeze the server: connections stay open and nothing is answered."""
         if self._process is not None and self.running:
             os.kill(self._process.pid, signal.SIGSTOP)
             self._paused = True
 
     def resume(self) -> None:
-        """Let a frozen server continue."""
+        """Let a frozen server run on."""
         if self._paused and self._process is not None:
             os.kill(self._process.pid, signal.SIGCONT)
             self._paused = False

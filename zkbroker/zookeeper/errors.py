@@ -1,7 +1,7 @@
-"""The errors of ZooKeeper, as the library's own exceptions.
+"""What can go wrong with ZooKeeper, in the library's own terms.
 
-Invariant: no exception of the ZooKeeper client leaves this room; callers catch `RegistryError` or
-one of these.
+Invariant: no exception of the ZooKeeper client leaves the registry; callers catch `RegistryError`
+or one of these.
 """
 
 from zkbroker.errors import RegistryError
@@ -51,7 +51,7 @@ class NotPermitted(RegistryError):
 
 
 class LoginRefused(RegistryError):
-    """ZooKeeper refused the login, or requires one and there is none."""
+    """ZooKeeper refused the login, or wants one where there is none."""
 
 
 class TransactionFailed(RegistryError):
@@ -69,9 +69,9 @@ class BrokerIdInUse(RegistryError):
 
 
 class ClaimBlocked(RegistryError):
-    """Another member owns one of the partitions; nothing was claimed.
+    """A partition to be claimed is owned by another member; nothing was claimed.
 
-    `path` is the owner node that blocks the claim and `owner` its content.
+    `path` is the owner node that is in the way and `owner` what it holds.
     """
 
     def __init__(self, path: str, owner: str) -> None:

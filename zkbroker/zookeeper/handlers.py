@@ -1,7 +1,7 @@
-"""The sockets of the ZooKeeper client: wake-ups of its task, and waits for its connection.
+"""The sockets of the ZooKeeper client: how its task is woken, and how it waits for its connection.
 
-Invariant: a wake-up is a byte in a pair of sockets; no second one is written while the first is
-pending, so that requests for thousands of nodes wake the task once.
+Invariant: a wake-up is a byte in a pair of sockets; no second one is written while the first is not
+taken, so that to ask for thousands of nodes wakes the task once.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from zkbroker.runtime import Runtime
 from zkbroker.zookeeper.tls import has_decrypted, shake_hands
 
 READY_IN_A_ROW = 20
-"""Reads and writes without a wait before other tasks get their turn."""
+"""Reads and writes that need not wait, before other tasks get their turn."""
 
 
 class WakeUp:
@@ -29,8 +29,8 @@ class WakeUp:
         self._woken = False
 
     def send(self, data: bytes) -> int:
-        """Wake the task, unless a wake-up is pending."""
-        # The task checks its requests after it took the wake-up, so it finds this one.
+        """Wake the task; where it is awake already, nothing is written."""
+        # It looks at its requests after it took the wake-up, so that it finds this one.
         if not self._woken:
             self._woken = True
             with contextlib.suppress(BlockingIOError):  # full of wake-ups
@@ -42,7 +42,7 @@ class WakeUp:
         return b""
 
     def empty(self) -> None:
-        """Take every wake-up; call it before checking the requests."""
+        """Take every wake-up; to be called before the requests are looked at."""
         with contextlib.suppress(BlockingIOError):
             while self._read.recv(4096):
                 pass
@@ -57,7 +57,7 @@ class WakeUp:
 
 
 def new_handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> Any:
-    """Make kazoo's handler, with which it waits and keeps results.
+    """Make what kazoo waits, and keeps results, with.
 
     Args:
         runtime: what the client's tasks run on.
@@ -68,12 +68,12 @@ def new_handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> 
         "gevent": ("kazoo.handlers.gevent", "SequentialGeventHandler"),
         "threads": ("kazoo.handlers.threading", "SequentialThreadingHandler"),
     }[runtime.name]
-    # Imported only when needed: a user of threads must not import gevent.
+    # Imported when asked for: a user of threads need not pay for gevent.
     library = importlib.import_module(module)
     base: Any = getattr(library, name)
 
     class Result(library.AsyncResult):  # type: ignore[misc, name-defined] # one of two, known at run time
-        """The result of a request, with the time of the request."""
+        """The result of a request, which knows when it was asked for."""
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
@@ -90,7 +90,7 @@ def new_handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> 
             return shake_hands(plain, tls, options["hostname"], left_s, self.select)
 
         def create_socket_pair(self) -> tuple[WakeUp, WakeUp]:
-            # Its reader and its writer are linked.
+            # What reads it and what writes it know of each other.
             wake_up = WakeUp()
             return wake_up, wake_up
 
@@ -117,12 +117,12 @@ def ready_now(
     """Return which sockets can be read and written without waiting; None for none, or for errors.
 
     Kazoo makes a selector for every read and every write, which under gevent costs more than all
-    the rest of a request; for most sockets one system call is enough.
+    the rest of a request; of most sockets this call of the operating system knows at once.
 
     Args:
         readers: to read.
         writers: to write.
-        decrypted: the readers with decrypted bytes, which the system does not see.
+        decrypted: those of the readers that hold bytes, of which the system knows nothing.
     """
     poller = select.poll()
     sockets = {}

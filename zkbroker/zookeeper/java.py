@@ -1,4 +1,4 @@
-"""The Java machine of this computer: its path, its version, and its encoding of file names.
+"""The Java machine of this computer: where it is, how old, and how it reads the names of files.
 
 Only the embedded ZooKeeper and Spark need one.
 """
@@ -37,7 +37,7 @@ def find_java() -> str:
 
 
 def java_version(java: str) -> int | None:
-    """Return the major version of a `java` command (8, 17, …), None if it is not shown.
+    """Return the major version of a `java` command (8, 17, …), None where it does not say.
 
     Raises:
         RegistryError: it cannot be run.

@@ -1,12 +1,12 @@
-"""Logins of the ZooKeeper client: its options, and the meaning of a refusal.
+"""Logins of the ZooKeeper client: what it is given, and what a refusal means.
 
     connected --login--> usable          every time a connection is made, in a new session as well
         |
         +-- refused, first time: the session cannot start
         +-- refused later (the server restarts, its users changed): tried again, with a warning
 
-Invariant: no listener is told of a connection before its login is done. A message names the user
-and the setting, never the password.
+Invariant: no listener hears of a connection before its login is done. A message names the user and
+the setting, never the password.
 """
 
 import contextlib
@@ -33,15 +33,15 @@ SASL_SETTINGS = "zookeeper.sasl.jaas.config, or the section Client of the JAAS f
 
 
 _MOST_TOKENS = 4
-"""Most SASL tokens of one login; DIGEST-MD5 sends two."""
+"""Of one login; DIGEST-MD5 sends two."""
 
 
 class SaslNotAnswered(kz.AuthFailedError):  # type: ignore[misc] # kazoo is not typed
-    """The server keeps answering SASL tokens with nothing: it has no users to compare with."""
+    """The server answers tokens of SASL with nothing, for ever: it has no users to compare with."""
 
 
 class BoundedLogin(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
-    """A connection whose SASL login ends: kazoo's continues as long as the server answers."""
+    """A connection whose login by SASL ends: kazoo's goes on as long as the server answers."""
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
         if isinstance(request, SASL) and xid is not None and xid > _MOST_TOKENS:
@@ -58,7 +58,7 @@ def login_options(security: ZooKeeperSecurity) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     if security.tls is not None:
-        # Checked here, where an error can be raised; another task makes connections.
+        # Looked at here, where it can be said; connections are made by another task.
         client_contexts(security.tls)
     if security.digest is not None:
         login = security.digest
@@ -87,7 +87,7 @@ def require_sasl() -> None:
 
 
 class LoginGate:
-    """Holds back the report of a connection until its login is done, and judges refusals.
+    """Keeps the news of a connection until its login is done, and sorts refusals.
 
     Args:
         security: of the session.
@@ -104,10 +104,10 @@ class LoginGate:
         self._held: list[Any] | None = None
         self._was_in = False
         self.cut_off = False
-        """Whether a server accepted a connection and closed it before the login was done."""
+        """Whether a server took a connection and closed it before the login was done."""
 
     def passes(self, state: Any) -> bool:
-        """Whether a state may be reported now; otherwise it is held back."""
+        """Whether a state may be reported now; one that may not is held."""
         if self._held is None or state not in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO):
             return True
         self._held.append(state)
@@ -120,11 +120,11 @@ class LoginGate:
 
     @contextlib.contextmanager
     def login(self) -> Iterator[None]:
-        """Connect and log in within the block.
+        """Make a connection and log in, in the block.
 
         Raises:
-            AuthFailedError: the first login was refused; kazoo gives up.
-            ConnectionDropped: kazoo retries.
+            AuthFailedError: refused for the first time; kazoo ends then.
+            ConnectionDropped: it is to be tried again.
         """
         self._held = []
         try:
@@ -149,12 +149,12 @@ class LoginGate:
 
 
 def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> str | None:
-    """Return why a connection was refused for good; None when a retry may succeed.
+    """Say why a connection was refused for good; None when it may succeed another time.
 
     Args:
-        error: of the client's attempt.
+        error: with which the client's attempt ended.
         security: of the session.
-        hosts: for messages.
+        hosts: where.
     """
     cause = error.__context__
     if isinstance(error, kz.ConnectionDropped):
@@ -164,7 +164,7 @@ def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> s
             words = zookeeper_words(explain_failure(cause, hosts))
             has_key = security.tls is not None and security.tls.has_key
             if not has_key and "CERT" in str(cause.reason):
-                # Java reports a missing certificate and a wrong one alike.
+                # Java says the same of no certificate and of a wrong one.
                 words = (
                     "it asks for a certificate of the client (ssl.clientAuth=need): set "
                     "zookeeper.ssl.keystore.location"
@@ -196,7 +196,7 @@ def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> s
 
 
 def _is_cut_off(error: Exception) -> bool:
-    """Whether the server accepted the connection and closed it, as at a wrong port."""
+    """Whether the server took the connection and closed it, as one at the wrong port does."""
     cause = error.__context__
     if not isinstance(error, kz.ConnectionDropped) or isinstance(cause, ConnectionRefusedError):
         return False

@@ -1,7 +1,7 @@
-"""Nodes and changes to them as data, and their translation for the ZooKeeper client.
+"""Nodes and changes to them as data, between the library's terms and the ZooKeeper client's.
 
-Invariant: an exception of the client becomes exactly one exception of `zkbroker.zookeeper.errors`;
-a refused transaction names the first operation that was refused.
+Invariant: an exception of the client becomes exactly one exception of `zkbroker.zookeeper.errors`,
+and the answer of a transaction either is empty or names the first operation that was refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +25,14 @@ from zkbroker.zookeeper.errors import (
 
 
 class Settable(Protocol):
-    """A watch: an object to set, such as an event."""
+    """What a watch may be: something to set, such as an event."""
 
     def set(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStat:
-    """The metadata of a node; times in milliseconds since 1970.
+    """What ZooKeeper keeps about a node; times in milliseconds since 1970.
 
     `ephemeral_owner` is the id of the session that the node lives in, 0 for a persistent node;
     `czxid` is the transaction that created it, so that a node that was created
@@ -69,7 +69,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Requires that the node exists, with this version unless -1."""
+    """Demands that the node exists, with this version unless -1."""
 
     path: str
     version: int = -1
@@ -125,10 +125,10 @@ def node_stat(stat: Any) -> NodeStat:
 
 
 class Watcher:
-    """The client's watch, which sets its object and returns.
+    """The client's watch, which sets what was given and returns.
 
-    Two watches for the same object are equal, so that repeated reads of a node leave only one
-    watch at the client.
+    Two for the same thing to set are equal, so that reading a node again and again leaves one
+    watch at the client and not one for every time.
     """
 
     __slots__ = ("_watch",)
@@ -158,7 +158,7 @@ def fill_transaction(
     Args:
         transaction: to fill.
         operations: what to do.
-        rights: path → the rights of a new node, in the client's form.
+        rights: path → the rights of a node that is made, as the client takes them.
     """
     for operation in operations:
         match operation:
@@ -175,7 +175,7 @@ def fill_transaction(
 def refusal(operations: Sequence[Operation], results: Sequence[object]) -> TransactionFailed | None:
     """Return why a transaction was refused, None when it was done."""
     for index, result in enumerate(results):
-        # These two are the answers for the operations before and after the refused one.
+        # The operations before and after the one at fault are answered with these two.
         if isinstance(result, (kz.RolledBackError, kz.RuntimeInconsistency)):
             continue
         if isinstance(result, kz.KazooException):

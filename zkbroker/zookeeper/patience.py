@@ -1,8 +1,8 @@
-"""Steps over a connection to ZooKeeper that may break: repeated, or given up.
+"""Steps and a connection to ZooKeeper that breaks: one is taken again, one is given up.
 
-Invariants: `patiently` repeats its step only after a broken connection or session, for a bounded
-time; the step must be repeatable. `while_connected` runs its step once; the step must do no harm
-when it ends after it was given up.
+Invariants: `patiently` waits out nothing but a broken connection or session, for a bounded time;
+its step must do no harm when it is taken twice. `while_connected` takes its step once; the step
+must do no harm when it ends after it was given up.
 """
 
 import logging
@@ -22,23 +22,23 @@ T = TypeVar("T")
 
 
 class Connectable(Protocol):
-    """The part of `ZkSession` that is needed here."""
+    """What is needed of a `ZkSession`."""
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime of the session; for pauses."""
+        """What the session runs on; for pauses."""
 
     def wait_connected(self, timeout_s: float) -> bool:
-        """Wait for a connection; False when there is none in time."""
+        """Wait until there is a connection; false where there is none in time."""
 
 
 def patiently(session: Connectable, step: Callable[[], T], timeout_s: float) -> T:
-    """Run a step; after a broken connection repeat it once there is another one.
+    """Take a step, and again when the connection broke, once there is another one.
 
     Args:
-        session: that the step uses.
+        session: on which the step works.
         step: reads or writes; repeatable.
-        timeout_s: how long after the start the step may be repeated.
+        timeout_s: how long after its beginning it may be taken again.
 
     Raises:
         ConnectionLost, SessionLost: no connection lasted in time.
@@ -51,22 +51,22 @@ def patiently(session: Connectable, step: Callable[[], T], timeout_s: float) -> 
             left_s = deadline - time.monotonic()
             if left_s <= 0 or not session.wait_connected(left_s):
                 raise
-            # The session may not have noticed the break yet.
+            # The breach may be noticed here first.
             session.runtime.sleep(_PAUSE_S)
             logger.warning("step repeated: the connection to ZooKeeper broke error=%s", error)
 
 
 def while_connected(session: Connectable, step: Callable[[], T], patience_s: float) -> T:
-    """Run a step, and wait for it only while ZooKeeper answers.
+    """Take a step that is waited for only while ZooKeeper answers.
 
     Args:
-        session: that the step depends on, here or elsewhere.
-        step: may wait long for changes in ZooKeeper.
+        session: what the step needs, here or elsewhere.
+        step: may wait long for what ZooKeeper has to bring.
         patience_s: how long the connection may be broken.
 
     Raises:
-        ConnectionLost: it was broken for longer; the step may still be under way.
-        Exception: any error of the step.
+        ConnectionLost: it is broken for longer; the step may still be under way.
+        Exception: what the step raised.
     """
     done = session.runtime.event()
     results: list[T] = []

@@ -1,8 +1,8 @@
-"""A ZooKeeper session, the only access to ZooKeeper.
+"""A ZooKeeper session, the one door to ZooKeeper.
 
 Invariants: reads are repeated when the connection breaks; a change is not, since it may have taken
-effect: its caller gets `ConnectionLost` and decides. A watch only sets its object. At most
-`FLIGHT` requests of one call are in flight at once. Paths are relative to the chroot.
+place: its caller gets `ConnectionLost` and decides. A watch only sets what it was given. At most
+`FLIGHT` requests of one call are under way at once. Paths are relative to the chroot.
 """
 
 import contextlib
@@ -47,8 +47,8 @@ class ZkSession(Connection):
         session_timeout_ms: how long the server keeps the session without hearing from us.
         connect_timeout_ms: how long `start` tries; the session timeout when not given.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
-        make_chroot: create a missing chroot; otherwise no node is found under it.
-        security: the login, and the rights on new nodes.
+        make_chroot: create a chroot that is missing; without, no node is found under it.
+        security: the login, and the rights on nodes that are made.
     """
 
     def start(self) -> Self:
@@ -60,8 +60,8 @@ class ZkSession(Connection):
         """
         super().start()
         try:
-            # Set here and not in the address, so that the chroot can be created first. A server
-            # that requires a login refuses the first request.
+            # Set by hand rather than in the address, so that the chroot can be made first. A
+            # server that wants a login says so to the first request.
             if self.exists(self.chroot or "/") is None and self.make_chroot:
                 self._make_path(self.chroot)
             if self.chroot:
@@ -83,7 +83,7 @@ class ZkSession(Connection):
         return data or b"", node_stat(stat)
 
     def exists(self, path: str, watch: Settable | None = None) -> NodeStat | None:
-        """Return a node's metadata, None when there is none; the watch is set either way."""
+        """Return what is known of a node, None when there is none; the watch is left either way."""
         stat = self._read(lambda: self._live().exists_async(path, watcher(watch)), path)
         return None if stat is None else node_stat(stat)
 
@@ -109,7 +109,7 @@ class ZkSession(Connection):
     def exists_many(
         self, paths: Sequence[str], watches: Sequence[Settable] | None = None
     ) -> list[NodeStat | None]:
-        """Return the metadata of many nodes, in one flight; the watches are set either way."""
+        """Return what is known of many nodes, in one flight; the watches are left either way."""
         answers = self._ask_many(
             paths, watches, lambda path, watch: self._live().exists_async(path, watch)
         )
@@ -240,7 +240,7 @@ class ZkSession(Connection):
 
         refused = self.transactions([operations])[0]
         if refused is not None:
-            # Callers retry after lost races; that would be in vain here.
+            # Callers that take part in races try again after them; that would be in vain here.
             raise refused.cause if isinstance(refused.cause, NotPermitted) else refused
 
     def transactions(
@@ -302,7 +302,7 @@ class ZkSession(Connection):
         return self._ask_many(paths, None, lambda path, _: self._live().get_children_async(path))
 
     def _rights(self, path: str) -> Any:
-        """Return the rights of a new node in the client's form; None leaves it open."""
+        """The rights of a node that is made, as the client takes them; None leaves it open."""
         return kazoo_acl(acl_for(path)) if self.security.set_acl else None
 
     def _make_path(self, path: str) -> None:

@@ -1,8 +1,8 @@
 """TLS for the connection of the ZooKeeper client.
 
-Invariant: neither the handshake nor a later read blocks other tasks of the runtime: the socket
-never blocks, and the client waits in its own `select`. Bytes that TLS has already decrypted count
-as readable.
+Invariant: neither the handshake nor a later read blocks the other tasks of its runtime; the socket
+never blocks, and waiting is the business of the client's own `select`. Bytes that TLS has
+decrypted already count as bytes to read.
 """
 
 import socket
@@ -19,18 +19,18 @@ Select = Callable[[list[Any], list[Any], list[Any], float], Any]
 
 
 class TlsRefused(ConnectionError):
-    """The handshake failed for a reason that a retry cannot fix."""
+    """The handshake failed for a reason that a retry cannot mend."""
 
 
 def shake_hands(
     plain: Any, tls: TlsSettings, host: str, timeout_s: float, select: Select
 ) -> ssl.SSLSocket:
-    """Wrap a connected socket in TLS; the wrapper owns the connection.
+    """Make a connected socket one that speaks TLS; it owns the connection from now on.
 
     Args:
         plain: a connected socket of either runtime.
         tls: keys and authorities.
-        host: of the connection.
+        host: that was connected to.
         timeout_s: for the whole handshake.
         select: waits for sockets, as `select.select` does.
 
@@ -68,7 +68,7 @@ def shake_hands(
 
 
 def zookeeper_words(sentence: str) -> str:
-    """Return an explanation about a broker, reworded for ZooKeeper and its settings."""
+    """Return a sentence about brokers and their settings as one about ZooKeeper and its own."""
     return (
         sentence.replace("(ssl.client.auth=required)", "(ssl.clientAuth=need)")
         .replace("(ssl.ca.location)", "")
@@ -82,5 +82,5 @@ def zookeeper_words(sentence: str) -> str:
 
 
 def has_decrypted(readers: Sequence[Any]) -> list[Any]:
-    """Return the sockets for which TLS holds unread bytes."""
+    """Return those sockets of which TLS holds bytes that were not read yet."""
     return [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]

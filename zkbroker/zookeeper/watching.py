@@ -1,13 +1,13 @@
-"""An owner loop over a part of the tree: watches set an event, one task reads and reports.
+"""An owner loop over a part of the tree: watches set an event, one task reads and hands on.
 
                  a watch fires / the connection was away
     (waiting) -------------------------------------------> read again (leaves new watches)
         ^                                                        |
         +------------ hand the view on, in the loop's task <-----+
 
-Invariants: changes that arrive during a reading cause one more reading; nothing is read while there
-is no connection; a failed reading is repeated when ZooKeeper is back, so that no change is missed
-for good; after `close` returned, the callback is not called any more.
+Invariants: changes that arrive meanwhile coalesce into one more reading; nothing is read while
+there is no connection; a reading that fails is repeated when ZooKeeper is back, so that no change
+is missed for good; after `close` returned, the callback is not called any more.
 """
 
 import logging
@@ -27,7 +27,7 @@ View = TypeVar("View")
 
 
 class Mark:
-    """A watch that remembers its key; equal to another one with the same key.
+    """A watch that remembers what it was set for; equal to another for the same.
 
     Args:
         mark: called with the key when the watch fires; a method of the loop that reads again.
@@ -73,7 +73,8 @@ class WatchLoop(Generic[View]):
         self._read = read
         self._on_change = on_change
         self._view: View | None = None
-        # An outdated view would go unnoticed, so a reading is repeated after any error.
+        # A view that is not kept up to date any more would go unnoticed: whatever a reading
+        # raises, it is repeated.
         self._loop = OwnerLoop(
             session.runtime,
             self._refresh,
@@ -86,7 +87,7 @@ class WatchLoop(Generic[View]):
         )
 
     def start(self) -> None:
-        """Read the first view, report it and keep watching.
+        """Read the first view, hand it on and keep watching.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -96,7 +97,7 @@ class WatchLoop(Generic[View]):
         self._loop.start()
 
     def close(self, timeout_s: float | None = 10.0) -> None:
-        """Stop watching; waits for a running callback."""
+        """Stop watching; waits for a callback that runs."""
         self._loop.close(timeout_s)
 
     def _refresh(self) -> None:

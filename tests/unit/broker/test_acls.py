@@ -87,7 +87,7 @@ def test_a_failed_write_is_an_error_of_each_acl_of_the_pattern(handlers, context
     other = creation(ORDERS, ALICE._replace(principal="User:bob"))
     answers = create(handlers, context, creation(ORDERS), other, creation(TEAM))
     assert [each.error_code for each in answers] == [7, 7, 0]
-    assert "repair or delete" in answers[1].error_message
+    assert "mend or delete" in answers[1].error_message
 
 
 def test_acls_are_described_by_their_patterns(handlers, context):

@@ -86,7 +86,7 @@ def test_what_is_no_acls_is_an_error_and_denies(data, session, caplog):
     levels = [each.levelname for each in caplog.records if "everything is denied" in each.message]
     assert levels.count("WARNING") == 1
     for change in (add_acls, remove_acls):
-        with pytest.raises(RegistryError, match="repair or delete the node"):
+        with pytest.raises(RegistryError, match="mend or delete the node"):
             change(session, ORDERS, [ALICE])
     assert session.get(node_path(ORDERS))[0] == data
     assert notices(session) == []

@@ -3,9 +3,9 @@
     ApiVersions 0 -> SaslHandshake 1 -> SaslAuthenticate ...     brokers since 1.0
     ApiVersions 0 -> SaslHandshake 0 -> tokens as bare frames    brokers of 0.10 and 0.11
 
-Invariant: after the login the transport carries requests, with no bytes of the login left to read.
-An error names the broker, the mechanism, the user and the mechanisms that the broker offers; it
-never shows a password or a token.
+Invariant: after the login the transport carries requests and has nothing of it left to read. An
+error names the broker, the mechanism, the user, and what the broker offers; it never shows a
+password or a token.
 """
 
 import itertools
@@ -50,7 +50,7 @@ def authenticate(
         transport: connected, and encrypted where the protocol says so; its waits are limited.
         login: mechanism and credentials.
         peer: `host:port` of the broker.
-        offload: runs a slow function without stopping other tasks.
+        offload: calls what takes long, without stopping other tasks.
 
     Raises:
         AuthenticationFailed: the broker refuses the login, or does not prove itself.
@@ -88,7 +88,7 @@ class _Conversation:
         self._version = 0
 
     def refused(self, why: str) -> AuthenticationFailed:
-        """Return the error of a login that the broker, or this client, does not accept."""
+        """The error of a login that the broker, or this client, does not accept."""
         user = f" of the user {self._login.user!r}" if self._login.user else ""
         return AuthenticationFailed(
             f"login{user} by {self._login.mechanism} at {self._peer} failed: {why}"
@@ -100,7 +100,7 @@ class _Conversation:
         return "check user and password (sasl.username and sasl.password, or sasl.jaas.config)"
 
     def choose(self) -> bool:
-        """Choose the mechanism; return whether tokens travel as bare frames."""
+        """Choose the mechanism; return whether tokens travel as frames of their own."""
         versions = self._versions()
         tokens = versions.get(ApiKey.SASL_AUTHENTICATE)
         handshakes = versions.get(ApiKey.SASL_HANDSHAKE, (0, 0))
@@ -137,7 +137,7 @@ class _Conversation:
         return data
 
     def send_bare(self, token: bytes) -> bytes:
-        """Send a token as a bare frame; return the broker's."""
+        """Send a token as a frame of its own; return the broker's."""
         self._transport.send([len(token).to_bytes(4, "big"), token])
         frame = self._next()
         if frame is None:

@@ -1,8 +1,8 @@
 """One connection with requests in flight: frames out in order, answers back in the same order.
 
-Invariant: an entry is in `_in_flight` before the first byte of its request is written, and leaves
-it exactly once, by its answer or by the failure of the channel. No lock is held while waiting for
-the network. Of several senders one writes for all, and the others leave it their frames.
+Invariant: an entry stands in `_in_flight` before the first byte of its request is written, and
+leaves it exactly once, by its answer or by the failure of the channel. No lock is held while the
+network is waited for: of several senders one writes for all, the others leave their frames with it.
 """
 
 import socket
@@ -112,7 +112,7 @@ class Channel:
         self._finish_all(entries)
 
     def abandon_after_fork(self) -> None:
-        """Close it only in the child of a fork: a shutdown would end the parent's, too."""
+        """Close it in the child of a fork only: to shut it down would end the parent's, too."""
         self._lock = self._runtime.lock()
         self._error = NetworkError(made_before_fork(f"connection to {self._peer}"))
         self._in_flight.clear()

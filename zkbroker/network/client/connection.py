@@ -4,9 +4,10 @@ Invariant: requests leave whole and in the order of `send`; each `Pending` is do
 with its answer or with the error that ended the connection. Any number of threads (or greenlets,
 under that runtime) may use one connection at once.
 
-How the versions are found: every broker since 0.10.0 answers ApiVersions v0. A broker that closes
-the connection instead is older: 0.9 then answers ListGroups v0, 0.8.2 only an empty ListOffsets v0.
-One that answers none of them is going down, so no versions are assumed.
+How the versions are found: ApiVersions v0, which every broker since 0.10.0 answers. A broker that
+closes the connection instead is older; ListGroups v0 then tells 0.9, which answers it, from 0.8.2,
+which answers an empty ListOffsets v0. One that answers none of them is going down: nothing is
+assumed of it.
 """
 
 import itertools
@@ -72,7 +73,7 @@ class Pending:
         return self._event.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the answer; return False, and keep the connection, when none came in time."""
+        """Wait for the answer; False, and nothing else, when none came in time."""
         return self._event.wait(timeout_s)
 
     def again(self) -> "Pending":
@@ -82,7 +83,7 @@ class Pending:
     def _answered(self, wait_s: float, *, muted: bool) -> bool:
         deadline = time.monotonic() + wait_s
         while not self._event.wait(max(0.0, deadline - time.monotonic())):
-            # An earlier answer may have named a throttle time meanwhile.
+            # An answer before this one may have named a throttle time meanwhile.
             later = self._connection.throttled_until + wait_s if muted else deadline
             if later <= deadline:
                 return False
@@ -93,10 +94,10 @@ class Pending:
         """Wait for the answer and return the response message; None for a produce with acks=0.
 
         Args:
-            timeout_s: seconds to wait; the connection's request time-out by default. For a long
-                poll add the poll's own wait.
-            muted: whether to add the time in which a quota keeps the broker from reading requests;
-                by default only without a `timeout_s`.
+            timeout_s: seconds to wait; the connection's request time-out by default. A fetch that
+                polls long needs its own waiting time on top.
+            muted: whether time in which a quota keeps the broker from reading requests comes on
+                top, too; by default it does where no `timeout_s` is given.
 
         Raises:
             RequestTimedOut: nothing came. The connection is closed then: answers come in order, so
@@ -124,7 +125,7 @@ class Pending:
         return self._response
 
     def add_done_callback(self, callback: Callable[["Pending"], None]) -> None:
-        """Call `callback(self)` once when done: in the connection's reader task, or at once.
+        """Call `callback(self)` once when done: in the connection's reader task, or here and now.
 
         The callback may call `result()`, and must not wait for another answer of this connection.
         """
@@ -155,15 +156,15 @@ class BrokerConnection:
         port: TCP port.
         client_id: sent with every request; brokers name it in their logs.
         connect_timeout_ms: for the TCP connection, and again for each answer about the
-            broker's versions; never more than `request_timeout_ms`.
+            broker's versions; `request_timeout_ms` where that is less.
         request_timeout_ms: how long `result()` waits by default.
         send_buffer_bytes: SO_SNDBUF; -1 leaves the system's own.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         max_response_bytes: a longer answer closes the connection.
-        max_in_flight: most unanswered requests; `send` waits while there are as many.
-        fallback: generation to assume for a broker without ApiVersions: `0.8.2`, `0.9`,
-            `0.10.0`, or `auto` to find out.
-        security: TLS and the login of the connection.
+        max_in_flight: how many requests may be unanswered; `send` waits while there are as many.
+        fallback: generation to assume of a broker without ApiVersions: `0.8.2`, `0.9`, `0.10.0`,
+            or `auto` to find out.
+        security: whether TLS and a login are used, and with what.
 
     Raises:
         AuthenticationFailed: the TLS handshake or the login failed.
@@ -195,7 +196,7 @@ class BrokerConnection:
         self.request_timeout_s = request_timeout_ms / 1000
         self.lock = runtime.lock()
         self.throttled_until = 0.0
-        """Until when the broker's throttle times keep it from reading, on the monotonic clock."""
+        """Until when the broker reads no request, as its answers said; on the monotonic clock."""
         self.guess: str | None = None
         """Generation assumed of a broker without ApiVersions; None when it has them."""
         self._connect_timeout_s = connect_timeout_ms / 1000
@@ -289,11 +290,11 @@ class BrokerConnection:
         self._channel.close(error or NetworkError(f"connection to {self.address} was closed"))
 
     def give_back_permit(self) -> None:
-        """Allow one more request in flight; for `Pending` only."""
+        """Let one more request go out; for `Pending` only."""
         try:
             self._permits.get(timeout_s=0)
         except QueueEmpty:
-            pass  # unreachable: each entry holds one permit
+            pass  # unreachable: one permit is taken for each entry
 
     def __enter__(self) -> "BrokerConnection":
         return self
@@ -333,7 +334,7 @@ class BrokerConnection:
             self.guess = "0.9"
         else:
             self._channel = self._open_channel()
-            # Every broker answers this, unless it is going down.
+            # Every broker answers this, unless it is not old, but on its way down.
             self.request(ListOffsetsRequest(), 0, limit_s)
             self.guess = "0.8.2"
         logger.info("assumed broker=%s generation=%s", self.address, self.guess)

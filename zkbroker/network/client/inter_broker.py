@@ -4,12 +4,12 @@
                 ^                               |
                 +--- next send <--- closed <--- failure, or `close`
 
-Invariants: at most one request is under way, and an answer to an earlier one is never taken for its
-own: a failure closes the connection, and the next request opens another one. There is no reader
-task, so that an answer wakes only the sender: brokers that copy message by message need that.
-Therefore a peer that closes an idle connection is not noticed at once; a request after a rest
-checks the connection first. The sender fixes the versions (`zkbroker.protocol.inter_broker`); they
-are never negotiated.
+Invariants: one request is under way at most, and no answer of an earlier one can be taken for its
+own: a failure closes the connection, and the next request opens another one. No task waits for
+answers, so that an answer wakes the sender and nothing else: brokers that copy message by message
+need that. Therefore nothing notices at once that the peer closes an idle connection; a request that
+comes after a rest looks first. Versions are the sender's own (`zkbroker.protocol.inter_broker`),
+never negotiated.
 """
 
 import itertools
@@ -38,12 +38,12 @@ class InterBrokerConnection:
         host: name or address, IPv4 or IPv6.
         port: TCP port.
         client_id: sent with every request; brokers name it in their logs.
-        timeout_ms: for the TCP connection, and for each request from the start of its turn to
+        timeout_ms: for the TCP connection, and for each request: from the begin of its turn to
             its whole answer.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         max_response_bytes: a longer answer closes the connection.
-        security: TLS and the login of the connection.
-        server_name: the name that the broker's certificate must have, where it is not `host`.
+        security: whether TLS and a login are used, and with what.
+        server_name: what the certificate of the broker has to be for, where that is not `host`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class InterBrokerConnection:
 
         Args:
             request: a request message of `zkbroker.protocol.messages` that is answered.
-            version: of the request.
+            version: in which to send it.
 
         Raises:
             RequestTimedOut: there was no whole answer in time.
@@ -120,8 +120,8 @@ class InterBrokerConnection:
         if connection is None:
             return
         if under_way:
-            # Wakes the sender, which then closes: a descriptor must stay open while a task waits
-            # for it.
+            # Wakes the sender, which then closes: a descriptor that a task waits for must not be
+            # given away.
             connection.transport.shut_down(socket.SHUT_RDWR)
         else:
             connection.transport.close()
@@ -165,7 +165,7 @@ class InterBrokerConnection:
 
 
 class _Open:
-    """One TCP connection; made for a request, so in use from the start."""
+    """One TCP connection; made for a request, so under way from the start."""
 
     def __init__(self, transport: ClientTransport, max_response_bytes: int) -> None:
         self.transport = transport
@@ -175,7 +175,7 @@ class _Open:
         self._frames = FrameReader(self._receive_into, max_response_bytes)
 
     def closed_by_peer(self) -> bool:
-        """Whether bytes, or the end of the stream, came while no request was under way."""
+        """Whether bytes, or an end, came while nothing was asked; looked for after a rest."""
         return time.monotonic() - self.ended_at > _REST_S and self.transport.readable()
 
     def exchange(self, parts: Sequence[Part], deadline: float) -> memoryview:
@@ -183,7 +183,7 @@ class _Open:
 
         Raises:
             TimeoutError: not before the deadline (monotonic seconds).
-            OSError, FrameError: the connection is unusable.
+            OSError, FrameError: the connection is of no more use.
         """
         self._deadline = deadline
         self._limit()

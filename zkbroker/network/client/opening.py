@@ -1,7 +1,7 @@
-"""Opening a transport that carries requests: connect, shake hands, log in.
+"""From an address to a transport that carries requests: connect, shake hands, log in.
 
-Invariant: every connection of a client, and of a broker to another one, is opened here, with the
-protection that its settings ask for, or not at all.
+Invariant: every connection of a client, and of a broker to another one, is opened here, with what
+its settings ask for; what cannot be protected as they say is not opened.
 """
 
 import socket
@@ -17,7 +17,7 @@ from zkbroker.security.tls.explain import explain_failure
 
 
 def check_security(security: ClientSecurity) -> None:
-    """Check the files of the settings, so that a client with bad ones fails when it is made.
+    """Look at the files of the settings, so that a client fails as it is made.
 
     Raises:
         ConfigError: they cannot be used.
@@ -45,7 +45,7 @@ def open_transport(
         port: TCP port.
         timeout_s: for the connection, and for each wait of the handshake and the login.
         security: how.
-        server_name: the name that the broker's certificate must have, where it is not `host`.
+        server_name: what the certificate of the broker has to be for, where that is not `host`.
         send_buffer_bytes: SO_SNDBUF; -1 leaves the system's own.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
 
@@ -68,7 +68,7 @@ def open_transport(
             transport = encrypted
             _shake_hands(encrypted, host, port, name, timeout_s)
         if security.sasl is not None:
-            # Imported only when needed: token sources import slowly, and few connections log in.
+            # What fetches tokens takes long to import, and few connections have a login.
             from zkbroker.network.client.authentication import authenticate
 
             connection.settimeout(timeout_s)

@@ -3,9 +3,9 @@
     requests --write--> SSLObject --outgoing--> socket      one sender at a time
     answers  <--read--- SSLObject <--incoming-- socket      one reader
 
-Invariant: one task at a time touches the TLS state (`_guard`, never held while waiting for the
-network), and its output is sent in that order (`_sending`). A reader never sends, so that a sender
-that waits for the peer does not hold up answers.
+Invariant: the TLS state is touched by one task at a time (`_guard`, never held while the network is
+waited for), and what it puts out is sent in that order (`_sending`). A reader never sends: a sender
+that waits for the peer keeps no answer from coming.
 """
 
 import socket
@@ -28,7 +28,7 @@ class TlsTransport:
         runtime: of the socket.
         connection: a connected socket; the transport owns it.
         context: of a client.
-        host: of the connection; the certificate must be for it where the context says so.
+        host: that was connected to; the certificate must be for it where the context says so.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TlsTransport:
                 self._flush()
                 self._fill()
             except ssl.SSLError:
-                # Send the alert, which tells the peer why.
+                # The alert says to the peer why.
                 self._flush()
                 raise
             else:
@@ -69,11 +69,11 @@ class TlsTransport:
         return self._tls.version() or ""
 
     def limit(self, timeout_s: float) -> None:
-        """Make every later call that waits longer raise TimeoutError."""
+        """Let every later call that waits longer raise TimeoutError."""
         self._plain.limit(timeout_s)
 
     def readable(self) -> bool:
-        """Whether bytes came, or the peer closed; does not wait."""
+        """Whether something came, or the peer closed; does not wait."""
         return self._tls.pending() > 0 or self._plain.readable()
 
     def receive_into(self, view: memoryview) -> int:
@@ -125,7 +125,7 @@ class TlsTransport:
         except ssl.SSLWantReadError:
             return count or None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            # Frames carry their length, so an end of the stream without close_notify is acceptable.
+            # Frames say where they end, so an end without TLS's own farewell is an end.
             return count
         except ssl.SSLError as error:
             raise ConnectionError(explain_failure(error, self._host)) from error

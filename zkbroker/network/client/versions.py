@@ -1,7 +1,7 @@
-"""The API versions of brokers that do not answer ApiVersions.
+"""What brokers that do not answer ApiVersions understand.
 
-Before 0.10.0 a broker closes the connection when it does not know a request. A client then
-concludes the generation from the requests that the broker answered, and uses its versions.
+Before 0.10.0 a broker closes the connection when it does not know a request. A client then knows
+only what it asked and that the peer closed, and goes on with the versions of that generation.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Listening sockets: from a listener's address to a socket that is bound to it.
 
-Invariant: a returned socket listens; one that cannot is closed. An empty host means every address,
-of IPv4 and IPv6 where the machine has both.
+Invariant: a socket that is returned listens; one that cannot is closed. An empty host means every
+address, of IPv4 and IPv6 where the machine has both.
 """
 
 import socket
@@ -26,7 +26,7 @@ def bind(listener: Listener, receive_buffer_bytes: int) -> socket.socket:
     """Bind a listener.
 
     Args:
-        listener: its address.
+        listener: where.
         receive_buffer_bytes: SO_RCVBUF of its connections; -1 leaves the system's own.
 
     Raises:

@@ -1,15 +1,15 @@
-"""Polling a connection for its next request for some microseconds before the hub sleeps.
+"""Looking for a connection's next request for some microseconds before the hub sleeps.
 
-A client that waits for each answer sends its next request within microseconds. Putting the process
-to sleep and waking it takes longer than that: on a virtual machine, longer than the request itself.
+A client that waits for each answer sends its next request within microseconds. To put the process
+to sleep and wake it takes longer than that: on a virtual machine, longer than the request itself.
 Linux does the same for network cards (`net.core.busy_poll`), Seastar for its reactors.
 
-Invariant: no other work waits for a poll. It ends as soon as a callback of the hub or another
-connection is due. It does not extend the turn of a connection: timers and the results of other
-threads, which it does not see, wait at most until `HubStream.pace` ends that turn. A connection
-whose request did not come in time is not polled for a millisecond, then for two, four, ... up to a
-second: one that never sends at once costs next to nothing. While the hub has other work, there is
-no polling.
+Invariant: nothing else waits for it. It ends as soon as a callback of the hub or another connection
+is due. It does not extend the turn of a connection: timers and the results of other threads, which
+it does not see, are due at the latest when `HubStream.pace` ends that turn. A connection whose
+request did not come in time is not polled for a millisecond, then for two, four, ... up to a
+second: one that never sends at once costs next to nothing. While the hub has other work, nothing is
+polled.
 """
 
 import os
@@ -23,7 +23,7 @@ _LONGEST_REST_S = 1.0
 
 
 class HubEvents:
-    """The due events of a hub.
+    """What is due on a hub.
 
     Args:
         hub: the hub, on an event loop that uses epoll.
@@ -32,7 +32,7 @@ class HubEvents:
     def __init__(self, hub: Hub) -> None:
         self.fd = hub.loop.fileno()
         """The event loop's own epoll descriptor; readable while an event is due."""
-        # The object closes its descriptor when it is collected.
+        # The object closes its descriptor when it goes.
         self._epoll = select.epoll.fromfd(os.dup(self.fd))
         self.callbacks = hub.loop._callbacks
         """True while a callback is due."""
@@ -42,11 +42,11 @@ class HubEvents:
 
     @staticmethod
     def known(hub: Hub) -> bool:
-        """Whether a hub shows its due events: libev's loops on epoll do."""
+        """Whether the events of a hub can be asked for: libev's loops on epoll have them."""
         return hub.loop.backend == "epoll" and hasattr(hub.loop, "_callbacks")
 
     def due_besides(self, fd: int) -> bool:
-        """Whether an event of another descriptor is due."""
+        """Whether an event is due that is not one of this descriptor."""
         return any(ready != fd for ready, _ in self._epoll.poll(0, 2))
 
 
@@ -70,14 +70,14 @@ class BusyPoll:
         poller.register(events.fd, select.POLLIN)
         self._poll = poller.poll
         self.rests_until = 0.0
-        """Until when not to poll, on the monotonic clock."""
+        """Until when not to call `ready`, on the monotonic clock."""
         self._rest_s = _FIRST_REST_S
 
     def ready(self, now: float) -> bool:
         """Poll; return whether the connection can be read and nothing else is due.
 
         Args:
-            now: the monotonic clock, at most some microseconds old.
+            now: the monotonic clock, some microseconds ago at most.
         """
         events, poll = self._events, self._poll
         if now < events.busy_until:

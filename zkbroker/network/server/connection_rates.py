@@ -1,12 +1,12 @@
-"""The rates of accepted connections: of the broker, a listener, an address.
+"""How many connections are accepted in a second: by the broker, by a listener, from an address.
 
     max.connection.creation.rate                        the next one is accepted later
     listener.name.X.max.connection.creation.rate        the same, for one listener
     /config/ips/[address]: connection_creation_rate     the next one is closed, a little later
 
-Invariant: connections that come too fast for the broker or a listener wait in the system's bounded
-backlog; those of an address above its rate do not slow down others. Rates of `max_addresses` are
-kept; beyond that the least recently active address is forgotten.
+Invariant: connections that come too fast for the broker or a listener wait where the system keeps
+them (its backlog is bounded); those from an address that comes too often take the place of no other
+one. Rates of `max_addresses` are kept; beyond that the one that came least recently begins again.
 
 Source: KIP-612.
 """
@@ -27,10 +27,10 @@ class CreationLimits:
     Args:
         broker: of all listeners together.
         listeners: of single listeners.
-        exempt: the inter-broker listener, to which the broker's limit does not apply; empty where
-            clients use it, too.
+        exempt: the listener that brokers use among themselves, which the broker's limit does not
+            hold up; empty where clients use it, too.
         addresses: of single addresses.
-        other_addresses: of each other address.
+        other_addresses: of each other one.
         windows: samples over which rates are measured.
         window_ms: length of each.
         max_addresses: addresses whose rates are kept.
@@ -50,7 +50,7 @@ class ConnectionRates:
     """The rates of connections at one server.
 
     Args:
-        limits: the allowed rates; may be replaced, measured rates stay.
+        limits: what is allowed; may be replaced, rates go on.
         clock: monotonic seconds.
     """
 
@@ -62,7 +62,7 @@ class ConnectionRates:
         self._addresses: OrderedDict[str, SampledRate] = OrderedDict()
 
     def accepted(self, listener: str) -> float:
-        """Count a connection; return for how many seconds its listener should accept no other."""
+        """Count a connection; return for how many seconds its listener is to accept no other."""
         limits, throttle_ms = self.limits, 0
         if limits.broker < UNLIMITED and listener != limits.exempt:
             throttle_ms = self._count(self._broker, limits.broker)
@@ -76,7 +76,7 @@ class ConnectionRates:
         """Count a connection from an address.
 
         Returns:
-            0 where it may stay, else the seconds until the address is below its rate.
+            0 where it may stay; for how many seconds the address comes too often.
         """
         limits = self.limits
         allowed = limits.addresses.get(address, limits.other_addresses)

@@ -1,7 +1,7 @@
-"""Figures of a server's connections and requests, for operators.
+"""What operators watch of a server's connections and requests.
 
 Invariant: `requests_handled` and `requests_waiting` together are the requests that were read and
-have no answer yet, without those parked until data or other brokers are ready.
+have no answer yet, without those that wait parked for data or other brokers.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ class ServerFigures:
     """A server at one moment.
 
     Args:
-        connections: listener → open connections.
-        accepted: connections accepted since the start.
+        connections: listener → connections that are open.
+        accepted: connections that were taken since the start.
         refused: connections that a limit refused since the start.
-        requests_handled: requests being handled.
-        requests_waiting: requests that wait because `queued.max.requests` are being handled.
+        requests_handled: requests that are worked on.
+        requests_waiting: requests that wait because `queued.max.requests` are worked on.
         request_bytes: memory of requests above 64 KiB.
     """
 

@@ -1,6 +1,6 @@
-"""The limits of a server's connections and requests.
+"""How much a server takes of connections and requests.
 
-Invariant: whatever peers do, one of these bounds its cost.
+Invariant: whatever peers do, one of these bounds it.
 """
 
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ class Limits:
     max_frame_s: float = 30.0
     """How long a request that has begun may stay incomplete without a byte coming."""
     max_queued_request_bytes: int = -1
-    """Memory of all requests larger than a first buffer together; -1 without limit."""
+    """Memory of all requests together that are larger than a first buffer; -1 for any."""
     min_bytes_per_s: int = 16 * 1024
-    """Bytes a second at which a large request must arrive while others wait for memory."""
+    """What a large request must bring while others wait for memory, or it is cut."""
     rate_window_s: float = 5.0
-    """The time over which that rate is measured."""
+    """Over how long that rate is looked at."""
     max_answer_bytes: int = 64 * 1024 * 1024
-    """Memory in bytes of all answers converted for their readers; small ones may exceed it."""
+    """Memory of all answers that are converted for their reader, in bytes, the smallest aside."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     busy_poll_s: float = 0.0
-    """How long to poll for a connection's next request before waiting; see `BusyPoll`."""
+    """How long to look for a connection's next request before waiting for it; see `BusyPoll`."""
     creation: CreationLimits = field(default_factory=CreationLimits)
     """How many connections are accepted in a second."""

@@ -1,4 +1,4 @@
-"""The pause of a muted connection, which leaves arriving requests unread.
+"""The pause of a connection that is muted: requests that come wait where they are.
 
 Invariant: a pause ends when its time is over, or with the connection; it holds no request slot and
 no memory of requests.
@@ -19,7 +19,7 @@ class Mute:
     """The pauses of one connection.
 
     Args:
-        alarm: makes the event that ends a pause early.
+        alarm: makes what ends a pause early.
     """
 
     __slots__ = ("_alarm", "_make_alarm", "seconds")

@@ -1,6 +1,6 @@
-"""The interface of a server to its sessions.
+"""What a session asks of the server that it belongs to.
 
-Invariant: a session uses no more of its server than this, so that tests can replace the server.
+Invariant: a session knows this much of its server and no more, so that it can be played in tests.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Slots(Protocol):
-    """The slots of requests that may be handled at once."""
+    """As many as requests may be worked on at once."""
 
     def acquire(self) -> object:
         """Take one; wait while there is none."""
@@ -24,30 +24,30 @@ class Slots(Protocol):
 
 
 class Owner(Protocol):
-    """The server, as a session sees it."""
+    """What a session asks of its owner."""
 
     @property
     def stopping(self) -> bool:
-        """Whether connections end after the requests that have come."""
+        """Whether connections are to end after what has come."""
 
     @property
     def slots(self) -> Slots:
-        """For the requests being handled."""
+        """Of the requests that are worked on."""
 
     def open_account(self, address: str) -> Account:
         """Begin to count the memory of a large request."""
 
     def reserve_answer(self, wanted: int) -> int:
-        """Reserve memory for an answer that is not on disk; return how many bytes."""
+        """Set memory aside for an answer that is not on disk; returns how many bytes."""
 
     def release_answer(self, size: int) -> None: ...
 
     def alarm(self) -> Alarm:
-        """Make the event that wakes a muted session."""
+        """Make what wakes a session that is muted."""
 
     @property
     def repeated(self) -> RepeatedLines:
-        """For log lines that peers can cause as often as they like."""
+        """Of the log lines that peers can cause as often as they like."""
 
     @property
     def sent(self) -> "Callable[[Session], object]":

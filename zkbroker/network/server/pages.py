@@ -1,8 +1,8 @@
-"""An HTTP server for pages, on the event loop of this process.
+"""An HTTP server for pages of people and programs, on the event loop of this process.
 
 Invariant: a peer that is slow to send a request or to take its answer is disconnected, so that
-others get in; an application can allow more time (`TAKE_TIME`). A fault of a peer is a DEBUG line,
-never a traceback: anybody can send half a request, often.
+others get in; only an application that says so may take longer (`TAKE_TIME`). What a peer did wrong
+is a DEBUG line, never a traceback: anybody can send half a request, often.
 """
 
 import contextlib
@@ -24,18 +24,18 @@ StartResponse = Callable[..., Any]
 Application = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 TAKE_TIME = "zkbroker.take_time"
-"""Key in a request's environment: a function that an application with a long answer calls."""
+"""In the environment of a request: called by an application whose answer is a stream."""
 
 _STOP_TIMEOUT_S = 1
 _EXCHANGE_TIMEOUT_S = 30
-"""Time for a peer to send its request and to take its page."""
+"""For a peer to send its request and to take its page."""
 
 
 class _Handler(WSGIHandler):  # type: ignore[misc]
-    """Answers anything but an HTTP request with 400."""
+    """Answers what cannot be an HTTP request with 400."""
 
     ignored_socket_errors = (*WSGIHandler.ignored_socket_errors, errno.EBADF)
-    """Log a peer that hangs up at DEBUG: the page did not fail."""
+    """Hanging up is no failure of the page."""
 
     _deadline: Any = None
 
@@ -78,18 +78,18 @@ class _Handler(WSGIHandler):  # type: ignore[misc]
 
 
 class _Contexts:
-    """Wraps sockets for gevent's servers, each with the current TLS context."""
+    """Wraps sockets as gevent's servers ask for it, each with the context of its time."""
 
     def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
         self._context = context
 
     def wrap_socket(self, connection: Any, **options: Any) -> Any:
-        # As gevent's own context does.
+        # As a context of gevent's own would do it.
         return gevent.ssl.SSLSocket(sock=connection, _context=self._context(), **options)
 
 
 class _Server(WSGIServer):  # type: ignore[misc]
-    """A server that logs a failed handshake at DEBUG, and ends one that takes long."""
+    """A server of which a failed handshake is a DEBUG line, and one that takes long is cut."""
 
     def wrap_socket_and_handle(self, client_socket: Any, address: Any) -> None:
         try:
@@ -114,8 +114,8 @@ class PageServer:
         host: address to listen on.
         port: port to listen on, 0 for a free one.
         application: answers requests (WSGI).
-        max_connections: most open connections; more wait to be accepted.
-        contexts: of TLS, reloaded when their files change; None for plain HTTP.
+        max_connections: more wait to be accepted.
+        contexts: of TLS, for each connection as its files are then; None for plain HTTP.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port listened on."""
         return int(self._server.server_port)
 
     def start(self) -> None:

@@ -1,12 +1,12 @@
-"""Memory for large requests that are arriving, shared by all connections of a server.
+"""Memory for large requests that are on their way in, shared by all connections of a server.
 
-    charged    the bytes of a request that have arrived, never the announced length
-    over       reading stops while the limit, or half of it for one address, is reached
-    oldest     the oldest incomplete request is always read, so that one always completes
+    charged    what has arrived of a request, never what its length announces
+    over       reading stops while the limit, or the half of it for one address, is reached
+    oldest     the oldest request that is not whole always goes on, so that one is always finished
 
-Invariant: the memory held is at most the limit, one request, and the bytes of one read on each
-connection. A request waits for memory only while others really hold it; the server closes
-connections of requests that arrive too slowly while others wait.
+Invariant: what is held is at most the limit and one request, and on each connection what one read
+brings. A request waits for memory only while others really hold it; the server cuts those that come
+too slowly while others wait.
 """
 
 import gevent.event
@@ -76,7 +76,7 @@ class RequestMemory:
 
     def _count(self, account: "Account", size: int) -> None:
         own = self._of_address[account.address]
-        # The first reads of an address may exceed its share; that does not count against others.
+        # What first reads bring beyond an address's share is not held against the others.
         self._counted -= min(own.held, self._share)
         account.held += size
         own.held += size
@@ -98,7 +98,7 @@ class RequestMemory:
 
 
 class _Address:
-    """The memory held for one address."""
+    """What is held for one address."""
 
     __slots__ = ("accounts", "held", "incoming")
 

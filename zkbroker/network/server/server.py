@@ -1,7 +1,7 @@
 """The broker's server: listening sockets, a greenlet for each connection, and the limits.
 
-Invariant: a field of `Limits` bounds everything that a peer can make the server hold. Anything
-beyond it is refused with a log line, without an effect on other connections.
+Invariant: everything a peer can make the server hold is bounded by a field of `Limits`. What goes
+beyond is refused with a log line, and no other connection notices.
 """
 
 import errno
@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ACCEPT_BURST = 64
-# Several pipelined requests come in one system call; copying them out costs less than more calls.
+# Several pipelined requests come in one call of the system; copying them out costs less than calls.
 _SCRATCH_BYTES = 64 * 1024
 _ACCEPT_PAUSE_S = 0.05
 _ANSWER_SHARE = 8
-_CLOSING_LATER_S = 1.0
-_MAX_CLOSING_LATER = 100
-"""Most connections that wait to be closed; further ones are closed at once."""
+_TURNED_AWAY_S = 1.0
+_MAX_TURNED_AWAY = 100
+"""Connections that wait to be closed; more are closed at once."""
 _LEAST_ANSWER_BYTES = 64 * 1024
 
 
@@ -57,12 +57,12 @@ Handle = Callable[[Session, memoryview], Sequence[Part] | None]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The login handler in front of the handler of a listener.
+    """What stands in front of the handler on a listener.
 
     Args:
         handle: takes every request there, in place of the handler.
         max_frame_bytes: the longest first request.
-        max_login_s: how long a peer's login may take, in seconds.
+        max_login_s: how long it may take until it lets a peer in, in seconds.
     """
 
     handle: Handle
@@ -78,11 +78,11 @@ class Server:
     """Accepts connections and hands each request to a handler.
 
     Args:
-        listeners: the addresses to listen on.
-        limits: of the server.
+        listeners: where to listen.
+        limits: the bounds.
         clock: monotonic seconds.
-        transport: makes the transport of an accepted socket, by its listener's name; None for a
-            plain one.
+        transport: makes what carries the bytes of an accepted socket, by its listener's name;
+            a plain one where it makes none.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Server:
         """Whether `stop` was called."""
         self._admitted = 0
         self.repeated = RepeatedLines(clock=clock)
-        """For log lines about connections that were closed because of their peers."""
+        """Of connections that were closed for what their peers did."""
         self.refused = 0
-        """How many connections a limit refused."""
+        """How many connections were refused by a limit."""
         self._listeners = tuple(listeners)
         self._handle: Handle
         self._gates: dict[str, Gate] = {}
@@ -113,9 +113,9 @@ class Server:
         self._sessions: dict[Session, gevent.Greenlet] = {}
         self._per_ip: dict[str, int] = {}
         self.rates = ConnectionRates(limits.creation, clock)
-        self._closing_later = 0
+        self._turned_away = 0
         self.slots = gevent.lock.Semaphore(limits.max_queued_requests)
-        """For the requests being handled."""
+        """Of the requests that are worked on."""
         self._memory = RequestMemory(limits.max_queued_request_bytes)
         self._answer_bytes = 0
         self._hub = gevent.get_hub()
@@ -169,7 +169,7 @@ class Server:
             handle: takes the session and a request's bytes without their length; returns the parts
                 of the answer, or None for no answer. It may wait, and raise `CloseConnection`.
             sent: called when an answer has gone out.
-            gates: name of a listener → its gate in front of `handle`.
+            gates: name of a listener → what stands in front of `handle` there.
         """
         self._handle, self.sent = handle, sent
         self._gates = dict(gates or {})
@@ -178,13 +178,13 @@ class Server:
         self._accepting.append(gevent.spawn(self._sweep))
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; connections stay open."""
+        """Close the listening sockets; connections go on."""
         gevent.killall(self._accepting)
         self._accepting.clear()
         self._close_sockets()
 
     def stop(self, timeout_s: float) -> None:
-        """Answer the requests that have come, then close all connections, within `timeout_s`."""
+        """Answer what has come, then close every connection, at the latest after `timeout_s`."""
         self.stopping = True
         self.stop_accepting()
         for session in list(self._sessions):
@@ -205,8 +205,8 @@ class Server:
     def reserve_answer(self, wanted: int) -> int:
         """Give an answer its share of the memory for answers.
 
-        A share is a part of the memory left, so readers that do not take their answers make the
-        next answers smaller but never delay them.
+        A share is a part of what is left, so readers that do not take their answers make the next
+        ones smaller and never keep anybody waiting.
         """
         left = self.limits.max_answer_bytes - self._answer_bytes
         given = min(wanted, max(left // _ANSWER_SHARE, _LEAST_ANSWER_BYTES))
@@ -218,12 +218,12 @@ class Server:
         self._answer_bytes -= size
 
     def alarm(self) -> Alarm:
-        """Make the event that wakes a muted session."""
+        """Make what wakes a session that is muted."""
         made: Alarm = gevent.event.Event()
         return made
 
     def unmute(self) -> None:
-        """End the pauses of all muted connections."""
+        """End the pauses of all connections that are muted."""
         for session in list(self._sessions):
             session.mute.end()
 
@@ -246,7 +246,7 @@ class Server:
             try:
                 self._admit(connection, peer, listener)
             except OSError as error:
-                # A connection that breaks during its setup must not end the listener.
+                # One connection that breaks as it is set up must not end the listening.
                 connection.close()
                 self._warn(f"connection not taken peer={peer[0]} reason={error}")
             pause_s = self.rates.accepted(listener.name)
@@ -272,7 +272,7 @@ class Server:
             return
         refused_s = self.rates.refused_s(ip)
         if refused_s:
-            self._refuse_later(connection, ip, refused_s)
+            self._turn_away(connection, ip, refused_s)
             return
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -304,23 +304,23 @@ class Server:
         self._per_ip[ip] = of_ip + 1
         self._sessions[session] = gevent.spawn(self._serve, session)
 
-    def _refuse_later(self, connection: socket.socket, ip: str, seconds: float) -> None:
-        """Close a connection of an address above its rate, a little later.
+    def _turn_away(self, connection: socket.socket, ip: str, seconds: float) -> None:
+        """Close a connection of an address that comes too often, a little later.
 
-        A peer whose connection is closed at once comes back at once.
+        Who is hung up on at once comes back at once.
         """
         self.refused += 1
         self._warn(f"connection refused peer={ip} limit=connection_creation_rate")
-        if self._closing_later >= _MAX_CLOSING_LATER:
+        if self._turned_away >= _MAX_TURNED_AWAY:
             connection.close()
             return
-        self._closing_later += 1
+        self._turned_away += 1
 
         def close() -> None:
-            self._closing_later -= 1
+            self._turned_away -= 1
             connection.close()
 
-        gevent.spawn_later(min(seconds, _CLOSING_LATER_S), close)
+        gevent.spawn_later(min(seconds, _TURNED_AWAY_S), close)
 
     def _serve(self, session: Session) -> None:
         try:
@@ -335,7 +335,7 @@ class Server:
                 del self._per_ip[session.ip]
 
     def _sweep(self) -> None:
-        """Close connections that were idle for too long, or whose peer is gone."""
+        """Close connections on which nothing has moved for too long, or whose peer went."""
         limits = self.limits
         pause_s = min(1.0, limits.max_idle_s / 4, limits.max_frame_s / 4, limits.rate_window_s / 2)
         while True:
@@ -355,7 +355,7 @@ class Server:
                     )
                     continue
                 if now > session.log_in_until:
-                    # Whatever bytes the peer sends meanwhile.
+                    # However few bytes come, and however often.
                     session.abort("timed out: no login in time")
                     continue
                 silent_s = now - session.active_at
@@ -366,7 +366,7 @@ class Server:
                     session.abort(f"timed out: {what} for {silent_s:.0f} s")
 
     def _notice_gone_peers(self) -> None:
-        # A connection with a waiting request is not read, so its end is checked here.
+        # A connection whose request waits is not read, so its end is looked for here.
         waiting = [
             session
             for session in self._sessions

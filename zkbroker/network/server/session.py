@@ -1,10 +1,11 @@
-"""One client's connection on the server: a greenlet that reads, calls the handler, and answers.
+"""One client's connection on the server: a greenlet that reads, has handled, and answers.
 
 Invariant: requests of one connection are handled one after the other, so answers leave in the order
-of requests, and the server does not read from a client that does not read its answers: this
-backpressure affects no other connection. Sending an answer takes no request slot: however many
-peers do not read, the others are served. A muted connection is not read either, and holds no slot
-and no memory. Every file slice of an answer is closed exactly once, whether it was sent or not.
+of requests, and a client that does not read its answers is not read from either: that is the
+backpressure, and it concerns no other connection. An answer that is being sent takes no request
+slot: however many peers do not read, the others are served. A connection that is muted is not read
+either, and holds no slot and no memory. Every file slice of an answer is closed
+exactly once, whether it was sent or not.
 """
 
 import logging
@@ -46,9 +47,9 @@ class CloseConnection(ZkbrokerError):
 
     Args:
         message: why.
-        quiet: whether to log it at DEBUG instead of WARNING.
-        often: whether any peer may cause it at will: of messages with the same beginning from
-            one address, one a minute is logged, with the number of those left out.
+        quiet: it is no news; logged at DEBUG instead of WARNING.
+        often: anybody who can connect may cause it, as often as they like: of those that begin
+            alike and come from one address, one in a minute is logged, and says how many were not.
     """
 
     def __init__(self, message: str, *, quiet: bool = False, often: bool = False) -> None:
@@ -62,7 +63,7 @@ class Session:
 
     Args:
         owner: the server whose connection it is.
-        stream: its transport.
+        stream: what carries its bytes.
         reader: cuts the stream into requests.
         address: `host:port` of the peer.
         ip: the peer's address alone.
@@ -125,52 +126,52 @@ class Session:
         self.protocol = protocol
         """The security protocol of its listener."""
         self.login: object = None
-        """The gate's state of the login, where the listener asks for one."""
+        """How far a login is, where the listener asks for one: what the gate keeps."""
         self.log_in_until = math.inf
-        """The deadline of the peer's login, on the monotonic clock."""
+        """By when the peer must have logged in, on the monotonic clock."""
         self.last_answer = ""
-        """Why the connection ends after the current answer; empty while it stays open."""
+        """Why the connection ends after the answer that is given; empty while it goes on."""
         self.principal: Principal = ANONYMOUS
-        """The authenticated principal of the peer."""
+        """Who the peer has shown itself to be."""
         self.client_id: str | None = None
         self.context: object = None
-        """State of the handler between requests of this connection."""
+        """Whatever the handler wants to keep between requests of this connection."""
         self.requests = 0
         self.received_at = 0.0
-        """When the last byte of the current request came, on the monotonic clock."""
+        """When the last byte of the request that is handled came, on the monotonic clock."""
         self.parked_s = 0.0
         """Seconds spent in `parked` since the handler last set this to 0."""
         self.mute = Mute(owner.alarm)
         self.busy = False
         self.writing = False
         self.peer_gone = False
-        """Whether the peer has closed its side, so that no wait for it is useful."""
+        """Whether the peer has closed its side: nothing should wait for its sake any more."""
         self._wake: Callable[[], object] | None = None
         self._reserved = 0
         self._account: Account | None = None
         self._rate_at = 0.0
         self._rate_from = 0
         self.waits_for_memory = False
-        """Whether a large arriving request waits for memory."""
+        """Whether the request that comes is large and waits for memory."""
         reader.charge = self._charge
 
     @property
     def active_at(self) -> float:
-        """When the last byte was received or sent, on the monotonic clock, in seconds."""
+        """When the last byte went in or out, on the monotonic clock, in seconds."""
         return self._stream.active_at
 
     @property
     def in_frame(self) -> bool:
-        """Whether a request has begun to arrive and is not complete yet."""
+        """Whether a request has begun to come and is not whole yet."""
         return self._reader.in_frame
 
     def too_slow(self, now: float, bytes_per_s: int, window_s: float) -> bool:
-        """Whether a large request has recently arrived below a rate.
+        """Whether a large request that is coming brought less than a rate of late.
 
         Args:
             now: the monotonic clock.
             bytes_per_s: the rate.
-            window_s: the shortest time over which it is measured.
+            window_s: over how long it is looked at, at least.
         """
         account = self._account
         if account is None or not self.in_frame:
@@ -184,32 +185,32 @@ class Session:
 
     @property
     def parked_for_peer(self) -> bool:
-        """Whether it waits inside `parked`, or is muted, so that a peer's end would wake it."""
+        """Whether it waits inside `parked`, or is muted, and would be woken if its peer went."""
         return self._wake is not None or self.mute.on
 
     def let_in(self, max_frame_bytes: int) -> None:
-        """Accept requests up to this length from now on, without a deadline for the login."""
+        """Take requests of this length from now on, for as long as the peer likes to stay."""
         self._reader.max_frame_bytes = max_frame_bytes
         self.log_in_until = math.inf
 
     def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Give back the request slot while the block waits for data.
+        """Wait inside for data to come, without counting as a request that is worked on.
 
         Inside another `parked` it changes nothing.
 
         Args:
-            wake: called from another greenlet when the peer closes; `peer_gone` is true then.
+            wake: called from another greenlet when the peer goes; `peer_gone` is true then.
         """
         return nullcontext() if self._wake is not None else _Parked(self, wake)
 
     def watch_peer(self, poller: select.poll) -> int:
-        """Register with a poller for the peer's end; return the descriptor."""
+        """Have a poller tell whether the peer has closed its side; returns the descriptor."""
         descriptor = self._stream.fileno()
         poller.register(descriptor, select.POLLRDHUP)
         return descriptor
 
     def peer_left(self) -> None:
-        """Note that the peer has closed its side, and end waits for it."""
+        """Note that the peer has closed its side, and end what waits for its sake."""
         self.peer_gone = True
         if self._wake is not None:
             self._wake()
@@ -222,26 +223,26 @@ class Session:
         return bool(poller.poll(0))
 
     def reserve_answer(self, wanted: int) -> int:
-        """Reserve memory for the answer to this request, until it is sent.
+        """Set memory aside for the answer to this request, until it has gone out.
 
         Args:
-            wanted: bytes. The less memory is left, the smaller the share; a request may still take
-                the least that it needs.
+            wanted: bytes. The less memory is left, the smaller is the share that is given; what a
+                request needs at least it may take nevertheless.
 
         Returns:
-            The most bytes that the answer should have.
+            How many bytes the answer should have at most.
         """
         given = self._owner.reserve_answer(wanted)
         self._reserved += given
         return given
 
     def correct_answer(self, by: int) -> None:
-        """Reserve more (or less) memory: the answer is larger by so much than the reservation."""
+        """Set more (or less) memory aside: the answer is so much larger than was reserved."""
         self._owner.release_answer(-by)
         self._reserved += by
 
     def release_answer(self) -> None:
-        """Release the reserved memory: the answer was sent, or is made again."""
+        """Give back what was set aside: the answer has gone out, or is made again."""
         if self._reserved:
             self._owner.release_answer(self._reserved)
             self._reserved = 0
@@ -254,12 +255,12 @@ class Session:
             self.mute.end()
 
     def finish(self) -> None:
-        """End it after the answers to the requests that have come."""
+        """Let it answer what has come and then end."""
         self._stream.shut_down(socket.SHUT_RD)
         self.mute.end()
 
     def serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
-        """Serve until either side ends it. Never raises because of the peer."""
+        """Serve until either side ends it. Never raises for what the peer did."""
         reason = "closed by peer"
         level = logging.DEBUG
         often, kind = False, ""
@@ -276,7 +277,7 @@ class Session:
         except OSError as error:
             reason = str(error)
         except Exception:
-            # One connection must not end the broker; the traceback is in the log.
+            # One connection must not take the broker with it; the traceback is in the log.
             logger.exception("handler failed peer=%s client_id=%s", self.address, self.client_id)
             reason, level = "a handler failed", logging.ERROR
         finally:
@@ -357,7 +358,7 @@ class Session:
         finally:
             self.waits_for_memory = False
         if waited:
-            # The peer was neither silent nor slow.
+            # Neither silence nor slowness was the peer's.
             self._rate_at = self._stream.active_at = time.monotonic()
             self._rate_from = account.held
 
@@ -368,7 +369,7 @@ class Session:
 
 
 class _Parked:
-    """The context of `Session.parked`: a class, since a generator costs more for each wait."""
+    """What `Session.parked` enters; every wait does, and a generator costs more than a class."""
 
     __slots__ = ("_session", "_since", "_wake")
 

@@ -1,10 +1,10 @@
 """A non-blocking socket on gevent's hub: receive, and send bytes and slices of files.
 
-Invariant: only the calling greenlet waits. A file slice is sent by `os.sendfile`, at most
-`SENDFILE_BYTES` a call, so that one reader of much data cannot block the hub; the hub's thread pool
-first reads pages that are not in the page cache, since `sendfile` would stop every connection for
-the disk. A small slice that is in the page cache is copied and sent together with the bytes before
-and after it: two system calls instead of four.
+Invariant: every wait is a wait of the calling greenlet alone. A file slice goes out by
+`os.sendfile`, at most `SENDFILE_BYTES` a call, so that one reader of much data cannot keep the hub;
+pages that are not in the page cache are read by the hub's thread pool first, since `sendfile` would
+stop every connection for the disk. A small slice that is in the page cache is copied and leaves
+with what stands before and behind it: two calls of the system for four.
 """
 
 import errno
@@ -56,9 +56,9 @@ class HubStream:
         self._write_watcher = hub.loop.io(connection.fileno(), 2)
         self._drained = False
         self.busy_poll: BusyPoll | None = None
-        """Polls for the next request before the hub waits for it."""
+        """Looks for the next request before the hub waits for it."""
         self.active_at = time.monotonic()
-        """When the last byte was received or sent."""
+        """When the last byte went in or out."""
         self.run_until = self.active_at + _RUN_S
         """When `pace` lets others run, on the monotonic clock."""
 
@@ -69,8 +69,8 @@ class HubStream:
     def receive_into(self, view: memoryview) -> int:
         """Wait for bytes and return how many came; 0 at the end of the stream."""
         if self._drained:
-            # The last call took all bytes: a client that waits for its answer has sent no more, and
-            # a read in vain costs more than waiting.
+            # The last call took all there was: a client that waits for its answer has sent no more,
+            # and asking in vain costs more than waiting.
             poll = self.busy_poll
             now = self.active_at
             if poll is None or now < poll.rests_until or not poll.ready(now):
@@ -123,7 +123,7 @@ class HubStream:
             self._send_all(small[0] if len(small) == 1 else b"".join(small), 0)
 
     def begin(self) -> Principal:
-        """Return no principal: a plain connection has none."""
+        """Do nothing before the first request: a plain connection has no principal."""
         return ANONYMOUS
 
     def pace(self) -> None:
@@ -145,7 +145,7 @@ class HubStream:
         self._socket.close()
 
     def _wait(self, watcher: object) -> float:
-        """Wait for a watcher; return the time of its event, on the monotonic clock."""
+        """Wait for a watcher; return when it was due, on the monotonic clock."""
         self._hub.wait(watcher)
         now = time.monotonic()
         self.run_until = now + _RUN_S
@@ -191,7 +191,7 @@ class HubStream:
 
 
 def _copied(part: FileSlice) -> bytearray | None:
-    """Return the bytes of a small slice; None for a large one, or one not in the page cache."""
+    """Return the bytes of a small slice; None for a large one, or one that the disk must bring."""
     if part.size > _COPIED_BYTES:
         return None
     data = bytearray(part.size)
@@ -202,13 +202,13 @@ def _copied(part: FileSlice) -> bytearray | None:
     except OSError as error:
         if error.errno not in _CANNOT_TELL:
             raise
-        # A file system that cannot tell, such as tmpfs, counts as in memory.
+        # A file system that cannot tell, such as tmpfs, is taken to be in memory.
         count = os.preadv(part.fd, (data,), part.position)
     return data if count == part.size else None
 
 
 def in_page_cache(fd: int, position: int, size: int) -> bool:
-    """Whether the first and last byte can be read without the disk."""
+    """Tell whether the first and last byte can be read without the disk."""
     probe = (bytearray(1),)
     try:
         os.preadv(fd, probe, position, os.RWF_NOWAIT)

@@ -1,13 +1,13 @@
-"""TLS of a server: a `HubStream` whose socket encrypts and decrypts.
+"""TLS of a server: a non-blocking socket on gevent's hub that encrypts what a `HubStream` sends.
 
     accept -> handshake within a time -> principal of the client's certificate -> requests
 
-Where OpenSSL has handed encryption to the kernel (kTLS), slices of files are sent by `os.sendfile`
-as without TLS; else they are read and encrypted in pieces of `COPIED_BYTES`.
+Where OpenSSL has handed encryption to the kernel (kTLS), slices of files leave by `os.sendfile` as
+without TLS; else they are read and encrypted in pieces of `COPIED_BYTES`.
 
-Invariant: the cost of an unauthenticated peer is bounded: the time of a handshake, and the number
-of handshakes from one address at once. A connection that fails affects no other one, and its line
-in the log says why.
+Invariant: what a peer can make the server hold before it has shown itself is bounded: the time of a
+handshake, and how many handshakes of one address are under way. One connection that fails concerns
+no other one, and its line in the log says why.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ class ListenersTls:
         return tuple(self._listeners)
 
     def check(self, security: BrokerSecurity) -> None:
-        """Check other keys without using them.
+        """Look at other keys without taking them over.
 
         Raises:
             ConfigError: they cannot be used.
@@ -74,12 +74,12 @@ class ListenersTls:
             _Listener(each)
 
     def follow(self, security: BrokerSecurity) -> None:
-        """Use other keys; a listener whose new keys cannot be used keeps its own."""
+        """Take over other keys; a listener whose keys cannot be used keeps those it has."""
         for each in self._changed(security):
             try:
                 self._listeners[each.name] = _Listener(each)
             except ConfigError as error:
-                # The message is enough; a traceback would add nothing.
+                # The sentence says it; a traceback would not say more.
                 logger.error("keys kept listener=%s error=%s", each.name, error)  # noqa: TRY400
             else:
                 logger.info("keys changed listener=%s", each.name)
@@ -92,10 +92,10 @@ class ListenersTls:
         ]
 
     def transport(self, listener: str, connection: socket.socket) -> ServerTransport | None:
-        """Make the transport of an accepted socket; None for a plain listener.
+        """Make what carries the bytes of an accepted socket; None for a plain listener.
 
         Raises:
-            OSError: the connection is refused.
+            OSError: the connection is not taken.
         """
         found = self._listeners.get(listener)
         if found is None:
@@ -121,7 +121,7 @@ class ListenersTls:
 
 
 class _Listener:
-    """One listener: its context, and the rules that name clients."""
+    """One listener: its context, and how clients are named."""
 
     def __init__(self, security: ListenerSecurity) -> None:
         self.security = security
@@ -138,7 +138,7 @@ class _Listener:
         """Return the principal of a certificate.
 
         Raises:
-            CloseConnection: no rule applies to its name.
+            CloseConnection: no rule gives it a name.
         """
         if certificate is None:
             return ANONYMOUS
@@ -160,8 +160,8 @@ class TlsStream(HubStream):
     Args:
         connection: the accepted socket; the stream owns it.
         hub: the hub that waits.
-        listener: of the connection.
-        listeners: are notified when the handshake is over.
+        listener: it came to.
+        listeners: hears that the handshake is over.
         ip: of the peer.
     """
 
@@ -203,7 +203,7 @@ class TlsStream(HubStream):
                 raise
             raise CloseConnection(f"TLS: no handshake within {limit_s:g} s", often=True) from None
         except OSError as error:
-            self._send_alert(plain=is_plain(error))
+            self._say_why(plain=is_plain(error))
             raise CloseConnection(f"TLS: {explain_refusal(error)}", often=True) from error
         finally:
             self._handshake_over()
@@ -230,7 +230,7 @@ class TlsStream(HubStream):
             if not got:
                 break
             count += got
-            # A record that is not full is usually the last one for now.
+            # A record that is not full is the last one for now, as a rule.
             self._drained = got < _RECORD_BYTES and not self._tls.pending()
             if self._drained:
                 break
@@ -244,7 +244,7 @@ class TlsStream(HubStream):
             socket.socket.shutdown(self._socket, how)
 
     def close(self) -> None:
-        """Close the connection, with close_notify where the socket takes it at once."""
+        """Close the connection, with TLS's own farewell where the socket takes it at once."""
         self._handshake_over()
         with contextlib.suppress(OSError, ValueError):
             self._tls.unwrap()
@@ -267,11 +267,10 @@ class TlsStream(HubStream):
         if listeners is not None:
             listeners.handshake_over(self._ip)
 
-    def _send_alert(self, *, plain: bool) -> None:
-        """Make sure that the alert arrives: closing a socket with unread bytes would drop it.
+    def _say_why(self, *, plain: bool) -> None:
+        """Let the alert arrive: a socket that is closed with bytes unread would take it back.
 
-        OpenSSL sends nothing to a peer that does not speak TLS; clients recognise the bytes of an
-        alert.
+        OpenSSL says nothing to a peer that does not speak TLS; clients know the bytes of an alert.
         """
         taken = 0
         with contextlib.suppress(OSError), gevent.Timeout(_FAREWELL_S, exception=False):
@@ -280,7 +279,7 @@ class TlsStream(HubStream):
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
             while taken < _FAREWELL_BYTES:
                 try:
-                    # Below TLS, which has ended.
+                    # Below TLS, which has nothing to say any more.
                     data = socket.socket.recv(self._socket, 4096)
                 except BlockingIOError:
                     self._wait(self._read_watcher)

@@ -16,7 +16,7 @@ _SHORT: Final = struct.Struct(">h")
 
 
 def part_head(size: int, error: int = ErrorCode.NONE) -> bytes:
-    """Return the head of an answer, or of a part of a multifetch.
+    """Return what stands before an answer, or before the part of a multifetch.
 
     Args:
         size: bytes that follow it.
@@ -42,7 +42,7 @@ def decode_answer(frame: memoryview) -> tuple[int, memoryview]:
         NetworkError: it is too short.
     """
     if len(frame) < _SHORT.size:
-        raise NetworkError(f"an answer of {len(frame)} bytes is not one of Kafka 0.7")
+        raise NetworkError(f"an answer of {len(frame)} bytes is none of Kafka 0.7")
     return _SHORT.unpack_from(frame)[0], frame[_SHORT.size :]
 
 

@@ -44,7 +44,7 @@ class Fetch07:
 
 @dataclass(frozen=True, slots=True)
 class Offsets07:
-    """Asks for offsets to start from: time -1 the newest, -2 the oldest, else milliseconds."""
+    """Asks where one may begin to read: time -1 the newest, -2 the oldest, else milliseconds."""
 
     topic: str
     partition: int

@@ -9,14 +9,14 @@ from zkbroker.protocol.schema import Kind, array, boolean, int8, int16, int32, s
 
 
 class ConfigResourceType(IntEnum):
-    """The type of a configuration's resource."""
+    """What a configuration belongs to."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class ConfigSource(IntEnum):
-    """The source of a configured value."""
+    """Where a configured value comes from."""
 
     UNKNOWN = 0
     TOPIC = 1

@@ -1,4 +1,4 @@
-"""ControlledShutdown (7): a broker that is about to stop asks for new leaders of its partitions.
+"""ControlledShutdown (7): a broker that is about to stop asks the controller to move what it leads.
 
 The header of version 0 has no client id. Version 2 names the broker epoch of the one that leaves.
 """

@@ -1,4 +1,4 @@
-"""Operators' requests to a coordinator: DescribeGroups (15), ListGroups (16), DeleteGroups (42)."""
+"""What operators ask of a coordinator: DescribeGroups (15), ListGroups (16), DeleteGroups (42)."""
 
 from typing import ClassVar
 

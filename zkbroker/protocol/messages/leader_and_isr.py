@@ -26,7 +26,7 @@ NO_BROKER_EPOCH = -1
 
 @keyword_message
 class LeaderAndIsrPartition:
-    """The decision for one partition.
+    """What was decided for one partition.
 
     Args:
         topic: its topic; from version 2 on it stands in the item around this one.

@@ -1,4 +1,4 @@
-"""ListOffsets (2): the offset of a point in time.
+"""ListOffsets (2): which offset a point in time has.
 
 Timestamp -1 asks for the log end offset, -2 for the log start offset. Version 0 answers a list of
 segment base offsets, newest first; later ones a single offset with its timestamp.

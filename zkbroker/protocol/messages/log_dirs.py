@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): the logs in the data directories of one broker."""
+"""DescribeLogDirs (35): what lies in the data directories of one broker."""
 
 from typing import ClassVar
 

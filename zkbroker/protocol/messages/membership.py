@@ -1,4 +1,4 @@
-"""A member's requests to find its coordinator, join, get its share, stay and leave.
+"""How a member of a group finds its coordinator, joins, gets its share, stays and leaves.
 
 FindCoordinator (10), JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14). The bytes of
 protocol metadata and assignments belong to the members; a coordinator passes them through.

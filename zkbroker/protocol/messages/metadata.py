@@ -1,4 +1,4 @@
-"""Metadata (3): the brokers, and the leaders of partitions.
+"""Metadata (3): the brokers, and who leads which partition.
 
 In version 0 an empty list of topics asks for all; from 1 on null does, and an empty list asks for
 none.

@@ -1,4 +1,4 @@
-"""OffsetCommit (8) and OffsetFetch (9): the committed offsets of a group.
+"""OffsetCommit (8) and OffsetFetch (9): where a group has got to.
 
 Version 0 of both keeps the offsets in ZooKeeper, later ones in the topic `__consumer_offsets`. A
 commit may set its own retention in 2-4; OffsetFetch asks for all partitions with null from 2 on.

@@ -1,4 +1,4 @@
-"""Creating, growing, emptying and deleting topics.
+"""Topics made, grown, emptied and removed.
 
 CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 """

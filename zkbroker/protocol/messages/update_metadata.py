@@ -1,4 +1,4 @@
-"""UpdateMetadata (6): the controller sends every broker the live brokers and the leaders.
+"""UpdateMetadata (6): the controller tells every broker who lives, and who leads what.
 
 Version 1 gives a broker an endpoint per security protocol (the port stands first), 2 its rack, 3
 the listener's name, 4 the replicas that are offline, 5 the broker epoch of the receiver and

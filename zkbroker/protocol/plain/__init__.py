@@ -1,16 +1,16 @@
-"""Plain requests: nearly all produces and fetches; one call reads one, and one makes its answer.
+"""Plain requests: what nearly all produces and fetches are, read in one call and answered in one.
 
-A request is plain when it is a Produce or a Fetch of a served version, with few partitions and
-nothing unusual:
+A request is plain when it is a Produce or a Fetch of a served version that names few partitions,
+each with what it needs, and nothing unusual:
 
     Produce   acks is 0, 1 or -1; no record set is null, and none is empty from version 3 on
-    Fetch     it has no session: from a client, or from a follower without one
+    Fetch     it is of no session: of a client, or of a follower that knows none
     both      topics and partitions together are `MAX_ITEMS` at most, no list is empty, texts are
               UTF-8 and lengths fit
 
-`read_plain` returns None for every other request, without a reason: `zkbroker.protocol.framing`
-decodes such a request from the same bytes, and also finds its errors. The answers equal those of
-`encode_response`, byte for byte.
+`read_plain` returns None for every other request, and says nothing about why: such a request is
+decoded by `zkbroker.protocol.framing`, from the same bytes, which also finds what is wrong with it.
+The answers are those that `encode_response` would make, byte for byte.
 
 Invariant: what is read here reads the same in `decode_request`. The functions are in C where the
 extension was built, else in Python (`portable`); `ZKBROKER_PURE_PYTHON=1` chooses Python.
@@ -40,7 +40,7 @@ except ImportError:
     NATIVE = False
 
 MAX_ITEMS: Final = 64
-"""Most topics and partitions of a plain request; a longer one is read with pauses for others."""
+"""Topics and partitions of a plain request; a longer one is read with pauses for others."""
 
 __all__ = [
     "MAX_ITEMS",

@@ -22,7 +22,7 @@ class _NotPlain(Exception):
 
 
 class _Bytes:
-    """Reads values one after the other; a request with a length that does not fit is not plain."""
+    """Reads values one after the other; a length that does not fit is not plain."""
 
     def __init__(self, frame: memoryview, items: int) -> None:
         self.frame = frame
@@ -123,7 +123,7 @@ def _fetch(data: _Bytes, version: int, correlation_id: int, client_id: str | Non
     isolation = data.number("b") if version >= 4 else 0
     session_id, session_epoch = data.take("ii") if version >= 7 else (0, -1)
     if version >= 7 and (replica_id >= 0 or session_epoch > 0):
-        raise _NotPlain  # it has a session
+        raise _NotPlain  # of a session
     topics: list[tuple[str, list[FetchRow]]] = []
     for _ in range(data.count()):
         topic = data.name()
@@ -193,8 +193,8 @@ def fetch_answer(
         topics: each with the rows of its partitions.
 
     Returns:
-        The bytes before the records of each partition, in their order, and those after the last
-        records, if any; the first part begins with the size of the whole answer, records included.
+        What precedes the records of each partition, in their order, and what follows the last one
+        if anything does; the first part begins with the size of the whole answer, records included.
 
     Raises:
         ValueError: a value does not fit.

@@ -1,9 +1,8 @@
 """The shapes of plain requests, and of the rows of their answers.
 
 Requests are tuples that the C twin makes without a constructor: the first field is the API's
-number, the last one the topics in their order, each with its rows. The position of a field counts,
-not its name: `tests/unit/protocol/test_portable.py` compares each with the codec's field of that
-name.
+number, the last one the topics in their order, each with its rows. Places count, not names:
+`tests/unit/protocol/test_portable.py` compares each with the codec's field of that name.
 """
 
 from typing import TypeAlias

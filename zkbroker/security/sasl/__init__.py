@@ -9,8 +9,8 @@
 The mechanisms are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. GSSAPI is Kerberos, which is
 not supported.
 
-Invariant: nothing here uses sockets, ZooKeeper or files; each side is a state machine over bytes. A
-failure does not reveal whether a user exists.
+Invariant: nothing here knows sockets, ZooKeeper or files; each side is a state machine over bytes.
+What fails says nothing of whether a user exists.
 """
 
 from zkbroker.config.sasl_options import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512

@@ -1,7 +1,7 @@
-"""The SASL mechanisms of a listener, made from its settings.
+"""From the settings of a listener to the mechanisms that clients may log in by.
 
-Invariant: everything that a mechanism needs (keys, a validator) is ready before the listener is
-opened; a broker with an unusable setting does not start.
+Invariant: whatever a mechanism needs (keys, a validator) is there before the listener is opened; a
+setting that cannot be used refuses the start.
 """
 
 import logging
@@ -60,7 +60,7 @@ def _scram(name: str, users: ScramUsers, secret: ScramSecret) -> Callable[[], Se
 
 def _oauthbearer(validator: TokenValidator, listener: str) -> Callable[[], ServerMechanism]:
     def refused(error: Exception) -> None:
-        # An exception of a user's validator is logged with its class: it may be a defect.
+        # What a validator of the user's raises is shown with its class: it may be a defect of it.
         logger.info(
             "token refused listener=%s reason=%s: %s", listener, type(error).__name__, error
         )
@@ -118,7 +118,7 @@ def _handler(listener: str, mechanism: str, name: str) -> Any:
 
 
 def _unsecured_rules(options: Mapping[str, str]) -> ClaimRules:
-    """Return the rules for the claims of unsecured tokens, from the JAAS line."""
+    """Return what the claims of unsecured tokens must say, in the words of the JAAS line."""
     prefix = "unsecuredValidator"
     skew = options.get(f"{prefix}AllowableClockSkewMs", "0")
     if not skew.isdecimal():

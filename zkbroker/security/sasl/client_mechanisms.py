@@ -1,4 +1,4 @@
-"""The client's side of a mechanism, made from its login."""
+"""From a client's login to its side of the mechanism."""
 
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.security.sasl import OAUTHBEARER, PLAIN

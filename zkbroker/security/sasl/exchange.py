@@ -1,4 +1,4 @@
-"""The broker's side of a login with any mechanism: the allowed order of requests.
+"""The broker's side of a login, whatever the mechanism: what a client may send, and when.
 
     START --versions--> ASKED
     START, ASKED --handshake v1--> TOKENS     tokens come in SaslAuthenticate
@@ -6,7 +6,8 @@
     TOKENS, BARE --token--> the same, or DONE
     any --what is out of order, or refused--> FAILED
 
-Invariant: only DONE has a principal; DONE and FAILED accept nothing more. There is one handshake.
+Invariant: the principal is there in DONE and nowhere else; DONE and FAILED take nothing more. There
+is one handshake.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ _MAX_STEPS = 8
 
 
 class Phase(Enum):
-    """The state of a login."""
+    """How far a login is."""
 
     START = "nothing was asked"
     ASKED = "the versions were asked"
@@ -30,7 +31,7 @@ class Phase(Enum):
 
 
 class OutOfOrder(LoginRefused):
-    """A client sent a request out of order."""
+    """A client sent what may not come now."""
 
 
 class ServerExchange:
@@ -56,14 +57,14 @@ class ServerExchange:
 
     @property
     def waits(self) -> bool:
-        """Whether checking the next token may take long."""
+        """Whether the next token may take long."""
         return self._mechanism is not None and self._mechanism.waits
 
     def versions(self, *, answered: bool) -> None:
-        """Accept one request for the served versions.
+        """Take a question for the versions that are served; one is answered.
 
         Args:
-            answered: whether the answer is the table; not if the request's version was unknown.
+            answered: whether its answer is the table; not if its version was unknown.
 
         Raises:
             OutOfOrder: it was answered already.
@@ -74,11 +75,11 @@ class ServerExchange:
             self.phase = Phase.ASKED
 
     def handshake(self, mechanism: str, *, bare: bool) -> bool:
-        """Accept the choice of a mechanism.
+        """Take the choice of a mechanism.
 
         Args:
             mechanism: its name.
-            bare: whether tokens come as bare frames.
+            bare: whether tokens come as frames of their own.
 
         Returns:
             whether it is enabled; the login has failed if not.
@@ -101,7 +102,7 @@ class ServerExchange:
         """Take a token and return the answer to it.
 
         Raises:
-            LoginRefused: the client is refused; the message is for the client.
+            LoginRefused: the client is refused; the message is for it.
         """
         mechanism = self._mechanism
         if mechanism is None or self.phase not in (Phase.TOKENS, Phase.BARE):
@@ -120,7 +121,7 @@ class ServerExchange:
         return answer
 
     def refuse(self, what: str) -> OutOfOrder:
-        """End the login after a request out of order; return the error."""
+        """End the login, for something came that has no place in it; return the error."""
         return self._out_of_order(what)
 
     def _out_of_order(self, what: str) -> OutOfOrder:

@@ -1,8 +1,8 @@
 """Signed tokens, verified by the keys that their issuer publishes (RFC 7517).
 
-Invariant: a key verifies only algorithms of its own kind, and a shared secret verifies none, so
-that a published key is never used as a secret. Keys are read again as time passes, and when a token
-names an unknown one, but at most every few seconds. When that fails, the known keys stay valid.
+Invariant: a key verifies the algorithms of its own kind and no shared secret verifies any, so that
+a published key is never taken for a secret. Keys are read again as time passes, and when a token
+names one that is unknown, but at most every few seconds. When that fails, the keys known hold.
 """
 
 import json
@@ -59,7 +59,7 @@ class KeySet:
 
     Args:
         url: where they are published; `https:`, `http:` or `file:`.
-        refresh_s: the age at which they are read again, in seconds.
+        refresh_s: how long they hold, in seconds.
         read: reads the page.
         clock_s: monotonic seconds.
 
@@ -106,7 +106,7 @@ class KeySet:
 
     def _load_again(self) -> None:
         if not self._lock.acquire(blocking=False):
-            return  # another thread reads them; the known ones are used meanwhile
+            return  # another one reads them; those known hold meanwhile
         try:
             self._tried_at = self._clock_s()
             self._keys = self._load()
@@ -139,8 +139,8 @@ class PublishedKey:
 
     Args:
         id: by which tokens name it.
-        key: the library's object.
-        algorithms: those that it verifies.
+        key: as the library takes it.
+        algorithms: that it verifies.
     """
 
     id: object
@@ -149,7 +149,7 @@ class PublishedKey:
 
 
 def _usable(published: Mapping[str, Any], jwt: Any) -> PublishedKey | None:
-    """Return a key that verifies signatures; None for any other one."""
+    """Return a key that verifies signatures; None for another one, or one not understood."""
     kind, only = published.get("kty"), published.get("alg")
     algorithms = tuple(each for each in _ALGORITHMS.get(str(kind), ()) if only in (None, each))
     if not algorithms or published.get("use") not in (None, "sig"):
@@ -181,7 +181,7 @@ class SignedValidator:
         """Return the user that a token names.
 
         Raises:
-            TokenRefused: no key of the issuer signed it, or its claims break a rule.
+            TokenRefused: it is signed by no key of the issuer, or its claims do not fit.
         """
         import jwt
 

@@ -1,7 +1,7 @@
 """The two sides of a SASL mechanism.
 
-Invariant: a mechanism sees only the tokens of one connection; after its end, good or bad, it takes
-no more tokens.
+Invariant: a mechanism sees the tokens of one connection and nothing else; after its end, good or
+bad, it takes no token any more.
 """
 
 from typing import Protocol
@@ -24,7 +24,7 @@ class ServerMechanism(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether `evaluate` may wait for a network or a user's code."""
+        """Whether `evaluate` may wait, for a network or a user's own code."""
 
     def evaluate(self, token: bytes) -> bytes:
         """Take the client's next token and return the answer to it.
@@ -39,7 +39,7 @@ class ClientMechanism(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether the mechanism has sent all its proofs and checked all answers."""
+        """Whether the mechanism has proved all it can, and checked all that came."""
 
     def first(self) -> bytes:
         """Return the token that opens the exchange."""
@@ -53,7 +53,7 @@ class ClientMechanism(Protocol):
 
 
 def invalid_credentials(mechanism: str) -> LoginRefused:
-    """The only answer to wrong credentials or tokens, whatever is wrong."""
+    """The one answer to credentials, or tokens, that are wrong in any way."""
     return LoginRefused(
         "Authentication failed during authentication due to invalid credentials with SASL "
         f"mechanism {mechanism}"

@@ -1,11 +1,11 @@
-r"""OAUTHBEARER (RFC 7628): a token from an issuer.
+r"""OAUTHBEARER (RFC 7628): a token that another party issued.
 
     client   n,[a=id],^Aauth=Bearer token^A[key=value^A ...]^A          ^A is byte 1
     server   (empty token), or {"status":"invalid_token"}
     client                     ^A, which ends a failed exchange
 
-Invariant: only the validator accepts a token; after a refusal only the client's single byte is
-accepted.
+Invariant: a token is accepted by the validator or not at all; after its refusal the client's one
+byte is awaited, and nothing else is taken.
 """
 
 import json
@@ -28,9 +28,9 @@ class TokenRefused(ZkbrokerError):
     """A validator does not accept a token.
 
     Args:
-        reason: for the broker's log; the client gets only the status.
+        reason: for the broker's log; the client gets the status alone.
         status: `invalid_token` or `insufficient_scope`.
-        scope: the missing scope, where that is the reason.
+        scope: what the token must grant, where that is the reason.
     """
 
     def __init__(self, reason: str, status: str = "invalid_token", scope: str = "") -> None:
@@ -40,10 +40,10 @@ class TokenRefused(ZkbrokerError):
 
 
 class TokenValidator(Protocol):
-    """Accepts tokens; the user may give a class or a function."""
+    """Accepts tokens; may be a class or a function of the user's."""
 
     def __call__(self, token: str) -> str:
-        """Return the user that a token names. It may wait for a network.
+        """Return the user that a token stands for. It may wait for a network.
 
         Raises:
             TokenRefused: the token is not accepted.
@@ -82,7 +82,7 @@ class OAuthBearerServer:
         bearer, authorization_id = _parse_first(token)
         try:
             user = self._validator(bearer)
-        except Exception as error:  # noqa: BLE001 - a user's code may raise anything
+        except Exception as error:  # noqa: BLE001 - a user's own code, of which anything may come
             self._refused(error)
             self._failure = _failure(error)
             return self._failure.encode()
@@ -103,9 +103,9 @@ class OAuthBearerClient:
     """The client's side.
 
     Args:
-        token: from the issuer.
-        extensions: names (letters) → values to send with it.
-        authorization_id: the user to act as; it must be the token's.
+        token: as it was issued.
+        extensions: names (letters) → values that go with it.
+        authorization_id: asks to act as this user; it must be the token's.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class OAuthBearerClient:
 
     @property
     def complete(self) -> bool:
-        """Whether the broker has not refused the token."""
+        """Whether the broker refused nothing."""
         return self._failure is None
 
     def first(self) -> bytes:
@@ -129,7 +129,7 @@ class OAuthBearerClient:
         return f"n,{as_user},\x01{said}\x01".encode()
 
     def evaluate(self, token: bytes) -> bytes | None:
-        """Accept the empty answer; answer a refusal by the byte that ends the exchange.
+        """Take the empty answer; answer a refusal by the byte that ends the exchange.
 
         Raises:
             LoginRefused: a second answer came after a refusal.
@@ -143,7 +143,7 @@ class OAuthBearerClient:
 
     @property
     def failure(self) -> str | None:
-        """The broker's reason for refusing the token."""
+        """What the broker said as it refused the token."""
         return self._failure
 
 

@@ -1,7 +1,7 @@
-"""Pages of a token issuer, over HTTP.
+"""Pages of an issuer of tokens, over HTTP.
 
-Invariant: credentials go only to their address, and a request by TLS is answered by TLS: no
-redirection changes that.
+Invariant: credentials go where they were meant to go and nowhere else, and what was asked for by
+TLS comes by TLS: no redirection changes that.
 """
 
 import http.client
@@ -15,7 +15,7 @@ def read_page(request: str | urllib.request.Request, timeout_s: float, max_bytes
     Args:
         request: an address (`https:` or `http:`), or a whole request.
         timeout_s: of each wait, in seconds.
-        max_bytes: the longest page.
+        max_bytes: what is read of it at most.
 
     Raises:
         OSError: it cannot be read.
@@ -38,7 +38,7 @@ class _Redirections(urllib.request.HTTPRedirectHandler):
         headers: Any,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Return the next request; None refuses it, which makes the page an error."""
+        """Return the next request; None refuses, and the page is an error then."""
         unencrypted = req.type == "https" and not newurl.lower().startswith("https:")
         if unencrypted or req.has_header("Authorization"):
             return None

@@ -1,9 +1,9 @@
-r"""PLAIN (RFC 4616): user and password unencrypted, so only for encrypted listeners.
+r"""PLAIN (RFC 4616): user and password as they are, so for encrypted listeners.
 
     client   [authorization id] NUL user NUL password      UTF-8
     server   (empty token)
 
-Invariant: comparing a password takes constant time, whether the user exists or not.
+Invariant: a password is compared in constant time, of a user that exists or not.
 """
 
 import hmac
@@ -38,8 +38,8 @@ class PlainServer:
     """The broker's side.
 
     Args:
-        check: tells whether a user has a password.
-        waits: whether `check` may wait, as a user's function may.
+        check: whether a user has a password.
+        waits: whether that may wait, as a function of the user's own.
     """
 
     def __init__(self, check: CheckPassword, *, waits: bool = False) -> None:
@@ -51,8 +51,8 @@ class PlainServer:
         """Check user and password.
 
         Raises:
-            LoginRefused: they are wrong, or the token is malformed.
-            TypeError: the check returned neither True nor False.
+            LoginRefused: they are wrong, or the token is none.
+            TypeError: the check does not say whether they are.
         """
         parts = token.split(b"\0")
         try:
@@ -65,7 +65,7 @@ class PlainServer:
             raise LoginRefused("Authentication failed: password not specified")
         fits = self._check(user, password)
         if not isinstance(fits, bool):
-            # A user's function may be a coroutine, whose call is always true.
+            # A function of the user's own, perhaps a coroutine: that is true whatever it says.
             raise TypeError(f"the check of a password returned {type(fits)}, not True or False")
         if not fits:
             raise LoginRefused("Authentication failed: Invalid username or password")
@@ -96,5 +96,5 @@ class PlainClient:
         return f"\0{self._user}\0{self._password}".encode()
 
     def evaluate(self, token: bytes) -> bytes | None:
-        """Accept the empty answer."""
+        """Take the empty answer."""
         return None

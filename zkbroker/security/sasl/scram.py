@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677): the computations of both sides, and stored credentials.
+"""SCRAM (RFC 5802, RFC 7677): what both sides compute, and what is stored of a user.
 
     SaltedPassword  = PBKDF2(password, salt, iterations)
     ClientKey       = HMAC(SaltedPassword, "Client Key")       StoredKey = H(ClientKey)
@@ -29,11 +29,11 @@ from zkbroker.security.sasl import SCRAM_SHA_256, SCRAM_SHA_512
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 2_000_000
-"""With more a broker could keep its clients busy for seconds."""
+"""More would let a broker keep its clients busy for seconds."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 NONCE_BITS = 130
-"""The characters of nonces and salts, as in genuine Kafka."""
+"""As genuine sides draw them, for nonces and salts."""
 _FIELDS = ("salt", "stored_key", "server_key", "iterations")
 _ITERATIONS = re.compile(r"[0-9]{1,10}")
 
@@ -73,7 +73,7 @@ HASHES = {SCRAM_SHA_256: SHA_256, SCRAM_SHA_512: SHA_512}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """A user's credential for one mechanism; the keys are not shown."""
+    """What is stored of a user for one mechanism; the keys are not shown."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -81,7 +81,7 @@ class ScramCredential:
     iterations: int = MIN_ITERATIONS
 
     def text(self) -> str:
-        """Return the credential in ZooKeeper's form."""
+        """The credential as it stands in ZooKeeper."""
         return (
             f"salt={_encoded(self.salt)},stored_key={_encoded(self.stored_key)},"
             f"server_key={_encoded(self.server_key)},iterations={self.iterations}"
@@ -89,7 +89,7 @@ class ScramCredential:
 
 
 def nonce() -> str:
-    """Return a fresh random text of about 26 letters and digits, as genuine Kafka makes it."""
+    """Return a fresh random text of about 26 letters and digits, as genuine sides make it."""
     return base36(secrets.randbits(NONCE_BITS))
 
 
@@ -108,7 +108,7 @@ def make_credential(
     iterations: int = MIN_ITERATIONS,
     salt: Callable[[], bytes] = lambda: nonce().encode(),
 ) -> ScramCredential:
-    """Make the credential of a new password.
+    """Make what is stored of a new password.
 
     Args:
         hashes: of the mechanism.
@@ -142,7 +142,7 @@ def make_credential(
 
 
 def parse_credential(text: str, hashes: ScramHash) -> ScramCredential:
-    """Parse a credential in ZooKeeper's form.
+    """Parse a credential as it stands in ZooKeeper.
 
     Raises:
         ValueError: it is none, or has too few iterations; the message holds no key.
@@ -168,7 +168,7 @@ def parse_credential(text: str, hashes: ScramHash) -> ScramCredential:
 
 
 def escaped_name(user: str) -> str:
-    """Return a user in the encoding of SCRAM's and OAUTHBEARER's messages."""
+    """Return a user as messages of SCRAM and OAUTHBEARER carry it."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -184,7 +184,7 @@ def unescaped_name(text: str) -> str:
 
 
 def xor(one: bytes, other: bytes) -> bytes:
-    """Exclusive or of two byte strings of the same length."""
+    """Exclusive or of two texts of one length."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 

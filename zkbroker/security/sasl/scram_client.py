@@ -1,7 +1,7 @@
-"""The client's side of SCRAM; `scram_server` shows the messages.
+"""The client's side of SCRAM; the messages stand in `scram_server`.
 
-Invariant: the broker, too, must prove that it knows the user: without its signature the login
-fails. A broker that asks for too few or too many iterations is refused.
+Invariant: the broker, too, must prove that it knows the user: without its signature the login has
+failed. What a broker asks for is bounded: a weak or an endless count of iterations is refused.
 """
 
 import base64
@@ -59,7 +59,7 @@ class ScramClient:
         """Answer the broker's first message with the proof; check its final one.
 
         Raises:
-            LoginRefused: the broker does not prove itself, or asks for too few or many iterations.
+            LoginRefused: the broker does not prove itself, or asks what is refused.
         """
         text = token.decode("utf-8", "replace")
         if self._signature is None:
@@ -73,7 +73,7 @@ class ScramClient:
             signature = b""
         if not hmac.compare_digest(signature, self._signature):
             raise LoginRefused(
-                "the broker did not prove that it knows the user: is it the right broker?"
+                "the broker did not prove that it knows the user: is it the broker that was meant?"
             )
         self.complete = True
         return None

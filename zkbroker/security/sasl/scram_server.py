@@ -5,9 +5,9 @@
     client-final   c=biws,r=nonce+own,p=base64(proof)
     server-final   v=base64(signature)
 
-Invariant: a user that does not exist gets the same challenge as one that does, with a salt that is
-always the same for its name, costs the same hashes, and is refused by the same answer. A final
-message is valid only for the nonce of this exchange.
+Invariant: a user that does not exist is asked for a proof like one that does, with a salt that is
+always the same for this name, and costs the same hashes; both are refused by the same answer. A
+final message counts for the nonce of this exchange alone.
 """
 
 import base64
@@ -43,10 +43,10 @@ _MAX_MESSAGE_BYTES = 64 * 1024
 
 
 class ScramUsers(Protocol):
-    """The credentials of users, in memory, so that a look-up takes the same time for any user."""
+    """Where credentials come from: memory, so that a look-up takes the same time for any user."""
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return a user's credential for a mechanism."""
+        """Return what is stored of a user for a mechanism."""
 
     def usual_iterations(self, mechanism: str) -> int:
         """Return the iterations that most users have."""
@@ -54,7 +54,7 @@ class ScramUsers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScramSecret:
-    """The secret for salts of users that do not exist; the same at all brokers.
+    """What the salts of users that do not exist are made of; the same at all brokers.
 
     Args:
         key: not known to clients.
@@ -140,7 +140,7 @@ class ScramServer:
         return answer.encode()
 
     def _stand_in(self, user: str) -> ScramCredential:
-        """Return the stand-in of a user that does not exist; no password fits its keys."""
+        """Return what stands for a user that does not exist; its keys fit no password."""
         name = f"{self._hashes.mechanism}\0{user}".encode()
         made = hmac.digest(self._secret.key, name, "sha512")
         salt = base36(int.from_bytes(made, "big") >> (512 - NONCE_BITS)).encode()
@@ -159,7 +159,7 @@ class ScramServer:
             proof = base64.b64decode(match["proof"], validate=True)
         except (binascii.Error, UnicodeDecodeError):
             raise invalid_credentials(hashes.mechanism) from None
-        # librdkafka before 2.2 repeats its own nonce in front, which is also of this exchange.
+        # librdkafka before 2.2 says its own nonce once more in front; it is of this exchange, too.
         nonces = (asked.nonce, asked.client_nonce + asked.nonce)
         fits = header in (asked.header, _ANY_HEADER) and match["nonce"] in nonces
         if not fits or len(proof) != hashes.size:
@@ -177,13 +177,13 @@ class ScramServer:
 
 @dataclass(slots=True)
 class _Asked:
-    """The state after the first message.
+    """What the first message said, and what it was answered.
 
     Args:
-        exists: whether the user exists.
+        exists: whether the user does.
         client_nonce: the client's.
         nonce: the client's and ours.
-        header: the part before the first message's bare part.
+        header: what precedes the first message's bare part.
         messages: both bare messages, with the comma between.
         done: whether the final message has come.
     """

@@ -1,10 +1,10 @@
-"""The sources of tokens for a client's logins by OAUTHBEARER.
+"""Where the tokens of a client's logins by OAUTHBEARER come from.
 
     a function of the program        a file, read for each login (so that it may be renewed)
     a page that issues them for a client's credentials (RFC 6749, section 4.4), until they end
     claims in the JAAS line, unsigned: for tests
 
-Invariant: a token is used only while it is valid; no message ever shows one.
+Invariant: a token is used while it is good and no longer; none is ever part of a message.
 """
 
 import base64
@@ -35,7 +35,7 @@ _KINDS: Mapping[str, Callable[[str], Any]] = {
     "Number": float,
     "List": lambda text: text[1:].split(text[0]) if text else [],
 }
-"""A list begins with its separator, as in genuine clients."""
+"""A list begins with the sign that separates its items, as in genuine clients."""
 
 
 def find_token(login: SaslLogin) -> str:
@@ -64,7 +64,7 @@ def unsecured_claims(options: Mapping[str, str], now_s: float) -> dict[str, Any]
         now_s: the time of day, in seconds since 1970.
 
     Raises:
-        ConfigError: a claim is malformed.
+        ConfigError: a claim is none.
     """
     claims: dict[str, Any] = {}
     for option, value in options.items():
@@ -140,10 +140,10 @@ def _issued(url: str, client_id: str, secret: str, scope: str) -> _Kept:
         ) from error
     except (ValueError, TypeError, KeyError, AttributeError):
         raise AuthenticationFailed(
-            f"no token from {url}: its answer is not JSON with an access_token"
+            f"no token from {url}: what it answers is no JSON with an access_token"
         ) from None
     if not isinstance(token, str):
-        raise AuthenticationFailed(f"no token from {url}: its access_token is not text")
+        raise AuthenticationFailed(f"no token from {url}: its access_token is no text")
     return _Kept(token, time.monotonic() + lifetime_s - _RENEWED_BEFORE_S)
 
 
@@ -151,8 +151,8 @@ def _called(function: Callable[[], Any], name: str) -> str:
     try:
         token = function()
     except Exception as error:
-        # A user's code may raise anything.
+        # The user's own code, of which anything may come.
         raise AuthenticationFailed(f"no token from {name}: {error!r}") from error
     if not isinstance(token, str) or not token:
-        raise AuthenticationFailed(f"no token from {name}: it did not return text")
+        raise AuthenticationFailed(f"no token from {name}: it returned no text")
     return token

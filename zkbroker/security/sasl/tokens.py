@@ -1,10 +1,10 @@
-"""Tokens (RFC 7519) and the rules for their claims.
+"""Tokens (RFC 7519) and what a claim of theirs must say.
 
     unsecured   base64url({"alg":"none"}) . base64url(claims) .              no signature
     signed      base64url({"alg":"RS256","kid":"k"}) . base64url(claims) . base64url(signature)
 
-Invariant: claims are read only after the signature was verified, or where unsecured tokens are
-enabled; an unsecured token proves nothing and is for tests.
+Invariant: claims are looked at once the signature was verified, or where unsecured tokens were
+asked for; an unsecured token proves nothing and is for tests.
 """
 
 import base64
@@ -22,14 +22,14 @@ _MAX_TOKEN_CHARS = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRules:
-    """The rules for claims, and the claim with the user.
+    """What claims must say, and where they name the user.
 
     Args:
-        user_claim: the claim with the user.
-        scope_claim: the claim with the token's scopes: a list, or words in one text.
-        required_scope: scopes that the token must grant.
-        issuer: the required value of `iss`; empty for any.
-        audience: values of which `aud` must name one; empty for any.
+        user_claim: names the user.
+        scope_claim: names what the token grants: a list, or words in one text.
+        required_scope: what it must grant.
+        issuer: what `iss` must be; empty for any.
+        audience: of which `aud` must name one; empty for any.
         clock_skew_s: by how much clocks may differ, in seconds.
     """
 
@@ -48,7 +48,7 @@ class ClaimRules:
             now_s: the time of day, in seconds since 1970.
 
         Raises:
-            TokenRefused: they break a rule.
+            TokenRefused: they do not say what they must.
         """
         user = claims.get(self.user_claim)
         if not isinstance(user, str) or not user.strip():
@@ -81,7 +81,7 @@ class UnsecuredValidator:
     """Accepts tokens without a signature, as genuine brokers do by default: for tests only.
 
     Args:
-        rules: for the claims.
+        rules: what claims must say.
         now_s: the time of day, in seconds since 1970.
     """
 
@@ -93,7 +93,7 @@ class UnsecuredValidator:
         """Return the user that a token names.
 
         Raises:
-            TokenRefused: it is signed, malformed, or its claims break a rule.
+            TokenRefused: it is signed, malformed, or its claims do not fit.
         """
         if len(token) > _MAX_TOKEN_CHARS:
             raise TokenRefused("it is too long")

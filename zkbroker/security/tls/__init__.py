@@ -1,6 +1,6 @@
 """TLS: keys and certificates from files, and the contexts that connections are made with.
 
-Invariant: versions below TLS 1.2 are off unless they are named; a file that cannot be used is a
+Invariant: nothing below TLS 1.2 is spoken unless it was named; a file that cannot be used is a
 `ConfigError` that says what to change.
 """
 

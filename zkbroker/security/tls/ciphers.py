@@ -1,10 +1,10 @@
-"""Versions and cipher suites: from the names in Kafka's settings to OpenSSL's.
+"""Versions and cipher suites, by the names that Kafka's settings have, for OpenSSL.
 
     ssl.cipher.suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256    ->  ECDHE-RSA-AES128-GCM-SHA256
     ssl.enabled.protocols=TLSv1.2                              ->  lowest and highest version
 
-Invariant: connections use exactly the versions and suites that are set. Python cannot choose among
-the suites of TLS 1.3, so a list either names all of them, or TLS 1.3 is off.
+Invariant: what is set is what is spoken. Python cannot choose among the suites of TLS 1.3, so a
+list either names all of them, or TLS 1.3 is left out.
 """
 
 import re
@@ -27,12 +27,12 @@ _OLD = ("TLSv1", "TLSv1.1")
 _NEWEST = "TLSv1.3"
 _SUITES_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 _STANDARD = re.compile(r"(?:TLS|SSL)_(\w+)_WITH_(\w+)")
-# OpenSSL refuses the signatures of TLS 1.0 and 1.1 at its default security level.
+# OpenSSL refuses the signatures of TLS 1.0 and 1.1 at its usual level of security.
 _LEVEL_FOR_OLD = "@SECLEVEL=0"
 
 
 def restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
-    """Restrict a context to the versions and cipher suites of the settings.
+    """Let a context speak the versions and cipher suites of the settings, and no others.
 
     Raises:
         ConfigError: OpenSSL knows none of the suites, or no version is left for them.

@@ -1,11 +1,11 @@
-"""The contexts of TLS connections, made again when their files change.
+"""Contexts that TLS connections are made with, made again when their files change.
 
     settings --files--> context      a file's time, size or inode changes: read again
                           |          what cannot be read then: the old context stays, one log line
                      connections     open ones keep what they have
 
-Invariant: a connection uses the files as they are when it is made, or their last readable content;
-a client verifies its broker unless the settings say otherwise.
+Invariant: a connection is made with the files as they are when it is made, or as they were last
+readable; a client verifies its broker unless the settings say otherwise.
 """
 
 import functools
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 _Stamp = tuple[tuple[int, int, int], ...]
 _KEPT = 64
 _ABSENT = (0, 0, 0)
-# Python below 3.12 has no name for it; OpenSSL has it from 3.0 on.
+# Without a name in Python below 3.12; OpenSSL from 3.0 on.
 _ENABLE_KTLS = 1 << 3
 
 
 class Reloaded:
-    """A context, and the files that it is made from.
+    """A context, and the files that it comes from.
 
     Args:
         tls: the settings.
@@ -44,12 +44,12 @@ class Reloaded:
     def __init__(self, tls: TlsSettings, make: Callable[[TlsSettings], ssl.SSLContext]) -> None:
         self._tls = tls
         self._make = make
-        # For threads; nothing waits or switches greenlets while it is held.
+        # Between threads; nothing waits or switches greenlets while it is held.
         self._guard = threading.Lock()
         self._stamp = _stamp(tls)
         self._context = make(tls)
         self.reloads = 0
-        """How often changed files were read."""
+        """How often changed files were taken over."""
 
     def context(self) -> ssl.SSLContext:
         """Return the context of the files as they are now."""
@@ -65,7 +65,7 @@ class Reloaded:
         try:
             self._context = self._make(self._tls)
         except ConfigError as error:
-            # The message is enough; a traceback would add nothing.
+            # The sentence says it; a traceback would not say more.
             logger.error("certificates kept as they were files=%s error=%s", files, error)  # noqa: TRY400
         else:
             self.reloads += 1
@@ -113,7 +113,7 @@ def make_server_context(
     Args:
         tls: its keys.
         client_auth: `none`, `requested` or `required`.
-        kernel: whether the kernel encrypts where it can.
+        kernel: whether encryption is left to the kernel where it can do that.
 
     Raises:
         ConfigError: the files cannot be used.
@@ -134,7 +134,7 @@ def make_server_context(
 
 
 def make_client_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Make the context of a client.
+    """Make the context of a side that connects.
 
     Raises:
         ConfigError: the files cannot be used.

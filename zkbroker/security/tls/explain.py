@@ -1,7 +1,7 @@
 """Why TLS failed, in a sentence that says what to change.
 
-Invariant: every sentence names the side that has to change something; OpenSSL's own text is used
-only where no better one is known.
+Invariant: every sentence names the side that has to change something; OpenSSL's own words stand
+only where no better ones are known.
 """
 
 import ssl
@@ -102,7 +102,7 @@ _OF_CLIENTS = {
 
 
 def is_plain(error: OSError) -> bool:
-    """Whether a handshake failed because the client does not speak TLS."""
+    """Whether a handshake failed since the client does not speak TLS."""
     reason = getattr(error, "reason", None) or ""
     return any(_REFUSALS[name] == _PLAIN_CLIENT and name in reason for name in _REFUSALS)
 

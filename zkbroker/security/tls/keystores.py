@@ -4,8 +4,8 @@
     ssl.keystore.key, .certificate...   PEM text
     ssl.key.location, .certificate...   two PEM files (librdkafka)
 
-Invariant: the content of a file decides its type; a private key is never written to a disk. An
-unusable file is a `ConfigError` that names the setting and the file.
+Invariant: what a file is is seen from its content; a private key is never written to a disk.
+Everything that cannot be used is a `ConfigError` that names the setting and the file.
 """
 
 import importlib
@@ -63,8 +63,8 @@ def load_key(context: ssl.SSLContext, tls: TlsSettings) -> None:
         raise ConfigError(f"the private key of {named} is encrypted: set ssl.key.password")
     with _in_memory(pem.encode()) as path:
         try:
-            # The function is called only for an encrypted key; without one OpenSSL would ask at the
-            # terminal.
+            # A function is asked only for a key that is encrypted; without one OpenSSL would ask
+            # at the terminal.
             context.load_cert_chain(path, password=password.reveal)
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(_bad_key(named, error, encrypted=encrypted)) from error
@@ -82,7 +82,7 @@ def load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
         named = f"ssl.truststore.location={tls.truststore_location}"
         path = Path(tls.truststore_location)
         if path.is_dir():
-            # As in librdkafka: one hashed file for each authority.
+            # As librdkafka takes it: one hashed file for each authority.
             context.load_verify_locations(capath=str(path))
             return
         data = _read("ssl.truststore.location", tls.truststore_location)
@@ -125,7 +125,7 @@ def _pem_file(key: str, path: str) -> str:
 
 
 def _is_pem(key: str, path: str, data: bytes, kind: str) -> bool:
-    """Whether a file's content is PEM (true) or PKCS#12 (false); refuse others."""
+    """Tell PEM (true) from PKCS#12 (false) by the content of a file; refuse others."""
     if data.startswith(_JKS):
         raise ConfigError(
             f"{key}.location={path} is a JKS file, which only Java reads; convert it: keytool "
@@ -137,7 +137,7 @@ def _is_pem(key: str, path: str, data: bytes, kind: str) -> bool:
             raise ConfigError(f"{key}.location={path} is a PEM file: set {key}.type=PEM")
         return True
     if data and data[0] == _DER_SEQUENCE:
-        # Java also reads PKCS#12 where JKS is set, so that is no contradiction.
+        # Java reads PKCS#12 also where JKS is set, so that is no contradiction.
         if kind == "PEM":
             raise ConfigError(f"{key}.location={path} is a PKCS#12 file: set {key}.type=PKCS12")
         return False
@@ -148,7 +148,7 @@ def _from_pkcs12(
     path: str, data: bytes, password: Secret, *, only_certificates: bool = False
 ) -> str:
     try:
-        # Untyped where it is not installed; the extra `security` brings it.
+        # Untyped for those that have no need of it; the extra `security` brings it.
         pkcs12: Any = importlib.import_module("cryptography.hazmat.primitives.serialization.pkcs12")
         serialization: Any = importlib.import_module("cryptography.hazmat.primitives.serialization")
     except ImportError as error:
@@ -178,7 +178,7 @@ def _from_pkcs12(
 
 
 def _one_line(pem: str) -> str:
-    """Return inline PEM with the line ends that property files may have lost."""
+    """Return inline PEM with its line ends, which property files may have lost."""
     if "\n" in pem.strip():
         return pem
 
@@ -192,7 +192,7 @@ def _one_line(pem: str) -> str:
 
 @contextmanager
 def _in_memory(data: bytes) -> Iterator[str]:
-    """Lend bytes as a file in memory; Python's ssl takes keys only from files."""
+    """Lend bytes as a file that is on no disk; Python's ssl takes keys from files only."""
     descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, data)

@@ -32,7 +32,7 @@ _EXPLICIT_VERSION = 0xA0
 
 
 class BadCertificate(ValueError):
-    """The bytes are not a certificate."""
+    """The bytes are no certificate."""
 
 
 def subject_name(certificate: bytes) -> str:

@@ -41,7 +41,7 @@ def test_tokens_of_functions():
         find_token(oauth(token_handler=f"{__name__}:NUMBER"))
     with pytest.raises(AuthenticationFailed, match="ZeroDivisionError"):
         find_token(oauth(token=lambda: 1 / 0))
-    with pytest.raises(AuthenticationFailed, match="did not return text"):
+    with pytest.raises(AuthenticationFailed, match="returned no text"):
         find_token(oauth(token=lambda: None))
 
 
@@ -129,10 +129,10 @@ def test_a_page_issues_tokens_until_they_end():
     ("answer", "status", "says"),
     [
         ("no", 401, "401"),
-        ("no", 200, "not JSON with an access_token"),
-        ("[]", 200, "not JSON with an access_token"),
-        ('{"access_token":7}', 200, "is not text"),
-        ('{"access_token":"t","expires_in":"soon"}', 200, "not JSON"),
+        ("no", 200, "no JSON with an access_token"),
+        ("[]", 200, "no JSON with an access_token"),
+        ('{"access_token":7}', 200, "is no text"),
+        ('{"access_token":"t","expires_in":"soon"}', 200, "no JSON"),
     ],
 )
 def test_a_page_that_issues_none_is_an_error(answer, status, says):
