@@ -1,7 +1,7 @@
-"""What every client shares: which broker leads what, and a connection to it.
+"""Parts that all clients share: partitions with their leaders, and connections to brokers.
 
-Invariant: what a `Cluster` says was read from its source, and a change there that is watched or
-reported shows in it without anybody asking; staleness is bounded in any case.
+Invariant: everything that a `Cluster` returns was read from its source. A change that is watched or
+reported there is read by itself; staleness is bounded in any case.
 """
 
 from zkbroker.client.cluster import Cluster

@@ -1,10 +1,10 @@
-"""A question that any broker can answer: asked of one broker after the other.
+"""Look-ups that any broker can answer: one broker after the other is asked.
 
     broker 1 ──no answer within the patience──▶ broker 2 ──▶ … ──▶ all again, for twice as long
 
-Invariants: a broker that hangs costs a look-up its patience and not all of the time there is, and
-is asked last for `AVOID_S` after that. Look-ups have connections of their own (`LANE`), so that no
-long poll and no slow append is in front of them, and giving one up breaks nothing else.
+Invariants: a broker that hangs costs a look-up the patience, not all of its time, and is asked last
+for the next `AVOID_S`. Look-ups have connections of their own (`LANE`), so that they wait for no
+long poll and no slow append, and giving one up breaks nothing else.
 """
 
 import logging
@@ -24,11 +24,11 @@ LANE = "metadata"
 PATIENCE_S = 2.0
 """How long one broker may take to answer before the next one is asked."""
 AVOID_S = 30.0
-"""How long a broker that gave no answer is asked after all others."""
+"""For how long a broker that gave no answer is asked last."""
 
 T = TypeVar("T")
 Question = Callable[[BrokerConnection, float], T]
-"""Asks over a connection, and waits so many seconds at most; may be asked of several brokers."""
+"""Asks one broker over a connection, and waits so many seconds at most; may be called again."""
 
 
 class AnyBroker:
@@ -37,7 +37,7 @@ class AnyBroker:
     Args:
         connections: of the cluster.
         timeout_s: how long a question takes at most.
-        patience_s: how long one broker may take while there is another to ask.
+        patience_s: how long one broker may take before another one is asked.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class AnyBroker:
         Raises:
             NoBrokersAvailable: no broker can be reached.
             NetworkError, RequestTimedOut: no broker answered.
-            ZkbrokerError: what else `question` raised.
+            ZkbrokerError: any other error of `question`.
         """
         deadline = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         patience_s = self._patience_s
@@ -83,10 +83,10 @@ class AnyBroker:
                     failures.append(error)
                 if time.monotonic() >= deadline:
                     break
-            # A broker that cannot be reached says so at once; the others may answer yet.
+            # Unreachable brokers fail at once; the others may still answer.
             unanswered = [each for each in failures if not _unreachable(each)]
             if not unanswered:
-                raise NoBrokersAvailable(_none(failures))
+                raise NoBrokersAvailable(_reasons(failures))
             if time.monotonic() >= deadline or (
                 patience_s > self._patience_s
                 and not any(isinstance(_cause(each), RequestTimedOut) for each in unanswered)
@@ -119,13 +119,13 @@ def _cause(error: Exception) -> BaseException:
 
 
 def _unreachable(error: Exception) -> bool:
-    """Whether there was no connection at all; one that was not answered may be a hanging broker."""
+    """Whether no connection was opened at all; after a time-out the broker may only hang."""
     return isinstance(error, BrokerUnavailable) and not isinstance(_cause(error), RequestTimedOut)
 
 
-def _none(failures: Sequence[Exception]) -> str:
+def _reasons(failures: Sequence[Exception]) -> str:
     reasons = "; ".join(map(str, failures)) or "none is registered"
     if any(isinstance(_cause(each), AuthenticationFailed) for each in failures):
-        # They are there, and what to change was said.
+        # The brokers run, and the reasons say what to change.
         return f"no broker lets this client in: {reasons}"
     return f"no broker can be reached: {reasons}: start one, or correct the addresses"

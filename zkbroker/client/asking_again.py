@@ -1,11 +1,11 @@
-"""A question to leaders, asked again while they move.
+"""Requests to leaders, repeated while leaders move.
 
     ask ──answer──▶ done
      └──an error that may pass──▶ fresh metadata ──▶ ask at once ──▶ … ──pause, metadata──▶ ask
 
-Invariant: fresh metadata is tried once at least, whatever the time given, and what does not pass by
-itself is raised at once. The wait is bounded by a time; that a partition does not exist is believed
-sooner: a broker that has just begun, or begun to lead, may not know it for a moment.
+Invariant: fresh metadata is tried once at least, whatever the time given, and an error that does
+not pass by itself is raised at once. The wait is bounded by a time, a shorter one for a partition
+that does not exist: only a broker that has just started, or just become leader, may not know it.
 """
 
 import time
@@ -23,7 +23,7 @@ from zkbroker.errors import (
 from zkbroker.runtime import Runtime
 
 LEADER_WAIT_S = 10.0
-"""How long a leader is looked for where no time is given: longer than a broker's session lasts."""
+"""How long to look for a leader by default: longer than the time-out of a broker's session."""
 
 _BACKOFF_S = 0.1
 _UNKNOWN_TRIES = 5
@@ -32,18 +32,18 @@ T = TypeVar("T")
 
 
 class Metadata(Protocol):
-    """What is needed of `Cluster`."""
+    """The part of `Cluster` that is needed here."""
 
     @property
     def runtime(self) -> Runtime:
         """What the cluster runs on; for pauses."""
 
     def refresh(self, topics: list[str] | None = None) -> None:
-        """Learn again which broker leads what."""
+        """Read the leaders again."""
 
 
 def may_pass(error: ZkbrokerError) -> bool:
-    """Whether the same question may be answered after leaders or brokers have changed."""
+    """Whether the same request may succeed after leaders or brokers have changed."""
     if isinstance(error, ProtocolError):
         # A damaged log stays damaged.
         return error.code.retriable and not isinstance(error, CorruptMessage)
@@ -61,12 +61,12 @@ def ask_again(
 
     Args:
         cluster: is refreshed before each new try.
-        topics: whose partitions are refreshed.
-        ask: asks once, of the leaders that are known then.
+        topics: the topics to refresh.
+        ask: asks once, the leaders that are known then.
         timeout_s: how long to look for leaders; with 0 fresh metadata is tried once.
 
     Raises:
-        ZkbrokerError: what `ask` raised last.
+        ZkbrokerError: the last error of `ask`.
     """
     deadline = time.monotonic() + timeout_s
     tries = 0

@@ -1,7 +1,7 @@
-"""Which broker leads what, and a connection to it.
+"""The cluster as a client knows it: brokers, partitions with their leaders, and connections.
 
-Invariant: everything that is known is read from the view that the reader published last
-(`view_reader`), without a lock and without waiting.
+Invariant: look-ups read the view that the reader published last (`view_reader`), without a lock and
+without waiting.
 """
 
 import time
@@ -46,13 +46,13 @@ class Cluster:
         source: `ZooKeeperSource`, `StaticSource` or `SingleAddressSource`.
         runtime: `threads`, `gevent` or a `Runtime`.
         client_id: sent with every request.
-        max_age_ms: when to read again without a cause; -1 for never.
+        max_age_ms: the age at which the view is read again; -1 for never.
         request_timeout_ms: of requests to brokers, and of the methods here that wait.
         connect_timeout_ms: of connections to brokers.
         send_buffer_bytes: of the connections; -1 leaves the system's.
         receive_buffer_bytes: of the connections; -1 leaves the system's.
         patience_s: how long one broker may take to answer a look-up before another is asked.
-        security: whether TLS and a login are used, and with what.
+        security: TLS and the login of connections.
 
     Raises:
         ConfigError: the files of `security` cannot be used.
@@ -118,14 +118,14 @@ class Cluster:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    # -- what is known
+    # -- the view
 
     def brokers(self) -> dict[int, BrokerAddress]:
         """Return the live brokers by id."""
         return dict(self._reader.view.brokers)
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the broker that leads a partition, None where none is known; does not wait."""
+        """Return the known leader of a partition, None without one; does not wait."""
         found = self._partition(topic, partition)
         return None if found is None else found.leader
 
@@ -159,17 +159,17 @@ class Cluster:
     def partitions(
         self, topic: str, *, create: bool = False, timeout_s: float | None = None
     ) -> Partitions:
-        """Return the partitions of a topic by number; ask where they are not known.
+        """Return the partitions of a topic by number; ask a broker where they are not known.
 
         Args:
             topic: its name.
-            create: have a broker create it where it does not exist and the brokers' settings
-                allow that, and wait for its partitions to be led.
+            create: have a broker create a missing topic, where the brokers' settings allow it, and
+                wait until its partitions have leaders.
             timeout_s: how long that may take; the request time-out by default.
 
         Raises:
             UnknownTopicOrPartition: it does not exist (and is not created).
-            LeaderNotAvailable: it was created, and is not led yet.
+            LeaderNotAvailable: it was created, and has no leaders yet.
             ZkbrokerError: the source or the brokers cannot be reached.
         """
         cached = self.known_partitions(topic)
@@ -204,7 +204,7 @@ class Cluster:
         )
 
     def topics(self) -> list[str]:
-        """Ask for the names of all topics, internal ones too."""
+        """Return the names of all topics, internal ones too."""
         found = self._source.all_topics()
         if found is not None:
             return found
@@ -213,10 +213,10 @@ class Cluster:
     def refresh(
         self, topics: Collection[str] | None = None, *, timeout_s: float | None = None
     ) -> None:
-        """Wait until a reading that begins now is in.
+        """Wait for a reading of the source that begins now.
 
         Args:
-            topics: what it must cover beside what was asked for before.
+            topics: topics to read beside those that were asked for before.
             timeout_s: how long to wait; the request time-out by default.
 
         Raises:
@@ -226,7 +226,7 @@ class Cluster:
         self._reader.refresh(topics, self._seconds(timeout_s))
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after every change of the view; returns what ends that.
+        """Have `callback` called after every change of the view; returns a function that ends it.
 
         It runs in the owner loop: only set an event in it.
         """
@@ -237,12 +237,12 @@ class Cluster:
     def connection(
         self, broker_id: int, lane: str = "", *, timeout_s: float | None = None
     ) -> BrokerConnection:
-        """Return a connection to a broker, opened where there is none.
+        """Return a connection to a broker; open one where there is none.
 
         Args:
             broker_id: one of `brokers()`.
-            lane: connections of different lanes are different ones; a long poll blocks its lane.
-            timeout_s: how long to wait for it; as long as connecting may take by default.
+            lane: each lane has a connection of its own; a long poll blocks its lane.
+            timeout_s: how long to wait for it; by default as long as connecting may take.
 
         Raises:
             BrokerUnavailable: the broker is not registered or cannot be reached.
@@ -256,7 +256,7 @@ class Cluster:
         return self._connections.get(address, lane, timeout_s)
 
     def any_connection(self) -> BrokerConnection:
-        """Return a connection to some broker, for look-ups that take little time.
+        """Return a connection to any broker, for look-ups that take little time.
 
         Raises:
             NoBrokersAvailable: no broker can be reached.
@@ -264,17 +264,17 @@ class Cluster:
         return self.ask_any(lambda connection, _: connection)
 
     def ask_any(self, question: Question[T], *, timeout_s: float | None = None) -> T:
-        """Return what the first broker that answers has to say.
+        """Return the answer of the first broker that answers.
 
         Args:
-            question: asks one broker, and waits for its answer so many seconds; asked of another
-                broker when that is over.
+            question: asks one broker, and waits for its answer so many seconds; after them
+                another broker is asked.
             timeout_s: how long all of it may take; the request time-out by default.
 
         Raises:
             NoBrokersAvailable: no broker can be reached.
             NetworkError, RequestTimedOut: no broker answered.
-            ZkbrokerError: what else `question` raised.
+            ZkbrokerError: any other error of `question`.
         """
         only = self._source.only_connection()
         if only is not None:

@@ -1,8 +1,8 @@
-"""Connections to brokers, one for each broker and lane, opened when first asked for.
+"""Connections to brokers, one for each broker and lane, opened at their first use.
 
-Invariant: a connection handed out was open a moment ago and leads to where its broker is known to
-be; a broken one, or one to a place its broker moved away from, is replaced. Nothing is locked while
-connecting: a second caller waits for the attempt of the first one.
+Invariant: a connection handed out was open a moment ago and leads to the known address of its
+broker; a broken one, or one to an address that its broker has left, is replaced. No lock is held
+while connecting: a second caller waits for the attempt of the first one.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Connections:
         Args:
             address: of the broker.
             lane: which of its connections.
-            timeout_s: how long to wait for it, where that is less than an attempt may take.
+            timeout_s: how long to wait, where that is less than an attempt may take.
 
         Raises:
             BrokerUnavailable: it cannot be reached.
@@ -103,7 +103,7 @@ class Connections:
             connection.close()
 
     def close(self) -> None:
-        """Close all; none is opened any more."""
+        """Close all connections, and open no more."""
         with self._lock:
             self._closed = True
         self.drop(lambda address: True)

@@ -1,8 +1,8 @@
-"""The way to a coordinator, of a group or a transactional id: found, asked, found again.
+"""Requests to the coordinator of a group or a transactional id, which is looked up when it moves.
 
-Invariants: any task may ask; an answer that says "not here any more", or none, makes the next
-question look for the coordinator again. A coordinator that takes long is looked for meanwhile: one
-that hangs is given up as soon as another broker has its place.
+Invariants: any task may send requests; after an answer "not here any more", or none, the next
+request looks the coordinator up again. While a coordinator takes long to answer, another look-up
+runs: one that hangs is given up as soon as another broker has taken its place.
 """
 
 import contextlib
@@ -40,24 +40,24 @@ MOVED = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
-"""Errors after which the coordinator has to be looked for."""
+"""Errors after which the coordinator has to be looked up again."""
 
 RETRIED = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """Errors that pass."""
 
 _LOOK_AGAIN_S = 3.0
-"""How long an answer may take before it is looked whether another broker coordinates by now."""
+"""How long an answer may take before a look-up checks whether the coordinator has moved."""
 _CONNECT_S = 5.0
 """How long the coordinator may take to accept a connection."""
 _CONCURRENT_PAUSE_S = 0.02
-"""The first pause while the transaction before is being ended, which takes that long as a rule."""
+"""The first pause while the previous transaction ends, which usually takes that long."""
 
 
 class GroupCluster(Protocol):
-    """What is needed of `zkbroker.client.Cluster`."""
+    """The part of `zkbroker.client.Cluster` that is needed here."""
 
     def ask_any(self, question: Question[T], *, timeout_s: float | None = None) -> T:
-        """Ask one broker after the other."""
+        """Return the answer of the first broker that answers."""
 
     def connection(
         self, broker_id: int, lane: str = "", *, timeout_s: float | None = None
@@ -65,7 +65,7 @@ class GroupCluster(Protocol):
         """Return a connection to a broker."""
 
     def refresh(self, topics: list[str] | None = None) -> None:
-        """Learn again which brokers there are."""
+        """Read the brokers again."""
 
 
 class CoordinatorConnection:
@@ -76,9 +76,9 @@ class CoordinatorConnection:
         key: the group, or the transactional id.
         runtime: for the pauses.
         backoff_ms: time between two tries.
-        lane: a name for its connections, so that no other long poll blocks them.
+        lane: the lane of its connections, so that no other long poll blocks them.
         key_type: `GROUP_COORDINATOR` or `TRANSACTION_COORDINATOR`.
-        attempt_timeout_ms: how long `ask` waits for one answer; for all of its time by default.
+        attempt_timeout_ms: how long `ask` waits for one answer; all of its time by default.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class CoordinatorConnection:
 
     @property
     def broker_id(self) -> int | None:
-        """The coordinator as it was found last; None where it has to be looked for."""
+        """Broker id of the known coordinator; None where it has to be looked up."""
         return self._broker_id
 
     def send(
@@ -115,15 +115,15 @@ class CoordinatorConnection:
         Args:
             request: the message.
             lane: the connection to use; the usual one by default.
-            timeout_s: how long to look for the coordinator; the cluster's time-out by default.
+            timeout_s: how long to look the coordinator up; the cluster's time-out by default.
 
         Raises:
-            ProtocolError: it is not to be found or reached; one of `RETRIED` if that may pass.
+            ProtocolError: it cannot be found or reached; one of `RETRIED` if that may pass.
         """
         return self._connection(lane or self._lane, timeout_s).send(request)
 
     def lost(self, error: ProtocolError) -> None:
-        """Look for the coordinator again if the error says that it moved."""
+        """Look the coordinator up again if the error says that it moved."""
         if error.code in MOVED:
             self._broker_id = None
 
@@ -143,13 +143,13 @@ class CoordinatorConnection:
             timeout_s: how long to try.
             error_of: finds the error code in the response.
             stopping: asked between tries; true gives up.
-            retried: the error codes that pass.
+            retried: the codes of passing errors.
 
         Returns:
             The response, which may hold an error that does not pass by itself.
 
         Raises:
-            ProtocolError: the last passing error, when the time was over.
+            ProtocolError: the last passing error, when the time is over.
         """
         deadline = time.monotonic() + timeout_s
         concurrent_s = _CONCURRENT_PAUSE_S
@@ -190,7 +190,7 @@ class CoordinatorConnection:
         return pending.result(max(0.0, left_s))
 
     def moved_from(self, broker_id: int | None) -> bool:
-        """Ask any broker whether another one than `broker_id` is the coordinator by now."""
+        """Ask any broker whether the coordinator has moved away from `broker_id`."""
         try:
             found = self._cluster.ask_any(self._find_question, timeout_s=_LOOK_AGAIN_S)
         except ZkbrokerError as error:
@@ -231,7 +231,7 @@ class CoordinatorConnection:
         return response
 
     def _check_version(self, asked: BrokerConnection) -> None:
-        """Refuse a broker that would take a transactional id for a group."""
+        """Refuse a broker that is too old to tell a transactional id from a group."""
         if (
             self._key_type == TRANSACTION_COORDINATOR
             and asked.best_version(ApiKey.FIND_COORDINATOR) < 1

@@ -1,7 +1,7 @@
-"""The way every client fetches: the request, what its answer holds, and where to go on.
+"""Fetches of all clients: the request, its answer, and the next offset.
 
-Invariant: this is the only place where a client's Fetch is built, and the only one that knows what
-its versions can do. Consumers, tools and loaders differ in their `FetchSettings`.
+Invariant: only this module builds a client's Fetch and knows the differences between its versions.
+Consumers, tools and loaders differ in their `FetchSettings`.
 
 The answer of one partition is a message set whose last entry may be cut off; its first entry may
 begin before the offset asked for. When not even the first entry is whole, the fetch size was too
@@ -39,9 +39,9 @@ TRANSACTIONS_SINCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to fetch of one partition: from `offset` on, about `max_bytes`.
+    """A fetch of one partition: from `offset` on, about `max_bytes`.
 
-    `leader_epoch` is the one that the request is addressed under, where it is known.
+    `leader_epoch` is the known epoch of the leader that the request is for.
     """
 
     offset: int
@@ -62,10 +62,10 @@ def send_fetch(
 
     Args:
         connection: to the leader of all of them.
-        wanted: what to fetch of each.
+        wanted: the fetch of each partition.
         settings: of all fetches of this client.
-        max_wait_ms: in place of that of the settings.
-        response_bytes: in place of that of the settings.
+        max_wait_ms: overrides the settings.
+        response_bytes: overrides the settings.
         at_most: the highest version to use; None for the newest that both sides speak.
 
     Raises:
@@ -98,9 +98,9 @@ def send_fetch(
 def fetched(
     pending: Pending, settings: FetchSettings, *, patient: bool = False
 ) -> Iterator[tuple[PartitionKey, FetchResponsePartition]]:
-    """Wait for the answer, and yield that of each partition, with its error where it has one.
+    """Wait for the answer, and yield each partition's part, with its error where it has one.
 
-    A reader above its quota is answered for no partition.
+    The answer for a reader above its quota holds no partition.
 
     Args:
         pending: the fetch.
@@ -114,7 +114,7 @@ def fetched(
     wait_s = (settings.timeout_ms + pending.request.max_wait_ms) / 1000
     response: FetchResponse = pending.result(wait_s, muted=True)
     while patient and response.throttle_time_ms and not response.topics:
-        # Not read by the broker before the throttle time is over.
+        # The broker does not read it before the throttle time is over.
         pending = pending.again()
         response = pending.result(wait_s, muted=True)
     if response.error_code:
@@ -150,7 +150,7 @@ def answer_of_one(pending: Pending, settings: FetchSettings) -> FetchResponsePar
 
 
 def require_transactions(connection: BrokerConnection) -> None:
-    """Refuse a broker whose fetches say nothing of transactions.
+    """Refuse a broker whose fetches do not support transactions.
 
     Raises:
         UnsupportedVersion: it is older than 0.11.
@@ -162,7 +162,7 @@ def require_transactions(connection: BrokerConnection) -> None:
 
 
 def committed(records: bytes | memoryview, aborted: Sequence[AbortedTransaction] | None) -> bytes:
-    """Copy a fetched message set without what was aborted.
+    """Copy a fetched message set without the messages of aborted transactions.
 
     Args:
         records: as fetched.
@@ -182,7 +182,7 @@ def end_of(part: FetchResponsePartition, *, read_committed: bool) -> int:
 
     Args:
         part: an answer without an error.
-        read_committed: the reader stops at the first open transaction; brokers without
+        read_committed: whether the reader stops at the first open transaction; brokers without
             transactions have none.
     """
     if read_committed and part.last_stable_offset >= 0:
@@ -191,10 +191,10 @@ def end_of(part: FetchResponsePartition, *, read_committed: bool) -> int:
 
 
 def check_size(records: bytes | memoryview, limit_bytes: int, where: str) -> None:
-    """Refuse what is larger than the limit of the fetch size.
+    """Refuse a first entry that is larger than the limit of the fetch size.
 
-    A fetch never asks for more than the limit; newer brokers send a first entry that is larger
-    than what was asked for nevertheless.
+    A fetch never asks for more than the limit, but newer brokers send a whole first entry
+    whatever its size.
 
     Raises:
         MessageSizeTooLarge: it is larger.
@@ -207,7 +207,7 @@ def doubled(size_bytes: int, limit_bytes: int, where: str) -> int:
     """Return the next fetch size for a message that did not fit.
 
     Args:
-        size_bytes: what was not enough.
+        size_bytes: the size that was not enough.
         limit_bytes: the largest allowed.
         where: topic, partition and offset, for the error.
 

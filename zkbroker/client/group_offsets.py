@@ -1,11 +1,11 @@
 """Offsets of a group kept by brokers: OffsetCommit and OffsetFetch, for all clients.
 
-Version 0 of both requests may go to any broker, which keeps the offsets in ZooKeeper; later ones
-go to the group's coordinator, which keeps them in `__consumer_offsets`. A commit names the
-generation and the member under which its partitions are held; outside a group it names none.
+Version 0 of both requests may go to any broker, which keeps the offsets in ZooKeeper; later
+versions go to the group's coordinator, which keeps them in `__consumer_offsets`. A member's commit
+names the generation and the member id under which it holds the partitions.
 
-Invariant: an answer with an error for one partition is an error; "no offset" is none, in whichever
-way the broker's version says so.
+Invariant: an error for one partition makes the whole answer an error; a missing offset is no error,
+however the broker's version reports it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,13 +38,13 @@ ZOOKEEPER_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed offset: the next one to consume, and a text of the user's."""
+    """A committed offset: the next one to consume, with the user's metadata."""
 
     offset: int
     metadata: str = ""
 
 
-# -- requests and what their answers say, without a socket
+# -- requests and answers, without a socket
 
 
 def commit_request(
@@ -54,7 +54,7 @@ def commit_request(
     generation: int = NO_GENERATION,
     member_id: str = "",
 ) -> OffsetCommitRequest:
-    """Build a commit; without generation and member it is one from outside a group."""
+    """Build a commit; without generation and member id it comes from outside the group."""
     topics = [
         OffsetCommitRequestTopic(
             topic,
@@ -79,7 +79,7 @@ def commit_error(response: OffsetCommitResponse) -> int:
 
 
 def fetch_request(group: str, partitions: Iterable[PartitionKey]) -> OffsetFetchRequest:
-    """Build the question for what a group has committed."""
+    """Build the request for a group's committed offsets."""
     topics = [
         OffsetFetchRequestTopic(topic, [number for number, _ in numbers])
         for topic, numbers in by_topic(dict.fromkeys(partitions))
@@ -100,7 +100,7 @@ def fetch_error(response: OffsetFetchResponse) -> int:
 def fetched_offsets(
     group: str, partitions: Iterable[PartitionKey], response: OffsetFetchResponse
 ) -> dict[PartitionKey, Committed | None]:
-    """Return what an answer says of each partition, None where nothing was committed.
+    """Return the committed offsets in an answer, None where nothing was committed.
 
     Raises:
         ProtocolError: the first error in it.
@@ -137,7 +137,7 @@ def commit_offsets(connection: BrokerConnection, group: str, offsets: Mapping[Ke
 def fetch_offsets(
     connection: BrokerConnection, group: str, partitions: Sequence[PartitionKey]
 ) -> dict[PartitionKey, int | None]:
-    """Have a broker read a group's offsets in ZooKeeper, None where the group has none.
+    """Have a broker read a group's offsets in ZooKeeper; None where the group has none.
 
     Raises:
         ProtocolError: the first partition that was refused.
@@ -150,10 +150,10 @@ def fetch_offsets(
 
 
 class CoordinatorOffsets:
-    """The offsets of one group in `__consumer_offsets`, for a consumer that is no member of it.
+    """The offsets of one group in `__consumer_offsets`, for consumers outside the group.
 
     Args:
-        coordinator: asks the coordinator; looks for it again where it moves or loads.
+        coordinator: of the group; retries while it moves or loads.
         group: the group id.
         timeout_s: how long one commit or read is tried.
         stopping: asked before each new try; True gives up.

@@ -1,7 +1,7 @@
-"""Offsets by time from one leader, and topic-partitions grouped as requests want them.
+"""Offsets by time from one leader, and partitions grouped by topic as requests need them.
 
-Invariant: a request names the leader epochs under which it was addressed, so that a broker that was
-deposed, and does not know it yet, refuses it instead of answering from an older log.
+Invariant: a request names the known leader epochs, so that a deposed leader that does not know it
+yet refuses the request instead of answering from an older log.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,13 +51,13 @@ def list_offsets(
         times: milliseconds, `LATEST_TIME` or `EARLIEST_TIME` for each partition.
         max_num_offsets: how many; only version 0 answers more than one.
         version: of the request; the highest that both sides speak by default.
-        read_committed: the log ends at its last stable offset.
+        read_committed: whether the log ends at its last stable offset.
         epochs: the leader epoch of each partition, where it is known.
 
     Returns:
-        For each partition the offsets, newest first, or its error. From version 1 on a time asks
-        for the first message at or after it, and there is no offset when there is no such message;
-        version 0 answers the starts of segments that were last written before it.
+        For each partition its offsets, newest first, or its error. From version 1 on the offset
+        is that of the first message at or after the time, none without such a message; version
+        0 answers the base offsets of segments that were last written before it.
 
     Raises:
         ProtocolError: the request failed as a whole.
@@ -82,7 +82,7 @@ def send_list_offsets(
     read_committed: bool = False,
     epochs: Mapping[PartitionKey, int] = _NO_EPOCHS,
 ) -> Pending:
-    """Send what `list_offsets` asks, and leave the answer to `listed_offsets`."""
+    """Send the request of `list_offsets`; `listed_offsets` takes its answer."""
     topics = [
         ListOffsetsRequestTopic(
             topic=topic,
@@ -107,7 +107,7 @@ def send_list_offsets(
 
 
 def listed_offsets(pending: Pending) -> dict[PartitionKey, list[int] | ProtocolError]:
-    """Wait for an answer; as `list_offsets` returns it."""
+    """Wait for the answer, and return it as `list_offsets` does."""
     response = pending.result()
     found: dict[PartitionKey, list[int] | ProtocolError] = {}
     for answer in response.topics:
@@ -131,7 +131,7 @@ def one_offset(
     read_committed: bool = False,
     epoch: int = NO_EPOCH,
 ) -> int | None:
-    """Return the offset for a time, None when no message is as late.
+    """Return the offset for a time, None without a message at or after it.
 
     Raises:
         ProtocolError: the broker does not answer, or refuses.
@@ -148,7 +148,7 @@ def one_offset(
 def valid_range(
     connection: BrokerConnection, topic: str, partition: int, epoch: int = NO_EPOCH
 ) -> tuple[int, int]:
-    """Return the first offset that can be read, and the one after the last.
+    """Return the first offset that can be read, and the log end.
 
     Raises:
         ProtocolError: the broker does not answer, or refuses.

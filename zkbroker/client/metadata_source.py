@@ -1,9 +1,9 @@
-"""A static list of brokers: everything is asked of one of them by Metadata requests.
+"""A static list of brokers: Metadata requests to one of them answer every look-up.
 
-Invariants: the list only serves to find a first broker; after the first answer the brokers of the
-cluster are asked in turn (`any_broker`), so that the list may name brokers that are gone, and one
-broker that was cut off from the controller does not keep its clients in the past. What such a
-broker answers of a leader does not replace what is newer.
+Invariants: the list only serves to find a first broker; after its answer the brokers of the cluster
+are asked in turn (`any_broker`). So the list may name brokers that are gone, and a broker that is
+cut off from the controller does not leave clients with old metadata. Its older answer about a
+leader does not replace a newer one.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import MetadataRequest, MetadataResponse
 from zkbroker.zookeeper.nodes import Settable
 
-# The first version in which a reader can say that the topic is not to be created.
+# The first version that can ask for a topic without creating it.
 NO_CREATION_VERSION = 4
 
 
@@ -44,7 +44,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def view_of(response: MetadataResponse, topics: Collection[str]) -> View:
-    """Turn an answer into a view of `topics`; those it does not name are unknown."""
+    """Turn an answer into a view of `topics`; a topic missing in the answer is unknown."""
     brokers = {
         broker.node_id: BrokerAddress(broker.node_id, broker.host, broker.port, broker.rack)
         for broker in response.brokers
@@ -98,7 +98,7 @@ def ask(
         # Naming a topic would create it; all topics are read instead.
         names = None
     if version == 0 and names is None:
-        names = []  # an empty list asks for all in version 0, which cannot ask for none
+        names = []  # In version 0 an empty list asks for all topics; it cannot ask for none.
     response: MetadataResponse = connection.request(
         MetadataRequest(topics=names, allow_auto_topic_creation=create), version, timeout_s
     )
@@ -117,7 +117,7 @@ class StaticSource:
         found = dict.fromkeys(parse_address(text) for text in listed if text.strip())
         if not found:
             raise ClientError("the list of brokers is empty: give host:port")
-        # Below all ids that brokers have.
+        # Negative, unlike the ids of brokers.
         self._bootstrap = [BrokerAddress(-2 - i, *each) for i, each in enumerate(found)]
         self._known: Sequence[BrokerAddress] = ()
         self._newest = NewestLeaders()
@@ -146,16 +146,16 @@ class StaticSource:
         return None
 
     def close(self) -> None:
-        """The connections are the cluster's."""
+        """Do nothing: the cluster closes its connections."""
 
 
 def all_topics(connection: BrokerConnection, wait_s: float) -> list[str]:
-    """Ask for the names of all topics."""
+    """Return the names of all topics."""
     return sorted(each.topic for each in ask(connection, None, timeout_s=wait_s).topics)
 
 
 def request_creation(connection: BrokerConnection, topic: str, wait_s: float) -> None:
-    """Ask for a topic in the way that creates it.
+    """Ask for a topic's metadata in a way that creates the topic.
 
     Raises:
         ProtocolError: it will not be created.

@@ -1,9 +1,9 @@
-"""Partitions without a leader: why, and one warning for each that stays so.
+"""Partitions without a leader: the reason, and one warning for each that stays without.
 
     no leader ──for `WARN_AFTER_S`──▶ warned ──leader──▶ forgotten
 
-Invariant: a partition is warned of once until it has a leader again. An election that takes its
-usual time is not warned of.
+Invariant: there is one warning for a partition until it has a leader again, and none for an
+election that takes its usual time.
 """
 
 import logging
@@ -17,12 +17,12 @@ from zkbroker.types import PartitionKey
 logger = logging.getLogger(__name__)
 
 WARN_AFTER_S = 1.5
-"""How long a partition has no leader before that is warned of."""
+"""How long a partition has no leader before the warning."""
 _NAMED = 3
 
 
 def explain(info: PartitionInfo, brokers: Mapping[int, BrokerAddress]) -> str:
-    """Say that a partition has no leader, which brokers are missing, and what to start.
+    """Return the text for a partition without a leader: missing brokers, and which one to start.
 
     Args:
         info: the partition; its in-sync replicas may be unknown.
@@ -64,9 +64,9 @@ class MissingLeaders:
         self._warned: set[PartitionKey] = set()
 
     def complete(self, view: View, before: View) -> View:
-        """Return a view with the in-sync replicas that were known before their leader went.
+        """Return a view with the in-sync replicas that were known before their leader failed.
 
-        Brokers leave them out of their answers while there is no leader.
+        Brokers leave the ISR out of their answers while there is no leader.
         """
         known: dict[str, tuple[PartitionInfo, ...]] = {}
         for topic, partitions in view.topics.items():
@@ -84,7 +84,7 @@ class MissingLeaders:
         return View(view.brokers, {**view.topics, **known}) if known else view
 
     def note(self, view: View) -> None:
-        """Warn of what has had no leader for long."""
+        """Warn of partitions that have had no leader for long."""
         now = self._clock_ms() / 1000
         away = {
             (topic, each.partition): each

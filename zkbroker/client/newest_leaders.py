@@ -1,9 +1,9 @@
-"""What is known of leaders, kept against answers of brokers that know less.
+"""The newest known leaders, kept when a broker answers with older ones.
 
     epoch found  >= epoch known   the answer counts
-                 <  epoch known   what is known stays, without a leader that is not registered any
-                                  more; after `patience_s` of such answers only, the answer counts:
-                                  the topic was deleted and created again
+                 <  epoch known   the known leader stays, unless it is no longer registered; after
+                                  `patience_s` of only such answers, the answer counts: the topic
+                                  was deleted and created again
 
 Invariant: the leader epoch of a partition goes back only after that time, or after the topic was
 seen not to exist. Pure: the clock is given.
@@ -21,7 +21,7 @@ class NewestLeaders:
     """The newest leader of each partition.
 
     Args:
-        patience_s: how long older answers are taken for those of a broker that lags.
+        patience_s: how long older answers count as those of a broker that lags.
         clock: seconds, monotonic.
     """
 

@@ -2,9 +2,9 @@
 
     known leaders ──ask all at once──▶ answers ──some leader moved──▶ refresh ──▶ ask for the rest
 
-Invariant: an answer is taken only from the leader of the partition. One that moved, or is not there
-yet, is looked for again, for the partitions that are left: once at least, and until the time given
-is over. A leader that does not answer is left as soon as others lead its partitions.
+Invariant: only the leader of a partition answers for it. The leaders of the partitions left over,
+which moved or are not elected yet, are looked up again: once at least, and until the time given is
+over. A leader that does not answer is given up as soon as others lead its partitions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from zkbroker.network.client.connection import Pending
 from zkbroker.types import PartitionKey
 
 _LOOK_AGAIN_S = 2.0
-"""How long an answer may take before it is looked whether others lead by now."""
+"""How long an answer may take before a look-up checks whether the leaders have moved."""
 _LOOKS = 5
 
 Key = TypeVar("Key", bound=PartitionKey)
@@ -37,11 +37,11 @@ def resolve_offsets(
     Args:
         cluster: knows leaders and gives connections.
         times: milliseconds, `LATEST_TIME` or `EARLIEST_TIME` for each partition.
-        read_committed: a log ends at its last stable offset.
+        read_committed: whether a log ends at its last stable offset.
         timeout_s: how long to look for leaders that move; with 0 fresh metadata is tried once.
 
     Returns:
-        The offset of the first message at or after the time, None when there is none so late.
+        The offset of the first message at or after the time, None without one.
 
     Raises:
         LeaderNotAvailable: a partition has no leader at the moment.
@@ -68,7 +68,7 @@ def _ask_leaders(
     read_committed: bool,
     found: dict[PartitionKey, int | None],
 ) -> ZkbrokerError | None:
-    """Ask every leader once; return the first error, if any, of what was not found."""
+    """Ask every leader once; return the first error of partitions not found, if any."""
     error: ZkbrokerError | None = None
     by_leader: dict[int, dict[PartitionKey, int]] = {}
     for key, time_ms in times.items():
@@ -106,11 +106,11 @@ def _ask_leaders(
 def _leave_if_moved(
     cluster: PartitionLeaders, leader: int, keys: Iterable[PartitionKey], pending: Pending
 ) -> None:
-    """Wait for an answer that takes long only while a partition asked for is still led there."""
+    """Wait for an answer, long only while the broker still leads one of the partitions."""
     for _ in range(_LOOKS):
         if pending.wait(_LOOK_AGAIN_S):
             return
-        with suppress(ZkbrokerError):  # what is known of leaders stays
+        with suppress(ZkbrokerError):  # the known leaders stay
             cluster.refresh(sorted({topic for topic, _ in keys}))
         if all(cluster.leader(*key) not in (leader, None) for key in keys):
             pending.result(0)
@@ -123,7 +123,7 @@ def resolve_or_end(
     read_committed: bool = False,
     timeout_s: float = LEADER_WAIT_S,
 ) -> dict[Key, int]:
-    """Return an offset for a time in each partition, its end when no message is as late."""
+    """Return an offset for a time in each partition, the log end without a later message."""
     found = resolve_offsets(cluster, times, read_committed=read_committed, timeout_s=timeout_s)
     late = {key: LATEST_TIME for key, offset in found.items() if offset is None}
     if late:

@@ -1,9 +1,8 @@
 """One address of a TCP load balancer: every request goes to the broker that answers there.
 
-Invariant: there is one connection, since a second one might reach another broker; and a partition
-has a leader exactly where the broker behind this connection hosts it. Which ones those are is found
-by asking for their offsets: a broker refuses that for partitions it does not host. Brokers forward
-nothing.
+Invariant: there is one connection, since a second one might reach another broker. A partition has a
+leader only if the broker behind this connection hosts it; ListOffsets shows that, since a broker
+refuses it for partitions that it does not host. Brokers forward nothing.
 """
 
 from collections.abc import Collection
@@ -23,7 +22,7 @@ from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.zookeeper.nodes import Settable
 
 THE_BROKER = -1
-"""Id under which the broker behind the address appears: its own is not known."""
+"""Id that stands for the broker behind the address, whose own id is not known."""
 
 
 class SingleAddressSource:
@@ -82,7 +81,7 @@ class SingleAddressSource:
     def only_connection(self) -> BrokerConnection:
         connection = self._connection()
         if connection is not self._read_from:
-            # Another broker may answer now, with other partitions.
+            # Another broker, with other partitions, may answer now.
             assert self._changed is not None
             self._changed.set()
         return connection

@@ -1,4 +1,4 @@
-"""The seam between a cluster and where it learns of brokers and topics."""
+"""The interface of a source, from which a cluster learns its brokers and topics."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -10,9 +10,9 @@ from zkbroker.zookeeper.nodes import Settable
 
 
 class ClusterSource(Protocol):
-    """Where a cluster learns of brokers and topics.
+    """A source of brokers and topics.
 
-    `start` and `read` are called by one task at a time, the others by any. All may wait for the
+    One task at a time calls `start` and `read`; any task calls the others. All may wait for the
     network, for a bounded time.
     """
 
@@ -32,10 +32,10 @@ class ClusterSource(Protocol):
         """
 
     def all_topics(self) -> list[str] | None:
-        """Return the names of all topics, sorted; None to have a broker asked."""
+        """Return the names of all topics, sorted; None where a broker has to be asked."""
 
     def only_connection(self) -> BrokerConnection | None:
-        """Return the one connection that serves for everything; None where there are many."""
+        """Return the only connection; None where each broker has its own."""
 
     def close(self) -> None:
         """Release what `start` took."""

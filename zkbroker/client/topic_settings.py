@@ -1,6 +1,6 @@
-"""Settings of topics as a broker knows them, with the brokers' defaults.
+"""Effective settings of topics, with the brokers' defaults.
 
-The defaults stand in the brokers' own settings, which ZooKeeper does not know: a broker is asked.
+A broker is asked for them: the defaults are in the brokers' own settings, not in ZooKeeper.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ def described(
     resources: Sequence[DescribeConfigsResource],
     wait_s: float | None = None,
 ) -> dict[str, dict[str, str]]:
-    """Return resource → setting → value of what a broker describes; see `topic_settings`."""
+    """Return a broker's description of resources: resource → setting → value."""
     if ApiKey.DESCRIBE_CONFIGS not in connection.versions:
         return {}
     answer = connection.request(DescribeConfigsRequest(list(resources)), timeout_s=wait_s)

@@ -1,4 +1,4 @@
-"""What is known of a cluster at one moment; immutable, replaced as a whole."""
+"""One reading of a cluster; immutable, replaced as a whole."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.runtime import Runtime
 
 NO_EPOCH = -1
-"""The leader epoch of a partition of which none is known; brokers do not check it then."""
+"""Stands for an unknown leader epoch, which brokers do not check."""
 
 
 class NoBrokersAvailable(ClientError):
-    """None of the brokers that are known can be reached."""
+    """None of the known brokers can be reached."""
 
 
 class BrokerUnavailable(ClientError):
@@ -30,7 +30,7 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """A partition and the id of the broker that leads it; None while there is none.
+    """A partition, with the broker id of its leader; None without a leader.
 
     `leader_epoch` grows with each change of the leader; `NO_EPOCH` where the source has none.
     `replicas` and `isr` are broker ids, empty where they are not known.
@@ -53,7 +53,7 @@ class View:
 
     Attributes:
         brokers: the live brokers by id.
-        topics: the partitions of each topic asked for, by number; or the error it has.
+        topics: the partitions by number of each topic asked for, or the topic's error.
     """
 
     brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
@@ -61,20 +61,20 @@ class View:
 
 
 class Leaders(Protocol):
-    """Which broker leads what, of any generation."""
+    """Leaders of partitions, in a cluster of any generation."""
 
     @property
     def runtime(self) -> Runtime:
         """What the cluster runs on; for pauses between two tries."""
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the broker that leads a partition as far as is known; never waits."""
+        """Return the known leader of a partition; never waits."""
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after every change of leaders; returns what ends that."""
+        """Have `callback` called after every change of leaders; returns a function that ends it."""
 
     def refresh(self, topics: list[str] | None = None) -> None:
-        """Learn again which broker leads what.
+        """Read the leaders again.
 
         Raises:
             ZkbrokerError: the source cannot be read.
@@ -85,13 +85,13 @@ class Leaders(Protocol):
 
 
 class PartitionLeaders(Leaders, Protocol):
-    """What reading partitions needs of `Cluster`: leaders, and connections to them."""
+    """The part of `Cluster` that reading partitions needs: leaders, and connections to them."""
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """Return the epoch of that leader, `NO_EPOCH` where it is not known; never waits."""
+        """Return the known leader epoch, else `NO_EPOCH`; never waits."""
 
     def connection(self, broker_id: int, lane: str = "") -> BrokerConnection:
-        """Return a connection to a broker that no other lane's long poll holds up.
+        """Return a broker's connection of this lane, which no other lane's long poll blocks.
 
         Raises:
             BrokerUnavailable: it is not registered or cannot be reached.

@@ -1,4 +1,4 @@
-"""The owner loop that reads a cluster's source and publishes what it read.
+"""The owner loop that reads a cluster's source and publishes views.
 
                     watch fires / refresh asked / too old
       (waiting) ───────────────────────────────────────▶ read the source
@@ -8,9 +8,9 @@
 If only unknown topics, or topics without leaders, are requested, only those are read: a producer to
 thousands of topics discovers them one after the other.
 
-Invariants: one task reads, and everybody else reads the view it published last, without a lock; a
-`refresh` returns only after a reading that began later than the call; a view is never older than
-`max_age_s` while the source can be read, and keeps the last knowledge while not.
+Invariants: one task reads the source; all others take the view that it published last, without a
+lock. A `refresh` returns only after a reading that began later than the call. A view is never older
+than `max_age_s` while the source can be read; while it cannot, the last view stays.
 """
 
 import logging
@@ -48,7 +48,7 @@ class _Waiter:
 
 
 class _Changed:
-    """What the source sets: everything is to be read again."""
+    """The event of a source, after which everything is read again."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.set = changed
@@ -60,7 +60,7 @@ class ViewReader:
     Args:
         source: is started and closed here.
         runtime: of the cluster.
-        max_age_s: when to read again without a cause; None for never.
+        max_age_s: the age at which the view is read again; None for never.
     """
 
     def __init__(self, source: ClusterSource, runtime: Runtime, max_age_s: float | None) -> None:
@@ -87,7 +87,7 @@ class ViewReader:
         self._brokers: AnyBroker | None = None
         self.watchers = Watchers(runtime)
         self.view = View()
-        """What was read last."""
+        """The last view that was read."""
 
     def start(self, brokers: AnyBroker) -> None:
         """Connect to the source and read the brokers.
@@ -108,7 +108,7 @@ class ViewReader:
     def close(self, timeout_s: float) -> None:
         """End the loop and the source."""
         self._open = False
-        # First of all, so that what fails when the source closes is no failure.
+        # First, so that failures caused by closing the source are not reported.
         self._loop.close(0)
         self._source.close()
         self._loop.close(timeout_s)
@@ -120,7 +120,7 @@ class ViewReader:
         return None if isinstance(known, ProtocolError) else known
 
     def refresh(self, topics: Collection[str] | None, seconds: float) -> None:
-        """Wait until a reading that begins now is in; see `Cluster.refresh`."""
+        """Wait for a reading that begins now; see `Cluster.refresh`."""
         if not self._open:
             raise ClientError("the cluster is not started, or was closed")
         with self._lock:
@@ -142,7 +142,7 @@ class ViewReader:
             raise waiter.error
 
     def _led(self, topic: str) -> bool:
-        """Whether a topic is known, and a leader in it."""
+        """Whether a topic is known and one of its partitions has a leader."""
         return any(each.leader is not None for each in self.known(topic) or ())
 
     # -- the owner loop
@@ -152,9 +152,9 @@ class ViewReader:
         self._loop.set()
 
     def _read_source(self) -> float | None:
-        """Read the source once, and answer those who asked for it before."""
+        """Read the source once, and wake the callers that asked before it began."""
         with self._lock:
-            # Woken by time alone, it reads everything too.
+            # When only time woke the loop, everything is read too.
             began = time.monotonic()
             everything = self._all_again or not self._added
             wanted = set(self._wanted if everything else self._added)
@@ -178,7 +178,7 @@ class ViewReader:
             self._answer_waiters(ticket, unforeseen)
             raise
         self._answer_waiters(ticket, None)
-        # What is known stays; what was missed is read when the source is back.
+        # The last view stays; changes are read when the source is back.
         if self._max_age_s is None:
             return None
         return max(0.0, self._all_read_at + self._max_age_s - time.monotonic())

@@ -1,7 +1,7 @@
 """Callbacks for changes of the view of a cluster.
 
-Invariant: a watcher is called by the task that made the change, without a lock, after the change
-is there to be read; it only sets an event.
+Invariant: the task that made a change calls the watchers, without a lock, once the change can be
+read; a watcher only sets an event.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Watchers:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after every change; returns what ends that."""
+        """Have `callback` called after every change; returns a function that ends it."""
         with self._lock:
             self._callbacks.append(callback)
 

@@ -1,4 +1,4 @@
-"""ZooKeeper as the source: registrations and topics are read there and watched.
+"""ZooKeeper as the source: registrations and topics are read and watched there.
 
     /brokers/ids                          a broker joins, leaves, or comes back elsewhere
     /brokers/topics                       a topic appears
@@ -80,7 +80,7 @@ class ZooKeeperSource:
 
     @property
     def session(self) -> ZkSession:
-        """The session that it reads by."""
+        """The session that it reads with."""
         session = self._given or self._own
         assert session is not None
         return session
@@ -100,7 +100,7 @@ class ZooKeeperSource:
             self._own = own
 
         def on_state(state: SessionState) -> None:
-            # A new session has no watches; after any silence what was read may be old.
+            # A new session has no watches; after any interruption the view may be old.
             if state is SessionState.CONNECTED:
                 changed.set()
 
@@ -140,7 +140,7 @@ class ZooKeeperSource:
         return View(brokers, found)
 
     def _addresses(self, registered: Collection[BrokerInfo]) -> dict[int, BrokerAddress]:
-        """Return where brokers are reached; those without a listener of our protocol are not."""
+        """Return the addresses of brokers, without those that have no listener of our protocol."""
         found = {}
         for broker in registered:
             endpoint = broker.endpoint_of(self.protocol)
@@ -155,17 +155,17 @@ class ZooKeeperSource:
         return found
 
     def _states(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
-        """Return what is stored of partitions, all read in one flight."""
+        """Return the stored partitions, all read in one flight."""
         session, changed = self.session, self._changed
         assert changed is not None
         nodes = [paths.partition_state(*key) for key in keys]
         states = dict(zip(nodes, session.get_many(nodes, [changed] * len(nodes)), strict=True))
         missing = [path for path, node in states.items() if node is None]
         found = session.exists_many(missing, [changed] * len(missing))
-        # Some may have come between the two reads; their watch would not fire for that.
+        # Nodes created between the two reads are read again: their watch does not fire for it.
         come = [path for path, stat in zip(missing, found, strict=True) if stat is not None]
         states.update(zip(come, session.get_many(come, [changed] * len(come)), strict=True))
-        # The decision outlives the registration of a leader that is gone: who was in sync.
+        # Without the leader's registration, the decision still holds the ISR.
         away = [key for key, node in zip(keys, states.values(), strict=True) if node is None]
         decided = dict(
             zip(away, session.get_many([paths.partition(*key) for key in away]), strict=True)
@@ -188,7 +188,7 @@ class ZooKeeperSource:
 
 
 def _state(path: str, node: tuple[bytes, NodeStat] | None, *, led: bool) -> PartitionState:
-    """Decode a node; without `led` it names a leader that is not registered."""
+    """Decode a node; without `led` the leader that it names is not registered."""
     if node is None or not node[0]:
         return _UNKNOWN
     try:

@@ -1,9 +1,9 @@
-"""TLS of the admin page: the settings of a listener's, behind `admin.`.
+"""TLS of the admin page: the TLS settings of a listener, with the prefix `admin.`.
 
     admin.ssl.keystore.location=/etc/zkbroker/admin.pem
     admin.ssl.client.auth=required
 
-Invariant: a page that is asked for TLS has a key, or the broker does not start.
+Invariant: a page with TLS settings has a key, or the broker does not start.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ _ADMIN = "admin."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminTls:
-    """What protects the page.
+    """How the page is protected.
 
     Args:
-        tls: its key, and who signs certificates of clients.
+        tls: its key, and the authorities that sign clients' certificates.
         client_auth: whether clients show certificates: `none`, `requested` or `required`.
     """
 
@@ -32,7 +32,7 @@ class AdminTls:
 
 
 def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> AdminTls | None:
-    """Build it from the properties of a broker; None where no TLS is asked for.
+    """Build it from the properties of a broker; None without TLS settings.
 
     Raises:
         ConfigError: a value is not allowed, or there is no key.
@@ -47,11 +47,11 @@ def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> A
         tls = from_properties(TlsSettings, of_group(TlsSettings, given), warn=_quiet)
         server = from_properties(ServerTlsOptions, of_group(ServerTlsOptions, given), warn=_quiet)
     except ConfigError as error:
-        raise ConfigError(f"the admin page (settings behind {_ADMIN}): {error}") from error
+        raise ConfigError(f"the admin page (settings with the prefix {_ADMIN}): {error}") from error
     if not tls.has_key:
         raise ConfigError(
-            "the admin page is to speak TLS and has no key: set admin.ssl.keystore.location to a "
-            "PEM file with the private key and its certificates"
+            "the admin page has TLS settings and no key: set admin.ssl.keystore.location to a PEM "
+            "file with the private key and its certificates"
         )
     if server.client_auth != NONE and not tls.has_authorities:
         raise ConfigError(
@@ -62,4 +62,4 @@ def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> A
 
 
 def _quiet(text: str) -> None:
-    """Drop a warning: unknown names were warned of under their own."""
+    """Drop a warning: unknown keys were reported under their full names."""

@@ -73,8 +73,8 @@ class BrokerConfig(
     metrics_topics: int = option("metrics.topics.max", Int32(0), 1000,
         "Topics with metrics of their own; all others are counted together.")
     metrics_group_offsets: int = option("metrics.group.offsets.max", Int32(0), 10_000,
-        "Committed offsets that the metrics of a broker name, of groups that it coordinates: first "
-        "of groups with members, then by name. 0 names none.")
+        "Most committed offsets in a broker's metrics, for the groups that it coordinates: groups "
+        "with members come first, then groups by name. 0 shows none.")
     # fmt: on
     log: LogConfig = field(default_factory=LogConfig)
     """Defaults of every topic's log."""
@@ -83,12 +83,12 @@ class BrokerConfig(
     """The listener for clients of Kafka 0.7, and its logs."""
 
     security: BrokerSecurity = field(default_factory=BrokerSecurity)
-    """What protects the listeners."""
+    """How the listeners are protected."""
     admin_tls: AdminTls | None = None
-    """What protects the admin page."""
+    """How the admin page is protected."""
 
     given: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The properties that it was made of, as they were given."""
+    """The properties that it was built from, as given."""
 
     IGNORED: ClassVar[Mapping[str, str]] = {**IGNORED, **ZOOKEEPER_IGNORED}
 
@@ -196,7 +196,7 @@ class BrokerConfig(
 
 
 def refuse_unknown(properties: Iterable[str]) -> None:
-    """Check that a broker knows settings by name: those of programs, which no warning reaches.
+    """Check that a broker knows the settings given by a program, which no warning reaches.
 
     Raises:
         ConfigError: some are unknown; each is named with the nearest known one.

@@ -114,8 +114,8 @@ PASSWORDS = frozenset(
 def is_secret(key: str) -> bool:
     """Whether the value of a broker's key is not shown.
 
-    Of a listener's settings (`listener.name.`) those are shown that are known to be no secret: what
-    no broker knows may be a password under a name that was written wrongly.
+    Of a listener's settings (`listener.name.`) only those known to be no secrets are shown: an
+    unknown key may be the misspelt name of a password.
     """
     if key.startswith(PREFIX):
         parts = key.split(".")
@@ -132,7 +132,7 @@ _OF_LISTENERS = frozenset(
     for key, _ in each.keys
     if not isinstance(each.kind, SecretText)
 ) | {"max.connection.creation.rate", *TlsSettings.IGNORED}
-"""Settings of a listener that are no secrets."""
+"""Settings of a listener that are not secret."""
 
 _GROUPS: tuple[tuple[str, ...], ...] = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
@@ -161,15 +161,15 @@ _OWN_DEFAULTS: Mapping[str, str | None] = {
     "zookeeper.connect": None,
     "zookeeper.connection.timeout.ms": None,
 }
-"""Defaults that are not the value of the option: nothing is set, or another key has it."""
+"""Shown defaults that differ from the option's: none, or the default is shown by another key."""
 
 _FURTHER_SPELLINGS = frozenset({"log.dir", *(key for group in _GROUPS for key in group[1:])})
-"""Keys that are shown although they are not the first spelling of their option."""
+"""Keys that are shown besides the first spelling of their option."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerKey:
-    """A key that is shown.
+    """A key that DescribeConfigs shows.
 
     Args:
         name: the key.
@@ -189,7 +189,7 @@ class BrokerKey:
         return is_secret(self.name) or isinstance(self.kind, SecretText)
 
     def shown(self, text: str) -> str:
-        """Return a value that was given in the form in which it is shown."""
+        """Return a given value in the form in which it is shown."""
         return text.strip() if self.kind is None else value_text(self.kind.parse(text))
 
 
@@ -244,7 +244,7 @@ def _shown_keys() -> dict[str, BrokerKey]:
 
 
 SHOWN: Mapping[str, BrokerKey] = _shown_keys()
-"""Key → what is shown of it; sorted by name."""
+"""Every shown key, sorted by name."""
 
 DEFAULTS: Mapping[str, str] = {
     name: key.default for name, key in SHOWN.items() if key.default is not None
@@ -260,7 +260,7 @@ _OLD_SPELLINGS: Mapping[str, Option] = {
 
 
 def shown_as_given(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what was given under the names and in the form in which it is shown.
+    """Return the given settings under the names and in the form in which they are shown.
 
     Args:
         properties: of the broker, of any generation; spellings of older ones become today's. A key

@@ -1,10 +1,10 @@
-"""What protects each listener of a broker, and how it connects to other brokers.
+"""How each listener of a broker is protected, and how the broker connects to others.
 
     ssl.keystore.location=/etc/kafka/own.pem                 for every listener
     listener.name.external.ssl.keystore.location=/etc/...    for the listener EXTERNAL
 
-Invariant: a listener whose protocol has TLS has a key, and asks for certificates only where it is
-said who signs them; what is missing is named with the line to add, before anything is opened.
+Invariant: a listener whose protocol has TLS has a key, and asks for certificates only where their
+authorities are known; an error names each missing line before anything is opened.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -50,20 +50,20 @@ _GLOBAL = ("ssl.", "sasl.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTlsOptions:
-    """What a listener with TLS asks of those that connect."""
+    """How a listener with TLS treats those that connect."""
 
     # fmt: off
     client_auth: str = option("ssl.client.auth", Str((NONE, REQUESTED, REQUIRED)), NONE,
-        "Whether clients show certificates: none, requested (they may) or required. On SASL_SSL "
-        "they do not, whatever this says.")
+        "Whether clients show certificates: none, requested (they may) or required. A SASL_SSL "
+        "listener never asks for them.")
     principal_rules: str = option("ssl.principal.mapping.rules", Str(), "DEFAULT",
         "How the name of a client's certificate becomes that of its user: RULE:regex/name/, with "
         "L or U behind it for lower or upper case, separated by commas; DEFAULT is the whole name. "
         "The first rule whose regular expression fits counts.")
     handshake_timeout_ms: int = option("ssl.handshake.timeout.ms", Int32(1), 10_000,
-        "How long the TLS handshake of a connection may take, in ms; it is cut then.")
+        "Longest time of a TLS handshake in ms; the connection is closed after it.")
     kernel_offload: bool = option("ssl.kernel.offload", Bool(), True,
-        "Whether the kernel encrypts where it can (kTLS): files are sent without a copy then.")
+        "Whether the kernel encrypts where it can (kTLS), so that files are sent without a copy.")
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class ServerTlsOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSecurity:
-    """What protects one listener.
+    """How one listener is protected.
 
     Attributes:
         name: of the listener.
@@ -109,7 +109,7 @@ class ListenerSecurity:
         return self.server.client_auth if self.protocol == SSL else NONE
 
     def setting(self, key: str) -> str | None:
-        """Return a setting as it holds for this listener, None where it is not given."""
+        """Return the setting that applies to this listener, None where it is not given."""
         return self.own.get(key, self.common.get(key))
 
     def client(self, properties: Mapping[str, str]) -> ClientSecurity:
@@ -127,7 +127,7 @@ class ListenerSecurity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSecurity:
-    """What protects the listeners of a broker.
+    """How the listeners of a broker are protected.
 
     Attributes:
         listeners: by name, in the order in which they are given.
@@ -215,14 +215,14 @@ def _check_prefixed(
     key: str, listeners: Mapping[str, ListenerSecurity], warn: Callable[[str], None]
 ) -> None:
     rest = key[len(PREFIX) :]
-    # The longest name: that of one listener may begin that of another.
+    # The longest match: one listener's name may be the beginning of another's.
     names = [each for each in listeners if rest.startswith(f"{each.lower()}.")]
     name = max(names, key=len, default=None)
     if name is None:
         first = rest.partition(".")[0]
         if first.upper() in listeners:
             raise ConfigError(
-                f"{key} is not obeyed: names of listeners are written in lower case behind "
+                f"{key} has no effect: names of listeners are written in lower case after "
                 f"{PREFIX}: {PREFIX}{first.lower()}.…"
             )
         warn(
@@ -243,7 +243,7 @@ def _check_prefixed(
 
 
 def _quiet(text: str) -> None:
-    """Drop a warning: each group of options is given its own keys alone."""
+    """Drop a warning: no group of options gets another's keys."""
 
 
 TLS_KEYS = frozenset(

@@ -53,7 +53,7 @@ class Strategy(Str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchConfig:
-    """Settings of a consumer that reads partitions, for a group or for itself."""
+    """Settings of a consumer that reads partitions, with or without a group."""
 
     IGNORED: ClassVar[Mapping[str, str]] = {
         "backoff.increment.ms": "an idle fetch waits at the broker (fetch.wait.max.ms)",
@@ -72,7 +72,7 @@ class FetchConfig:
 
     # fmt: off
     socket_timeout_ms: int = option("socket.timeout.ms", Ms(1), 30_000,
-        "How long to wait for a broker's answer, beyond the wait asked of it.")
+        "How long to wait for a response, in addition to the wait that the request allows, in ms.")
     socket_receive_buffer_bytes: int = option(
         "socket.receive.buffer.bytes socket.buffersize", Int(-1), -1,
         "Receive buffer of each connection; -1 lets the system adapt it, which is faster than any "
@@ -80,12 +80,12 @@ class FetchConfig:
     fetch_message_max_bytes: int = shared.FETCH_BYTES("fetch.message.max.bytes fetch.size")
     fetch_message_limit_bytes: int = shared.FETCH_LIMIT_BYTES("fetch.message.limit.bytes")
     fetch_response_max_bytes: int = option("fetch.response.max.bytes", Int32(1), 32 * 1024 * 1024,
-        "Bytes of one answer over all its partitions, from brokers that know the limit.")
+        "Most bytes of one fetch response, of all its partitions; old brokers ignore it.")
     isolation_level: str = shared.ISOLATION_LEVEL("isolation.level")
     fetch_min_bytes: int = shared.FETCH_MIN_BYTES("fetch.min.bytes")
     fetch_wait_max_ms: int = shared.FETCH_WAIT_MS("fetch.wait.max.ms")
     num_consumer_fetchers: int = option("num.consumer.fetchers", Int(1, 64), 1,
-        "Fetchers (and connections) for each broker.")
+        "Number of fetchers, each with a connection, for each broker.")
     refresh_leader_backoff_ms: int = option("refresh.leader.backoff.ms", Ms(1), 200,
         "Time between two searches for the leader of a partition without one, in ms.")
     queued_max_message_chunks: int = shared.QUEUED_CHUNKS(
@@ -171,7 +171,7 @@ class ConsumerConfig(FetchConfig):
     rebalance_max_retries: int = shared.REBALANCE_RETRIES(
         "rebalance.max.retries rebalance.retries.max")
     rebalance_backoff_ms: int = option("rebalance.backoff.ms", Ms(1), 2000,
-        "Longest time between two attempts at a rebalance, in ms; the time itself is random.")
+        "Longest time between two attempts at a rebalance, in ms; each time is random.")
     rebalance_drain_ms: int = shared.REBALANCE_DRAIN_MS("rebalance.drain.ms")
     partition_assignment_strategy: str = option(
         "partition.assignment.strategy", Strategy(("range", "roundrobin")), "range",
@@ -187,7 +187,7 @@ class ConsumerConfig(FetchConfig):
         "Time between two attempts to reach the group's coordinator, in ms.")
     offsets_channel_socket_timeout_ms: int = option(
         "offsets.channel.socket.timeout.ms", Ms(1), 10_000,
-        "How long one read or commit of offsets looks for the coordinator and waits for it.")
+        "How long one read or commit of offsets tries to find and to reach the coordinator, in ms.")
     offsets_commit_max_retries: int = option("offsets.commit.max.retries", Int(0), 5,
         "Retries of a commit at shutdown, offsets.channel.backoff.ms apart.")
     # fmt: on

@@ -1,12 +1,12 @@
-"""Which settings of a broker may change while it runs, and what comes of those that did.
+"""Which settings of a broker may change while it runs, and the configuration after a change.
 
     /config/brokers/[id]        first: settings of one broker
     /config/brokers/<default>   second: settings of all brokers
     the properties file         third
 
-Invariant: what may change is what brokers of 1.1 to 2.1 let change, as far as it means something
-here; everything else is refused with the reason. A setting that is accepted takes effect while the
-broker runs, or is one of `WITHOUT_EFFECT`.
+Invariant: the settings that brokers of 1.1 to 2.1 let change may change, as far as they mean
+something here; all others are refused with the reason. A setting that is accepted takes effect
+while the broker runs, or is one of `WITHOUT_EFFECT`.
 """
 
 import re
@@ -38,10 +38,10 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     ],
     "replica.alter.log.dirs.io.max.bytes.per.second": IGNORED["num.replica.alter.log.dirs.threads"],
 }
-"""Settings that are accepted, as tools set them, and do nothing, with the reason."""
+"""Settings that are accepted because tools set them, and that do nothing; with the reason."""
 
 _FIXED_DEFAULTS = {"log.message.format.version", "log.retention.policy"}
-"""Defaults of topics that need a restart: all brokers must know the format, or the policy."""
+"""Defaults of topics that need a restart: all brokers must know the format or the policy."""
 
 CHANGEABLE = frozenset(
     {
@@ -85,7 +85,7 @@ def check_change(key: str, text: str) -> None:
     if not may_change(key):
         raise ProtocolError(_why_fixed(key), code=ErrorCode.INVALID_REQUEST)
     if key not in CHANGEABLE:
-        return  # checked with all of its listener
+        return  # checked together with the listener's other settings
     kind = RATES.get(key) or (SHOWN[key].kind if key in SHOWN else None) or Int(1, 2**31 - 1)
     try:
         kind.check(kind.parse(text))
@@ -98,7 +98,7 @@ def _why_fixed(key: str) -> str:
     if _SECRETS_OF_LISTENERS.fullmatch(key):
         return (
             f"{key} is not kept in ZooKeeper, where passwords and keys do not belong: put it into "
-            "the broker's properties file; a file of keys that changes is read again by itself"
+            "the broker's properties file; a changed key file is read again by itself"
         )
     if known is None:
         return f"{key} is no setting of a broker{nearest(key, CHANGEABLE | SHOWN.keys())}"

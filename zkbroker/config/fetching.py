@@ -1,4 +1,4 @@
-"""How a client fetches, whatever kind of consumer or tool it is; made by the settings of each."""
+"""Settings of fetches, for consumers and tools of every kind; each builds them from its own."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ class FetchSettings:
     """Settings of fetches; sizes in bytes, times in milliseconds.
 
     Args:
-        partition_bytes: asked of one partition in one fetch.
-        limit_bytes: how far that is doubled for a message that does not fit.
-        response_bytes: of one answer over all its partitions.
-        min_bytes: a fetch is answered when so much is there, or `max_wait_ms` passed.
-        max_wait_ms: how long a broker holds a fetch for which too little is there.
-        timeout_ms: how long to wait for an answer, beyond that.
+        partition_bytes: the fetch size: bytes asked of one partition in one fetch.
+        limit_bytes: how far the fetch size is doubled for a message that does not fit.
+        response_bytes: most bytes of one response over all its partitions.
+        min_bytes: a fetch is answered once it finds so many bytes, or after `max_wait_ms`.
+        max_wait_ms: how long a broker holds a fetch that finds fewer bytes.
+        timeout_ms: how long to wait for an answer, beyond `max_wait_ms`.
         read_committed: leave out aborted transactions, and stop before open ones.
         auto_offset_reset: where to begin without an offset: `SMALLEST`, `LARGEST`, or `FAIL`.
         leader_backoff_ms: pause before leaders are looked for again.
         fetchers: connections to each broker.
-        queued_chunks: fetched pieces that wait for one reader.
+        queued_chunks: most fetched chunks that wait for one reader.
         receive_buffer_bytes: of connections that the fetcher opens itself; -1 for the system's.
     """
 

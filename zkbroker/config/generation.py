@@ -1,9 +1,9 @@
-"""Which generation of Kafka a client's properties are about: `kafka.generation`.
+"""The generation of Kafka that a client's properties name: `kafka.generation`.
 
-A generation other than the newer one (0.8 and everything after it) is a plug-in on top of the
-clients: an object that makes its parts. A new one is a line in `PLUGINS`.
+The newer generation is 0.8 and everything after it. Any other one is a plug-in of the clients: an
+object that makes their parts. `PLUGINS` has a line for each.
 
-Invariant: a generation that is not known is refused by name; without the key it is the newer one.
+Invariant: an unknown generation is refused by name; without the key it is the newer one.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from zkbroker.config.import_path import import_object
 from zkbroker.errors import ConfigError
 
 PLUGINS: Final = {"0.7": "zkbroker.legacy07.generation:GENERATION"}
-"""Where the plug-in of each generation is imported from."""
+"""Generation → import path of its plug-in."""
 
 GENERATION = "kafka.generation"
 _SPELLINGS = (GENERATION, "protocol.generation")
@@ -21,7 +21,7 @@ _NEWER = ("", "0.8", "auto")
 
 
 def generation_name(properties: Mapping[str, str]) -> str:
-    """Return the generation that properties are about; empty for the newer one.
+    """Return the generation that properties name; empty for the newer one.
 
     Raises:
         ConfigError: the generation is not known.
@@ -48,7 +48,7 @@ def parse_generation(text: str) -> str:
 
 
 def find_generation(properties: Mapping[str, str]) -> Any:
-    """Return the plug-in of the generation that properties are about; None for the newer one.
+    """Return the plug-in of the generation that properties name; None for the newer one.
 
     Raises:
         ConfigError: the generation is not known.

@@ -1,7 +1,7 @@
-"""Settings of the consumer whose group is kept by a coordinator, in the spellings of 0.9 and later.
+"""Settings of the consumer whose group has a coordinator, in the spellings of 0.9 and later.
 
 Invariant: a property file of a Java consumer of 0.9 to 2.x means here what it meant there; settings
-of one client's insides are named in `IGNORED`.
+of that client's internals are named in `IGNORED`.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,29 +75,29 @@ class GroupConsumerConfig:
     client_id: str = option("client.id", Str(), "zkbroker",
         "Sent with every request; member ids begin with it.")
     session_timeout_ms: int = option("session.timeout.ms", Int32(1), 10_000,
-        "Time without a heartbeat after which the coordinator takes this member for dead, in ms.")
+        "Time without a heartbeat after which the coordinator considers this member dead, in ms.")
     heartbeat_interval_ms: int = option("heartbeat.interval.ms", Int32(1), 3000,
-        "Time between two heartbeats, in ms; less than the session time-out. A third of it is a "
-        "good choice: the loss of one heartbeat does no harm then.")
+        "Time between two heartbeats, in ms; less than the session time-out. With a third of it "
+        "the loss of one heartbeat does no harm.")
     max_poll_interval_ms: int = option("max.poll.interval.ms", Int32(1), 300_000,
         "Longest time between two polls, in ms; a member that takes longer leaves the group until "
         "its next poll.")
     max_poll_records: int = option("max.poll.records", Int32(1), 500,
-        "Messages that one poll returns at most.")
+        "Most messages that one poll returns.")
     isolation_level: str = shared.ISOLATION_LEVEL("isolation.level")
     fetch_min_bytes: int = shared.FETCH_MIN_BYTES("fetch.min.bytes")
     fetch_max_wait_ms: int = shared.FETCH_WAIT_MS("fetch.max.wait.ms", 500)
     fetch_max_bytes: int = option("fetch.max.bytes", Int32(1), 50 * 1024 * 1024,
-        "Bytes of one answer over all its partitions.")
+        "Most bytes of one fetch response, of all its partitions.")
     max_partition_fetch_bytes: int = option("max.partition.fetch.bytes", Int32(1), 1024 * 1024,
-        "Bytes of one partition in one fetch; a larger message is returned nevertheless.")
+        "Bytes of one partition in one fetch; a larger message is still returned.")
     enable_auto_commit: bool = option("enable.auto.commit", Bool(), True,
         "Whether the offsets of messages from earlier polls are committed regularly.")
     auto_commit_interval_ms: int = option("auto.commit.interval.ms", Int32(1), 5000,
         "Time between two automatic commits.")
     auto_offset_reset: str = option(
         "auto.offset.reset", Str((EARLIEST, LATEST, NONE), spellings=_NEWER_RESET), LATEST,
-        "Where to start when the group has no offset, or one that is not in the log.")
+        "Where to start when the group has no offset, or one outside the log.")
     strategies: tuple[str, ...] = option("partition.assignment.strategy", Strategies(1), ("range",),
         "Assignors that this member supports, the preferred one first: range, roundrobin, sticky, "
         "or an import path (package.module:Name) of one of your own.")
@@ -105,7 +105,7 @@ class GroupConsumerConfig:
     metadata_max_age_ms: int = option("metadata.max.age.ms", Ms(1), 300_000,
         "Age at which metadata is refreshed, in ms.")
     request_timeout_ms: int = option("request.timeout.ms", Int32(1), 30_000,
-        "How long to wait for an answer, beyond the wait asked of the broker.")
+        "How long to wait for a response, in addition to the wait that the request allows, in ms.")
     retry_backoff_ms: int = option("retry.backoff.ms", Int32(1), 100,
         "Time between two attempts at a request, in ms.")
     receive_buffer_bytes: int = option("receive.buffer.bytes", Int32(-1), -1,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 _ONE_LOOP = "requests are handled by one event loop; there are no thread counts to set"
 _METRICS = "metrics are served in Prometheus form on admin.port"
-_PURGATORY = "delayed requests are dropped as they are answered; nothing is purged"
+_PURGATORY = "delayed requests are dropped when they are answered; nothing is purged"
 _MOVES = "replicas do not move between data directories"
 _KERBEROS = "Kerberos is not supported: clients log in by SCRAM, OAUTHBEARER or PLAIN"
 _JAVA = "Java classes are not run"
@@ -59,7 +59,7 @@ IGNORED: Mapping[str, str] = {
 
 IGNORED_PREFIXES: Mapping[str, str] = {
     "sasl.kerberos.": _KERBEROS,
-    "sasl.login.": "brokers log in again for each connection: nothing is kept that could end",
+    "sasl.login.": "brokers log in again for each connection: no login is kept that could expire",
     "sasl.client.": _JAVA,
     "delegation.token.": "delegation tokens are not served: give programs users of their own",
     "password.encoder.": "passwords are not kept in ZooKeeper",

@@ -1,9 +1,8 @@
-"""Objects named in settings by where they are imported from.
+"""Objects that settings name by their import path.
 
     package.module:Name      package.module:Outer.Name      package.module.Name
 
-Invariant: a name that cannot be imported is an error of the setting, with the setting's name and
-the reason in it.
+Invariant: a name that cannot be imported is an error with the setting's name and the reason.
 """
 
 import importlib
@@ -18,7 +17,7 @@ def is_import_path(name: str) -> bool:
 
 
 def import_object(key: str, name: str) -> Any:
-    """Return what an import path names.
+    """Return the object at an import path.
 
     Raises:
         ConfigError: it cannot be imported.
@@ -64,10 +63,10 @@ def import_function(key: str, name: str) -> Any:
     """
     if ":" not in name:
         raise ConfigError(
-            f"{key}={name} is not allowed: give package.module:function, for classes of Java are "
+            f"{key}={name} is not allowed: give package.module:function, since classes of Java are "
             "not run"
         )
     made = import_instance(key, name)
     if not callable(made):
-        raise ConfigError(f"{key}={name!r} is not allowed: it is no function")
+        raise ConfigError(f"{key}={name!r} is not allowed: it is not a function")
     return made

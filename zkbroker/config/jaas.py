@@ -6,7 +6,8 @@
 A value is a word or a text in double quotes with Java's escapes; `//` and `/* */` are comments. The
 rules are those of Java's configuration files and of the property `sasl.jaas.config`.
 
-Invariant: a message names what was expected and where, and never a value: values are passwords.
+Invariant: an error message says what was expected and where, and never shows a value: values are
+passwords.
 """
 
 import re
@@ -116,7 +117,7 @@ class _Parser:
         self.next = next(self._tokens)
 
     def error(self, expected: str) -> ConfigError:
-        """The error of a text that goes on otherwise than expected."""
+        """Return the error for a token that is not the expected one."""
         found = {
             "end": "it ends",
             "text": "there is a text in quotes",

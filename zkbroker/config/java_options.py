@@ -1,11 +1,11 @@
-"""The Java options by which genuine brokers and tools are given logins and TLS for ZooKeeper.
+"""The Java options that give genuine brokers and tools their logins and TLS for ZooKeeper.
 
     KAFKA_OPTS="-Djava.security.auth.login.config=/etc/kafka/jaas.conf -Dzookeeper.sasl.client=true"
 
-Scripts that start brokers set this variable; a broker or a tool that takes the genuine one's place
+Scripts that start brokers set this variable; a broker or a tool that replaces the genuine one
 finds its login there, too.
 
-Invariant: an option counts only where the property files say nothing of the same.
+Invariant: an option counts only where the property files do not set the same thing.
 """
 
 import os

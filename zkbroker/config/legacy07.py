@@ -32,7 +32,7 @@ LOG_DIR = "legacy07.log.dir"
 
 
 def beside(log_dir: str) -> str:
-    """Return the directory of the 0.7 logs where none is named: beside one of the newer logs."""
+    """Return the default directory of the 0.7 logs: beside a directory of newer logs."""
     return f"{log_dir.rstrip('/')}-07"
 
 
@@ -42,7 +42,7 @@ class Legacy07Config:
 
     # fmt: off
     listener: str = option(LISTENER, Str(), "",
-        "`host:port` on which clients of Kafka 0.7 are served; empty serves none. Port 0 takes a "
+        "`host:port` of the listener for clients of Kafka 0.7; empty opens none. Port 0 takes a "
         "free one, 6667 was the default of 0.7.")
     advertised_listener: str = option("legacy07.advertised.listener", Str(), "",
         "`host:port` that 0.7 clients connect to, not an IPv6 address; when empty, that of the "
@@ -58,23 +58,23 @@ class Legacy07Config:
         "Id of this broker in the 0.7 registry; -1 is `broker.id`. It must stay what it was: the "
         "offsets of 0.7 groups name it.")
     max_logs: int = option("legacy07.logs.max", Int32(1), 10_000,
-        "0.7 logs that producers may make; a set that would need one more closes its connection.")
+        "Most 0.7 logs that producers may create; a set that needs one more closes its connection.")
     topics: str = option("legacy07.topics", Str(), "",
         "Regular expression of newer topics that clients of 0.7 read and write too: each partition "
         "gets a view here, at the broker that was its first replica. It must match the whole name; "
         "empty matches none.")
     share_new_topics: bool = option("legacy07.share.new.topics", Bool(), True,
-        "A topic that is first written through 0.7 becomes a newer topic with a view; without, a "
-        "0.7 log of its own, which newer clients do not see.")
+        "Whether a topic that is first written through 0.7 becomes a newer topic with a view; "
+        "otherwise it gets a 0.7 log of its own, which newer clients do not see.")
     message_magic: int = option("legacy07.message.magic", Int(0, 1), 1,
-        "Magic of the messages that clients of 0.7 are given of what newer producers wrote. 0 is "
-        "for clients that know nothing else.")
+        "Magic in which clients of 0.7 get messages of newer producers. 0 is for clients that know "
+        "no other.")
     pending_bytes: int = option("legacy07.pending.max.bytes", Int32(0), 16 * 1024**2,
-        "Bytes of each partition that 0.7 producers sent and that are kept as they came until "
-        "every replica in sync has them; what is more is shown uncompressed.")
+        "Bytes of each partition from 0.7 producers that are kept as they came until every replica "
+        "in sync has them; further bytes are shown uncompressed.")
     forward_timeout_ms: int = option("legacy07.forward.timeout.ms", Int32(1), 10_000,
-        "Time for another broker that leads a partition to take what was produced to its view "
-        "here; after it the producer's connection is closed.")
+        "Time for a partition's leader on another broker to take messages that were produced to a "
+        "view here; after it the producer's connection is closed.")
     num_partitions: int = option("num.partitions", Int32(1), 1,
         "Partitions of a topic on each broker.")
     topic_partitions: Mapping[str, int] = option("topic.partition.count.map", StrMap(), {},
@@ -137,12 +137,12 @@ class Legacy07Config:
 
     @property
     def endpoint(self) -> Endpoint:
-        """What to listen on."""
+        """The address to listen on."""
         return parse_endpoint(f"{NAME}://{self.listener}", "legacy07.listener")
 
     @property
     def advertised(self) -> Endpoint:
-        """The address that clients get; the host may be empty and the port 0: to be found out."""
+        """The address that clients get; an empty host and the port 0 are filled in later."""
         if not self.advertised_listener:
             return self.endpoint
         return parse_endpoint(
@@ -158,7 +158,7 @@ class Legacy07Config:
         return self.topic_partitions.get(topic, self.num_partitions)
 
     def of_log(self, topic: str) -> "Log07Settings":
-        """Return what holds for the logs of a topic."""
+        """Return the settings of a topic's logs."""
         flush_ms = self.flush_ms if self.flush_ms >= 0 else self.flush_check_ms
         return Log07Settings(
             file_bytes=self.topic_file_bytes.get(topic, self.file_bytes),
@@ -193,7 +193,7 @@ class Log07Settings:
 
 
 def how_to_serve(directory: object) -> str:
-    """Return what to set so that a directory of 0.7 logs is served."""
+    """Return the settings with which a directory of 0.7 logs is served."""
     return (
         f"to serve it to clients of 0.7, set {LISTENER}=host:port and legacy07.log.dir="
         f"{directory}, and give log.dirs another directory"

@@ -50,7 +50,7 @@ def parse_endpoint(text: str, key: str = "listeners") -> Endpoint:
 def parse_listeners(
     texts: tuple[str, ...], key: str, protocols: Mapping[str, str]
 ) -> tuple[Endpoint, ...]:
-    """Parse a list of listeners and check that they can stand beside each other.
+    """Parse a list of listeners and check that they do not conflict.
 
     Args:
         texts: the listeners.

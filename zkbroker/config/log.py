@@ -121,8 +121,8 @@ class LogConfig:
     roll_ms: int = option("log.roll.ms log.roll.hours", Ms(1), _WEEK_MS,
         "Age in ms of a segment's first message at which a log begins a new segment.")
     roll_jitter_ms: int = option("log.roll.jitter.ms log.roll.jitter.hours", Ms(0), 0,
-        "Largest random time in ms by which `log.roll.ms` is shortened, so that logs do not all "
-        "roll at the same time.")
+        "Largest random time in ms by which `log.roll.ms` is shortened, so that not all logs roll "
+        "at the same time.")
     index_max_bytes: int = option("log.index.size.max.bytes", Int32(12), 10 * 1024**2,
         "Size in bytes of a pre-allocated index; a full index begins a new segment.")
     index_interval_bytes: int = option("log.index.interval.bytes", Int32(0), 4096,
@@ -141,16 +141,16 @@ class LogConfig:
         "Time in ms that a compacted log keeps messages without a value, and transaction markers, "
         "after the pass that first reached them.")
     min_cleanable_ratio: float = option("log.cleaner.min.cleanable.ratio", Float(0.0, 1.0), 0.5,
-        "A log is compacted once more than this fraction of its bytes is not compacted.")
+        "A log is compacted once more than this fraction of its bytes is not yet compacted.")
     min_compaction_lag_ms: int = option("log.cleaner.min.compaction.lag.ms", Ms(0), 0,
-        "Time in ms before a message may be compacted.")
+        "Age in ms below which a message is not compacted.")
     flush_messages: int = option(
         "log.flush.interval.messages log.flush.interval", Int(1), NEVER,
         "An acknowledgement waits until fewer messages than this are not flushed to disk.")
     flush_ms: int = option(
         "log.flush.interval.ms log.default.flush.interval.ms log.flush.scheduler.interval.ms "
         "log.default.flush.scheduler.interval.ms", Ms(1), NEVER,
-        "Longest time in ms before a message is flushed to disk.")
+        "Longest time in ms that a message stays unflushed.")
     max_message_bytes: int = option("message.max.bytes max.message.size", Int32(0), 1_000_012,
         "Largest message (with its offset and size fields) or batch that may be appended, in "
         "bytes.")
@@ -176,17 +176,17 @@ class LogConfig:
     preallocate: bool = option("log.preallocate", Bool(), False,
         "Whether the disk space of a new segment (`log.segment.bytes`) is reserved at once.")
     min_insync_replicas: int = option("min.insync.replicas", Int(1), 1,
-        "Replicas that must be in sync for acks=-1 (`all`), the leader included. With fewer in "
-        "sync such a request is answered 19 NOT_ENOUGH_REPLICAS and nothing of it is stored; "
-        "requests with acks 0 and 1 are stored.")
+        "Replicas that must be in sync for acks=-1 (`all`), the leader included. With fewer, such "
+        "a request gets error 19 (NOT_ENOUGH_REPLICAS) and nothing of it is stored; requests with "
+        "acks 0 and 1 are stored.")
     unclean_leader_election: bool = option("unclean.leader.election.enable", Bool(), False,
         "Whether a replica out of sync may become leader when no replica in sync is alive; "
         "acknowledged messages are lost then (true was the default up to 0.10).")
     # fmt: on
     leader_throttled_replicas: str = ""
-    """Followers that the leader holds back: `*` or `partition:broker,…`; of topics alone."""
+    """Followers that the leader throttles, `*` or `partition:broker,…`; a topic-level setting."""
     follower_throttled_replicas: str = ""
-    """Replicas that hold themselves back while they catch up; likewise."""
+    """Replicas that throttle themselves while they catch up; likewise."""
 
     TOPIC_FIELDS: ClassVar[Mapping[str, str]] = {
         "cleanup.policy": "cleanup_policy",
@@ -290,13 +290,13 @@ class LogManagerConfig:
     recovery_checkpoint_ms: int = option("log.flush.offset.checkpoint.interval.ms", Ms(1), 60_000,
         "Time in ms between two writes of the recovery points.")
     open_segments: int = option("log.open.segments", Int(1), 256,
-        "Segments, besides the active ones, whose files stay open between reads.")
+        "Most segments, besides the active ones, whose files stay open between reads.")
     cleaner_enable: bool = option("log.cleaner.enable", Bool(), True,
         "Whether logs are compacted; otherwise compacted topics only grow.")
     cleaner_threads: int = option("log.cleaner.threads", Int(1, 64), 1,
         "Tasks that compact logs, one log each at a time.")
     cleaner_backoff_ms: int = option("log.cleaner.backoff.ms", Ms(0), 15_000,
-        "Time in ms between two searches for a log to compact, while there is none.")
+        "Time in ms between two searches for a log to compact, while no log needs it.")
     cleaner_dedupe_bytes: int = option("log.cleaner.dedupe.buffer.size", Int(1), 134_217_728,
         "Memory in bytes for the keys of logs that are compacted, for all tasks together: 24 bytes "
         "a key, and more than 1 MiB a task.")
@@ -304,7 +304,7 @@ class LogManagerConfig:
         "Fraction of that memory that may be used; keys that do not fit are left for the next "
         "pass.")
     cleaner_io_bytes: int = option("log.cleaner.io.buffer.size", Int32(1), 524_288,
-        "Bytes that are read at once, by all tasks together; more where a message is larger.")
+        "Read buffers in bytes, of all tasks together; more where a message is larger.")
     cleaner_bytes_per_s: float = option(
         "log.cleaner.io.max.bytes.per.second", Float(1.0), 1.7976931348623157e308,
         "Bytes a second that compaction may read and write, all tasks together.")
@@ -342,7 +342,7 @@ class LogManagerConfig:
             )
 
     def topic_overrides(self, topic: str) -> dict[str, str]:
-        """Return what the old per-topic maps say about a topic, under topic-level names."""
+        """Return a topic's settings in the old per-topic maps, under topic-level names."""
         found: dict[str, str] = {}
         for name, by_topic, factor in (
             ("segment.bytes", self.topic_segment_bytes, 1),

@@ -1,10 +1,10 @@
 """Levels of a process's loggers: `logger.levels=zkbroker.replica:DEBUG,root:WARNING`.
 
 A logger is a module or a package of the broker by its name, `zkbroker.audit`, or `root`, which all
-of them are below. A level counts for the loggers below too, those that have none. The library that
-speaks to ZooKeeper is none of them: its DEBUG lines hold passwords.
+of them are below. A level also applies to the loggers below that have none of their own. The logger
+of the ZooKeeper library is left out: its DEBUG lines hold passwords.
 
-Invariant: a logger that no line can come from is refused; a level that is set does something.
+Invariant: a logger that writes no lines is refused, so that every level that is set has an effect.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Any
 AUDIT = "zkbroker.audit"
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 SPELLINGS: Mapping[str, str] = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "ERROR"}
-"""Levels of Log4j, and what is meant by them here."""
+"""Levels of Log4j, and the levels of Python that they stand for."""
 
 _PACKAGE = Path(__file__).parents[1]
 _NAME = re.compile(r"zkbroker(\.[A-Za-z_][A-Za-z0-9_]*)*")

@@ -49,7 +49,7 @@ class PrincipalRules:
     rules: tuple[_Rule, ...]
 
     def user(self, name: str) -> str | None:
-        """Return the user of a certificate's name, None where no rule fits."""
+        """Return the user for a certificate's name, None where no rule fits."""
         for rule in self.rules:
             made = rule.apply(name)
             if made is not None:

@@ -3,8 +3,8 @@
 Three names changed their meaning or default between generations:
 
 - `batch.size` counts messages in 0.7 and bytes in the clients that have `bootstrap.servers`; it is
-  read as bytes exactly where `bootstrap.servers` stands beside it.
-- acknowledgements default to 1, not to 0 as in 0.8: without them a lost message goes unnoticed.
+  read as bytes only beside `bootstrap.servers`.
+- acknowledgements default to 1, not to 0 as in 0.8, with which a lost message goes unnoticed.
 - a full queue makes `send` wait by default (0.8, -1), not fail at once (0.7, 0).
 """
 
@@ -158,17 +158,17 @@ class ProducerConfig:
         "those while its partition has no leader (for request.timeout.ms at most); with "
         "enable.idempotence as often as delivery.timeout.ms allows.")
     retry_backoff_ms: int = option("retry.backoff.ms", Int32(0), 100,
-        "Wait before each retry, in which the metadata is refreshed, in ms.")
+        "Pause before each retry, in which the metadata is refreshed, in ms.")
     delivery_timeout_ms: int = option("delivery.timeout.ms", Int32(1), 120_000,
         "A message that is not acknowledged this long after send fails, in ms.")
     close_timeout_ms: int = option("close.timeout.ms", Int32(0), 30_000,
-        "How long close waits for queued messages when it is given no time-out, and the "
-        "interpreter's exit for producers that were not closed, in ms.")
+        "How long close without a time-out waits for queued messages, and the interpreter's exit "
+        "waits for producers that were not closed, in ms.")
     max_in_flight: int = option("max.in.flight.requests.per.connection", Int(1, 1_000), 5,
         "Most unanswered requests to one broker. Order within a partition is kept in any case.")
     idempotence: bool = option("enable.idempotence", Bool(), False,
-        "Number the batches so that a retry is never stored twice; needs acks other than 0 and "
-        "brokers that speak message format 2.")
+        "Whether batches are numbered, so that a retry is never stored twice; needs acks other "
+        "than 0 and brokers that speak message format 2.")
     transactional_id: str = option("transactional.id", Str(), "",
         "Name under which this program sends in transactions, the same after each restart. A "
         "producer that starts under it ends the open transaction of its predecessor and fences it. "
@@ -183,15 +183,15 @@ class ProducerConfig:
     receive_buffer_bytes: int = option("receive.buffer.bytes", Int32(-1), -1,
         "Receive buffer of the sockets, in bytes; -1 leaves the system's.")
     encoder: str = option("serializer.class value.serializer", Str(empty=False), "DefaultEncoder",
-        "Encoder of values: a name of ours, a Java class known to us, an import path "
+        "Encoder of values: a built-in name, the name of a known Java class, an import path "
         "(package.module:Name) or an entry point of zkbroker.encoders.")
     key_encoder: str = option("key.serializer.class key.serializer", Str(), "",
         "Encoder of keys; that of the values when empty.")
     partitioner: str = option("partitioner.class", Str(empty=False), "DefaultPartitioner",
-        "Partitioner: as for serializer.class, entry points of zkbroker.partitioners.")
+        "Partitioner, named as for serializer.class; entry points are in zkbroker.partitioners.")
     event_handler: str = option("event.handler", Str(), "",
-        "Event handler, which takes batches off the queue instead of the default one; entry points "
-        "of zkbroker.event_handlers.")
+        "Event handler, which takes batches off the queue instead of the default one; its entry "
+        "points are in zkbroker.event_handlers.")
     event_handler_properties: str = shared.EVENT_HANDLER_PROPERTIES("event.handler.props")
     callback_handler: str = option("callback.handler", Str(), "",
         "Callback handler, called at each stage of the queue; entry points of "
@@ -233,7 +233,7 @@ class ProducerConfig:
                     f"transactional.id={self.transactional_id} needs request.required.acks=all: "
                     "with 0 the broker does not answer, and what was stored is unknown"
                 )
-            # A frozen instance; there is no other value that they could have.
+            # The instance is frozen, and a transactional producer allows no other values.
             object.__setattr__(self, "idempotence", True)
             object.__setattr__(self, "required_acks", -1)
         if self.idempotence and self.required_acks == 0:
@@ -261,12 +261,12 @@ class ProducerConfig:
 
     @property
     def leader_wait_ms(self) -> int:
-        """How long failures for want of a leader do not count as retries, in ms."""
+        """How long failures because of a missing leader do not count as retries, in ms."""
         return self.request_timeout_ms if self.max_retries < 0 else 0
 
     @property
     def batch_full_messages(self) -> int:
-        """With how many messages an async batch leaves without lingering."""
+        """How many messages make an async batch leave without lingering."""
         return _BATCH_MESSAGES if self.batch_messages is None else self.batch_messages
 
     @property
@@ -311,7 +311,7 @@ class ProducerConfig:
 
 
 def _refuse_contradictions(config: ProducerConfig, given: Mapping[str, str]) -> None:
-    """Refuse settings that were given and are not what transactions imply."""
+    """Refuse settings that contradict those implied by transactions."""
     implied = {
         "enable.idempotence": ("true",),
         "request.required.acks": ("-1", "all"),

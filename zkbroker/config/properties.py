@@ -5,8 +5,8 @@ space ends a key, a backslash at the end of a line continues it, `\uXXXX` and th
 understood. Of two lines with one key the later wins. Files are read as UTF-8, and as ISO 8859-1,
 which Java takes them for, where they are not UTF-8.
 
-Invariant: a file with a line that can be no setting is refused as a whole, with the number of the
-line; nothing is served with the half of a file that was no property file.
+Invariant: a file with a line that cannot be a setting is refused as a whole, with the number of the
+line; no part of a file that is not a property file takes effect.
 """
 
 import re
@@ -21,7 +21,7 @@ _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*(\s*[=:]\s*|\s+)")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _BAD_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
-# Letters, digits and what the names of settings, log directories and listeners are made of.
+# Characters in the names of settings, log directories and listeners.
 _KEY = re.compile(r"\w[\w.:$@/*+-]*")
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -70,7 +70,7 @@ def parse_properties(text: str) -> dict[str, str]:
 def _problem(key: str, value: str) -> str | None:
     """Say why a line cannot be a setting of any generation's; None when it can."""
     if _CONTROL.search(key + value):
-        return "it holds control characters, as files that are no text do"
+        return "it holds control characters, so the file is not text"
     if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
         return "\\u is not followed by four hexadecimal digits"
     if not _KEY.fullmatch(_unescape(key)):
@@ -92,7 +92,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
     pending = ""
     first = 0
-    # Not `splitlines`, which knows ends of lines that Java does not.
+    # Not `splitlines`, which also splits at line ends that Java does not know.
     for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw.lstrip(" \t\f")
         if not pending:

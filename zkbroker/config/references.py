@@ -1,13 +1,13 @@
-"""Values of property files that stand elsewhere: in another file, or in the environment.
+"""References in property files to values in another file or in the environment.
 
     ssl.key.password=${file:/etc/zkbroker/secrets.properties:key}
     sasl.jaas.config=... username="a" password="${env:BROKER_PASSWORD}";
 
-The first is the form of Kafka's `FileConfigProvider`; no `config.providers` need to be set for it.
-A reference may be a part of a value; what it stands for is not looked at again.
+The first is the form of Kafka's `FileConfigProvider`; it needs no `config.providers`. A reference
+may be a part of a value; its replacement is not searched for references.
 
-Invariant: a reference that leads nowhere is refused; a value never keeps its text instead. No
-message shows what a reference stands for.
+Invariant: a reference that leads nowhere is refused, never taken as plain text. No message shows
+the value of a reference.
 """
 
 import logging
@@ -30,7 +30,7 @@ def resolve(
     read: Callable[[str], Mapping[str, str]],
     environment: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
-    """Return properties with what their references stand for.
+    """Return properties with their references replaced.
 
     Args:
         properties: key → text.

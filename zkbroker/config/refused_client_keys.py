@@ -1,7 +1,7 @@
-"""Client settings on which secrecy rests, and that clients of Kafka 0.7 cannot obey.
+"""Client settings for security that clients of Kafka 0.7 cannot honour.
 
-Invariant: such a setting is obeyed or refused; it is never ignored, so that plain text is
-not taken for encryption.
+Invariant: such a setting is honoured or refused, never ignored: a plain connection never passes
+for an encrypted one.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _PLAINTEXT = "PLAINTEXT"
 
 
 def refuse_unsupported(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without those that say nothing new.
+    """Return the properties without security settings that change nothing.
 
     Raises:
         ConfigError: one asks for what these clients do not do.

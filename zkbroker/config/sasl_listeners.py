@@ -11,7 +11,7 @@
 Names of listeners and mechanisms stand in lower case in these keys, as in genuine Kafka.
 
 Invariant: a listener with logins has a mechanism, and each of its mechanisms can accept a user;
-otherwise the start is refused with the line to write.
+otherwise the broker does not start, and the error names the line to write.
 """
 
 import logging
@@ -86,14 +86,14 @@ class ListenerSasl:
 
     Args:
         listener: its name.
-        mechanisms: those that are enabled, in the order in which clients see them.
+        mechanisms: the enabled ones, in the order in which clients see them.
     """
 
     listener: str
     mechanisms: tuple[ListenerMechanism, ...]
 
     def mechanism(self, name: str) -> ListenerMechanism | None:
-        """Return one by its name, None where it is not enabled."""
+        """Return a mechanism by its name, None where it is not enabled."""
         return next((each for each in self.mechanisms if each.name == name), None)
 
 
@@ -118,7 +118,7 @@ def listener_sasl(
 
 
 def login_options(listener: str, properties: Mapping[str, str]) -> LoginOptions:
-    """Read what holds for the logins of a listener.
+    """Read the login settings of a listener.
 
     Raises:
         ConfigError: a value is not allowed.
@@ -127,7 +127,7 @@ def login_options(listener: str, properties: Mapping[str, str]) -> LoginOptions:
 
 
 def inter_broker_mechanism(sasl: ListenerSasl, properties: Mapping[str, str]) -> ListenerMechanism:
-    """Return the mechanism by which brokers log in among themselves.
+    """Return the mechanism by which brokers log in to each other.
 
     Args:
         sasl: the logins of the listener that brokers use.
@@ -177,7 +177,7 @@ def _enabled(
     for name in names:
         if name not in MODULES:
             raise ConfigError(
-                f"{key} names {name}, which is no supported mechanism: give some of "
+                f"{key} names {name}, which is not a supported mechanism: give some of "
                 f"{', '.join(MODULES)}"
             )
     if names and GSSAPI in given:
@@ -251,12 +251,12 @@ def _mechanism(
 
 
 def accepts_unsecured(line: JaasLine) -> bool:
-    """Whether a line asks for tokens without a signature, in the words of genuine brokers."""
+    """Whether a line allows unsigned tokens, by the options of genuine brokers."""
     return any(option.startswith("unsecured") for option in line.options)
 
 
 def _nearest(group: type[G], properties: Mapping[str, str], prefixes: Sequence[str]) -> G:
-    """Read a group of options: of several prefixes the last one that is given counts."""
+    """Read a group of options; the last of the prefixes under which an option is given wins."""
     found: dict[str, str] = {}
     for _, each in options(group):
         for key, _ in each.keys:

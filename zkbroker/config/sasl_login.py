@@ -4,8 +4,8 @@
     sasl.jaas.config=org...ScramLoginModule required username="alice" password="...";
     or sasl.username=alice and sasl.password=...
 
-Invariant: a login that is built can be tried: it has a supported mechanism and what the
-mechanism needs. A message names the setting and never the password.
+Invariant: a login has a supported mechanism and everything that the mechanism needs. An error
+message names the setting and never the password.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class SaslLogin:
     token_handler: str = option("sasl.login.callback.handler.class", Str(), "",
         "package.module:function that returns the token of OAUTHBEARER; asked for each connection.")
     token_url: str = option("sasl.oauthbearer.token.endpoint.url", Str(), "",
-        "Where tokens of OAUTHBEARER come from: file:///... holds one, https://... issues them for "
+        "Source of OAUTHBEARER tokens: file:///... holds one, https://... issues them for "
         "clientId and clientSecret.")
     client_id: str = option("sasl.oauthbearer.client.id", Str(), "",
         "Client id for that page, where sasl.jaas.config has no clientId.")
@@ -73,7 +73,7 @@ class SaslLogin:
 
     @property
     def user(self) -> str:
-        """The user of a login with a password; empty where tokens name it."""
+        """The user of a login with a password; empty where the token names the user."""
         return self._option("username") or self.username
 
     @property

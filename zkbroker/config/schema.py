@@ -8,9 +8,9 @@
         roll_ms: int = option("log.roll.ms log.roll.hours", Ms(1), 604_800_000,
             "Age in ms at which a segment is rolled.")
 
-A setting is one line: its names, the preferred one first, what it takes, the default, the text; a
-text that does not fit stands below. Tables of settings are laid out by hand, between `fmt: off` and
-`fmt: on`.
+A setting is one line: its names, the preferred one first, its kind, the default, the description; a
+description that does not fit stands below. Tables of settings are laid out by hand, between
+`fmt: off` and `fmt: on`.
 
 Invariant: a built configuration is complete and valid; no reader checks it again. Of several
 spellings of one option the first in declaration order that is present wins (as `log.dirs` over
@@ -38,7 +38,7 @@ _UNITS_MS: Mapping[str, int] = {"hours": 3_600_000, "minutes": 60_000, "mins": 6
 
 
 class OptionKind(Protocol[T_co]):
-    """What values an option takes."""
+    """The kind of an option's values."""
 
     def parse(self, text: str) -> T_co:
         """Turn the text of a properties file into a value; raise ValueError when it is not one."""
@@ -48,7 +48,7 @@ class OptionKind(Protocol[T_co]):
 
     @property
     def allowed(self) -> str:
-        """What is allowed, for messages and the reference manual."""
+        """The allowed values, for messages and the reference manual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Bool:
 class Str:
     """Text; one of `choices` where there are any (compared without case, kept as declared).
 
-    `spellings` are further ways to write a choice, in lower case: as another generation did.
+    `spellings` are other ways to write a choice, in lower case, such as another generation's.
     """
 
     choices: tuple[str, ...] = ()
@@ -283,7 +283,7 @@ def from_properties(
             if any, maps known keys without effect to the reason.
         properties: key → text, as read from a file or the command line.
         warn: receives each warning; the module's logger by default.
-        also_known: keys that others read; an unknown one may be meant for one of them.
+        also_known: keys that others read; a misspelt key may mean one of them.
         others: values of fields that are no options.
 
     Raises:
@@ -320,19 +320,19 @@ def keys(config: type[_Declared]) -> frozenset[str]:
 
 
 def of_group(group: type, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that a group of options has, and those that it names as ignored."""
+    """Return the properties that a group of options reads or names as ignored."""
     known = keys(group) | getattr(group, "IGNORED", {}).keys()
     return {key: text for key, text in properties.items() if key in known}
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """Return the question for a known name where one is near to an unknown one, for a message."""
+    """Return the end of a message: the known name that an unknown one resembles, if any."""
     near = difflib.get_close_matches(key, list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def property_text(key: str, value: object) -> str:
-    """Return the value of a property that a program gave, as a property file has it.
+    """Return a property that a program gave as the text of a property file.
 
     Raises:
         ConfigError: it is no text, number or truth value.

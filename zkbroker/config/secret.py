@@ -1,7 +1,7 @@
-"""A text that shows itself to none: passwords, private keys, tokens.
+"""A text that is never shown: passwords, private keys, tokens.
 
-Invariant: the text leaves only by `reveal`. Every other way to text (`str`, `repr`, formatting,
-logging, an error message) gives `[hidden]`.
+Invariant: only `reveal` returns the text. Everything else (`str`, `repr`, formatting, logging, an
+error message) gives `[hidden]`.
 """
 
 import hmac

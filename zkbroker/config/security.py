@@ -6,11 +6,11 @@
     SASL_PLAINTEXT      -     yes
     SASL_SSL            yes   yes
 
-These settings are one group of options that every client has: the names are those of Kafka's
-clients (2.1, PEM since 2.7) and librdkafka's, the first one given counts.
+Every client has this group of options. The names are those of Kafka's clients (2.1, PEM since 2.7)
+and of librdkafka; the first one given counts.
 
-Invariant: what was asked for is done or refused; a connection is never less protected than its
-settings say. Whatever is secret is a `Secret`.
+Invariant: each setting is honoured or refused; a connection is never less protected than its
+settings say. Every secret is a `Secret`.
 """
 
 import logging
@@ -47,12 +47,12 @@ class ClientSecurity:
         protocol: one of `PROTOCOLS`.
         tls: keys and authorities, where the protocol has TLS.
         sasl: the login; None where the protocol has none.
-        zookeeper: how ZooKeeper is connected to, by those clients that do.
+        zookeeper: how to connect to ZooKeeper, for the clients that use it.
     """
 
     # fmt: off
     protocol: str = option("security.protocol", Str(PROTOCOLS), PLAINTEXT,
-        "How brokers are spoken to: plain or by TLS (SSL), and with a login (SASL_).")
+        "Protocol of connections to brokers: plain or TLS (SSL), and with a login (SASL_).")
     # fmt: on
     tls: TlsSettings = field(default_factory=TlsSettings)
     sasl: SaslLogin | None = None
@@ -90,13 +90,13 @@ class ClientSecurity:
 
 
 NO_SECURITY: Final = ClientSecurity()
-"""Plain connections without a login: what a client has where nothing is set."""
+"""The default: plain connections without a login."""
 
 _GROUPS = (ClientSecurity, TlsSettings, SaslLogin)
 KEYS: Final = frozenset(
     key for group in _GROUPS for _, each in schema.options(group) for key, _ in each.keys
 )
-"""Every property of this group that does something."""
+"""Every property of this group that has an effect."""
 _PREFIXES = ("ssl.", "sasl.", "security.")
 _REFUSED: Final = {
     "ssl.engine.factory.class": "Java classes cannot be loaded; leave it out",

@@ -3,9 +3,9 @@
     linger_ms: int = LINGER_MS("queue.buffering.max.ms queue.time linger.ms")
     linger_ms: int = LINGER_MS("queue.time queue.buffering.max.ms", 1_000)
 
-Invariant: what a setting takes, its default and its text stand here once. A client gives the names,
-since of several that are given the first one counts, and that is its own generation's; it gives a
-default where its generation has another one.
+Invariant: the kind, the default and the description of a setting stand here once. A client gives
+the names, its own generation's first, since the first one that is set wins; it gives a default
+where its generation has another one.
 """
 
 from typing import Final, Generic, TypeVar
@@ -25,11 +25,11 @@ KEPT_CURRENT: Final = dict.fromkeys(
     ("zk.read.num.retries", "zk.synctime.ms", "zookeeper.sync.time.ms"),
     "watches keep the topic's partitions current",
 )
-"""How 0.7's producer learned of partitions, without effect: part of a configuration's `IGNORED`."""
+"""Keys without effect by which 0.7's producer learned of partitions: part of `IGNORED`."""
 
 
 class Shared(Generic[T]):
-    """A setting of several clients; a call declares it in one of them.
+    """A setting that several clients share; a call declares it for one of them.
 
     Args:
         kind: what values it takes.
@@ -75,31 +75,31 @@ CALLBACK_HANDLER_PROPERTIES = Shared(Str(), "",
 
 # -- of consumers
 CONSUMER_SESSION_MS = Shared(Ms(100), 6_000,
-    "How long ZooKeeper waits for this member before it gives its partitions away.")
+    "Time-out of this member's ZooKeeper session, in ms; after it others take its partitions.")
 CONSUMER_ID = Shared(Str(), "", "Replaces the generated host-time-random part of this member's id.")
 CONSUMER_TIMEOUT_MS = Shared(Ms(-1), -1,
     "Time in ms without a message after which a stream raises ConsumerTimeout; -1 waits for ever.")
 REBALANCE_DRAIN_MS = Shared(Ms(0), 300,
-    "How long a rebalance waits for messages in hand, so that they are not redelivered.")
+    "How long a rebalance waits for messages in hand, in ms, so that they are not redelivered.")
 REBALANCE_RETRIES = Shared(Int(0), 4,
-    "Attempts at one rebalance before a warning is logged; further attempts follow without end.")
+    "Attempts at one rebalance before a warning is logged; the attempts continue after it.")
 QUEUED_CHUNKS = Shared(Int(1), 2,
-    "Fetched chunks that wait in one stream; each partition may always have one.")
+    "Most fetched chunks that wait in one stream; each partition may always have one.")
 AUTO_COMMIT = Shared(Bool(), True,
     "Whether the offsets of consumed messages are committed regularly.")
 AUTO_COMMIT_MS = Shared(Ms(1), 60_000, "Time between two automatic commits.")
 OFFSET_RESET = Shared(
     Str((SMALLEST, LARGEST, FAIL), spellings=_NEWER_RESET), LARGEST,
-    "Where to start when the group has no offset, or one that is not in the log.")
+    "Where to start when the group has no offset, or one outside the log.")
 FETCH_BYTES = Shared(Int32(1), 1024 * 1024, "Bytes asked of one partition in one fetch.")
 FETCH_LIMIT_BYTES = Shared(Int32(1), 64 * 1024 * 1024,
     "Size in bytes up to which the fetch size is doubled for a message that does not fit.")
 FETCH_MIN_BYTES = Shared(Int32(0), 1,
-    "Bytes that a fetch waits for; after its longest wait it returns with fewer.")
+    "Bytes that a fetch waits for; after its longest wait it returns fewer.")
 FETCH_WAIT_MS = Shared(Int32(0), 100,
     "Longest time that a fetch waits for these bytes, in ms.")
 EXCLUDE_INTERNAL_TOPICS = Shared(Bool(), True,
-    "Whether patterns of topics leave out topics such as __consumer_offsets.")
+    "Whether patterns of topics exclude internal topics such as __consumer_offsets.")
 ISOLATION_LEVEL = Shared(Str((READ_UNCOMMITTED, READ_COMMITTED)), READ_UNCOMMITTED,
-    "Whether messages of transactions that were aborted, or are open, are read.")
+    "Whether messages of aborted and open transactions are read.")
 # fmt: on

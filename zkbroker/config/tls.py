@@ -4,8 +4,8 @@
     inline          ssl.keystore.key, ssl.keystore.certificate.chain
     two files       ssl.key.location, ssl.certificate.location (librdkafka)
 
-Invariant: the private key is given in one way, and the settings name no two that contradict each
-other. Whatever is secret is a `Secret`.
+Invariant: the private key is given in one way, and no two settings contradict each other. Every
+secret is a `Secret`.
 """
 
 from collections.abc import Mapping
@@ -68,14 +68,14 @@ class TlsSettings:
         "The private key itself, as PEM text (PKCS#8).")
     keystore_chain: str = option(
         "ssl.keystore.certificate.chain ssl.certificate.pem", Str(), "",
-        "The certificates themselves, as PEM text, the own one first.")
+        "The certificates themselves, as PEM text, one's own first.")
     certificate_location: str = option("ssl.certificate.location", Str(), "",
-        "PEM file with the certificates, where the key stands in ssl.key.location.")
+        "PEM file with the certificates, where the key is in ssl.key.location.")
     key_location: str = option("ssl.key.location", Str(), "",
         "PEM file with the private key.")
     truststore_location: str = option("ssl.truststore.location ssl.ca.location", Str(), "",
-        "File with the certificates of authorities that are trusted: PEM or PKCS#12. The system's "
-        "authorities where none are given.")
+        "File with the certificates of trusted authorities: PEM or PKCS#12. By default the "
+        "system's authorities are trusted.")
     truststore_type: str = option("ssl.truststore.type", Str(STORE_TYPES), "",
         "PEM or PKCS12; the file's content decides where it is not given.")
     truststore_password: Secret = option("ssl.truststore.password", SecretText(), NO_SECRET,
@@ -86,8 +86,8 @@ class TlsSettings:
         "Versions of TLS that may be spoken. TLSv1 and TLSv1.1 are broken: name them only for "
         "peers that know no other.")
     cipher_suites: tuple[str, ...] = option("ssl.cipher.suites", StrList(), (),
-        "Cipher suites that may be used, by their standard names or OpenSSL's; OpenSSL's choice "
-        "where none are given.")
+        "Cipher suites that may be used, by their standard names or OpenSSL's; by default OpenSSL "
+        "chooses.")
     host_check: str = option(
         "ssl.endpoint.identification.algorithm",
         Str((CHECK_HOST, ""), spellings={"none": ""}), CHECK_HOST,

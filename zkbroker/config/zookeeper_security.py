@@ -1,4 +1,4 @@
-"""How ZooKeeper is connected to: with which login, by TLS or not, and which rights new nodes get.
+"""How clients connect to ZooKeeper: the login, TLS, and the rights on new nodes.
 
     zookeeper.auth.digest             user:password of ZooKeeper's own scheme `digest`
     zookeeper.sasl.jaas.config        one DigestLoginModule line, or
@@ -6,10 +6,10 @@
     zookeeper.ssl.*                   TLS, as Kafka 2.5 and newer name it
     zookeeper.set.acl                 new nodes are changed by this login alone
 
-These options are one group: brokers have it, and every client and tool that uses ZooKeeper.
+Brokers have this group of options, and every client and tool that uses ZooKeeper.
 
-Invariant: what was asked for is done or refused; a session never has less protection than its
-settings say. No password leaves `Secret` but into the login itself.
+Invariant: each setting is honoured or refused; a session never has less protection than its
+settings say. Only the login itself reveals a password from its `Secret`.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ class ZooKeeperSecurity:
         digest: the login of the scheme `digest`, None for none.
         sasl: the login by SASL DIGEST-MD5, None for none.
         tls: keys and authorities, None for a plain connection.
-        set_acl: whether nodes that are made belong to the login alone.
+        set_acl: whether new nodes belong to the login alone.
     """
 
     digest: ZooKeeperLogin | None = None
@@ -81,7 +81,7 @@ class ZooKeeperSecurity:
 
 
 UNPROTECTED: Final = ZooKeeperSecurity()
-"""Without a login: what a session has where nothing is set."""
+"""The default: a session without a login."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,21 +99,21 @@ class ZooKeeperSecurityOptions:
     zookeeper_sasl_context: str = option("zookeeper.sasl.clientconfig", Str(empty=False), "Client",
         "Section of the JAAS file with the login at ZooKeeper.")
     zookeeper_set_acl: bool = option("zookeeper.set.acl", Bool(), False,
-        "Whether nodes that are made in ZooKeeper can be changed by this login alone. Everybody "
-        "may read them, but for `/config/users`, `/config/brokers` and delegation tokens; "
+        "Whether only this login can change the nodes that it creates in ZooKeeper. Everybody may "
+        "read them, except `/config/users`, `/config/brokers` and delegation tokens; "
         "`/consumers` stays open.")
     zookeeper_tls: bool = option("zookeeper.ssl.client.enable", Bool(), False,
-        "Whether ZooKeeper is connected to by TLS, which has a port of its own there.")
+        "Whether to connect to ZooKeeper by TLS, which has a port of its own there.")
     zookeeper_keystore: str = option("zookeeper.ssl.keystore.location", Str(), "",
-        "File with the key and certificate that ZooKeeper is shown: PEM or PKCS#12.")
+        "File with the key and certificate to show to ZooKeeper: PEM or PKCS#12.")
     zookeeper_keystore_type: str = option("zookeeper.ssl.keystore.type", Str(STORE_TYPES), "",
         "PEM or PKCS12; the file's content decides where it is not given.")
     zookeeper_keystore_password: Secret = option(
         "zookeeper.ssl.keystore.password", SecretText(), NO_SECRET,
         "Password of that file, or of the private key in it.")
     zookeeper_truststore: str = option("zookeeper.ssl.truststore.location", Str(), "",
-        "File with the authorities that ZooKeeper's certificate is trusted by: PEM or PKCS#12. The "
-        "system's where none is given.")
+        "File with the authorities that ZooKeeper's certificate may be signed by: PEM or PKCS#12. "
+        "By default the system's.")
     zookeeper_truststore_type: str = option("zookeeper.ssl.truststore.type", Str(STORE_TYPES), "",
         "PEM or PKCS12; the file's content decides where it is not given.")
     zookeeper_truststore_password: Secret = option(
@@ -134,7 +134,7 @@ class ZooKeeperSecurityOptions:
     # fmt: on
 
     def zookeeper_security(self) -> ZooKeeperSecurity:
-        """Return what a session needs; reads the JAAS file.
+        """Return the protection of a session; reads the JAAS file.
 
         Raises:
             ConfigError: a login cannot be read, or rights are to be set without one.

@@ -1,7 +1,7 @@
-"""What users give to consumers, checked where it is given.
+"""Checks of the arguments that users give to consumers.
 
-Invariant: an argument that can mean nothing raises here. Later it would read on somewhere else
-(a negative offset is outside every log, so the reset policy would take its place) or never read.
+Invariant: an argument without a meaning raises here. Later it would move the consumer elsewhere (a
+negative offset is outside every log, so the reset policy would replace it) or stop its reading.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ def check_offset(offset: int, instead: str) -> int:
         instead: what to call for the ends of a log.
 
     Raises:
-        ClientError: it is no offset.
+        ClientError: it is not an offset.
     """
     if not isinstance(offset, int | SupportsIndex) or offset.__index__() < 0:
         raise ClientError(
@@ -48,7 +48,7 @@ def check_streams(topic_streams: Mapping[str, int], check_name: Callable[[str], 
         check_name: raises for a name that no topic can have.
 
     Raises:
-        ConfigError: it is no such mapping, or a number is below one.
+        ConfigError: it is not such a mapping, or a number is below one.
     """
     if not isinstance(topic_streams, Mapping):
         raise ConfigError(f"streams {topic_streams!r}: give a dict of topic and number of streams")

@@ -2,8 +2,8 @@
 
     {partition: start} --fetchers, one stream--> messages until each partition's stop
 
-Invariant: it never waits for a message that need not exist. A partition has reached its stop when
-its position has, also where the last offsets hold no message (control batches, gaps).
+Invariant: it never waits for a message that may not exist. A partition has reached its stop when
+its position has, even where the last offsets hold no message (control batches, gaps).
 """
 
 import logging
@@ -31,9 +31,9 @@ class AssignedConsumer:
     Args:
         cluster: knows leaders and gives connections; not closed here.
         starts: partition -> first offset; None for `auto_offset_reset` of `settings`.
-        stop: partition -> the offset before which to end. Partitions without one are read on for
+        stop: partition -> the offset before which to end. Partitions without one are read for
             ever; the iteration ends when all partitions have a stop and reached it.
-        settings: of its fetches; by default an offset that is not in the log is an error.
+        settings: of its fetches; by default an offset outside the log is an error.
         timeout_ms: after how long without a message `ConsumerTimeout` is raised; -1 for never.
         runtime: `threads`, `gevent` or a `Runtime`.
         key_decoder: as of a stream.
@@ -83,7 +83,7 @@ class AssignedConsumer:
         self._fetchers.start(self._partitions[key] for key in self._open)
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
-        """Yield messages; after `ConsumerTimeout` another iteration goes on where this one was."""
+        """Yield messages; after `ConsumerTimeout` another iteration continues from there."""
         stops = self._stops
         looks = self._looks
         while self._open and not self._closed:

@@ -1,4 +1,4 @@
-"""What the simple consumer is asked for, and what it answers."""
+"""Requests to the simple consumer, and its results."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ DEFAULT_FETCH_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """What to fetch: messages of a partition from `offset` on, about `max_bytes` of them."""
+    """A fetch of one partition: messages from `offset` on, about `max_bytes` of them."""
 
     topic: str
     partition: int
@@ -20,7 +20,7 @@ class FetchRequest:
 
 
 def place(request: FetchRequest) -> str:
-    """Name what was asked for, for errors."""
+    """Return the partition and offset of a request, for errors."""
     return f"{request.topic}-{request.partition} at offset {request.offset}"
 
 
@@ -28,10 +28,10 @@ class MessageSet:
     """The messages of one fetch; iterate over it for `Record`s.
 
     Attributes:
-        topic, partition, offset: what was asked for.
+        topic, partition, offset: of the request.
         raw: the bytes as they came, their last entry perhaps cut off.
         high_watermark: the offset after the last message that may be read; -1 with an error.
-        next_offset: where the next fetch goes on.
+        next_offset: where the next fetch begins.
         error: why there are no messages (only in answers to `multifetch`); iterating raises it.
     """
 

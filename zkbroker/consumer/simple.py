@@ -1,6 +1,6 @@
 """The simple consumer: one broker, every request spelled out, nothing remembered.
 
-    fetch(topic, partition, offset, max_bytes) -> a message set and where to go on
+    fetch(topic, partition, offset, max_bytes) -> a message set with the next offset
 
 For programs that keep offsets themselves (loaders, replayers, tools). It follows no leader and no
 group: ask `zkbroker.client` which broker leads a partition.
@@ -59,12 +59,11 @@ class SimpleConsumer:
         buffer_bytes: receive buffer of the connection; -1 leaves it to the system.
         client_id: sent with every request.
         max_fetch_bytes: how far the fetch size is doubled for a message that does not fit.
-        max_wait_ms: how long the broker may hold a fetch for which there is nothing.
+        max_wait_ms: how long the broker may hold a fetch that finds no data.
         fetch_version: highest version of the fetch request to use; None for the newest.
-        read_committed: leave out what was written in transactions that were aborted, and stop
-            before those that are open.
+        read_committed: leave out messages of aborted transactions, and stop before open ones.
         runtime: `threads`, `gevent` or a `Runtime`.
-        security: whether TLS and a login are used, and with what.
+        security: TLS and the login of the connection.
     """
 
     def __init__(
@@ -122,8 +121,8 @@ class SimpleConsumer:
         """Fetch messages of several partitions in one request.
 
         Returns:
-            A message set for each request, in their order. One whose partition cannot be read
-            has its `error` set.
+                A message set for each request, in their order; `error` is set where the partition
+                cannot be read.
 
         Raises:
             ProtocolError: the request failed as a whole.
@@ -132,7 +131,7 @@ class SimpleConsumer:
         sizes = [request.max_bytes for request in requests]
         open_ = list(range(len(requests)))
         while open_:
-            # An answer names topic and partition only: one of each in a request.
+            # An answer names only topic and partition, so a request has each partition once.
             batch = list({(requests[i].topic, requests[i].partition): i for i in open_}.values())
             answers = self._fetch([(requests[i], sizes[i]) for i in batch])
             for i in batch:
@@ -169,7 +168,7 @@ class SimpleConsumer:
     def _message_set(
         self, request: FetchRequest, part: FetchResponsePartition | None
     ) -> MessageSet | None:
-        """Make the set of one answer; None when not even one message was whole."""
+        """Return the message set of one answer, None when not even one message was whole."""
         where = f"fetch of {place(request)}"
         if part is None:
             raise ProtocolError(f"{where}: the broker did not answer for it")
@@ -221,7 +220,7 @@ class SimpleConsumer:
                     ApiKey.LIST_OFFSETS, at_most=_OLDEST_WITH_LISTS_OF_OFFSETS
                 )
             except UnsupportedVersion:
-                # A broker too new for lists of offsets answers one.
+                # A broker too new for lists of offsets answers a single one.
                 version = connection.best_version(ApiKey.LIST_OFFSETS)
             found = list_offsets(
                 connection, wanted, max_num_offsets=max_num_offsets, version=version
@@ -233,7 +232,7 @@ class SimpleConsumer:
         return self._ask(ask)
 
     def offset_for_time(self, topic: str, partition: int, time_ms: int) -> int | None:
-        """Return the offset of the first message at or after a time, None when there is none.
+        """Return the offset of the first message at or after a time, None without one.
 
         Raises:
             ProtocolError: the broker refuses (its log may have no timestamps) or is not reached.
@@ -285,7 +284,7 @@ class SimpleConsumer:
             raise ClientError(f"storage={storage!r} is not allowed: give zookeeper or kafka")
         self._usable.check()
         if self._cluster is None:
-            # The coordinator may be another broker, which this one names.
+            # This broker names the coordinator, which may be another one.
             self._cluster = Cluster(
                 StaticSource([f"[{self.host}]:{self.port}"]),
                 runtime=self._runtime,
@@ -315,7 +314,7 @@ class SimpleConsumer:
         return self._connection
 
     def _ask(self, question: Callable[[BrokerConnection], T]) -> T:
-        """Ask the broker, once more over a new connection when the old one was lost."""
+        """Ask the broker; retry once over a new connection when the old one was lost."""
         fresh = self._connection is None
         connection = self._connect()
         try:

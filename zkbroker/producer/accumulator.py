@@ -1,4 +1,4 @@
-"""What waits to be sent, by partition; pure, the clock is an argument.
+"""Batches that wait to be sent, by partition; pure, the clock is an argument.
 
     append ─▶ open batch ─▶ full batches ─▶ take ─▶ in flight ─▶ resolved
                                 ▲                      │
@@ -8,11 +8,11 @@ Invariants:
 - Batches of one partition leave in the order in which their messages came. A batch that failed goes
   back to its old place, and nothing later leaves before it.
 - Without sequence numbers at most one batch of a partition is in flight, so that a retry cannot
-  overtake. With them as many as the connection takes, once the broker has stored a first one: it
-  refuses gaps from then on, while the first it sees of a producer may begin anywhere.
-- A broker remembers five batches of a producer, so no more than four later ones may be stored while
-  one is not known to be: batches of a partition are in flight to one broker only, and one that is
-  sent again goes alone.
+  overtake. With them there are as many as the connection takes, once the broker has stored a first
+  one: from then on it refuses gaps, while a producer's first batch may have any number.
+- A broker remembers five batches of a producer, so at most four later ones may be stored while the
+  outcome of one is unknown. Therefore batches of a partition are in flight to one broker only, and
+  a retried batch goes alone.
 """
 
 from bisect import bisect_right
@@ -28,13 +28,13 @@ class PartitionQueue:
     """The batches of one partition.
 
     Attributes:
-        batches: those waiting, oldest first; the last one may be open.
-        in_flight: those taken and not resolved.
+        batches: waiting batches, oldest first; the last one may be open.
+        in_flight: batches taken and not resolved.
         broker_id: where the batches in flight were sent.
         established: whether the broker knows the numbers of this producer id.
-        producer_id: under which its batches are numbered; with epoch and next sequence.
+        producer_id: the one under which its batches are numbered; with epoch and next sequence.
         renumber: whether its next new batch needs another producer id.
-        stored_sequence: what follows the last number that is known to be stored.
+        stored_sequence: the number after the last one that is known to be stored.
         began_at: `stored_sequence` when the transaction began.
     """
 
@@ -74,10 +74,10 @@ class Accumulator:
     Args:
         linger_s: how long an open batch waits for more.
         batch_messages: a batch with so many messages does not wait.
-        batch_limit_messages: a batch takes no message beyond these.
-        batch_max_bytes: a batch takes no message beyond this, unless it is its only one.
-        max_in_flight: batches of one partition that may be in flight; before it is established,
-            only one.
+        batch_limit_messages: most messages of a batch.
+        batch_max_bytes: most bytes of a batch, except for a single larger message.
+        max_in_flight: most batches of one partition in flight; only one before it is
+            established.
     """
 
     def __init__(
@@ -95,15 +95,15 @@ class Accumulator:
         self._batch_max_bytes = batch_max_bytes
         self._max_in_flight = max_in_flight
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
-        # Those with waiting batches, so that idle partitions cost nothing.
+        # Queues with waiting batches, so that idle partitions cost nothing.
         self._active: dict[tuple[str, int], PartitionQueue] = {}
 
     def extend(self, partition: int, part: Part, now: float) -> None:
-        """Add messages to their partition's open batch, and to new ones behind it.
+        """Add messages to their partition's open batch, and to new ones after it.
 
         Args:
             partition: of the messages.
-            part: they.
+            part: the messages.
             now: `time.monotonic()` of the first of them.
         """
         queued, indices = part
@@ -124,7 +124,7 @@ class Accumulator:
         ) <= self._batch_limit_messages - len(batch):
             batch.add(part, records, total)
             return
-        # Bytes up to and with each message: where a batch is full is looked up, not counted.
+        # Bytes up to and including each message, to find where a batch is full by bisection.
         ends = list(accumulate(sizes))
         start = before = 0
         while True:
@@ -145,10 +145,10 @@ class Accumulator:
             batches.append(batch)
 
     def append(self, batch: Batch, now: float) -> None:
-        """Add a batch that was made elsewhere, behind all of its partition.
+        """Add a batch that was made elsewhere, after all others of its partition.
 
         Args:
-            batch: it; takes no more messages.
+            batch: the batch, which takes no more messages.
             now: `time.monotonic()`.
         """
         key = (batch.topic, batch.partition)
@@ -182,7 +182,7 @@ class Accumulator:
             return False
         batch = queue.batches[0]
         if batch.returned:
-            # After a failure wait for all that is in flight: they come back to be sent in order.
+            # After a failure wait for all batches in flight, so that retries go in order.
             return now >= batch.not_before and not queue.in_flight
         return (
             hurry
@@ -193,14 +193,14 @@ class Accumulator:
 
     def _full(self, queue: PartitionQueue) -> bool:
         in_flight = queue.in_flight
-        # A batch that is sent again goes alone: its answer may be lost any number of times, and
-        # what followed it each time could add up to more than the broker remembers.
+        # A retried batch goes alone: its answer may be lost any number of times, and the batches
+        # after it could add up to more than the broker remembers.
         return len(in_flight) >= (self._max_in_flight if queue.established else 1) or (
             len(in_flight) > 0 and in_flight[0].returned
         )
 
     def next_deadline(self, now: float) -> float | None:
-        """Return when `ready` may next say more only because time passed; None for never."""
+        """Return when `ready` may return more only because time passed; None for never."""
         deadline: float | None = None
         for queue in self._active.values():
             if not queue.batches or self._full(queue):
@@ -209,7 +209,7 @@ class Accumulator:
             if batch.returned and queue.in_flight:
                 continue
             at = batch.not_before if batch.returned else batch.first_at + self._linger_s
-            # What is due already waits for something else: a leader, a free channel, a producer id.
+            # Due batches wait for something else: a leader, a free channel, a producer id.
             if at > now and (deadline is None or at < deadline):
                 deadline = at
         return deadline
@@ -231,11 +231,11 @@ class Accumulator:
         return queue
 
     def put_back(self, batch: Batch, replacements: Iterable[Batch] | None = None) -> PartitionQueue:
-        """Return a batch that was in flight to its place in the queue.
+        """Put a batch that was in flight back to its place in the queue.
 
         Args:
-            batch: it, taken before and not resolved.
-            replacements: what goes back instead of it, in order.
+            batch: the batch, taken before and not resolved.
+            replacements: batches that go back instead of it, in order.
         """
         queue = self.remove(batch)
         for each in reversed([batch] if replacements is None else list(replacements)):
@@ -268,5 +268,5 @@ class Accumulator:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits; batches may be in flight."""
+        """Whether no batch waits; batches may be in flight."""
         return not self._active

@@ -1,4 +1,4 @@
-"""From a configuration to the parts of a producer."""
+"""The parts of a producer, made from its configuration."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ def make_hooks(
     callback_handler: object,
     interceptors: Sequence[object],
 ) -> Hooks:
-    """Return the user's code: what was given as objects goes before what properties name.
+    """Return the user's plug-ins: objects that were given win over names in properties.
 
     Raises:
         ConfigError: a plug-in cannot be found or used.

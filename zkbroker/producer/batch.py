@@ -4,9 +4,9 @@
                       ▲                 │
                       └──── retry ──────┘        the built bytes never change
 
-Invariant: bytes are built once and sent as they are by every retry. They are built again only where
-nothing of them can be in a log: for a broker that cannot read their format, or under another
-producer id for a batch that never left.
+Invariant: bytes are built once, and every retry sends the same bytes. They are built again only
+where they cannot be in any log: for a broker that cannot read their format, or under another
+producer id for a batch that was never sent.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,19 +26,19 @@ class Batch:
     """Messages for one partition.
 
     Attributes:
-        parts: the messages, as parts of what was queued; `records` are theirs, one for each.
-        halves: what went on in its place when it was too large.
+        parts: the messages, as parts of queued lists; `records` has one record for each.
+        halves: the two batches that replaced it when it was too large.
         first_at: `time.monotonic()` of the first message, in s.
         ordinal: grows with each batch; the order in which batches of a partition leave.
         attempts: how often sending it failed.
         counted_attempts: how many of these count against the retries.
-        leader_away_since: `time.monotonic()` of the first failure for want of a leader, in s.
+        leader_away_since: `time.monotonic()` of the first failure without a leader, in s.
         not_before: `time.monotonic()` before which it is not sent again, in s.
         returned: whether it was in flight and came back to be sent again.
         closed: whether it takes no more messages.
         announced: whether the callback handler saw it before it was sent.
         last_error: of the latest attempt.
-        doubt: why it may be stored although an attempt failed, such as a lost answer; or empty.
+        doubt: why it may be stored although an attempt failed, such as a lost answer, or empty.
         base_sequence: sequence number of its first message under `producer_id`; -1 without.
     """
 
@@ -104,7 +104,7 @@ class Batch:
 
     @property
     def where(self) -> str:
-        """Where it goes, for messages and log lines."""
+        """Its topic and partition, for messages and log lines."""
         return f"topic {self.topic} partition {self.partition}"
 
     def keyless(self) -> int:
@@ -120,7 +120,7 @@ class Batch:
 
         Args:
             part: the messages.
-            records: theirs.
+            records: their records.
             size: bytes of all of them.
         """
         part[0].places.append((part[1], self, len(self.records)))
@@ -129,7 +129,7 @@ class Batch:
         self.size += size
 
     def refill(self, parts: Sequence[Part]) -> None:
-        """Hold these messages and no others."""
+        """Replace its messages."""
         for queued, _ in self.parts:
             queued.forget(self)
         self.parts, self.records, self.size = [], [], 0
@@ -141,7 +141,7 @@ class Batch:
             )
 
     def descend(self, position: int) -> tuple["Batch", int]:
-        """Return the batch that the message at a position is in after all splits, and where."""
+        """Return the batch that holds a position's message after splits, and the position there."""
         batch = self
         while batch.halves is not None:
             first, second = batch.halves
@@ -152,10 +152,10 @@ class Batch:
         return batch, position
 
     def enter(self, now: float) -> None:
-        """Take the place behind all batches there are; it takes no more messages.
+        """Take the place after all existing batches; it takes no more messages.
 
         Args:
-            now: `time.monotonic()`, from which on its age counts.
+            now: `time.monotonic()`, from which its age counts.
         """
         self.ordinal = next(_ordinals)
         self.first_at = now
@@ -170,13 +170,13 @@ class Batch:
         produce_version: int = EVERY_CODEC,
         transactional: bool = False,
     ) -> bytes:
-        """Encode for a broker that reads `magic`; bytes that exist are kept where it can.
+        """Encode for a broker that reads `magic`; keep existing bytes that it can read.
 
         Args:
             magic: message format to write.
             codec: compression of the batch.
             level: the codec's level; None for its default.
-            produce_version: of the request; `codec` is one that it may carry.
+            produce_version: of the request, which may carry `codec`.
             transactional: whether it is part of a transaction; the same at every call.
         """
         if self.data is not None and self.magic == magic:
@@ -197,7 +197,7 @@ class Batch:
     def decoded(
         self, codec: Codec, allowed: Collection[Codec]
     ) -> tuple[Sequence[EncodedRecord], Codec]:
-        """Return the records, for a format that is encoded elsewhere, and the codec to use.
+        """Return the records and the codec to use, for a format that is encoded elsewhere.
 
         Args:
             codec: of the producer.
@@ -206,7 +206,7 @@ class Batch:
         return self.records, codec
 
     def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give the batch its place under a producer id; what was built before is void."""
+        """Number the batch under a producer id; bytes built before are dropped."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
@@ -242,18 +242,18 @@ class Batch:
         return half
 
     def succeed(self, base_offset: int, timestamp_ms: int) -> None:
-        """Resolve every message to its place; call `wake` after it for those who wait.
+        """Resolve every message to its offset; call `wake` afterwards for the waiters.
 
         Args:
             base_offset: offset of the first message; -1 where it is not known.
-            timestamp_ms: the broker's append time; -1 where the messages' own times hold.
+            timestamp_ms: the broker's append time; -1 where the messages keep their own.
         """
         self.base_offset = base_offset
         self._timestamp_ms = timestamp_ms
         self._resolve()
 
     def fail(self, error: BaseException) -> None:
-        """Resolve every message to `error`; call `wake` after it for those who wait."""
+        """Resolve every message to `error`; call `wake` afterwards for the waiters."""
         self.error = error
         self._resolve()
 
@@ -262,7 +262,7 @@ class Batch:
         self.data = None
 
     def wake(self) -> None:
-        """Call those who wait for its messages. It may be a user's code: hold no lock."""
+        """Call the waiters of its messages. They may be a user's code: hold no lock."""
         for queued, _ in self.parts:
             if queued.waiters:
                 queued.wake()
@@ -283,7 +283,7 @@ class Batch:
 
     @property
     def numbered(self) -> bool:
-        """Whether it has a place under a producer id."""
+        """Whether it is numbered under a producer id."""
         return self.base_sequence >= 0
 
 

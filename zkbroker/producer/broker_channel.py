@@ -1,10 +1,10 @@
-"""The way to one broker: a task that connects, encodes and writes, in order.
+"""The channel to one broker: a task that connects, encodes and writes, in order.
 
     sender ──submit──▶ queue ──▶ [connect, encode, write] ──▶ connection's reader ──▶ on_done
 
 Invariants: exchanges are written in the order of `submit`, and each ends in exactly one call of
-`on_done`. After a connection broke nothing is written to the next one before every exchange of the
-broken one was reported: so what comes back is known before anything later can be stored. The sender
+`on_done`. After a connection broke, nothing is written to the next one before every exchange of the
+broken one was reported: so failed batches are known before any later one can be stored. The sender
 never waits for a broker: connecting, encoding and writing happen here.
 """
 
@@ -33,16 +33,16 @@ _MAGIC_2_VERSION = 3
 
 
 class Exchange:
-    """One produce request and what comes of it.
+    """One produce request and its outcome.
 
     Attributes:
-        batches: what it carries, at most one for a partition.
-        connection: where it was written; None before.
+        batches: its batches, at most one for each partition.
+        connection: the one that it was written to; None before.
         sent: whether any of it may have reached the broker.
         started_at: `time.monotonic()` when it was written, in s.
         refused: why a batch was left out of the request.
         response: the answer; None without one or for acks=0.
-        error: why there is none.
+        error: why there is no response.
         reported: whether its outcome was reported, which happens once.
     """
 
@@ -74,7 +74,7 @@ class BrokerChannel:
     """Sends exchanges to one broker.
 
     Args:
-        broker_id: which.
+        broker_id: of the broker.
         cluster: gives the connection.
         runtime: runs the task.
         config: of the producer.
@@ -110,14 +110,14 @@ class BrokerChannel:
         return self.outstanding < self._config.max_in_flight
 
     def submit(self, exchange: Exchange) -> None:
-        """Send an exchange when those before it are written."""
+        """Send an exchange after those before it."""
         self.outstanding += 1
         self._queue.put(exchange, timeout_s=0)
         if self._broken is not None:
             self._fail_queued(self._broken)
 
     def close(self) -> None:
-        """End the task after what was submitted."""
+        """End the task after the submitted exchanges."""
         try:
             while True:
                 self._queue.get(timeout_s=0)
@@ -138,7 +138,7 @@ class BrokerChannel:
                     exchange.error = error
                     self._report(exchange)
         except BaseException as error:
-            # A defect, which is logged above, or Ctrl-C in this greenlet: no future stays open.
+            # A defect, logged above, or Ctrl-C in this greenlet: leave no future open.
             self._broken = error
             if exchange is not None:
                 self._fail(exchange, error)
@@ -152,7 +152,7 @@ class BrokerChannel:
                 if exchange is not None:
                     self._fail(exchange, cause)
         except QueueEmpty:
-            pass  # all were reported
+            pass  # all exchanges were reported
 
     def _fail(self, exchange: Exchange, cause: BaseException) -> None:
         exchange.error = EncodingFailed(f"the batch could not be sent: {cause!r}")
@@ -215,7 +215,7 @@ class BrokerChannel:
         pending.add_done_callback(done)
 
     def _leave(self, connection: BrokerConnection | None) -> None:
-        """Wait until every exchange on a connection that is given up was reported."""
+        """Give a connection up, and wait until every exchange on it was reported."""
         if connection is None:
             return
         connection.close()
@@ -269,5 +269,5 @@ class BrokerChannel:
                 f"{newest} at most: unset enable.idempotence and message.format={magic}, or use "
                 "newer brokers"
             )
-        # Only format 2 travels in the later versions.
+        # Later versions carry only format 2.
         return (version if magic == 2 else min(version, _MAGIC_1_VERSION)), magic

@@ -1,20 +1,20 @@
-"""The cluster as a partitioner may look at it: what is known now, without waiting for anything."""
+"""The known cluster, as partitioners see it; nothing here waits."""
 
 from zkbroker.client import BrokerAddress, Cluster, Partitions
 
 
 class ClusterMetadata:
-    """What is known of brokers, topics and leaders.
+    """The known brokers, topics and leaders.
 
     Args:
-        cluster: whose knowledge it shows; it changes as the cluster does.
+        cluster: the source; this view changes with it.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def partitions_for_topic(self, topic: str) -> Partitions:
-        """Return all partitions of a topic by number; none where it is not known."""
+        """Return all partitions of a topic by number; none of an unknown topic."""
         return self._cluster.known_partitions(topic) or ()
 
     def available_partitions_for_topic(self, topic: str) -> Partitions:
@@ -22,7 +22,7 @@ class ClusterMetadata:
         return tuple(each for each in self.partitions_for_topic(topic) if each.leader is not None)
 
     def partition_count_for_topic(self, topic: str) -> int:
-        """Return how many partitions a topic has; 0 where it is not known."""
+        """Return how many partitions a topic has; 0 for an unknown topic."""
         return len(self.partitions_for_topic(topic))
 
     def nodes(self) -> list[BrokerAddress]:

@@ -1,4 +1,4 @@
-"""What becomes of a batch after an attempt: resolved, sent again, split, or given up.
+"""The outcome of a batch after an attempt: resolved, sent again, split, or given up.
 
     no error                      resolved, in the connection's reader task
     already stored (46)           resolved, offset unknown
@@ -56,13 +56,13 @@ _KEPT_FAILURES = 100_000
 
 
 class Completion:
-    """Decides over batches that came back; owned by the sender's loop.
+    """Decides about batches after an attempt; owned by the sender's loop.
 
     Args:
         config: of the producer.
         cluster: is refreshed after failures.
         runtime: spawns the refresh, which waits for the network.
-        accumulator: where batches go back to.
+        accumulator: takes batches back.
         send_queue: gets the space of resolved messages back.
         hooks: learn the outcomes.
         post: runs a function in the sender's loop.
@@ -94,12 +94,12 @@ class Completion:
         self._stale: set[str] = set()
         self._wanted_settings: set[str] = set()
         self._settings: dict[str, Mapping[str, str]] = {}
-        # Refused without a reason; they wait for their topic's settings.
+        # Batches refused without a reason; they wait for their topic's settings.
         self._suspects: list[Batch] = []
         self._refreshing = False
         # Kept until the caller reads them, so that `close` can report unread failures.
         self.failed: deque[SendFuture] = deque(maxlen=_KEPT_FAILURES)
-        # Set when the producer closes: from then on every failure is reported, read or not.
+        # Set when the producer closes: from then on every failure is reported, whether read or not.
         self.closing = False
         self.topics = TopicTable()
         self.counts = {
@@ -111,10 +111,10 @@ class Completion:
         }
 
     def resolve_stored(self, exchange: Exchange) -> None:
-        """Resolve the batches that the answer says are stored; in any task."""
+        """Resolve the batches that are stored according to the answer; in any task."""
         if exchange.error is not None or not exchange.sent:
             return
-        if exchange.response is None:  # acks=0: written is all that will be known
+        if exchange.response is None:  # acks=0: there will be no answer
             for batch in exchange.batches:
                 if batch not in exchange.refused:
                     self._stored(batch, -1, -1)
@@ -185,9 +185,9 @@ class Completion:
             else:
                 self._split(batch)
         elif code in INVALID and batch.keyless():
-            self._without_key(batch, error)
+            self._handle_keyless(batch, error)
         elif code in SEQUENCE_LOST and batch.numbered:
-            self._out_of_order(batch, error)
+            self._handle_out_of_order(batch, error)
         else:
             self.failed_attempt(batch, error)
 
@@ -228,7 +228,7 @@ class Completion:
         return shortage(info, self._settings.get(batch.topic, {}).get(MIN_ISR))
 
     def _waits_for_leader(self, batch: Batch, now: float) -> bool:
-        """Whether a failure for want of a leader is no attempt: as long as an election may take."""
+        """Whether a failure without a leader is not counted yet: an election takes a while."""
         if batch.leader_away_since is None:
             batch.leader_away_since = now
         wait_s = self._config.leader_wait_ms / 1000
@@ -240,8 +240,8 @@ class Completion:
         )
         self._accumulator.put_back(batch, batch.split())
 
-    def _without_key(self, batch: Batch, error: BaseException) -> None:
-        """Go on with a batch that holds messages without a key, and was refused as invalid."""
+    def _handle_keyless(self, batch: Batch, error: BaseException) -> None:
+        """Handle a batch with messages without a key that was refused as invalid."""
         known = self._settings.get(batch.topic)
         if code_of(error) is ErrorCode.INVALID_RECORD or "compact" in (known or {}).get(
             CLEANUP, ""
@@ -252,7 +252,7 @@ class Completion:
                 self._split(batch)
         elif known is None:
             batch.last_error = error
-            # It waits for `_refreshed`, which knows the settings or that they cannot be known.
+            # It waits for `_refreshed`, which has the settings unless they cannot be read.
             batch.not_before = math.inf
             self._accumulator.put_back(batch)
             self._suspects.append(batch)
@@ -261,26 +261,26 @@ class Completion:
         else:
             self.failed_attempt(batch, error)
 
-    def _judge(self, suspects: Sequence[Batch]) -> None:
+    def _retry_or_give_up(self, suspects: Sequence[Batch]) -> None:
         for batch in suspects:
             error = batch.last_error
             if batch.resolved or error is None:
                 continue
-            # What is no compacted topic's refusal, or only in part, is sent again.
+            # Sent again, unless a compacted topic refused all of its messages.
             batch.not_before = time.monotonic()
             compacted = "compact" in self._settings.setdefault(batch.topic, {}).get(CLEANUP, "")
             if compacted and batch.keyless() == len(batch):
                 self.give_up(batch, key_required(batch.where, error))
 
-    def _out_of_order(self, batch: Batch, error: BaseException) -> None:
+    def _handle_out_of_order(self, batch: Batch, error: BaseException) -> None:
         queue = self._accumulator.queues[batch.topic, batch.partition]
         earlier = any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.batches))
-        # Refused, so this attempt and, since brokers append in order, none before stored it.
+        # Refused, so no attempt stored it: this one not, and no earlier one, by brokers' order.
         batch.doubt = ""
         if self._transactions is not None and not earlier:
             lost_state = code_of(error) is ErrorCode.UNKNOWN_PRODUCER_ID
             if not lost_state or queue.stored_sequence != queue.began_at:
-                # After a batch that was given up the transaction failed; else something is lost.
+                # The transaction failed when a batch was given up; else stored messages are lost.
                 self.give_up(batch, self._transactions.unwanted() or error)
                 return
         if not earlier and batch.producer_id == queue.producer_id and not queue.renumber:
@@ -293,7 +293,7 @@ class Completion:
         self._accumulator.put_back(batch)
 
     def give_up(self, batch: Batch, error: BaseException) -> None:
-        """Resolve a batch, waiting or in flight, to an error; nothing where it is resolved."""
+        """Resolve a batch, waiting or in flight, to an error, unless it is resolved."""
         with self._lock:
             if batch.resolved:
                 return
@@ -309,7 +309,7 @@ class Completion:
         self._hooks.after_send(batch)
 
     def fail(self, parts: Sequence[Part], error: BaseException) -> None:
-        """Resolve messages that are in no batch to an error."""
+        """Resolve messages outside batches to an error."""
         futures = futures_of(parts)
         if not futures:
             return
@@ -326,7 +326,7 @@ class Completion:
     ) -> None:
         self.counts["failed_messages"] += len(futures)
         if isinstance(error, TransactionAborted):
-            return  # the calls of its transaction raise the reason, once
+            return  # the calls of its transaction raise the reason once
         for future in futures if self._transactions is None else ():
             if self.closing:
                 future.queued.observed.discard(future.index)
@@ -357,7 +357,7 @@ class Completion:
     # -- metadata
 
     def refresh(self, topic: str) -> None:
-        """Have metadata of a topic read again; does not wait."""
+        """Start to read the metadata of a topic again; does not wait."""
         self._stale.add(topic)
         if not self._refreshing:
             self._refreshing = True
@@ -377,13 +377,13 @@ class Completion:
                     )
                 )
         except ZkbrokerError as error:
-            # The batches go on failing with errors of their own until it works again.
+            # Batches keep failing with errors of their own until it works again.
             logger.warning("metadata refresh failed error=%s", error)
         self._post(self._refreshed, found, suspects)
 
     def _refreshed(self, found: Mapping[str, Mapping[str, str]], suspects: Sequence[Batch]) -> None:
         self._settings |= found
-        self._judge(suspects)
+        self._retry_or_give_up(suspects)
         self._refreshing = False
         if self._stale:
             self.refresh(self._stale.pop())

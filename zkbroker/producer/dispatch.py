@@ -1,10 +1,10 @@
-"""Batches that are due, on their way to the leaders of their partitions.
+"""The dispatcher: it sends due batches to the leaders of their partitions.
 
     accumulator ─▶ batches by leader ─▶ channel of the leader ─▶ broker
          ▲                                                         │
          └──────────── again (completion) ◀── exchange done ◀──────┘
 
-Invariants: used by the sender's loop alone, but for `_exchange_done`; nothing here waits for the
+Invariants: only the sender's loop uses it, except `_exchange_done`; nothing here waits for the
 network. Each exchange is completed exactly once.
 """
 
@@ -30,7 +30,7 @@ _UNANSWERED_S = 2.0
 
 
 class Dispatcher:
-    """The channels to brokers and what is in flight on them.
+    """The channels to brokers and the exchanges in flight on them.
 
     Args:
         config: of the producer.
@@ -38,11 +38,11 @@ class Dispatcher:
         cluster: knows leaders.
         hooks: see batches before they leave.
         accumulator: where batches wait.
-        completion: takes back what was sent.
-        sequences: number batches; None without idempotence.
-        transactions: say what may leave; None without them.
+        completion: takes batches back after an attempt.
+        sequences: numbers batches; None without idempotence.
+        transactions: decides which batches may be sent; None without transactions.
         post: runs a function in the sender's loop.
-        make_channel: makes the way to a broker, with the arguments of `BrokerChannel`.
+        make_channel: makes the channel to a broker, with the arguments of `BrokerChannel`.
     """
 
     def __init__(
@@ -75,23 +75,23 @@ class Dispatcher:
         self.request_times = SharedHistogram()
 
     def close(self) -> None:
-        """End the channels after what was submitted."""
+        """End the channels after the submitted exchanges."""
         for channel in self._channels.values():
             channel.close()
 
     def join(self, deadline: float) -> bool:
-        """Wait for the end of the channels; False when one still runs at the deadline."""
+        """Wait for the channels to end; False when one still runs at the deadline."""
         ended = True
         for channel in list(self._channels.values()):
             ended &= channel.join(max(0.0, deadline - time.monotonic()))
         return ended
 
     def dispatch(self, now: float, *, hurry: bool) -> None:
-        """Send what is due.
+        """Send the due batches.
 
         Args:
             now: `time.monotonic()`.
-            hurry: whether batches leave that would linger.
+            hurry: whether lingering batches are sent too.
         """
         while True:
             by_leader: dict[int, list[PartitionQueue]] = {}
@@ -147,7 +147,7 @@ class Dispatcher:
         return True
 
     def _admitted(self, transactions: TransactionManager, batch: Batch) -> bool:
-        """Whether a batch may leave now; one of a transaction that failed is given up."""
+        """Whether a batch may be sent now; one of a failed transaction is given up."""
         if batch.numbered:
             return True
         error = transactions.unwanted()
@@ -157,7 +157,7 @@ class Dispatcher:
         return transactions.admits((batch.topic, batch.partition))
 
     def _exchange_done(self, exchange: Exchange) -> None:
-        # In the connection's reader task: what was stored is resolved here, without a detour.
+        # In the connection's reader task: stored batches are resolved here, without a detour.
         if exchange.sent and exchange.error is None:
             seconds = time.monotonic() - exchange.started_at
             self.request_times.observe(seconds)
@@ -169,16 +169,16 @@ class Dispatcher:
         self._channels[exchange.broker_id].outstanding -= 1
         self._completion.complete(exchange)
 
-    # -- what is not answered
+    # -- exchanges without an answer
 
     def check(self, now: float) -> None:
-        """Close the connections of exchanges whose answer is not worth waiting for."""
+        """Close the connections of exchanges whose answer is overdue."""
         timeout_s = self._config.request_timeout_ms / 1000
         for exchange in list(self.in_flight):
             connection = exchange.connection
             if connection is None:
                 continue
-            # While a quota of ours mutes the connection, the broker does not read.
+            # While a quota mutes the connection, the broker does not read.
             if now > max(exchange.started_at, connection.throttled_until) + timeout_s:
                 connection.close(
                     NetworkError(
@@ -187,8 +187,8 @@ class Dispatcher:
                     )
                 )
             elif self._sequences is not None and now > exchange.started_at + _MOVED_GRACE_S:
-                # Sending again stores nothing twice. A leader may answer late, but one that hangs
-                # does not answer at all.
+                # Sending again stores nothing twice. A leader may answer late; a hanging one never
+                # does.
                 if self._moved(exchange):
                     connection.close(
                         NetworkError(f"broker {exchange.broker_id} leads none of it any more")

@@ -1,9 +1,9 @@
-"""A batch that was made elsewhere: records for one partition, encoded already or all at once.
+"""A batch that was made elsewhere: records for one partition, already encoded or not.
 
-    as it was stored, same format    reframed: producer id, sequence and CRC are new, no more
+    as it was stored, same format    reframed: only producer id, sequence and CRC are new
     another format, or split         decoded, and encoded with the codec it had
 
-Invariant: its outcome is reported once, also where the broker had it split; see also `Batch`.
+Invariant: its outcome is reported once, even if it was split; see also `Batch`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -22,15 +22,15 @@ class EncodedBatch(Batch):
     """Records that are sent together.
 
     Args:
-        topic: where they go.
-        partition: its number.
+        topic: of the records.
+        partition: number of their partition.
         on_done: called once with the batch when its outcome is known, in the task that learns it:
-            be short, and do not wait in it. `error` is None where it was stored.
+            be short, and do not wait in it. `error` is None if it was stored.
         stored: entries of one magic, whole, dense and verified; in magic 2 one that `may_reframe`.
-        magic: theirs.
-        count: how many records they hold.
-        records: what to send, in place of `stored`.
-        codec: that of `stored`, or to compress `records` with.
+        magic: of `stored`.
+        count: records in `stored`.
+        records: the records, in place of `stored`.
+        codec: that of `stored`, or the one to compress `records` with.
         size: of `records` in bytes, before compression.
 
     Attributes:
@@ -72,7 +72,7 @@ class EncodedBatch(Batch):
         self.failed = 0
         self.records = list(records)
         self.size = size if size is not None else len(stored)
-        self.announced = True  # handlers see single messages only
+        self.announced = True  # handlers see only single messages
 
     def __len__(self) -> int:
         return self._count
@@ -91,7 +91,7 @@ class EncodedBatch(Batch):
         produce_version: int = EVERY_CODEC,
         transactional: bool = False,
     ) -> bytes:
-        """Encode for a broker; what was stored in its format passes as it is.
+        """Encode for a broker; `stored` in the broker's format passes as it is.
 
         Raises:
             UnsupportedForMessageFormat: the broker's format has no headers, and a record has some.
@@ -137,7 +137,7 @@ class EncodedBatch(Batch):
         return self.records, self._codec if self._codec in allowed else codec or Codec.GZIP
 
     def _decode(self) -> None:
-        """Turn what was stored into records."""
+        """Decode `stored` into records."""
         if self._stored_magic < 0:
             return
         lists = decode_lists(self._stored)
@@ -201,4 +201,4 @@ def unsent_records(lists: RecordLists) -> list[Unsent]:
 
 
 def _no_report(batch: EncodedBatch) -> None:
-    """For a part of another batch, which reports for all of its parts."""
+    """Do nothing: the whole batch reports for its parts."""

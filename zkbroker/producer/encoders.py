@@ -1,4 +1,4 @@
-"""From objects to the bytes of a key or a value.
+"""Encoders of keys and values: from objects to bytes.
 
 An encoder has `to_bytes(data) -> bytes | None`; None is a null key or a tombstone.
 """
@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What a user's encoder must have."""
+    """The interface of a user's encoder."""
 
     def to_bytes(self, data: Any) -> bytes | None:
         """Return the bytes to store; an exception fails the `send` of that message."""

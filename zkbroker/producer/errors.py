@@ -1,4 +1,4 @@
-"""What can go wrong in a producer; each message names what to change."""
+"""The errors of a producer; each message names what to change."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ class MessageTooLarge(ClientError):
 
 
 class KeyRequired(ClientError):
-    """The broker takes messages with a key only: the topic is compacted."""
+    """The broker takes only messages with a key: the topic is compacted."""
 
 
 class TopicUnavailable(ClientError):
@@ -42,7 +42,7 @@ class TopicUnavailable(ClientError):
 
 
 class BrokersUnavailable(ClientError):
-    """No broker could be reached for as long as was to be tried."""
+    """No broker could be reached in the allowed attempts."""
 
 
 class DeliveryTimedOut(ClientError):
@@ -50,7 +50,7 @@ class DeliveryTimedOut(ClientError):
 
 
 class Dropped(ClientError):
-    """A callback handler took the message out of the queue."""
+    """A callback handler left the message out."""
 
 
 class Cancelled(ClientError):
@@ -58,23 +58,23 @@ class Cancelled(ClientError):
 
 
 class TransactionError(ClientError):
-    """Something about a transaction; see the three kinds below for what to do."""
+    """Base of the errors of transactions; the three kinds below say what to do."""
 
 
 class InvalidTransactionState(TransactionError):
-    """The call does not fit to where the transaction stands; nothing was changed."""
+    """The call is not allowed in the state of the transaction; nothing was changed."""
 
 
 class TransactionAbortable(TransactionError):
-    """The transaction cannot be committed: `abort()`, and begin another one."""
+    """The transaction cannot be committed: call `abort()`, and begin another one."""
 
 
 class TransactionAborted(TransactionAbortable):
-    """The message was not sent, or does not count: its transaction was aborted."""
+    """The message was not sent, or readers skip it: its transaction was aborted."""
 
 
 class TransactionFatal(TransactionError):
-    """The producer can go on no more: close it and make a new one, which aborts what is open."""
+    """The producer is unusable: close it and make a new one, which aborts an open transaction."""
 
 
 class ProducerFenced(TransactionFatal):

@@ -1,7 +1,7 @@
-"""What a producer needs of a cluster of another generation of Kafka than 0.8 and later.
+"""The parts of a producer for a cluster of an older generation of Kafka than 0.8.
 
-Invariant: queues, batches, retries and outcomes are one code for all generations; what differs is
-how brokers are found, which partition a message goes to, and how a set reaches its broker.
+Invariant: all generations share the code of queues, batches, retries and outcomes; they differ in
+finding brokers, in choosing partitions, and in sending a batch to its broker.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from zkbroker.runtime import Runtime
 
 
 class ProducerGeneration(Protocol):
-    """The settings of a producer for such a cluster, which make the parts that fit it."""
+    """The settings of a producer for such a cluster; they make the parts that fit it."""
 
     def producer(self) -> ProducerConfig:
-        """Return what all generations of producers share.
+        """Return the settings that producers of all generations share.
 
         Raises:
             ConfigError: a value is not allowed.
@@ -30,4 +30,4 @@ class ProducerGeneration(Protocol):
         """Return the partitioner, as an object or a name; None for that of `producer()`."""
 
     def channels(self) -> Callable[..., BrokerChannel]:
-        """Return what makes the way to a broker, with the arguments of `BrokerChannel`."""
+        """Return the class of channels to brokers, called with the arguments of `BrokerChannel`."""

@@ -1,4 +1,4 @@
-"""Where a user's code can join in.
+"""The interfaces of a user's handlers and interceptors.
 
     send ─ interceptor.on_send ─ before_enqueue ─▶ queue ─ after_enqueue
                                                      │
@@ -9,8 +9,8 @@
       interceptor.on_acknowledgement ◀─ after_send ◀───────────────────┘
     close: last_batch_before_close, then close
 
-Every method may block only as long as the sending of other messages may wait. An exception from a
-handler fails the messages it was given; it is never swallowed.
+A method that blocks delays other messages. An exception from a handler fails the messages it was
+given; it is never swallowed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,20 +26,20 @@ class EventHandler(Protocol):
     """Takes dequeued messages instead of the default handler."""
 
     def handle(self, messages: Sequence[KeyedMessage], deliver: Deliver) -> None:
-        """Deal with messages that left the queue.
+        """Handle messages that left the queue.
 
         Args:
-            messages: those that left the queue together, not encoded.
-            deliver: hands messages (these or others) to the default handling. Futures of messages
-                that are not delivered resolve with offset -1 when this method returns.
+            messages: messages that left the queue together, not encoded.
+            deliver: passes messages (these or others) to the default handling. Futures of messages
+                that are not passed on resolve with offset -1 when this method returns.
         """
 
 
 class CallbackHandler:
-    """Is called at each stage of the queue; subclass and override what is wanted."""
+    """Called at each stage of the queue; subclass it and override the methods you need."""
 
     def init(self, properties: Mapping[str, str]) -> None:
-        """Receive the properties of `callback.handler.props` before anything else."""
+        """Receive the properties of `callback.handler.props`, before any other call."""
 
     def before_enqueue(self, message: KeyedMessage) -> KeyedMessage:
         """Return the message to enqueue; called in `send`."""
@@ -49,11 +49,11 @@ class CallbackHandler:
         """Learn whether the message was enqueued; called in `send`."""
 
     def after_dequeue(self, messages: list[KeyedMessage]) -> list[KeyedMessage]:
-        """Return the messages to go on with; those left out fail with `Dropped`."""
+        """Return the messages to keep; those left out fail with `Dropped`."""
         return messages
 
     def before_send(self, messages: list[KeyedMessage]) -> list[KeyedMessage]:
-        """Return the messages of one batch of one partition to send; as `after_dequeue`."""
+        """Return the messages of one partition's batch to send, as `after_dequeue` does."""
         return messages
 
     def after_send(
@@ -69,14 +69,14 @@ class CallbackHandler:
         return []
 
     def undelivered(self, failed: Sequence[tuple[KeyedMessage, BaseException]]) -> None:
-        """Receive what was not delivered when the producer closed."""
+        """Receive the messages that were not delivered when the producer closed."""
 
     def close(self) -> None:
-        """Release what the handler holds; nothing is called after it."""
+        """Release resources; no method is called after it."""
 
 
 class Interceptor:
-    """Sees every message before it is encoded and every outcome; subclass and override."""
+    """Sees every message before encoding, and every outcome; subclass it and override."""
 
     def on_send(self, message: KeyedMessage) -> KeyedMessage:
         """Return the message to send, changed or not; called in `send`."""
@@ -91,4 +91,4 @@ class Interceptor:
         """Learn the outcome: `metadata` or `error`."""
 
     def close(self) -> None:
-        """Release what the interceptor holds."""
+        """Release resources."""

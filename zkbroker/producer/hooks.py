@@ -1,10 +1,10 @@
 """The user's code around the queue: encoders, partitioner, handlers, interceptors.
 
-Invariant: whatever a user's code raises fails the messages that it was given, with `HandlerFailed`
-or `EncodingFailed` naming it; after the outcome of a message it is logged instead. Of the list that
-a callback handler returns, messages that it was given keep their futures; in a list of the same
-length, a new one takes the place of the one that it stands for; other new ones are sent beside
-them, and messages left out fail with `Dropped`.
+Invariant: an exception of a user's code fails the messages that it was given, with `HandlerFailed`
+or `EncodingFailed` naming it; after the outcome of a message it is logged instead. In the list that
+a callback handler returns, given messages keep their futures. If the list has the same length, a
+new message replaces the given one at its place; other new ones are sent too. Messages left out
+fail with `Dropped`.
 """
 
 import logging
@@ -38,7 +38,7 @@ _HEADER_OVERHEAD_BYTES = 10
 
 
 class Hooks:
-    """What a producer was given of the user's code.
+    """The plug-ins of one producer.
 
     Args:
         runtime: makes the futures of messages that a handler adds.
@@ -46,7 +46,7 @@ class Hooks:
         key_encoder: of keys.
         partitioner: of keys, see `partitioners`.
         event_handler: takes messages off the queue; None for the default handling.
-        callback_handler: is called at each stage; None for none.
+        callback_handler: called at each stage; None for none.
         interceptors: in the order of their calls.
     """
 
@@ -73,7 +73,7 @@ class Hooks:
         self._fail: Fail | None = None
 
     def bind(self, send_queue: SendQueue, fail: Fail) -> None:
-        """Connect to the sender: where space is counted, and how futures fail."""
+        """Connect to the sender: the queue that counts space, and how to fail messages."""
         self._send_queue = send_queue
         self._fail = fail
 
@@ -109,7 +109,7 @@ class Hooks:
             check_fields(message)
             value = self.encoder.to_bytes(message.message)
             key = None if message.key is None else self.key_encoder.to_bytes(message.key)
-        # A user's encoder may raise anything; the caller of send gets it, with its cause.
+        # A user's encoder may raise anything; the caller of send gets it as the cause.
         except Exception as error:
             raise EncodingFailed(
                 f"a message to topic {message.topic} cannot be encoded: {error}"
@@ -127,31 +127,31 @@ class Hooks:
     def _guarded(owner: object, function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
-        # A user's code: whatever it raises is reported by the exception of ours.
+        # A user's code may raise anything, which `HandlerFailed` reports.
         except Exception as error:
             raise HandlerFailed(f"{type(owner).__name__} failed: {error!r}") from error
 
     # -- in the sender's loop
 
     def dequeue(self, parts: Sequence[Part], route: Route) -> None:
-        """Pass what left the queue through the handlers, and on to `route`."""
+        """Pass messages that left the queue through the handlers, and on to `route`."""
         if self.callback_handler is not None:
-            parts = self._through(parts, self.callback_handler.after_dequeue)
+            parts = self._run_stage(parts, self.callback_handler.after_dequeue)
         if self.event_handler is None:
             route(parts)
         elif parts:
             self._hand_over(self.event_handler, futures_of(parts), route)
 
     def before_send(self, batch: Batch) -> bool:
-        """Show a batch to the callback handler; False when nothing of it is left."""
+        """Show a batch to the callback handler; False when it leaves no messages."""
         batch.announced = True
         if self.callback_handler is None:
             return True
         batch.closed = True
-        batch.refill(self._through(batch.parts, self.callback_handler.before_send))
+        batch.refill(self._run_stage(batch.parts, self.callback_handler.before_send))
         return len(batch) > 0
 
-    def _through(
+    def _run_stage(
         self,
         parts: Sequence[Part],
         stage: Callable[[list[KeyedMessage]], list[KeyedMessage]],
@@ -162,12 +162,12 @@ class Hooks:
             returned = self._guarded(
                 self.callback_handler, stage, [future.message for future in futures]
             )
-            return parts_of(self._matched(futures, returned))
+            return parts_of(self._match_returned(futures, returned))
         except (HandlerFailed, EncodingFailed) as error:
             self._fail(parts, error)
             return ()
 
-    def _matched(
+    def _match_returned(
         self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
     ) -> list[SendFuture]:
         assert self._fail is not None
@@ -179,7 +179,7 @@ class Hooks:
                 if before not in going and id(message) not in left:
                     self._replace(future, message)
                     left[id(message)] = left.pop(before)
-        kept = [self._known(left, message) for message in returned]
+        kept = [self._future_of(left, message) for message in returned]
         if left:
             self._fail(parts_of(left.values()), Dropped("a callback handler left the message out"))
         return kept
@@ -190,11 +190,11 @@ class Hooks:
         self._send_queue.adjust(0, size - future.queued.sizes[future.index])
         future.queued.replace(future.index, message, record, size)
 
-    def _known(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
+    def _future_of(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
         future = left.pop(id(message), None)
-        return self._adopt(message) if future is None else future
+        return self._new_future(message) if future is None else future
 
-    def _adopt(self, message: KeyedMessage) -> SendFuture:
+    def _new_future(self, message: KeyedMessage) -> SendFuture:
         assert self._send_queue is not None
         record, size = self.encode(message)
         self._send_queue.adjust(1, size)
@@ -212,14 +212,14 @@ class Hooks:
         left = {id(future.message): future for future in futures}
 
         def deliver(messages: Sequence[KeyedMessage]) -> None:
-            route(parts_of([self._known(left, message) for message in messages]))
+            route(parts_of([self._future_of(left, message) for message in messages]))
 
         try:
             self._guarded(handler, handler.handle, [f.message for f in futures], deliver)
         except HandlerFailed as error:
             self._fail(parts_of(left.values()), error)
             return
-        # The handler dealt with these in its own way.
+        # The handler took these messages over.
         for queued, indices in parts_of(left.values()):
             taken = Batch(queued.topic, -1, queued.first_at)
             taken.refill([(queued, indices)])
@@ -230,14 +230,14 @@ class Hooks:
     # -- after the outcome
 
     def after_send(self, batch: Batch) -> None:
-        """Tell handler and interceptors what became of a batch."""
+        """Report a batch's outcome to handler and interceptors."""
         if self.callback_handler is None and not self.interceptors:
             return
         metadata = [] if batch.error is not None else list(batch.all_metadata())
         self._tell(batch.futures(), metadata, batch.error)
 
     def after_failure(self, futures: Sequence[SendFuture], error: BaseException) -> None:
-        """Tell handler and interceptors of messages that failed without a batch."""
+        """Report messages that failed outside batches to handler and interceptors."""
         if self.callback_handler is not None or self.interceptors:
             self._tell(futures, [], error)
 
@@ -259,19 +259,19 @@ class Hooks:
                 self._reported(interceptor.on_acknowledgement, message, place, error)
 
     def last_messages(self) -> Sequence[KeyedMessage]:
-        """Return what the callback handler wants sent before the producer closes."""
+        """Return the callback handler's last messages before the producer closes."""
         if self.callback_handler is None:
             return ()
         messages = self._reported(self.callback_handler.last_batch_before_close)
         return messages or ()
 
     def undelivered(self, failed: Sequence[tuple[KeyedMessage, BaseException]]) -> None:
-        """Hand over what was not delivered."""
+        """Give the callback handler the messages that were not delivered."""
         if self.callback_handler is not None:
             self._reported(self.callback_handler.undelivered, failed)
 
     def close(self) -> None:
-        """Close the handlers, interceptors and the partitioner, where they can be."""
+        """Close the handlers, interceptors and the partitioner, where they have `close`."""
         for each in (
             self.callback_handler,
             self.event_handler,
@@ -286,14 +286,14 @@ class Hooks:
     def _reported(function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
-        # A user's code, after the outcome: there is no message left that could fail.
+        # A user's code after the outcome: no message is left to fail.
         except Exception:
             logger.exception("handler failed function=%r", function)
             return None
 
 
 def initialise(plugin: object, properties: Mapping[str, str]) -> None:
-    """Give a handler its properties where it takes any."""
+    """Give a handler its properties, if it takes any."""
     init = getattr(plugin, "init", None)
     if init is not None:
         init(properties)

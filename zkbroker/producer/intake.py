@@ -1,7 +1,7 @@
-"""The short way into the send queue: in C where the extension was built, else in Python.
+"""The fast path into the send queue: in C where the extension was built, else in Python.
 
-`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` says which it is.
-`portable.py` says what both keep.
+`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` tells which one is used. The
+invariants of both are in `portable.py`.
 """
 
 import os

@@ -20,7 +20,7 @@ class ZkbrokerHandler(logging.Handler):
     """Publishes formatted records to a topic.
 
     Args:
-        topic: where to.
+        topic: its name.
         config: of a producer in async mode; or its properties.
         level: least level that is published.
         key: attribute of the record whose text becomes the key, such as `name`; None for no key.
@@ -57,7 +57,7 @@ class ZkbrokerHandler(logging.Handler):
         self._producer: Producer | None = producer
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue a record; what cannot be queued is reported by `handleError`."""
+        """Queue a record; report one that cannot be queued by `handleError`."""
         if record.name.partition(".")[0] in _OWN or self._producer is None:
             return
         try:
@@ -70,21 +70,21 @@ class ZkbrokerHandler(logging.Handler):
                     timestamp_ms=int(record.created * 1000),
                 )
             )
-        # What a handler of the standard library does with every error of its own.
+        # As handlers of the standard library do with all their errors.
         except Exception:  # noqa: BLE001
             self.handleError(record)
 
     def flush(self) -> None:
-        """Wait until what was published is acknowledged, or failed."""
+        """Wait until the published records are acknowledged or have failed."""
         if self._producer is not None:
             try:
                 self._producer.flush()
             except ZkbrokerError:
-                # Failures were logged by the producer; flush is called at exit, by `logging`.
+                # The producer has logged the failures; `logging` calls flush at exit.
                 return
 
     def close(self) -> None:
-        """Publish what is queued, and close the producer made here."""
+        """Publish the queued records, and close the producer made here."""
         producer, self._producer = self._producer, None
         try:
             if producer is not None and self._owned:
@@ -97,7 +97,7 @@ def _producer(config: ProducerConfig | dict[str, str] | None, runtime: str) -> P
     if config is None:
         raise ConfigError("give a config or a producer")
     if isinstance(config, dict):
-        # A record must not make the program wait, which full queues do by default.
+        # A record must not make the program wait, as full queues do by default.
         given = {"producer.type": "async", "queue.enqueue.timeout.ms": "0", **config}
         config = ProducerConfig.from_properties(given)
     return Producer(config, runtime=runtime)

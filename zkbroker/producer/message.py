@@ -1,4 +1,4 @@
-"""What is sent and what comes back for it."""
+"""Messages to send, and the metadata of stored ones."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, SupportsIndex, cast
@@ -13,11 +13,11 @@ class KeyedMessage:
 
     Args:
         topic: name of the topic.
-        message: what the producer's encoder turns into the value's bytes; None is a tombstone.
-        key: what the key encoder turns into the key's bytes, and what the partitioner sees.
+        message: the value, for the producer's encoder; None is a tombstone.
+        key: the key, for the key encoder and the partitioner.
         value: another name for `message`, as newer clients call it.
-        partition_key: what the partitioner sees instead of `key`; it is not stored.
-        partition: the partition to send to; the partitioner is then not asked.
+        partition_key: for the partitioner, in place of `key`; it is not stored.
+        partition: the partition to send to, without asking the partitioner.
         timestamp_ms: creation time in ms since the epoch; the time of `send` when left out.
         headers: (name, value) pairs; stored in message format 2 only.
     """
@@ -62,10 +62,10 @@ class KeyedMessage:
 
 
 def all_messages(given: Iterable[object]) -> list[KeyedMessage]:
-    """Return what is given to `send` as a list.
+    """Return the argument of `send` as a list.
 
     Raises:
-        TypeError: something in it is no message.
+        TypeError: an item is not a message.
     """
     messages = list(given)
     for message in messages:
@@ -75,13 +75,13 @@ def all_messages(given: Iterable[object]) -> list[KeyedMessage]:
 
 
 def check_fields(message: KeyedMessage) -> None:
-    """Check everything of a message that no encoder looks at.
+    """Check the fields of a message that no encoder checks.
 
-    A field of a wrong type would otherwise fail where many messages are handled together: a header
-    fails the whole batch, a topic all look-ups of metadata, a partition the sender.
+    A field of a wrong type would otherwise fail more than its message: a header the whole batch, a
+    topic all metadata look-ups, a partition the sender.
 
     Raises:
-        TypeError, ValueError: a field cannot be stored; says which one and what to give.
+        TypeError, ValueError: a field cannot be stored; the error names it and what to give.
     """
     if not is_name(message.topic):
         raise TypeError(f"the topic must be text, not {message.topic!r}")
@@ -98,7 +98,7 @@ def check_fields(message: KeyedMessage) -> None:
 
 
 def is_all_bytes(message: KeyedMessage) -> bool:
-    """Whether the record of a message says all about it: bytes for any partition."""
+    """Whether a message is no more than its record: bytes for any partition."""
     return (
         message.__class__ is KeyedMessage
         and message.message.__class__ is bytes
@@ -116,13 +116,13 @@ def is_name(value: object) -> bool:
     if not value.isascii():
         try:
             value.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair, as of file names that are not UTF-8
+        except UnicodeEncodeError:  # half of a surrogate pair, as in file names that are not UTF-8
             return False
     return True
 
 
 def is_timestamp(value: object) -> bool:
-    """Whether a value can be stored as a time in ms; -1 stands for none."""
+    """Whether a value can be stored as a time in ms; -1 means none."""
     if isinstance(value, int):
         return -1 <= value <= _INT64_MAX
     return isinstance(value, SupportsIndex) and -1 <= value.__index__() <= _INT64_MAX
@@ -132,8 +132,8 @@ class RecordMetadata(NamedTuple):
     """Where a message was stored.
 
     `offset` is -1 when the broker was not asked to acknowledge (`request.required.acks=0`) or the
-    message was taken by a user's event handler. `timestamp_ms` is the broker's append time where
-    the topic uses it, else the message's own creation time.
+    a user's event handler took the message. `timestamp_ms` is the broker's append time where the
+    topic uses it, else the message's own creation time.
     """
 
     topic: str

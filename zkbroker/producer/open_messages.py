@@ -1,8 +1,8 @@
-"""Everything that was accepted and has no outcome yet, wherever it is.
+"""All messages that were accepted and have no outcome yet, in every stage.
 
     send queue ─▶ router (topics that are looked up) ─▶ accumulator (waiting, in flight)
 
-Invariant: used by the sender's loop alone; what is failed here is failed once.
+Invariant: only the sender's loop uses it; each message is failed once.
 """
 
 from zkbroker.client import Cluster
@@ -19,9 +19,9 @@ class OpenMessages:
 
     Args:
         cluster: says why a topic waits.
-        send_queue: what no loop has seen yet.
-        router: what waits for its topic.
-        accumulator: what is in batches.
+        send_queue: messages that the loop has not taken yet.
+        router: messages that wait for their topic.
+        accumulator: messages in batches.
         completion: resolves messages to errors.
     """
 
@@ -41,7 +41,7 @@ class OpenMessages:
         self._completion = completion
 
     def queued(self) -> list[QueuedMessages]:
-        """Return the lists that hold any of them."""
+        """Return the lists that hold these messages."""
         all_queued = dict.fromkeys(self._router.parked())
         for batch in self._accumulator.unresolved():
             if not batch.resolved:
@@ -57,12 +57,12 @@ class OpenMessages:
                 self._completion.give_up(batch, error)
 
     def fail_unsent(self, error: BaseException) -> None:
-        """Fail those that never left."""
+        """Fail the messages that were never sent."""
         self._fail_unplaced(error)
         self.fail_unnumbered(error)
 
     def fail_unnumbered(self, error: BaseException) -> None:
-        """Fail the batches that wait and have no sequence numbers."""
+        """Fail the waiting batches without sequence numbers."""
         for batch in list(self._accumulator.waiting()):
             if not batch.numbered:
                 self._completion.give_up(batch, error)

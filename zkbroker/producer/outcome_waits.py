@@ -1,6 +1,6 @@
 """Waiting for outcomes: of a sync `send`, of a `flush`, of the end.
 
-Invariant: each wait is bounded, and what it returns or raises names every message that failed.
+Invariant: each wait is bounded, and its result or error names every message that failed.
 """
 
 import logging
@@ -28,7 +28,7 @@ def wait_for(
 
     Args:
         futures: of the messages that were queued.
-        refused: those that were not, and why.
+        refused: messages that were not queued, and why.
 
     Raises:
         SendFailed: one of them is not stored.
@@ -58,7 +58,7 @@ def failures_of(all_queued: Iterable[QueuedMessages], deadline: float) -> Failur
     """
     failed: Failures = []
     for queued in all_queued:
-        # In the good case waiting for one message shows that all of them are stored.
+        # Usually waiting for the last message shows that all are stored.
         SendFuture(queued, len(queued.records) - 1).exception(_left(deadline))
         if queued.all_stored():
             continue
@@ -74,9 +74,9 @@ def shut_down(sender: Sender, cluster: Cluster | None, limit_s: float) -> Failur
     """End a producer, and return the failures that its user has not seen.
 
     Args:
-        sender: sends what it has, and ends.
-        cluster: to be closed; None where it is not the producer's own.
-        limit_s: how long to wait; what is not delivered then is cancelled.
+        sender: sends its messages, and ends.
+        cluster: is closed; None where it is not the producer's own.
+        limit_s: how long to wait; messages not delivered by then are cancelled.
     """
     deadline = time.monotonic() + limit_s
     cancel_s = min(_CANCEL_MOST_S, limit_s * _CANCEL_SHARE)

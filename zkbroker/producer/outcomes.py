@@ -1,4 +1,4 @@
-"""What an error means for a batch: send again, or which exception its futures get.
+"""The meaning of an error for a batch: send again, or the exception of its futures.
 
     passes by itself     broker or leader away, answer lost, not the leader any more   → again
     never passes         too large, invalid, not understood by the broker              → fail
@@ -27,7 +27,7 @@ from zkbroker.producer.errors import (
 )
 
 INVALID = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
-"""How brokers refuse a message without a key for a compacted topic: 2 up to 2.3, 87 since 2.4."""
+"""Errors for a message without a key to a compacted topic: 2 up to Kafka 2.3, 87 since 2.4."""
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _LEADER_MOVES = frozenset(
     {
@@ -58,7 +58,7 @@ def code_of(error: BaseException) -> ErrorCode | None:
 
 
 def why_in_doubt(error: BaseException) -> str:
-    """Return why what was sent may be stored all the same; empty where it is not."""
+    """Return why the messages may be stored although the attempt failed; empty if they are not."""
     if isinstance(error, NetworkError | RequestTimedOut):
         return "an answer was lost"
     if code_of(error) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
@@ -67,7 +67,7 @@ def why_in_doubt(error: BaseException) -> str:
 
 
 def leader_is_away(error: BaseException) -> bool:
-    """Whether a leader is being elected, or not found yet; nothing was stored."""
+    """Whether the leader is being elected or not found yet, so that nothing was stored."""
     if isinstance(error, ProtocolError):
         return error.code in _LEADER_MOVES
     return isinstance(error, BrokerUnavailable)
@@ -81,16 +81,18 @@ def gave_up(where: str, attempts: int, error: BaseException, doubt: str, cure: s
         attempts: how many failed.
         error: the last one.
         doubt: why the messages may be stored; empty where they are not.
-        cure: what to change, as `cure_of` says it.
+        cure: what to change, from `cure_of`.
     """
     kind: type[ClientError] = BrokersUnavailable
     if isinstance(error, UnknownTopicOrPartition | NotLeaderForPartition):
         kind = TopicUnavailable
-    return kind(f"{where}: {attempts} attempts failed, the last with: {error}: {cure}{_but(doubt)}")
+    return kind(
+        f"{where}: {attempts} attempts failed, the last with: {error}: {cure}{_caveat(doubt)}"
+    )
 
 
 def cure_of(error: BaseException, topic: str) -> str:
-    """Say what to change after an error that did not pass; see `shortage` for replicas."""
+    """Return what to change after an error that did not pass; see `shortage` for replicas."""
     if isinstance(error, UnknownTopicOrPartition):
         return f"create topic {topic}, or set auto.create.topics.enable on the brokers"
     if isinstance(error, NotLeaderForPartition):
@@ -99,21 +101,21 @@ def cure_of(error: BaseException, topic: str) -> str:
     if code is ErrorCode.KAFKA_STORAGE_ERROR:
         return (
             "the broker cannot write to the disk of this partition, which may be full or broken: "
-            "its log says why; mend that and start the broker again"
+            "its log says why; repair it and start the broker again"
         )
     if code is ErrorCode.CORRUPT_MESSAGE:
-        return "what reached the broker was damaged on its way: its log and its network say why"
+        return "the messages were damaged on their way: check the broker's log and the network"
     if code is ErrorCode.LEADER_NOT_AVAILABLE:
         return f"or {_WAIT}"
     return f"start the broker that leads it, or {_WAIT}"
 
 
 def shortage(info: PartitionInfo | None, min_isr: str | None) -> str:
-    """Say what to change where too few replicas are in sync for acks=all.
+    """Return what to change when too few replicas are in sync for acks=all.
 
     Args:
-        info: the partition as it is known; None where it is not.
-        min_isr: `min.insync.replicas` of the topic; None where it is not known.
+        info: the partition; None if unknown.
+        min_isr: `min.insync.replicas` of the topic; None if unknown.
     """
     wanted = "min.insync.replicas" + ("" if min_isr is None else f"={min_isr}")
     if info is None or not info.isr:
@@ -144,10 +146,10 @@ def too_large(topic: str, size: int) -> ClientError:
 
 
 def timed_out(where: str, timeout_ms: int, error: BaseException | None, doubt: str) -> ClientError:
-    """Return the exception for messages that got too old."""
+    """Return the exception for messages older than `delivery.timeout.ms`."""
     last = f"; the last failure: {error}" if error is not None else ""
     return DeliveryTimedOut(
-        f"{where}: not acknowledged within delivery.timeout.ms={timeout_ms}{last}{_but(doubt)}"
+        f"{where}: not acknowledged within delivery.timeout.ms={timeout_ms}{last}{_caveat(doubt)}"
     )
 
 
@@ -156,9 +158,9 @@ def cancelled(where: str, limit_s: float, error: BaseException | None, doubt: st
     last = "no broker has answered yet" if error is None else f"the last failure: {error}"
     return Cancelled(
         f"{where}: not delivered when the producer closed after {limit_s:g} s; {last}: give close "
-        f"more time, or mend that{_but(doubt)}"
+        f"more time, or fix the cause{_caveat(doubt)}"
     )
 
 
-def _but(doubt: str) -> str:
+def _caveat(doubt: str) -> str:
     return f"; {doubt}, so the messages may be stored" if doubt else ""

@@ -1,13 +1,13 @@
-"""Which partition a message goes to.
+"""Partitioners: they choose the partition of a message.
 
     explicit partition             wins, no partitioner is asked
     key or partition key given     partitioner.partition(key, num_partitions), over all partitions
     no key                         partitioner.choose(topic, available), over those with a leader
     a `MessagePartitioner`         is asked for each message, with key or without
 
-Invariant: for one key and one number of partitions, `DefaultPartitioner` gives what the Java
-client (0.8.2 and later) gives, and `LegacyHashPartitioner` what the Scala producer gives, so that
-producers of all kinds write a key to one partition.
+Invariant: for the same key and number of partitions, `DefaultPartitioner` agrees with the Java
+client (0.8.2 and later), and `LegacyHashPartitioner` with the Scala producer, so that producers of
+all kinds write a key to one partition.
 """
 
 import inspect
@@ -29,11 +29,11 @@ _string_hash = lru_cache(maxsize=16_384)(string_hash)
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """What a user's partitioner must have.
+    """The interface of a user's partitioner.
 
     A partitioner may also have `choose(topic, available)` for messages without a key, `deal(topic,
-    available, number)` for many of them at once, and `encoded_key = True` to be given the encoded
-    key (bytes) instead of the object.
+    available, number)` for many of them at once, and `encoded_key = True` to get the encoded key
+    (bytes) instead of the object.
     """
 
     def partition(self, key: Any, num_partitions: int) -> int:
@@ -44,8 +44,8 @@ class Partitioner(Protocol):
 class MessagePartitioner(Protocol):
     """The other form: it sees the whole message, and the cluster.
 
-    It is known by the six arguments of its `partition`. One with a `close()` is closed with the
-    producer.
+    It is recognised by the six arguments of its `partition`. The producer closes one with a
+    `close()`.
     """
 
     def partition(
@@ -60,12 +60,12 @@ class MessagePartitioner(Protocol):
         """Return a partition of the topic.
 
         Args:
-            topic: where the message goes.
+            topic: of the message.
             key: as given to `send`; the partition key where there is one; None without.
             key_bytes: the key, encoded.
-            value: as given to `send`; its bytes where nothing but bytes were given.
+            value: as given to `send`; its bytes where only bytes were given.
             value_bytes: the value, encoded.
-            cluster: what is known of partitions and brokers; asking it never waits.
+            cluster: the known partitions and brokers; it never waits.
         """
 
 
@@ -73,11 +73,11 @@ _WHOLE_MESSAGE_ARGUMENTS = 6
 
 
 def sees_whole_message(partitioner: object) -> bool:
-    """Whether a partitioner is of the form of `MessagePartitioner`."""
+    """Whether a partitioner has the form of `MessagePartitioner`."""
     try:
         parameters = inspect.signature(getattr(partitioner, "partition")).parameters  # noqa: B009 - of a user's object
     except (TypeError, ValueError, AttributeError):
-        return False  # written in C, or none at all, which is reported elsewhere
+        return False  # written in C, or not a method at all, which is reported elsewhere
     required = [
         each
         for each in parameters.values()
@@ -105,7 +105,7 @@ def murmur2(data: bytes) -> int:
 
 
 def java_hash(key: Any) -> int:
-    """Return what Java's `hashCode` gives for the matching type; signed, 32 bits.
+    """Return Java's `hashCode` of the matching type; signed, 32 bits.
 
     `str` is `String` (over UTF-16 code units), `bytes` is `Arrays.hashCode(byte[])`, `bool` is
     `Boolean`, an `int` is `Integer` where it fits in 32 bits and `Long` otherwise, None is 0.
@@ -138,10 +138,10 @@ def _signed(h: int) -> int:
 
 
 class RoundRobinPartitioner:
-    """Deals all messages, keyed or not, one partition after the other."""
+    """Gives the partitions in turn, to messages with and without a key."""
 
     def __init__(self) -> None:
-        # `next` of a counter is one step, so that threads need no lock.
+        # `next` of a counter is atomic, so that threads need no lock.
         self._turn = count(random.randrange(2**16))  # noqa: S311 - spreads load, guards nothing
 
     def partition(self, key: Any, num_partitions: int) -> int:
@@ -153,7 +153,7 @@ class RoundRobinPartitioner:
     def deal(
         self, topic: str, available: Sequence[int], number: int
     ) -> Iterator[tuple[int, slice]]:
-        """Take `number` turns at once; yield each partition with the share of the messages."""
+        """Take `number` turns at once; yield each partition with its share of the messages."""
         first = next(self._turn)
         self._turn = count(first + number)
         hands = len(available)
@@ -187,8 +187,8 @@ class RandomPartitioner:
 class StickyPartitioner(DefaultPartitioner):
     """Messages without a key stay on one random partition until the next metadata refresh.
 
-    Keyed messages go where `DefaultPartitioner` puts them. This is what the 0.8 producer did with
-    messages without a key; it makes the largest batches.
+    Keyed messages go where `DefaultPartitioner` puts them. The 0.8 producer treated messages
+    without a key in this way; it makes the largest batches.
     """
 
     def __init__(self) -> None:

@@ -74,7 +74,7 @@ KINDS: Mapping[str, tuple[str, str, Mapping[str, Callable[[], object]], tuple[st
 
 
 def resolve(kind: str, given: object) -> Any:
-    """Return the plug-in that was given or named.
+    """Return the plug-in for an object or a name.
 
     Args:
         kind: one of `KINDS`.
@@ -101,7 +101,7 @@ def _find(key: str, group: str, known: Mapping[str, Callable[[], object]], name:
         return known[name]
     if is_import_path(name):
         return import_object(key, name)
-    # Imported when a plug-in is looked for: it takes longer than the rest of a small client.
+    # Imported only when needed: it takes longer than the rest of a small client.
     from importlib.metadata import entry_points
 
     points = entry_points(group=group)

@@ -1,12 +1,12 @@
-"""The short way into the send queue, for what most messages are: bytes with or without a key.
+"""The fast path into the send queue, for plain messages: bytes with or without a key.
 
 Invariants:
-- A message is queued and counted, or neither. What is not plain, has no room, or comes first for
-  its topic is left to `SendQueue.put`, which gives the same result in more steps; so nothing here
-  waits, and nothing here is refused.
+- A message is queued and counted, or neither. A message that is not plain, finds no room, or is the
+  first of its topic is left to `SendQueue.put`, which gives the same result in more steps; so
+  nothing here waits or is refused.
 - A change of the counts or the lists holds `lock`. The C twin takes no lock: it holds the
-  interpreter's, runs no Python code between its first look and its last change, and leaves the
-  message to `put` while the lock is held.
+  interpreter's, runs no Python code between its first read and its last change, and leaves the
+  message to `put` while another task holds the lock.
 
 `zkbroker/producer/speedups/` has the twin in C; `intake.py` chooses.
 """
@@ -24,22 +24,22 @@ _INT64_MAX = 2**63 - 1
 
 
 class Intake:
-    """The messages that no sender has taken yet, by topic, and the bounds of all that is open.
+    """The messages that the sender has not taken yet, by topic, and the bounds of open messages.
 
     Args:
         lock: guards everything below; a mutex that is not re-entrant.
         wake: set when `wake_at` messages are queued.
-        max_message_bytes: a larger message is left to the general way, which refuses it.
+        max_message_bytes: a larger message is left to `put`, which refuses it.
         limit: bound of open messages; 0 while none are taken.
         max_bytes: bound of their bytes.
 
     Attributes:
-        by_topic: what is queued, in the order in which the topics' first messages came. Its keys
+        by_topic: queued messages, in the order in which the topics' first messages came. Its keys
             are of class `str` and were checked when their list began.
-        queued: how many messages that is.
-        wake_at: at how many of them `wake` is set.
-        open_messages: messages that are queued or on their way, so not resolved.
-        open_bytes: theirs.
+        queued: number of queued messages.
+        wake_at: the number at which `wake` is set.
+        open_messages: messages that are queued or sent, and not resolved.
+        open_bytes: their bytes.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class Intake:
         self.open_bytes = 0
 
     def put(self, message: object) -> SendFuture | None:
-        """Queue a plain message; None where it must go the general way, and nothing was done."""
+        """Queue a plain message; return None, and do nothing, where it is left to `put`."""
         if message.__class__ is not KeyedMessage:
             return None
         value, key, topic = message.message, message.key, message.topic
@@ -107,7 +107,7 @@ class Intake:
                 if key is not None:
                     queued.keyless = False
             except BaseException:
-                # Ctrl-C, which may come after any call: in whole or not at all.
+                # Ctrl-C may come after any call: queue wholly, or not at all.
                 queued.drop(index)
                 raise
             self.open_messages += 1

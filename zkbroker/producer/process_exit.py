@@ -1,7 +1,7 @@
-"""What happens to open producers when the interpreter exits.
+"""Open producers at the exit of the interpreter.
 
 Invariant: at a normal exit every producer that was not closed is drained, for at most its close
-time-out. The child of a fork drains none: what the parent queued, the parent sends.
+time-out. The child of a fork drains none: the parent sends its own messages.
 """
 
 import atexit
@@ -10,10 +10,10 @@ from typing import Protocol
 
 
 class Leaving(Protocol):
-    """What can be drained."""
+    """A producer that can be drained."""
 
     def drain_at_exit(self) -> None:
-        """Send what is queued, and close."""
+        """Send the queued messages, and close."""
 
 
 # Strong references: a producer that is dropped without `close` still holds messages to be sent.
@@ -22,7 +22,7 @@ _installed = False
 
 
 def enlist(producer: Leaving) -> None:
-    """Have a producer drained at exit."""
+    """Drain a producer at exit."""
     global _installed
     _open[id(producer)] = producer
     if not _installed:

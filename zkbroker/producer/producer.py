@@ -1,6 +1,6 @@
 """The producer: one class, sync and async, on threads and on greenlets.
 
-Invariant: every message that `send` accepted ends as stored or as an error that is seen: by
+Invariant: every message that `send` accepted ends as stored or as an error that is reported: by
 its future, by the exception of a sync `send`, by the callback handler, or by the exception of
 `close`.
 """
@@ -48,8 +48,8 @@ class Producer:
     Args:
         config: a `ProducerConfig`, or the settings for another generation of Kafka.
         runtime: `threads`, `gevent` or a `Runtime`.
-        cluster: a started cluster to use instead of one by the configuration; not closed here.
-        partitioner: instead of `partitioner.class`; as the others an object, a class or a name.
+        cluster: a started cluster to use instead of the configured one; not closed here.
+        partitioner: instead of `partitioner.class`; like the others an object, a class or a name.
         encoder: instead of `serializer.class`.
         key_encoder: instead of `key.serializer.class`.
         event_handler: instead of `event.handler`.
@@ -143,11 +143,11 @@ class Producer:
             async mode a `SendFuture` (a list for a sequence) when the message is queued.
 
         Raises:
-            SendFailed: sync; names what was sent and what was not.
+            SendFailed: sync; lists the messages that were sent and those that were not.
             QueueFull: async; the queue stayed full for `queue.enqueue.timeout.ms`.
             MessageTooLarge: the message is larger than `max.request.size`.
             EncodingFailed: an encoder failed, or a field of the message cannot be stored.
-            TypeError: something is no message; nothing was sent.
+            TypeError: an item is not a message; nothing was sent.
             ProducerClosed: the producer was closed.
             ForkedProducer: the producer was made before a fork.
             TransactionError: with a `transactional.id`; no transaction is open, or it failed.
@@ -177,7 +177,7 @@ class Producer:
                 f"max.request.size={self.config.max_request_bytes}: raise that, or send less"
             )
         if not self._observed:
-            # As by the short way, a message that its record says all about is not kept.
+            # As on the fast path, a message that is no more than its record is not kept.
             short = self._put_plain is not None and is_all_bytes(message)
             kept = None if short else message
             return self._put(message.topic, record, size, kept, self._enqueue_timeout_s)
@@ -190,10 +190,10 @@ class Producer:
         return future
 
     def send_batch(self, batch: EncodedBatch) -> None:
-        """Send a whole batch to its partition; for callers that pass on what is encoded.
+        """Send a whole batch to its partition; for callers that pass on encoded records.
 
-        It waits for nothing and counts against no bound: the caller has one. Batches of one
-        partition are stored in the order of the calls. The batch reports its outcome.
+        It never waits and counts against no bound: the caller has one. Batches of one partition are
+        stored in the order of the calls. The batch reports its outcome.
 
         Raises:
             ProducerClosed: the producer was closed.
@@ -213,26 +213,26 @@ class Producer:
     # -- transactions
 
     def init_transactions(self, timeout_s: float | None = None) -> None:
-        """End what is open under the transactional id, and shut out the producer before.
+        """End an open transaction of the transactional id, and fence its previous producer.
 
-        The first `begin` does it otherwise. A program that goes on from committed offsets calls it
-        before reading them: only then nothing can be added to them.
+        Without this call the first `begin` does it. A program that continues from committed offsets
+        calls it before it reads them, so that the previous producer cannot commit any more.
 
         Args:
             timeout_s: how long to try; `delivery.timeout.ms` by default, as for all of these calls.
 
         Raises:
-            TransactionFatal: the brokers refuse; says why.
+            TransactionFatal: the brokers refuse; the error says why.
             ProtocolError: the coordinator could not be reached in time; may be called again.
         """
         self._transactional.init(timeout_s)
 
     def begin(self) -> None:
-        """Begin a transaction: all that is sent until `commit` is seen together, or never.
+        """Begin a transaction: readers see all messages until `commit` together, or none.
 
         Raises:
             InvalidTransactionState: one is open.
-            TransactionFatal: the producer is out of use, for one because another took its place.
+            TransactionFatal: the producer is unusable, for instance because another took its place.
         """
         self._transactional.begin()
 
@@ -242,15 +242,15 @@ class Producer:
         group: str | HasGroup,
         timeout_s: float | None = None,
     ) -> None:
-        """Have offsets of a consumer group committed with the transaction, or not at all.
+        """Commit offsets of a consumer group with the transaction, or not at all.
 
         Args:
             offsets: the next offset to consume of each partition.
-            group: its id, or what has a `group_id`, as a `GroupConsumer`.
+            group: its id, or an object with a `group_id`, such as a `GroupConsumer`.
             timeout_s: how long to try.
 
         Raises:
-            TransactionAbortable: they were not taken; `abort`.
+            TransactionAbortable: they were refused; call `abort`.
             TransactionFatal: as of `begin`.
             InvalidTransactionState: no transaction is open.
         """
@@ -260,20 +260,20 @@ class Producer:
         """Wait until everything sent is stored, and commit.
 
         Raises:
-            TransactionAbortable: something was not stored, the error says what; `abort`.
+            TransactionAbortable: a message was not stored, as the error says; call `abort`.
             TransactionFatal: as of `begin`.
             InvalidTransactionState: no transaction is open.
-            ProtocolError: no answer in time, so it may be committed or not; `commit` again.
+            ProtocolError: no answer in time, so it may be committed or not; call `commit` again.
         """
         self._transactional.commit(timeout_s)
 
     def abort(self, timeout_s: float | None = None) -> None:
-        """Abort: drop what was not sent, and have readers of committed messages skip the rest.
+        """Abort: drop unsent messages, and make readers of committed messages skip the rest.
 
         Raises:
             TransactionFatal: as of `begin`.
             InvalidTransactionState: no transaction is open.
-            ProtocolError: no answer in time; `abort` again.
+            ProtocolError: no answer in time; call `abort` again.
         """
         self._transactional.abort(timeout_s)
 
@@ -290,13 +290,13 @@ class Producer:
     # -- ending
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Send everything that is queued without lingering, and wait for the outcome.
+        """Send all queued messages without lingering, and wait for their outcome.
 
         Args:
-            timeout_s: how long to wait in all; as long as delivery may take by default.
+            timeout_s: how long to wait in all; by default as long as delivery may take.
 
         Raises:
-            Undelivered: some of it failed.
+            Undelivered: some messages failed.
             RequestTimedOut: the outcome is not known in time.
         """
         wait_s = timeout_s if timeout_s is not None else self.config.delivery_timeout_ms / 1000 + 5
@@ -313,16 +313,16 @@ class Producer:
             raise Undelivered(failed)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Send what is queued and close; returns within the time-out. May be called twice.
+        """Send the queued messages and close, within the time-out. May be called twice.
 
         Args:
             timeout_s: how long to wait; `close.timeout.ms` by default.
 
         Raises:
-            Undelivered: messages could not be delivered, or failed before, and their futures
-                were not read.
-            TransactionError: a transaction, which is aborted then, failed for a reason that no call
-                has raised yet.
+            Undelivered: messages could not be delivered, or failed before without their futures
+                being read.
+            TransactionError: a transaction failed for a reason that no call has raised yet; it is
+                aborted.
         """
         with self._closing:
             if self._closed:
@@ -354,7 +354,7 @@ class Producer:
         try:
             self.close()
         except ClientError as error:
-            # No caller is left to catch it.
+            # No caller is left to catch the error.
             logger.error("messages lost at exit error=%s", error)  # noqa: TRY400
 
     def abandon_after_fork(self) -> None:
@@ -365,7 +365,7 @@ class Producer:
         self._sender.send_queue.abandon(ForkedProducer(made_before_fork("producer")))
 
     def metrics(self) -> dict[str, int]:
-        """Return counts of messages, bytes, batches, retries and failures, and what is open."""
+        """Return counts of messages, bytes, batches, retries, failures and open messages."""
         found = self._sender.metrics()
         if self._transactions is not None:
             found["transactions_committed"] = self._transactions.state.committed

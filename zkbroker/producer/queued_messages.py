@@ -1,15 +1,15 @@
 """Messages of one topic that were queued together, and the future of one of them.
 
-    records   [r0, r1, r2, r3, …]        what was encoded, in the order of `send`
-    places    ((0, 2, …), batch a, 0)    where they went: indices, batch, position of the first
+    records   [r0, r1, r2, r3, …]        encoded messages, in the order of `send`
+    places    ((0, 2, …), batch a, 0)    their batches: indices, batch, position of the first
               ((1, 3, …), batch b, 7)
 
-Invariants: a message is resolved exactly once, by the batch it went to or by an error of its own,
-and every waiter runs exactly once, whether it came before or after.
+Invariants: a message is resolved exactly once, by its batch or by an error of its own, and every
+waiter runs exactly once, whether it was added before or after.
 
-A message that waits for its answer is a tuple of bytes here, in a list; its future is made for the
-caller of `send` and goes when the caller lets it go. So the garbage collector has nothing to look
-through however many messages are under way, and a batch of them is resolved in one step.
+A message that waits for its answer is a tuple of bytes here, in a list; only the caller of `send`
+keeps its future. So the garbage collector has nothing to scan however many messages are open, and a
+batch of them is resolved in one step.
 """
 
 import logging
@@ -24,17 +24,17 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 EncodedRecord = tuple[bytes | None, bytes | None, int, Headers]
-"""Key, value, timestamp in ms, headers: as the records room encodes it."""
+"""Key, value, timestamp in ms, headers: the form that the records room encodes."""
 
 
 class Carrier(Protocol):
-    """What queued messages have to know of the batch that its messages went to."""
+    """The batch of queued messages, as they see it."""
 
     resolved: bool
     error: BaseException | None
 
     def descend(self, position: int) -> tuple[Self, int]:
-        """Return what carries the message at a position after all splits, and its position."""
+        """Return the batch that holds a position's message after splits, and the position there."""
 
     def metadata(self, position: int) -> RecordMetadata:
         """Return where the message at a position was stored."""
@@ -50,9 +50,9 @@ class QueuedMessages:
         first_at: `time.monotonic()` when the first one came, in s.
         sizes: bytes of each that count against the bounds.
         keyless: whether each of them may go to any partition.
-        kept: messages whose record does not say all about them, by index.
-        waiters: functions to call once a message is resolved, by index; each in a cell, which
-            whoever calls it empties.
+        kept: messages that are more than their record, by index.
+        waiters: functions to call once a message is resolved, by index; each in a cell that its
+            caller empties.
         observed: indices of failed messages whose error was read.
     """
 
@@ -91,19 +91,19 @@ class QueuedMessages:
         )
 
     def drop(self, index: int) -> None:
-        """Take back the message at an index and what came behind it."""
+        """Remove the message at an index and those after it."""
         del self.records[index:]
         del self.sizes[index:]
         self.kept.pop(index, None)
 
     def replace(self, index: int, message: KeyedMessage, record: EncodedRecord, size: int) -> None:
-        """Put another message in the place of one that is not sent yet."""
+        """Replace a message that is not sent yet."""
         self.records[index] = record
         self.sizes[index] = size
         self.keep(index, message)
 
     def message(self, index: int) -> KeyedMessage:
-        """Return a message: the one given to `send`, or an equal one where it was all bytes."""
+        """Return a message: the one given to `send`, or an equal one where it held only bytes."""
         if index not in self.kept:
             key, value, timestamp_ms, _ = self.records[index]
             self.kept[index] = KeyedMessage(self.topic, value, key=key, timestamp_ms=timestamp_ms)
@@ -125,7 +125,7 @@ class QueuedMessages:
         return found is not None and found[0].resolved
 
     def error(self, index: int) -> BaseException | None:
-        """Return why a message that is done was not stored; None where it was."""
+        """Return why a resolved message was not stored; None where it was."""
         error = self._errors.get(index)
         if error is None:
             found = self.find(index)
@@ -134,7 +134,7 @@ class QueuedMessages:
         return error
 
     def all_stored(self) -> bool:
-        """Whether every message is stored; False also where that is not known in one look."""
+        """Whether every message is stored; also False where that takes more than one check."""
         return (
             not self._errors
             and sum(len(indices) for indices, _, _ in self.places) == len(self.records)
@@ -149,13 +149,13 @@ class QueuedMessages:
             self.wake()
 
     def forget(self, batch: Carrier) -> None:
-        """Take back that messages went to a batch that is not closed for good yet."""
+        """Undo the assignment of messages to a batch that may still change."""
         self.places = [place for place in self.places if place[1] is not batch]
 
     # -- waiting
 
     def add_waiter(self, index: int, function: Callable[[], object]) -> None:
-        """Have `function()` called once the outcome of a message is known."""
+        """Call `function()` once the outcome of a message is known."""
         cell: _Waiter = [function]
         self.waiters.setdefault(index, []).append(cell)
         # The outcome may have come before the waiter was registered.
@@ -163,7 +163,7 @@ class QueuedMessages:
             _call(cell)
 
     def wake(self) -> None:
-        """Call the waiters of every message that is done."""
+        """Call the waiters of every resolved message."""
         for index in list(self.waiters):
             if self.done(index):
                 for cell in self.waiters.pop(index, ()):
@@ -178,7 +178,7 @@ def _call(cell: _Waiter) -> None:
     try:
         function()
     except Exception:
-        # A user's code: it runs where the answers of all others are taken in.
+        # A user's code, in the task that takes the answers of all others.
         logger.exception("callback failed function=%r", function)
 
 
@@ -193,7 +193,7 @@ class SendFuture:
 
     @property
     def message(self) -> KeyedMessage:
-        """The message; an equal one where the one given to `send` held nothing but bytes."""
+        """The message, or an equal one where the one given to `send` held only bytes."""
         return self.queued.message(self.index)
 
     def done(self) -> bool:
@@ -204,7 +204,7 @@ class SendFuture:
         """Wait for the outcome.
 
         Raises:
-            RequestTimedOut: it is not known after `timeout_s`; the message is still under way.
+            RequestTimedOut: it is not known after `timeout_s`; the message is still open.
             ClientError: the message was not stored, or it cannot be known whether it was.
         """
         error = self.exception(timeout_s)
@@ -232,9 +232,9 @@ class SendFuture:
         return error
 
     def add_done_callback(self, function: Callable[["SendFuture"], object]) -> None:
-        """Call `function(future)` once the outcome is known; at once where it is.
+        """Call `function(future)` once the outcome is known, at once where it is.
 
-        It is called in the task that learns the outcome: be short, and do not wait in it.
+        It runs in the task that learns the outcome: be short, and do not wait in it.
         """
         self.queued.observed.add(self.index)
         self.queued.add_waiter(self.index, lambda: function(self))
@@ -256,7 +256,7 @@ Part = tuple[QueuedMessages, Sequence[int]]
 
 
 def whole(queued: QueuedMessages) -> Part:
-    """Return the part that is all of a list."""
+    """Return a part with all messages of a list."""
     return queued, range(len(queued.records))
 
 
@@ -266,7 +266,7 @@ def futures_of(parts: Iterable[Part]) -> list[SendFuture]:
 
 
 def parts_of(futures: Iterable[SendFuture]) -> list[Part]:
-    """Return the fewest parts that hold the messages of `futures` in their order."""
+    """Return the fewest parts with the messages of `futures` in their order."""
     parts: list[tuple[QueuedMessages, list[int]]] = []
     for future in futures:
         if parts and parts[-1][0] is future.queued and parts[-1][1][-1] < future.index:

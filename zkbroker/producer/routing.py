@@ -1,8 +1,7 @@
-"""From a message to the queue of its partition.
+"""The router: it places messages in the queues of their partitions.
 
-Invariant: messages of one topic are placed in the order of `send`. Those of a topic whose
-partitions are not known yet are parked together, and placed or failed together; they hold up no
-other topic.
+Invariant: messages of one topic are placed in the order of `send`. Messages of a topic with unknown
+partitions are parked together, and placed or failed together; they hold up no other topic.
 """
 
 import logging
@@ -49,10 +48,10 @@ class Router:
         cluster: where partitions are looked up.
         runtime: spawns the look-ups, which wait for the network.
         accumulator: where messages are placed.
-        partitioner: the user's or one of ours.
+        partitioner: the user's or a built-in one.
         key_encoder: encodes partition keys for partitioners that hash bytes.
-        retries: how often a look-up that may pass is tried again.
-        backoff_s: wait between two tries.
+        retries: how often a failed look-up is retried.
+        backoff_s: pause between two tries.
         lookup_timeout_s: how long one try may take.
         post: runs a function in the sender's loop.
         fail: resolves messages to an error.
@@ -93,7 +92,7 @@ class Router:
         self._post = post
         self._fail = fail
         self._parked: dict[str, _ParkedTopic] = {}
-        # What the last placement saw of each topic: the view's tuple and the led partitions in it.
+        # Per topic, from its last placement: the view's tuple, and the partitions with leaders.
         self._seen: dict[str, tuple[Partitions, Sequence[int]]] = {}
         self._lookups = 0
 
@@ -155,10 +154,10 @@ class Router:
             try:
                 number = self._partition_of(key, count)
             except Exception as error:  # noqa: BLE001 - a user's code
-                return self._misbehaved(queued, index, count, f"raised {error!r}")
+                return self._fail_bad_partition(queued, index, count, f"raised {error!r}")
             if isinstance(number, int) and 0 <= number < count:
                 return partitions[number].partition
-            return self._misbehaved(queued, index, count, f"returned {number!r}")
+            return self._fail_bad_partition(queued, index, count, f"returned {number!r}")
         if message.partition is not None:
             return self._explicit(queued, index, message.partition, partitions)
         chosen_by = message.key if message.partition_key is None else message.partition_key
@@ -178,7 +177,7 @@ class Router:
     def _explicit(
         self, queued: QueuedMessages, index: int, number: int, partitions: Partitions
     ) -> int:
-        # Numbers run from 0 on, save in 0.7, where each broker has its own.
+        # Numbers run from 0, except in 0.7, where each broker has its own.
         at = bisect_left(partitions, number, key=lambda each: each.partition)
         if at < len(partitions) and partitions[at].partition == number:
             return partitions[at].partition
@@ -203,11 +202,11 @@ class Router:
         """Return the partition that the partitioner gives; fail the message where it gives none.
 
         Args:
-            queued: where the message is.
-            index: which it is.
-            partitions: of its topic; the answer is a place among them.
-            arguments: what the partitioner is called with.
-            encode: which of them is a key to be encoded first.
+            queued: the list with the message.
+            index: of the message.
+            partitions: of its topic; the partitioner returns an index into them.
+            arguments: of the partitioner.
+            encode: which argument is a key to encode first.
         """
         count = len(partitions)
         try:
@@ -218,12 +217,14 @@ class Router:
             if isinstance(number, int) and 0 <= number < count:
                 return partitions[number].partition
             problem = f"returned {number!r}"
-        # A user's code: whatever it raises fails this message, and goes to its future.
+        # A user's code: its exception fails this message, and goes to the future.
         except Exception as error:  # noqa: BLE001
             problem = f"raised {error!r}"
-        return self._misbehaved(queued, index, count, problem)
+        return self._fail_bad_partition(queued, index, count, problem)
 
-    def _misbehaved(self, queued: QueuedMessages, index: int, count: int, problem: str) -> int:
+    def _fail_bad_partition(
+        self, queued: QueuedMessages, index: int, count: int, problem: str
+    ) -> int:
         """Fail the message that the partitioner gave no partition for."""
         message = queued.message(index)
         key = message.key if message.partition_key is None else message.partition_key
@@ -242,8 +243,8 @@ class Router:
     def step(self, now: float) -> None:
         """Start the look-ups that are due.
 
-        Those that were tried least come first: topics without leaders, each of which takes long,
-        must not keep others from their turn.
+        Topics with the fewest tries come first: topics without leaders, which take long, must not
+        keep others from their turn.
         """
         if self._lookups >= _MAX_LOOKUPS:
             return
@@ -293,7 +294,7 @@ class Router:
         )
 
     def next_deadline(self, now: float) -> float | None:
-        """Return when `step` may next do more only because time passed; None for never."""
+        """Return when `step` has more to do only because time passed; None for never."""
         waiting = [
             each.not_before
             for each in self._parked.values()
@@ -302,14 +303,14 @@ class Router:
         return min(waiting, default=None)
 
     def expire(self, before: float, error: Callable[[str], ClientError]) -> None:
-        """Fail what was parked before a point in time."""
+        """Fail the messages parked before a point in time."""
         for topic, parked in list(self._parked.items()):
             if parked.first_at < before:
                 del self._parked[topic]
                 self._fail(parked.parts, error(f"topic {topic}"))
 
     def parked(self) -> Iterator[QueuedMessages]:
-        """Yield the messages of topics that are not known yet."""
+        """Yield the messages of unknown topics."""
         for parked in list(self._parked.values()):
             for queued, _ in parked.parts:
                 yield queued

@@ -1,8 +1,8 @@
 """The bounded queue between `send` and the sender.
 
 Invariant: the messages that are enqueued and not released (so not resolved) never exceed
-`max_messages`, nor their bytes `max_bytes`, save for a single message that is larger than the bound
-all by itself. A message is enqueued and counted, or neither, also when `put` is interrupted.
+`max_messages`, nor their bytes `max_bytes`, except for a single message above the bound. A message
+is enqueued and counted, or neither, even when `put` is interrupted.
 """
 
 import time
@@ -17,7 +17,7 @@ from zkbroker.runtime import Event, Runtime
 
 
 class SendQueue:
-    """What was given to `send` and not yet taken by the sender.
+    """Messages given to `send` and not yet taken by the sender.
 
     Args:
         runtime: of the producer.
@@ -27,8 +27,8 @@ class SendQueue:
         max_message_bytes: bound of what `put_plain` takes.
 
     Attributes:
-        put_plain: enqueues a message as it was given to `send`, where that takes few steps: one of
-            bytes, for which there is room. Returns None where it did nothing, and `put` has to.
+        put_plain: the fast path: enqueues a message of `send` that holds only bytes, if there is
+            room. Returns None where it did nothing and `put` has to be called.
         dropped: messages that found no room.
     """
 
@@ -46,8 +46,8 @@ class SendQueue:
         self._max_bytes = max_bytes
         self._lock = runtime.guard()
         self._space = runtime.event()
-        # What is in use. `open_messages` is compared alone in the common case, so a refusal sets
-        # the limit that it is compared with to 0.
+        # The space in use. The common case compares only `open_messages`, so a refusal sets the
+        # limit that it is compared with to 0.
         self._intake = Intake(self._lock, wake, max_message_bytes, max_messages, max_bytes)
         self._waiting = 0
         self._refusal: ClientError | None = None
@@ -75,10 +75,10 @@ class SendQueue:
         """Enqueue a message; wait while full.
 
         Args:
-            topic: where it goes.
-            record: what it is encoded to.
+            topic: of the message.
+            record: its encoded form.
             size: bytes that count against the bounds.
-            message: it, where the record does not say all about it.
+            message: the message itself, where it is more than its record.
             timeout_s: how long to wait; 0 not at all, None as long as it takes.
 
         Raises:
@@ -90,7 +90,7 @@ class SendQueue:
             if self._has_room(size):
                 queued = intake.by_topic.get(topic)
                 if queued is None:
-                    # The intake compares topics without a look at their class.
+                    # The intake compares topics without checking their class.
                     topic = str.__str__(topic)
                     queued = QueuedMessages(topic, time.monotonic(), self._runtime)
                     intake.by_topic[topic] = queued
@@ -104,7 +104,7 @@ class SendQueue:
                     elif record[0] is not None:
                         queued.keyless = False
                 except BaseException:
-                    # Ctrl-C, which may come after any call: in whole or not at all.
+                    # Ctrl-C may come after any call: queue wholly, or not at all.
                     queued.drop(index)
                     raise
                 intake.open_messages += 1
@@ -138,7 +138,7 @@ class SendQueue:
                 self._space.clear()
                 self._waiting += 1
             try:
-                self._wake.set()  # the sender sees the waiting call, and hurries
+                self._wake.set()  # the sender sees the waiting call, and stops lingering
                 left = None if deadline is None else deadline - time.monotonic()
                 passed = left is not None and (left <= 0 or not self._space.wait(left))
                 if left is None:
@@ -171,18 +171,18 @@ class SendQueue:
         return list(all_queued.values())
 
     def peek(self) -> list[QueuedMessages]:
-        """Return what is there without taking it."""
+        """Return the queued messages without taking them."""
         with self._lock:
             return list(self._intake.by_topic.values())
 
     def adjust(self, messages: int, size: int) -> None:
-        """Count messages and bytes that a handler added (or, negative, took away)."""
+        """Count messages and bytes that a handler added, or, if negative, removed."""
         with self._lock:
             self._intake.open_messages += messages
             self._intake.open_bytes += size
 
     def reserve(self, messages: int, size: int) -> None:
-        """Count what goes past the queue, from a caller with a bound of its own.
+        """Count messages that bypass the queue, from a caller with a bound of its own.
 
         Raises:
             ClientError: the producer takes no more messages; says why.
@@ -194,7 +194,7 @@ class SendQueue:
             self._intake.open_bytes += size
 
     def rest(self, threshold: int) -> bool:
-        """Agree to be woken at `threshold` messages; False when there are as many already."""
+        """Ask to be woken at `threshold` messages; False when there are as many already."""
         with self._lock:
             if self._intake.queued >= threshold:
                 return False
@@ -224,7 +224,7 @@ class SendQueue:
             self._intake.limit = self._max_messages
 
     def abandon(self, reason: ClientError) -> None:
-        """Drop everything and refuse; for the child of a fork, whose locks may never be free."""
+        """Drop all and refuse more; for the child of a fork, whose locks may never be free."""
         intake = self._intake
         self._lock = intake.lock = self._runtime.guard()
         self._space = self._runtime.event()

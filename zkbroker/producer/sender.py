@@ -1,12 +1,12 @@
-"""The producer's owner loop: takes messages off the queue and sees every batch through.
+"""The producer's owner loop: takes messages off the queue and resolves every one.
 
     queue ─▶ handlers ─▶ router ─▶ accumulator ─▶ channel of the leader ─▶ broker
                                        ▲                                  │
                                        └──────── again, or resolved ◀─────┘
 
 Invariants: only this loop touches router, accumulator and sequences; other tasks post functions to
-it. Nothing in it waits for the network. Every future that entered the queue is resolved exactly
-once, at the latest when `abort` is called or the loop ends.
+it. It never waits for the network. Every message that entered the queue is resolved exactly once,
+at the latest when `abort` is called or the loop ends.
 """
 
 import logging
@@ -39,15 +39,15 @@ _CHECK_S = 0.5
 
 
 class Sender:
-    """Owns what is under way.
+    """Owns the open messages.
 
     Args:
         config: of the producer.
         runtime: runs the loop and its helpers.
         cluster: started.
         hooks: the user's handlers and the partitioner.
-        transactions: in which everything is sent; None without them.
-        make_channel: makes the way to a broker, with the arguments of `BrokerChannel`.
+        transactions: of the producer; None without them.
+        make_channel: makes the channel to a broker, with the arguments of `BrokerChannel`.
     """
 
     def __init__(
@@ -149,12 +149,12 @@ class Sender:
     # -- for other tasks
 
     def post(self, function: Callable[..., None], *args: Any) -> None:
-        """Have `function(*args)` run in the loop."""
+        """Run `function(*args)` in the loop."""
         self._events.append((function, args))
         self._wake.set()
 
     def submit(self, batch: Batch) -> None:
-        """Send a batch that was made elsewhere, behind what its partition has; does not wait.
+        """Send a batch that was made elsewhere, after those of its partition; does not wait.
 
         Raises:
             ClientError: the producer takes no more messages; says why.
@@ -183,7 +183,7 @@ class Sender:
         self.send_queue.refuse(reason)
 
     def wait_for_answers(self, timeout_s: float) -> bool:
-        """Wait, without lingering, until nothing is under way; False when it takes longer."""
+        """Wait, without lingering, until no message is open; False when it takes longer."""
         answered = self._runtime.event()
         self._waiting_for_answers.append(answered)
         self.hurry(1)
@@ -194,32 +194,32 @@ class Sender:
             self.hurry(-1)
 
     def drop_unsent(self, error: ClientError) -> None:
-        """Fail every message that never left."""
+        """Fail every message that was never sent."""
         self.post(self._open.fail_unsent, error)
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Number batches under the identity that a coordinator gave."""
+        """Number batches under the producer id and epoch that a coordinator gave."""
         assert self._sequences is not None
         self.post(self._sequences.identify, producer_id, producer_epoch)
 
     def count_on(self) -> None:
-        """Number what comes next behind what was stored last."""
-        self.post(self._count_on)
+        """Continue each partition's numbers after the last stored one."""
+        self.post(self._continue_numbers)
 
     def hurry(self, by: int) -> None:
-        """Let nothing linger from now on (`by=1`), until that is taken back (`by=-1`)."""
+        """Stop lingering (`by=1`), or undo one such call (`by=-1`)."""
         self.post(self._change_hurry, by)
 
     def begin_close(self) -> None:
-        """Send what there is without lingering, then end the loop."""
+        """Send all messages without lingering, then end the loop."""
         self.post(self._begin_close)
 
     def abort(self, error: ClientError) -> None:
-        """Fail everything that is not resolved, and end the loop."""
+        """Fail every open message, and end the loop."""
         self.post(self._end, self._open.fail, error)
 
     def cancel(self, after_s: float) -> None:
-        """Fail what is not delivered after so many seconds of closing, and end the loop."""
+        """Fail every open message after so many seconds of closing, and end the loop."""
         self.post(self._end, self._open.cancel, after_s)
 
     def join(self, timeout_s: float) -> bool:
@@ -229,7 +229,7 @@ class Sender:
         return self._dispatcher.join(deadline) and ended
 
     def metrics(self) -> dict[str, int]:
-        """Return counts since the start, and what is under way now."""
+        """Return counts since the start, and of open messages."""
         return {
             **self._completion.counts,
             "unresolved_messages": self.send_queue.open_messages,
@@ -251,7 +251,7 @@ class Sender:
 
     @property
     def failed(self) -> Collection[SendFuture]:
-        """The futures that failed, the latest ones where they are many."""
+        """The futures of failed messages, only the latest ones if there are many."""
         return self._completion.failed
 
     # -- the loop
@@ -268,8 +268,8 @@ class Sender:
                 if (timeout_s is None or timeout_s > 0) and self.send_queue.rest(self._threshold()):
                     self._wake.wait(timeout_s)
         except BaseException as error:
-            # A defect, a handler's exception, or Ctrl-C in this greenlet: nothing may hang on it,
-            # and no call may send on.
+            # A defect, a handler's exception, or Ctrl-C in this greenlet: leave no future open, and
+            # refuse later calls of `send`.
             broken = ClientError(f"the producer stopped on an unexpected error: {error!r}")
             self.send_queue.refuse(broken)
             self._open.fail(broken)
@@ -278,7 +278,7 @@ class Sender:
             self._unwatch()
             self._dispatcher.close()
             self.finished.set()
-            self._tell_answered()
+            self._notify_answered()
 
     def _step(self, now: float) -> None:
         while self._events:
@@ -290,22 +290,22 @@ class Sender:
         self._router.step(now)
         if now >= self._next_check:
             self._check(now)
-        self._dispatcher.dispatch(now, hurry=self._lingers_not())
+        self._dispatcher.dispatch(now, hurry=self._without_linger())
         if self.send_queue.open_messages or self._dispatcher.in_flight:
             return
         self._stopped |= self._closing
         if self._transactions is None or not self._transactions.adding:
-            self._tell_answered()
+            self._notify_answered()
 
-    def _tell_answered(self) -> None:
+    def _notify_answered(self) -> None:
         for event in list(self._waiting_for_answers):
             event.set()
 
-    def _lingers_not(self) -> bool:
+    def _without_linger(self) -> bool:
         return self._hurry > 0 or self._closing or self.send_queue.starved or not self._linger_s
 
     def _threshold(self) -> int:
-        if self._lingers_not() or self._accumulator.empty:
+        if self._without_linger() or self._accumulator.empty:
             return 1
         return self._config.batch_full_messages
 
@@ -341,6 +341,6 @@ class Sender:
         fail(reason)
         self._stopped = True
 
-    def _count_on(self) -> None:
+    def _continue_numbers(self) -> None:
         for queue in self._accumulator.queues.values():
             queue.next_sequence = queue.began_at = queue.stored_sequence

@@ -2,12 +2,12 @@
 
 Invariants:
 - Messages of one partition under one producer id are numbered without gaps in the order in which
-  they leave, and a batch keeps its numbers through every retry, so that a broker stores it once.
+  they are sent, and a batch keeps its numbers through every retry, so that a broker stores it once.
 - In transactions the producer id is the one that their coordinator gave, and numbers begin again
   only where nothing of the present transaction is stored.
 - Numbers are given up only for batches that are known not to be stored: refused ones. A partition
-  whose numbers have a gap, because a batch was given up or the broker lost what it had stored, goes
-  on under a new producer id once nothing numbered under the old one is unresolved.
+  whose numbers have a gap, because a batch was given up or the broker lost stored ones, continues
+  under a new producer id once no batch numbered under the old one is open.
 """
 
 import logging
@@ -33,7 +33,7 @@ class SequenceNumbers:
     Args:
         cluster: a broker of it gives the producer ids.
         runtime: spawns the requests for them.
-        backoff_s: wait after a request that failed.
+        backoff_s: pause after a failed request.
         post: runs a function in the sender's loop.
         refused: called with the error where brokers give no producer ids at all.
     """
@@ -58,16 +58,16 @@ class SequenceNumbers:
         self.producer_epoch = -1
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Take the identity that the coordinator of a transactional id gave, for good."""
+        """Take the producer id and epoch from the coordinator of a transactional id, for good."""
         self._identified = True
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
 
     def assign(self, queue: PartitionQueue, batch: Batch, now: float) -> bool:
-        """Number a batch that is about to leave; False when it has to wait for a producer id.
+        """Number a batch before it is sent; False when it has to wait for a producer id.
 
         Args:
-            queue: its partition's.
+            queue: of its partition.
             batch: the first of the queue.
             now: `time.monotonic()`.
         """
@@ -79,7 +79,7 @@ class SequenceNumbers:
             if queue.producer_id == self.producer_id and not self._identified:
                 self.ask(now)
                 return False
-            # What follows was numbered behind a gap and refused; nothing of it is stored.
+            # Later batches were numbered after a gap and refused; none of them is stored.
             for each in queue.batches:
                 each.number(-1, -1, -1)
             queue.renumber = False
@@ -97,13 +97,13 @@ class SequenceNumbers:
         return True
 
     def ask(self, now: float) -> None:
-        """Ask a broker for a producer id, unless that is under way."""
+        """Ask a broker for a producer id, unless a request is under way."""
         if not self._asking and now >= self._not_before:
             self._asking = True
             self._runtime.spawn(self._request, name="producer-id")
 
     def next_deadline(self, now: float) -> float | None:
-        """Return when asking may be tried again; None where it is not waited for."""
+        """Return when the next request may be sent; None where no batch waits for it."""
         return self._not_before if self._not_before > now else None
 
     def _request(self) -> None:

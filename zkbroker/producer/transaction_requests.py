@@ -1,11 +1,11 @@
-"""What a producer asks of the coordinators of its transactions, and what their errors mean.
+"""Requests of a producer to the coordinators of its transactions, and the meaning of errors.
 
-    passes     not here, loading, out of reach, the transaction before still ends   → asked again
+    passes     not here, loading, out of reach, previous transaction not ended      → asked again
     abortable  not allowed for a topic or a group, unknown topic, bad offsets       → abort()
     fatal      replaced by another producer, unknown identity, anything else        → a new producer
 
-Invariant: a question whose answer did not come is asked again, to whoever coordinates then; all of
-them may be repeated.
+Invariant: a request without an answer is sent again, to the coordinator of that time; all of them
+may be repeated.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,9 +45,9 @@ _LANE = "transactions"
 _RETRIED = frozenset({*RETRIED, ErrorCode.CONCURRENT_TRANSACTIONS})
 # A broker may not know a topic yet that another one knows.
 _RETRIED_WITH_TOPICS = _RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-_PRODUCER_FENCED = 90  # what brokers of later levels say for 47
+_PRODUCER_FENCED = 90  # later brokers answer it instead of 47
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, _PRODUCER_FENCED})
-"""The codes that say that another producer took over."""
+"""The codes after another producer took over."""
 _ABORTABLE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -68,7 +68,7 @@ def _never() -> bool:
 
 
 class TransactionRequests:
-    """Asks for one transactional id.
+    """Sends requests for one transactional id.
 
     Args:
         config: of the producer; has a transactional id.
@@ -98,11 +98,11 @@ class TransactionRequests:
             key_type=TRANSACTION_COORDINATOR,
             attempt_timeout_ms=config.request_timeout_ms,
         )
-        # Of the group whose offsets were committed last; as a rule there is one.
+        # Coordinator of the group whose offsets were committed last; usually there is only one.
         self._group: tuple[str, CoordinatorConnection] | None = None
 
     def init_producer_id(self, timeout_s: float) -> tuple[int, int]:
-        """Return producer id and epoch; what was open under the transactional id is ended.
+        """Return producer id and epoch; an open transaction of the transactional id is ended.
 
         Raises:
             TransactionFatal: refused.
@@ -119,12 +119,12 @@ class TransactionRequests:
     def add_partitions(
         self, partitions: Iterable[PartitionKey], timeout_s: float, stopping: Stopping
     ) -> None:
-        """Take partitions into the transaction.
+        """Add partitions to the transaction.
 
         Raises:
             TransactionError: refused.
-            ProtocolError: the coordinator could not be reached, or was not found; it is not known
-                whether it has them.
+            ProtocolError: the coordinator could not be found or reached; it is not known whether
+                it added them.
         """
         by_name: dict[str, list[int]] = {}
         for topic, number in partitions:
@@ -143,7 +143,7 @@ class TransactionRequests:
         )
 
     def add_offsets(self, group: str, timeout_s: float) -> None:
-        """Take the offsets of a group into the transaction; raises as `add_partitions`."""
+        """Add the offsets of a group to the transaction; raises as `add_partitions`."""
         self._ask(
             f"add offsets of group {group} to the transaction",
             AddOffsetsToTxnRequest(self._id, *self._identity, group),
@@ -154,7 +154,7 @@ class TransactionRequests:
     def commit_offsets(
         self, group: str, offsets: Mapping[PartitionKey, Committed], timeout_s: float
     ) -> None:
-        """Give the group's coordinator offsets that count once the transaction is committed.
+        """Send offsets to the group's coordinator; they count once the transaction is committed.
 
         Raises:
             TransactionError: refused.
@@ -186,12 +186,12 @@ class TransactionRequests:
 
         Raises:
             TransactionFatal: refused.
-            ProtocolError: no answer in time; it is not known whether it is ended.
+            ProtocolError: no answer in time; it is not known whether the transaction ended.
         """
 
         def code_of(response: Any) -> int:
             code = _code(response)
-            # The partitions' way to the coordinator broke off: if none came, none is to be ended.
+            # Adding partitions failed: the coordinator may know no transaction to end.
             nothing_open = code == ErrorCode.INVALID_TXN_STATE and not commit
             return 0 if nothing_open and not self._state.start_known else code
 
@@ -251,10 +251,10 @@ class TransactionRequests:
         return response
 
     def refusal(self, what: str, code: int, error: BaseException) -> TransactionError:
-        """Return what an error that does not pass means.
+        """Return the exception for an error that does not pass.
 
         Args:
-            what: was asked, as a verb.
+            what: the request, as a verb.
             code: of the error.
             error: for the text.
         """
@@ -272,7 +272,9 @@ class TransactionRequests:
                 "than the brokers' transaction.max.timeout.ms: lower the one or raise the other: "
                 f"{error}"
             )
-        return TransactionFatal(f"{where}: {error}; make a new producer, which aborts what is open")
+        return TransactionFatal(
+            f"{where}: {error}; make a new producer, which aborts the transaction"
+        )
 
     def _about(self, what: str) -> str:
         return f"transactional.id={self._id}: cannot {what}"
@@ -284,7 +286,7 @@ def _code(response: Any) -> int:
 
 
 def _worst(response: AddPartitionsToTxnResponse | TxnOffsetCommitResponse) -> int:
-    """Return the error to act upon where partitions have different ones."""
+    """Return the error that decides where partitions have different ones."""
     codes = {part.error_code for topic in response.topics for part in topic.partitions} - {0}
 
     def weight(code: int) -> int:

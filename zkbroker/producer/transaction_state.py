@@ -1,4 +1,4 @@
-"""Where a transaction stands, and which call may follow; no network, no clock.
+"""The states of a transaction, and the calls allowed in each; no network, no clock.
 
     new ──initialized──▶ ready ──begin──▶ open ──commit──▶ committing ──finish──▶ ready
                            ▲               │ ▲                 │
@@ -10,7 +10,7 @@
     any ──break_off──▶ broken           any ──close──▶ closed
 
 Invariants: a transaction that failed is never committed. Once its end may have reached the
-coordinator (`end_sent`) it can only be ended in the same way. One call at a time is under way. The
+coordinator (`end_sent`), only the same end can be repeated. One call at a time is under way. The
 first error is kept, and the next call raises it.
 """
 
@@ -29,7 +29,7 @@ from zkbroker.types import PartitionKey
 
 
 class State(Enum):
-    """Where a producer with a transactional id stands."""
+    """The state of a producer with a transactional id."""
 
     NEW = "not initialized"
     READY = "ready"
@@ -37,7 +37,7 @@ class State(Enum):
     FAILED = "in a transaction that failed"
     COMMITTING = "committing"
     ABORTING = "aborting"
-    BROKEN = "out of use"
+    BROKEN = "unusable"
     CLOSED = "closed"
 
 
@@ -45,23 +45,23 @@ class ProducerTransactionState:
     """The state of one producer's transactions; any task may call any method.
 
     Args:
-        guard: held for a few steps, in which nothing waits.
+        guard: held for a few steps, none of which waits.
 
     Attributes:
         producer_id: given by the coordinator; with the epoch.
         added: partitions that the coordinator has in the transaction.
         groups: groups whose offsets it has in the transaction.
-        started: whether the coordinator may know of the transaction, so that it has to be ended.
-        start_known: whether it surely does.
-        end_sent: whether the end may have reached it.
-        committed: how many transactions were; with those that were aborted.
+        started: whether the coordinator may know the transaction, so that it has to be ended.
+        start_known: whether the coordinator surely knows it.
+        end_sent: whether the end may have reached the coordinator.
+        committed: number of committed transactions; `aborted` likewise.
     """
 
     def __init__(self, guard: Lock) -> None:
         self._guard = guard
         self._state = State.NEW
         self._error: TransactionAbortable | TransactionFatal | None = None
-        self._untold = False
+        self._unraised = False
         self._call = ""
         self.producer_id = -1
         self.producer_epoch = -1
@@ -75,22 +75,22 @@ class ProducerTransactionState:
 
     @property
     def state(self) -> State:
-        """Where it stands now."""
+        """The current state."""
         return self._state
 
     @property
     def failure(self) -> TransactionAbortable | TransactionFatal | None:
-        """What keeps the transaction from being committed; None while nothing does."""
+        """The error that prevents a commit; None without one."""
         return self._error
 
     # -- calls of the user
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
-        """Be the one call that is under way.
+        """Run one call, and refuse others meanwhile.
 
         Raises:
-            InvalidTransactionState: another one is.
+            InvalidTransactionState: another call is under way.
         """
         with self._guard:
             if self._call:
@@ -104,19 +104,19 @@ class ProducerTransactionState:
             self._call = ""
 
     def check_new(self) -> None:
-        """Return where there is no identity yet.
+        """Check that the coordinator has not given a producer id yet.
 
         Raises:
-            TransactionFatal: the producer is out of use.
-            InvalidTransactionState: there is one.
+            TransactionFatal: the producer is unusable.
+            InvalidTransactionState: it has.
         """
         with self._guard:
             self._usable()
             if self._state is not State.NEW:
-                raise self._misplaced("init_transactions", "it is done once")
+                raise self._invalid_state("init_transactions", "it is done once")
 
     def initialized(self, producer_id: int, producer_epoch: int) -> None:
-        """Note the identity that the coordinator gave."""
+        """Note the producer id and epoch that the coordinator gave."""
         with self._guard:
             self._usable()
             self.producer_id, self.producer_epoch = producer_id, producer_epoch
@@ -131,13 +131,13 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
             if self._state is not State.READY:
-                raise self._misplaced("begin", "commit() or abort() it first")
+                raise self._invalid_state("begin", "commit() or abort() it first")
             self._state = State.OPEN
 
     def check_open(self, name: str) -> None:
-        """Return where a transaction is open and has not failed.
+        """Check that a transaction is open and has not failed.
 
         Raises:
             TransactionAbortable: it failed.
@@ -146,12 +146,12 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
             if self._state is not State.OPEN:
-                raise self._misplaced(name, "begin() first")
+                raise self._invalid_state(name, "begin() first")
 
     def commit(self) -> None:
-        """Begin to commit, or go on with it.
+        """Begin or repeat a commit.
 
         Raises:
             TransactionAbortable: the transaction failed.
@@ -160,24 +160,24 @@ class ProducerTransactionState:
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
             if self._state not in (State.OPEN, State.COMMITTING):
-                raise self._misplaced("commit", "begin() first")
+                raise self._invalid_state("commit", "begin() first")
             self._state = State.COMMITTING
 
     def check_committing(self) -> None:
-        """Return where nothing kept the transaction from being committed.
+        """Check that the commit may continue.
 
         Raises:
-            TransactionAbortable: something did.
+            TransactionAbortable: the transaction failed.
         """
         with self._guard:
             self._usable()
             if self._state is State.FAILED:
-                raise self._told_abortable()
+                raise self._take_error()
 
     def abort(self) -> None:
-        """Begin to abort, or go on with it.
+        """Begin or repeat an abort.
 
         Raises:
             InvalidTransactionState: none is open, or it may be committed already.
@@ -190,8 +190,8 @@ class ProducerTransactionState:
                     "commit() again, or close the producer and make a new one"
                 )
             if self._state not in (State.OPEN, State.FAILED, State.COMMITTING, State.ABORTING):
-                raise self._misplaced("abort", "begin() first")
-            self._untold = False
+                raise self._invalid_state("abort", "begin() first")
+            self._unraised = False
             self._state = State.ABORTING
 
     def finish(self) -> None:
@@ -207,22 +207,22 @@ class ProducerTransactionState:
             self.added, self.groups = set(), set()
             self.started = self.start_known = self.end_sent = False
 
-    # -- what goes wrong
+    # -- failures
 
     def fail(self, error: TransactionAbortable) -> bool:
-        """Note what keeps the transaction from being committed; True where it is the first."""
+        """Note an error that prevents a commit; return whether it is the first."""
         with self._guard:
             if self._state not in (State.OPEN, State.COMMITTING) or self.end_sent:
                 return False
-            self._state, self._error, self._untold = State.FAILED, error, True
+            self._state, self._error, self._unraised = State.FAILED, error, True
             return True
 
     def break_off(self, error: TransactionFatal) -> bool:
-        """Note what ends the use of the producer; True where it is the first such thing."""
+        """Note an error that makes the producer unusable; return whether it is the first."""
         with self._guard:
             if self._state in (State.BROKEN, State.CLOSED):
                 return False
-            self._state, self._error, self._untold = State.BROKEN, error, True
+            self._state, self._error, self._unraised = State.BROKEN, error, True
             return True
 
     def close(self) -> None:
@@ -231,32 +231,32 @@ class ProducerTransactionState:
             self._state = State.CLOSED
 
     def abandon(self, guard: Lock) -> None:
-        """Take no more calls, in the child of a fork, where the guard may never be free."""
+        """Take no more calls in the child of a fork, where the guard may stay locked for ever."""
         self._guard = guard
         self.close()
 
     def mark_raised(self) -> None:
         """Note that a call raised the error."""
-        self._untold = False
+        self._unraised = False
 
-    def untold(self) -> TransactionAbortable | TransactionFatal | None:
+    def unraised(self) -> TransactionAbortable | TransactionFatal | None:
         """Return the error that no call has raised yet."""
-        return self._error if self._untold else None
+        return self._error if self._unraised else None
 
     def _usable(self) -> None:
         if self._state is State.BROKEN:
             assert isinstance(self._error, TransactionFatal)
-            self._untold = False
+            self._unraised = False
             raise self._error
         if self._state is State.CLOSED:
             raise ProducerClosed("the producer is closed: make a new one")
 
-    def _told_abortable(self) -> TransactionAbortable:
+    def _take_error(self) -> TransactionAbortable:
         assert isinstance(self._error, TransactionAbortable)
-        self._untold = False
+        self._unraised = False
         return self._error
 
-    def _misplaced(self, name: str, advice: str) -> InvalidTransactionState:
+    def _invalid_state(self, name: str, advice: str) -> InvalidTransactionState:
         return InvalidTransactionState(
             f"{name}() of a producer that is {self._state.value}: {advice}"
         )

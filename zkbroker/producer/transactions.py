@@ -1,12 +1,12 @@
-"""Transactions of one producer: the calls of its user, and the partitions that take part.
+"""Transactions of one producer: the user's calls, and the partitions that take part.
 
     begin ─▶ send … ─▶ [AddPartitionsToTxn] ─▶ Produce … ─▶ all answered ─▶ [EndTxn]
                  send_offsets ─▶ [AddOffsetsToTxn] ─▶ [TxnOffsetCommit] ──────▲
 
-Invariants: nothing is sent to a partition before the coordinator has it in the transaction, and
-nothing is asked of the coordinator after the end was. `send` takes messages in a transaction only.
-A message of it that was not stored makes it fail; one in an unknown state breaks the producer,
-since its next sequence number is then not known either.
+Invariants: nothing is sent to a partition before the coordinator has added it to the transaction,
+and no request to the coordinator follows the end. `send` takes messages only in a transaction. A
+message that was not stored makes its transaction fail; one in an unknown state makes the producer
+unusable, since its next sequence number is then unknown too.
 """
 
 import logging
@@ -42,7 +42,7 @@ _OF_THE_ID = FENCED | {
 
 
 class Sending(Protocol):
-    """What transactions need of the sender."""
+    """The part of the sender that transactions need."""
 
     def accept(self) -> None:
         """Take messages."""
@@ -51,26 +51,26 @@ class Sending(Protocol):
         """Take no messages; `send` raises `reason`."""
 
     def post(self, function: Callable[..., None], *args: Any) -> None:
-        """Have `function(*args)` run in the sender's loop."""
+        """Run `function(*args)` in the sender's loop."""
 
     def wait_for_answers(self, timeout_s: float) -> bool:
-        """Wait, without lingering, until nothing is under way; False when it takes longer."""
+        """Wait, without lingering, until no message is open; False when it takes longer."""
 
     def drop_unsent(self, error: ClientError) -> None:
-        """Fail every message that never left."""
+        """Fail every message that was never sent."""
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Number batches under this identity."""
+        """Number batches under this producer id and epoch."""
 
     def count_on(self) -> None:
-        """Number what comes next behind what was stored last."""
+        """Continue each partition's numbers after the last stored one."""
 
     def abort(self, error: ClientError) -> None:
-        """Fail everything, and stop."""
+        """Fail every open message, and stop."""
 
 
 class HasGroup(Protocol):
-    """Whatever names a group, as a `GroupConsumer` does."""
+    """An object that names a group, such as a `GroupConsumer`."""
 
     @property
     def group_id(self) -> str:
@@ -92,14 +92,14 @@ class TransactionManager:
         self.state = ProducerTransactionState(runtime.guard())
         self._requests = TransactionRequests(config, cluster, runtime, self.state)
         self._sending: Sending | None = None
-        # Of the sender's loop: what waits to be added, and whether a task is at it.
+        # Of the sender's loop: partitions to add, and whether a task is adding some.
         self._wanted: dict[PartitionKey, None] = {}
         self.adding = False
 
     def bind(self, sending: Sending) -> None:
-        """Learn through whom messages go; none are taken before the first transaction."""
+        """Connect the sender, which takes no messages before the first transaction."""
         self._sending = sending
-        sending.refuse(_outside())
+        sending.refuse(_not_in_transaction())
 
     @property
     def _sender(self) -> Sending:
@@ -111,10 +111,10 @@ class TransactionManager:
             self._config.delivery_timeout_ms / 1000 if timeout_s is None else timeout_s
         )
 
-    # -- calls of the user
+    # -- the user's calls
 
     def init(self, timeout_s: float | None = None) -> None:
-        """Have the coordinator end what is open under the id, and shut out who was there before."""
+        """Make the coordinator end an open transaction of the id and fence its last producer."""
         deadline = self._deadline(timeout_s)
         with self.state.call("init_transactions"):
             if self.state.state is State.READY:
@@ -123,7 +123,7 @@ class TransactionManager:
 
     def _init(self, deadline: float) -> None:
         self.state.check_new()
-        with self._breaking():
+        with self._break_off_on_fatal():
             identity = self._requests.init_producer_id(_left(deadline))
         self.state.initialized(*identity)
         self._sender.identify(*identity)
@@ -147,7 +147,7 @@ class TransactionManager:
         group: str | HasGroup,
         timeout_s: float | None = None,
     ) -> None:
-        """Have offsets of a group committed with the transaction, or not at all."""
+        """Commit offsets of a group with the transaction, or not at all."""
         deadline = self._deadline(timeout_s)
         group_id = group if isinstance(group, str) else group.group_id
         state = self.state
@@ -160,7 +160,7 @@ class TransactionManager:
                 for key, each in offsets.items()
             }
             try:
-                with self._breaking():
+                with self._break_off_on_fatal():
                     if group_id not in state.groups:
                         state.started = True
                         self._requests.add_offsets(group_id, _left(deadline))
@@ -180,11 +180,11 @@ class TransactionManager:
                 raise failure from error
 
     def commit(self, timeout_s: float | None = None) -> None:
-        """Commit: everything that was sent is stored, and then seen as one."""
+        """Commit: wait until all messages are stored; readers then see them together."""
         deadline = self._deadline(timeout_s)
         with self.state.call("commit"):
             self.state.commit()
-            self._sender.refuse(_outside())
+            self._sender.refuse(_not_in_transaction())
             if not self.state.end_sent and not self._sender.wait_for_answers(_left(deadline)):
                 self.fail(
                     TransactionAbortable(
@@ -195,12 +195,12 @@ class TransactionManager:
             self._end(deadline, commit=True)
 
     def abort(self, timeout_s: float | None = None) -> None:
-        """Abort: nothing of it is seen by readers of committed messages."""
+        """Abort: readers of committed messages see none of the messages."""
         deadline = self._deadline(timeout_s)
         with self.state.call("abort"):
             self.state.abort()
             aborted = _aborted()
-            self._sender.refuse(_outside())
+            self._sender.refuse(_not_in_transaction())
             self._sender.drop_unsent(aborted)
             if not self._sender.wait_for_answers(_left(deadline)):
                 raise RequestTimedOut(
@@ -212,7 +212,7 @@ class TransactionManager:
     def _end(self, deadline: float, *, commit: bool) -> None:
         if self.state.started:
             self.state.end_sent = True
-            with self._breaking():
+            with self._break_off_on_fatal():
                 self._requests.end(commit=commit, timeout_s=_left(deadline))
         self._sender.count_on()
         self.state.finish()
@@ -233,16 +233,16 @@ class TransactionManager:
             raise
 
     def _abort_quietly(self) -> None:
-        """Abort; an exception is on its way to the caller already, and says more."""
+        """Abort without raising: the exception that the caller gets says more."""
         try:
             self.abort(self._config.close_timeout_ms / 1000)
         except ZkbrokerError as error:
             logger.warning("transaction not aborted error=%s", error)
 
     def close(self, timeout_s: float) -> TransactionError | None:
-        """End what is open within the time; return an error that no call has raised yet."""
+        """Abort an open transaction in time; return an error that no call has raised yet."""
         deadline = time.monotonic() + timeout_s
-        untold = self.state.untold()
+        unraised = self.state.unraised()
         found = self.state.state
         try:
             if found is State.COMMITTING and self.state.end_sent:
@@ -258,25 +258,25 @@ class TransactionManager:
                 error,
             )
         self.state.close()
-        return untold
+        return unraised
 
     # -- of the sender's loop
 
     def admits(self, key: PartitionKey) -> bool:
-        """Whether messages may go to a partition; otherwise it is noted as wanted."""
+        """Whether messages may go to a partition; otherwise note to add it."""
         if key in self.state.added:
             return True
         self._wanted[key] = None
         return False
 
     def unwanted(self) -> ClientError | None:
-        """Return why what never left is to be dropped; None where it is not."""
+        """Return why unsent messages are dropped, None where they are not."""
         if self.state.state in (State.FAILED, State.ABORTING):
             return _aborted(self.state.failure)
         return None
 
     def add_wanted(self) -> None:
-        """Have the wanted partitions added, unless a task is at it."""
+        """Start to add the noted partitions, unless a task is adding some."""
         if self._wanted and not self.adding:
             partitions, self._wanted = list(self._wanted), {}
             if self.state.state not in (State.OPEN, State.COMMITTING):
@@ -315,7 +315,7 @@ class TransactionManager:
 
         Args:
             error: why.
-            uncertain: whether they may be stored all the same.
+            uncertain: whether they may still be stored.
         """
         if isinstance(error, TransactionError | Dropped):
             return
@@ -325,36 +325,36 @@ class TransactionManager:
         elif uncertain or code in SEQUENCE_LOST:
             lost = TransactionFatal(
                 f"it is not known which messages of the transaction are stored: {error}; close "
-                "this producer and make a new one, which aborts what is open"
+                "this producer and make a new one, which aborts the transaction"
             )
             lost.__cause__ = error
             self.break_off(lost)
         else:
             failure = TransactionAbortable(
-                f"a message of the transaction was not stored: {error}; abort() it"
+                f"a message of the transaction was not stored: {error}; call abort()"
             )
             failure.__cause__ = error
             self.fail(failure)
 
-    # -- what goes wrong
+    # -- failures
 
     def fail(self, error: TransactionAbortable) -> None:
-        """Let the transaction fail: nothing more is sent in it."""
+        """Fail the transaction: nothing more is sent in it."""
         if self.state.fail(error):
             logger.warning("transaction failed error=%s", error)
             self._sender.refuse(error)
             self._sender.drop_unsent(_aborted(error))
 
     def break_off(self, error: TransactionError) -> None:
-        """Let the producer be of no more use."""
+        """Make the producer unusable."""
         assert isinstance(error, TransactionFatal)
         if self.state.break_off(error):
-            logger.error("producer out of use error=%s", error)
+            logger.error("producer unusable error=%s", error)
             self._sender.refuse(error)
             self._sender.abort(error)
 
     @contextmanager
-    def _breaking(self) -> Iterator[None]:
+    def _break_off_on_fatal(self) -> Iterator[None]:
         try:
             yield
         except TransactionFatal as error:
@@ -363,9 +363,9 @@ class TransactionManager:
             raise
 
 
-def _outside() -> InvalidTransactionState:
+def _not_in_transaction() -> InvalidTransactionState:
     return InvalidTransactionState(
-        "a producer with a transactional.id sends in transactions only: call begin() first, or "
+        "a producer with a transactional.id sends only in transactions: call begin() first, or "
         "use `with producer.transaction():`"
     )
 

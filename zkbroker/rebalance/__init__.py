@@ -1,7 +1,7 @@
-"""The ZooKeeper consumer group: which member owns which partition, and how ownership changes.
+"""Consumer groups in ZooKeeper: the owners of partitions, and rebalances.
 
-Invariant: at rest every partition of every subscribed topic has exactly one owner; no
-sockets here, and ZooKeeper only through the registry.
+Invariant: at rest every partition of every subscribed topic has exactly one owner. This room uses
+no sockets, and ZooKeeper only through the registry.
 """
 
 from zkbroker.rebalance.assignor import (

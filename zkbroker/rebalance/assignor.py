@@ -1,4 +1,4 @@
-"""Which thread of a group takes which partition; pure functions.
+"""The assignment of partitions to the threads of a group; pure functions.
 
     range        for each topic by itself: P partitions in numeric order, the C threads that take
                  the topic in string order, n = P // C, x = P % C; thread i takes
@@ -7,8 +7,8 @@
                  "[topic,partition]", dealt to all threads in string order in a circle, past the
                  threads that do not take the topic
 
-Invariant: the result depends on the sets of partitions and threads only, so that any two members
-that see the same group agree; and it is the one that the JVM consumers of 0.8 to 2.x compute.
+Invariant: the result depends only on the sets of partitions and threads, so that any two members
+that see the same group agree; JVM consumers of 0.8 to 2.x compute the same one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,12 +29,12 @@ def range_assign(
     *,
     order: _Order = int,
 ) -> Shares:
-    """Deal each topic's partitions out in ranges.
+    """Assign each topic's partitions in ranges.
 
     Args:
         partitions: topic → its partitions.
         threads: topic → ids of the threads that take it.
-        order: what the partitions are sorted by.
+        order: the sort key of partitions.
 
     Returns:
         partition → thread id; a topic without a member is left out.
@@ -56,7 +56,7 @@ def range_assign(
 def roundrobin_assign(
     partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
 ) -> Shares:
-    """Deal all partitions out in a circle.
+    """Assign all partitions in turn.
 
     Arguments and result as of `range_assign`. Members before 0.10.2 refuse to take part unless
     all subscribe alike.
@@ -81,7 +81,7 @@ def roundrobin_assign(
 
 
 ASSIGNORS: Mapping[str, Assignor] = {"range": range_assign, "roundrobin": roundrobin_assign}
-"""By the values of `partition.assignment.strategy`."""
+"""Value of `partition.assignment.strategy` → assignor."""
 
 _KEY = "partition.assignment.strategy"
 
@@ -90,9 +90,9 @@ def find_assignor(strategy: str) -> Assignor:
     """Return the assignor that a setting names.
 
     Args:
-        strategy: `range`, `roundrobin`, or the import path of a function, or of a class whose
-            objects are called as one. Each member computes the shares by itself, so it must give
-            the same for the same arguments.
+        strategy: `range`, `roundrobin`, or the import path of a function, or of a class with
+            callable objects. Each member computes the assignment by itself, so the result must
+            depend only on the arguments.
 
     Raises:
         ConfigError: there is none of that name, or it cannot be called.

@@ -1,4 +1,4 @@
-"""What a rebalance asks of the consumer that it moves partitions for."""
+"""The interface of a consumer to the rebalancer."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -23,34 +23,34 @@ class GroupMember(Protocol):
         """The connection is back: deliver what is owned, if anything."""
 
     def drop(self) -> None:
-        """The session is over: own nothing from now on and commit nothing."""
+        """The session is over: give up all partitions and commit nothing."""
 
     def stop(self) -> None:
         """Stop the fetchers, clear the queues and wait, bounded, for messages in hand."""
 
     def commit(self) -> None:
-        """Commit what was consumed. An error is logged and does not stop the rebalance."""
+        """Commit the consumed offsets. An error is logged and does not stop the rebalance."""
 
     def load(self, owned: Owned) -> None:
-        """Prepare for partitions that were claimed: read their offsets. May wait.
+        """Prepare to consume the claimed partitions: read their offsets. May wait.
 
         Raises:
-            RegistryError: it is tried again.
+            RegistryError: the rebalance is tried again.
         """
 
     def start(self, owned: Owned) -> None:
         """Own partitions from now on and begin to fetch; must not wait for anything.
 
-        Called under the lock that keeps `drop` out: a `drop` comes either before, and then `start`
-        does not come, or after.
+        Called under the lock that keeps `drop` out: `drop` is either called before, and then
+        `start` is not called, or after.
         """
 
 
 class OwnershipListener(Protocol):
-    """A user's part in a rebalance; called from the rebalancer's loop. An error is logged."""
+    """A user's listener of rebalances; the rebalancer's loop calls it. An error is logged."""
 
     def before_releasing_partitions(self, owned: Owned) -> None:
-        """Nothing is delivered any more, offsets are committed, the partitions still owned."""
+        """Delivery has stopped and offsets are committed; the partitions are still owned."""
 
     def before_starting_fetchers(self, consumer_id: str, owned: Owned) -> None:
-        """The partitions are owned, nothing is delivered yet."""
+        """The partitions are owned; nothing is delivered yet."""

@@ -10,9 +10,9 @@
                                               watch its node; again when it went,
                                               or after the backoff, with jitter
 
-Invariants: a member that is registered is settled or on its way to be; it never gives up. What is
-owned is owned in the current session: LOST drops it first, from the client's own task, and a claim
-that was under way then is not taken up. Changes that arrive during a round cause one more.
+Invariants: a registered member is settled or on its way to be; it never gives up. Partitions are
+owned only in the current session: on LOST the client's own task drops them first, and a claim that
+was under way is not used. Changes that arrive during a round cause one more.
 """
 
 import logging
@@ -37,7 +37,7 @@ JITTER_S = 0.05
 
 
 class _Interrupted(Exception):
-    """The round makes no sense any more: closing, or the session was lost."""
+    """The round is obsolete: closing, or the session was lost."""
 
 
 def _no_filters(pattern: str, expression: str) -> TopicMatch:
@@ -49,15 +49,15 @@ class Rebalancer:
 
     Args:
         store: the group.
-        member: owns what this claims.
-        subscription: what the member takes.
-        strategy: `range`, `roundrobin`, an import path, or what assigns; the same in all members.
-        compile_filter: makes the match of topic names from a pattern (`white_list`,
-            `black_list`) and its expression, for this member's filter and for those of others.
+        member: owns the partitions that are claimed.
+        subscription: of the member.
+        strategy: `range`, `roundrobin`, an import path, or an assignor; the same in all members.
+        compile_filter: makes a matcher of topic names from a pattern name (`white_list`,
+            `black_list`) and its expression, for the filters of all members.
         backoff_ms: how long to wait before another attempt after a failure.
         max_retries: attempts that another owner blocks before a warning is logged.
-        listener: a user's part in it.
-        runtime: what the loop runs on.
+        listener: the user's, of rebalances.
+        runtime: of the loop.
         random: the source of jitter.
 
     Raises:
@@ -97,10 +97,10 @@ class Rebalancer:
         self._wake = self._runtime.event()
         self._closing = self._runtime.event()
         self._settled = self._runtime.event()
-        # Orders `start` against `drop`; nothing waits while it is held.
+        # Keeps `start` and `drop` apart; nothing waits while it is held.
         self._lock = self._runtime.lock()
         self._owned: dict[PartitionKey, int] = {}
-        # Partitions whose owner nodes may be ours, also when the answer to a claim was lost.
+        # Partitions whose owner nodes may be ours, even if the answer to a claim was lost.
         self._held: set[PartitionKey] = set()
         self._running_in: int | None = None
         self._registered_in: int | None = None
@@ -108,10 +108,10 @@ class Rebalancer:
         self._task: Task | None = None
         self.rebalances = 0
 
-    # -- what others call
+    # -- for the connector
 
     def start(self) -> None:
-        """Register the member and begin.
+        """Register the member and start the loop.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -133,25 +133,25 @@ class Rebalancer:
         """Stop, commit, release and leave the group.
 
         Returns:
-            False when that was not finished within `timeout_s`; it goes on then.
+            False when it is not finished within `timeout_s`; it continues then.
         """
         self._closing.set()
         self._wake.set()
         return self._task is None or self._task.join(timeout_s)
 
     def request(self) -> None:
-        """Have the loop look at the group again."""
+        """Make the loop read the group again."""
         self._wake.set()
 
     @property
     def owned(self) -> Owned:
-        """What is owned at the moment."""
+        """The partitions owned at the moment."""
         with self._lock:
             return dict(self._owned)
 
     @property
     def settled(self) -> bool:
-        """Whether the share was owned when the group was last looked at."""
+        """Whether the member owned its whole share when the group was last read."""
         return self._settled.is_set()
 
     def wait_settled(self, timeout_s: float | None = None) -> bool:
@@ -196,14 +196,14 @@ class Rebalancer:
         self._leave()
 
     def _round(self) -> float | None:
-        """Bring what is owned in line with the group.
+        """Bring the owned partitions in line with the group.
 
         Returns:
-            None when it is, else after how many seconds to try again at the latest.
+            None when they are, else the seconds after which to try again at the latest.
         """
         generation = self._store.generation
         if self._registered_in != generation:
-            # What an earlier session held went with it.
+            # The owner nodes of an earlier session ended with it.
             self._held.clear()
             self._register(generation)
         share = self._share()
@@ -270,7 +270,7 @@ class Rebalancer:
             self._quietly("listener", lambda: listener.before_starting_fetchers(consumer_id, share))
         self._check(generation)
         if not self._store.lease_valid():
-            # This process stood still since the claim: the session may be over, unheard so far.
+            # This process stood still since the claim: the session may already be over.
             raise RegistryError("ZooKeeper was not heard for a session timeout")
         with self._lock:
             if self._store.generation != generation:
@@ -300,7 +300,7 @@ class Rebalancer:
         )
         if self._store.still_blocked(blocked, self._wake):
             self._wake.wait(self._backoff())
-        # Members that waited for the same node must not all come back in the same moment.
+        # Members that waited for the same node must not all retry at the same moment.
         self._closing.wait(self._random.uniform(0, min(JITTER_S, self._backoff_s)))
         return 0.0
 
@@ -315,7 +315,7 @@ class Rebalancer:
         except Exception:
             logger.exception("group not left consumer=%s", self._store.consumer_id)
         finally:
-            # Last: a session that is lost while leaving must still drop what is owned.
+            # Last: a session that is lost while leaving must still drop the partitions.
             self._unsubscribe()
 
     def _check(self, generation: int) -> None:

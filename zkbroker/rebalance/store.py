@@ -1,7 +1,7 @@
-"""What a rebalance asks of ZooKeeper, and how it asks.
+"""The group in ZooKeeper, as a rebalance reads and changes it.
 
-Invariant: every reading leaves the given watch on all that it read, missing nodes included; a claim
-takes all or nothing and needs the member's own registration in the current session.
+Invariant: every reading leaves the given watch on all nodes that it read, missing ones included; a
+claim takes all or nothing and needs the member's own registration in the current session.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ class GroupStore(Protocol):
 
     @property
     def generation(self) -> int:
-        """Grows whenever a session was lost, before listeners run."""
+        """Grows when a session is lost, before listeners run."""
 
     @property
     def closed(self) -> bool:
@@ -32,7 +32,7 @@ class GroupStore(Protocol):
     def connected(self) -> bool: ...
 
     def lease_valid(self) -> bool:
-        """Whether the session cannot be over yet, by the clock."""
+        """Whether the session cannot have expired yet, by the clock."""
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]: ...
 
@@ -41,7 +41,7 @@ class GroupStore(Protocol):
     def unregister(self) -> None: ...
 
     def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
-        """Return what every member takes; None for one that has not said so yet."""
+        """Return the subscription of every member; None for one that has not written it yet."""
 
     def topics(self, watch: Settable) -> list[str]: ...
 
@@ -59,7 +59,7 @@ class GroupStore(Protocol):
         """
 
     def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
-        """Whether the owner node that was in the way is still there."""
+        """Whether the owner node that blocked the claim still exists."""
 
     def release(self, partitions: Iterable[PartitionKey]) -> None: ...
 
@@ -118,7 +118,7 @@ class ZkGroupStore:
         for name, node in zip(names, nodes, strict=True):
             found[name] = []
             if node is None:
-                # Nothing to read leaves no watch: watch for its creation, and look once more.
+                # Reading a missing node leaves no watch: watch its creation, and read once more.
                 if self._session.exists(paths.topic(name), watch) is not None:
                     watch.set()
                 continue

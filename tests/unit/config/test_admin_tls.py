@@ -22,7 +22,7 @@ def test_settings_behind_admin_count():
     [
         ({"admin.ssl.truststore.location": "/t"}, r"set admin\.ssl\.keystore\.location"),
         ({**KEY, "admin.ssl.client.auth": "required"}, r"needs admin\.ssl\.truststore\.location"),
-        ({**KEY, "admin.ssl.client.auth": "perhaps"}, "settings behind admin"),
+        ({**KEY, "admin.ssl.client.auth": "perhaps"}, "settings with the prefix admin"),
     ],
 )
 def test_what_cannot_protect_is_refused(given, said):

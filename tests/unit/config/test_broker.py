@@ -226,7 +226,7 @@ def test_zookeeper_connect_is_required() -> None:
         ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "PLAINTEXT twice"),
         ("listeners", "nonsense", "give NAME://host:port"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "no client can connect"),
-        ("advertised.listeners", "OTHER://a:1", "names OTHER, listeners does not"),
+        ("advertised.listeners", "OTHER://a:1", "names OTHER, and listeners does not"),
         ("broker.id.generation.enable", "false", "broker.id is required"),
         ("listener.security.protocol.map", "A", "give NAME:PROTOCOL"),
     ],

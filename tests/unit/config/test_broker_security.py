@@ -107,7 +107,7 @@ def test_certificates_of_clients_are_not_asked_for_where_they_log_in():
         ),
         ({"security.inter.broker.protocol": "SASL_SSL"}, "set inter.broker.listener.name to one"),
         ({"advertised.listeners": "SSL://a:2"}, "set inter.broker.listener.name to one of SSL"),
-        ({"advertised.listeners": "SSL://a:2,EXT://b:3"}, "names EXT, listeners does not"),
+        ({"advertised.listeners": "SSL://a:2,EXT://b:3"}, "names EXT, and listeners does not"),
         ({"advertised.listeners": "SSL://a:2,SSL://b:3"}, "names SSL twice"),
         ({"advertised.listeners": "SSL://0.0.0.0:2"}, "no client can connect to 0.0.0.0"),
         (

@@ -64,5 +64,5 @@ def test_a_function_is_named_with_a_colon():
     assert import_function("k", "json:loads") is json.loads
     with pytest.raises(ConfigError, match="classes of Java are not run"):
         import_function("k", "org.acme.Handler")
-    with pytest.raises(ConfigError, match="it is no function"):
+    with pytest.raises(ConfigError, match="it is not a function"):
         import_function("k", "json:__name__")

@@ -19,7 +19,7 @@ from zkbroker.producer.outcomes import (
     ("code", "said"),
     [
         (56, "the disk of this partition, which may be full"),
-        (2, "damaged on its way"),
+        (2, "damaged on their way"),
         (3, "create topic t"),
         (6, "see which broker leads it"),
         (7, "start the broker that leads it"),

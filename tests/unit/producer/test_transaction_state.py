@@ -150,15 +150,15 @@ def test_one_call_at_a_time():
 
 def test_an_error_stays_pending_until_a_call_raises_it():
     found = made(State.FAILED)
-    assert found.untold() is FAILURE
+    assert found.unraised() is FAILURE
     with pytest.raises(TransactionAbortable):
         found.commit()
-    assert found.untold() is None
+    assert found.unraised() is None
     broken = made(State.BROKEN)
-    assert broken.untold() is FENCED
+    assert broken.unraised() is FENCED
     with pytest.raises(ProducerFenced):
         broken.begin()
-    assert broken.untold() is None
+    assert broken.unraised() is None
 
 
 def test_in_the_child_of_a_fork_nothing_waits_for_the_parents_lock():

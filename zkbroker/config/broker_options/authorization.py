@@ -1,6 +1,6 @@
-"""What clients may do.
+"""Which operations clients may do.
 
-Invariant: an authorizer that is named is obeyed, or the broker does not start.
+Invariant: a configured authorizer decides, or the broker does not start.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zkbroker.config.schema import Bool, Str, option
 
 AUTHORIZER_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
-"""What is for an authorizer alone."""
+"""Keys that have no effect without an authorizer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class AuthorizationOptions:
 
     # fmt: off
     authorizer_class: str = option("authorizer.class.name", Str(), "",
-        "What decides which client may do what: `kafka.security.auth.SimpleAclAuthorizer` (or "
+        "Authorizer of the broker: `kafka.security.auth.SimpleAclAuthorizer` (or "
         "`kafka.security.authorizer.AclAuthorizer`) for the ACLs in ZooKeeper, or the import path "
         "of one of your own, `package.module:Name`. Without one every client may do everything.")
     super_users: str = option("super.users", Str(), "",

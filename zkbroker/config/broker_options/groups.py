@@ -1,4 +1,4 @@
-"""What the coordinator of groups keeps and allows; its topic is `__consumer_offsets`."""
+"""Settings and limits of the group coordinator; its topic is `__consumer_offsets`."""
 
 from dataclasses import dataclass
 
@@ -42,8 +42,8 @@ class GroupOptions:
     group_initial_rebalance_delay_ms: int = option("group.initial.rebalance.delay.ms", Ms(0), 3000,
         "Time in ms that an empty group waits for more members after its first one joined.")
     group_max_size: int = option("group.max.size", Int32(1), _INT32_MAX,
-        "Members that one group may have.")
+        "Most members of one group.")
     group_metadata_max_bytes: int = option("group.metadata.max.bytes", Int(1), 256 * 1024**2,
-        "Memory in bytes for all groups with the metadata and assignments of their members; a "
-        "member that does not fit is refused with error 15, and tries again.")
+        "Memory in bytes for all groups, with the metadata and assignments of their members; a "
+        "member that does not fit is refused with error 15, and retries.")
     # fmt: on

@@ -1,6 +1,6 @@
-"""Who a broker is, and which cluster it joins in which way.
+"""The identity of a broker, and how it joins its cluster.
 
-Invariant: these are the same from one start of a broker to the next, or it is another broker.
+Invariant: a broker keeps these settings from one start to the next, or it is another broker.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ class IdentityOptions:
     broker_id_generation: bool = option("broker.id.generation.enable", Bool(), True,
         "Whether a broker without an id takes the next free one.")
     rack: str = option("broker.rack", Str(), "",
-        "Rack or zone of this broker, for the assignment of replicas. Where only some brokers name "
+        "Rack or zone of this broker, for the assignment of replicas. Where only some brokers have "
         "one, tools and CreateTopics refuse to assign replicas by racks; topics that are created "
-        "on demand are placed without regard to racks, with a warning in the log.")
+        "on demand are placed without regard to racks, and the log warns of it.")
     zookeeper_connect: str = required("zookeeper.connect zk.connect", Str(empty=False),
         "ZooKeeper servers, `host:port` separated by commas, with an optional /chroot.")
     zookeeper_session_timeout_ms: int = option(
         "zookeeper.session.timeout.ms zk.sessiontimeout.ms", Ms(1), 6000,
-        "Time in ms after which ZooKeeper takes a silent broker for dead.")
+        "Time in ms after which ZooKeeper considers a silent broker dead.")
     zookeeper_connection_timeout_ms: int = option(
         "zookeeper.connection.timeout.ms zk.connectiontimeout.ms", Ms(-1), -1,
         "Time in ms to reach ZooKeeper at the start; -1 is the session time-out.")

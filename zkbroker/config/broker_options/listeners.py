@@ -1,7 +1,7 @@
-"""What a broker listens on, and the addresses that clients get.
+"""The listeners of a broker, and the addresses that clients get.
 
-Invariant: `listeners` counts where it is given, `host.name` and `port` where it is not; a listener
-that no client could connect to, or that brokers could not use, is refused.
+Invariant: `listeners` wins over `host.name` and `port`; a listener that no client could connect to,
+or that brokers could not use, is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 
 @dataclass(frozen=True, kw_only=True)
 class ListenerOptions:
-    """Where clients and other brokers reach it."""
+    """Addresses for clients and other brokers."""
 
     # fmt: off
     host: str = option("host.name hostname", Str(), "",
@@ -44,17 +44,17 @@ class ListenerOptions:
         "`NAME:PROTOCOL` pairs: the security protocol of each listener that is not named after "
         "one. Protocols are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL.")
     inter_broker_listener: str = option("inter.broker.listener.name", Str(), "",
-        "Listener that brokers use among themselves. Without it and without "
+        "Listener for connections between brokers. Without it and without "
         "security.inter.broker.protocol the one named PLAINTEXT, or else the first of that "
         "protocol.")
     security_inter_broker: str = option("security.inter.broker.protocol", Str(("", *PROTOCOLS)), "",
-        "Security protocol among brokers, in place of inter.broker.listener.name: the listener "
-        "that is named after it is used.")
+        "Security protocol between brokers, in place of inter.broker.listener.name: brokers use "
+        "the listener that is named after it.")
     # fmt: on
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """What to listen on."""
+        """The listeners to open."""
         protocols = parse_protocol_map(self.listener_protocols)
         if self.listeners:
             return parse_listeners(self.listeners, "listeners", protocols)
@@ -62,7 +62,7 @@ class ListenerOptions:
 
     @property
     def inter_broker(self) -> str:
-        """Name of the listener that brokers use among themselves."""
+        """Name of the listener for connections between brokers."""
         given = self.inter_broker_listener.upper() or self.security_inter_broker
         if given:
             return given
@@ -75,7 +75,7 @@ class ListenerOptions:
         """The endpoints that clients get, one for each listener in the same order.
 
         Args:
-            bound: listener name → address really listened on, for ports that were left free.
+            bound: listener name → bound address, for ports that were given as 0.
             machine: finds this machine's own name, for listeners on every address.
         """
         given = {endpoint.name: endpoint for endpoint in self._advertised()}
@@ -118,8 +118,8 @@ class ListenerOptions:
         for endpoint in self._advertised():
             if endpoint.name not in named:
                 raise ConfigError(
-                    f"advertised.listeners names {endpoint.name}, listeners does not: add it "
-                    "there, or leave it out"
+                    f"advertised.listeners names {endpoint.name}, and listeners does not: add it "
+                    "to listeners, or leave it out"
                 )
             if advertised.count(endpoint.name) > 1:
                 raise ConfigError(

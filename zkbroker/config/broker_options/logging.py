@@ -1,6 +1,6 @@
-"""What a broker writes into its own log.
+"""The levels of a broker's own log.
 
-Invariant: none of these changes what clients are served.
+Invariant: none of these changes an answer to a client.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from zkbroker.config.schema import option
 
 @dataclass(frozen=True, kw_only=True)
 class LoggingOptions:
-    """The lines of the broker's log."""
+    """Which lines the broker's log gets."""
 
     # fmt: off
     logger_levels: Mapping[str, str] = option("logger.levels", LoggerLevels(), {},
-        "`logger:level` pairs, such as `zkbroker.replica:DEBUG,root:WARNING`, over the level of "
+        "`logger:level` pairs, such as `zkbroker.replica:DEBUG,root:WARNING`, which override "
         "`--log-level`. May change while the broker runs (`zkbroker log-levels`).")
     # fmt: on

@@ -1,6 +1,6 @@
 """How replicas are copied, and when one counts as in sync.
 
-Invariant: a follower that waits for messages is neither out of sync nor out of time for it.
+Invariant: waiting for messages puts no follower out of sync and lets no request time out.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class ReplicationOptions:
         "Time in ms after which a replica that has not caught up with its leader counts as out of "
         "sync.")
     replica_fetchers: int = option("num.replica.fetchers", Int32(1), 1,
-        "Fetchers for each other broker, each with a connection of its own.")
+        "Number of fetchers for each other broker, each with a connection of its own.")
     replica_fetch_max_bytes: int = option("replica.fetch.max.bytes", Int32(1), 1024 * 1024,
-        "Bytes of one partition that a follower asks for at once; one batch may be larger.")
+        "Bytes of one partition that a follower asks for in one fetch; one batch may be larger.")
     replica_fetch_response_max_bytes: int = option(
         "replica.fetch.response.max.bytes", Int32(1), 10 * 1024 * 1024,
-        "Bytes of all partitions that a follower asks for at once; one batch may be larger.")
+        "Bytes of all partitions that a follower asks for in one fetch; one batch may be larger.")
     replica_fetch_min_bytes: int = option("replica.fetch.min.bytes", Int32(0), 1,
         "Bytes that a leader waits for before it answers a follower.")
     replica_fetch_wait_ms: int = option("replica.fetch.wait.max.ms", Int32(0), 500,
@@ -40,7 +40,7 @@ class ReplicationOptions:
         "replica.high.watermark.checkpoint.interval.ms", Ms(1), 5000,
         "Time in ms between two writes of the high watermarks to `replication-offset-checkpoint`.")
     replication_quota_windows: int = option("replication.quota.window.num", Int32(1), 11,
-        "Windows over which throttled replication is measured.")
+        "Number of windows over which throttled replication is measured.")
     replication_quota_window_s: int = option("replication.quota.window.size.seconds", Int32(1), 1,
         "Length of each of these windows in seconds.")
     # fmt: on

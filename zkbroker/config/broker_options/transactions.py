@@ -1,4 +1,4 @@
-"""What the coordinator of transactions keeps and allows; its topic is `__transaction_state`."""
+"""Settings and limits of the transaction coordinator; its topic is `__transaction_state`."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class TransactionOptions:
         "Longest transaction.timeout.ms in ms that a producer may ask for.")
     transaction_metadata_bytes: int = option(
         "transaction.metadata.max.bytes", Int(1), 256 * 1024**2,
-        "Memory in bytes, about, for the transactional ids that a broker coordinates and the "
+        "Approximate memory in bytes for the transactional ids that a broker coordinates and the "
         "partitions of their transactions; an id or a partition beyond it is refused with "
         "POLICY_VIOLATION.")
     transaction_abort_check_ms: int = option(
@@ -37,6 +37,6 @@ class TransactionOptions:
     transaction_verification: bool = option(
         "transaction.partition.verification.enable", Bool(), True,
         "Whether a partition's leader asks the coordinator before a transaction begins in the "
-        "partition; otherwise a late batch may begin one that never ends. Beside genuine brokers "
-        "(`partition.state.znodes=persistent`) the leader does not ask.")
+        "partition; otherwise a late batch may begin one that never ends. In a cluster with "
+        "genuine brokers (`partition.state.znodes=persistent`) the leader does not ask.")
     # fmt: on

@@ -1,6 +1,6 @@
 """Fetched bytes to messages, a whole chunk at a time.
 
-A chunk is one list of messages, made by one call: no Python function is called for a single one.
+One call makes the list of a chunk's messages: no Python function is called for each message.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from zkbroker.records import decode_rows
 
 @dataclass(frozen=True, slots=True)
 class DecodedChunk:
-    """The messages of a chunk; `error` is what is wrong with the entry after the last of them.
+    """The messages of a chunk; `error` is that of the entry after the last of them.
 
     `last_offset` is that of the last message, None when there is none; `count` says how many.
     """

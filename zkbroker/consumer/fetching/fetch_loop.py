@@ -1,14 +1,13 @@
-"""The task of one fetcher: which of its partitions to ask for next, whatever the broker speaks.
+"""The task of one fetcher: it chooses the partitions of the next fetch, in any generation of Kafka.
 
     partitions with room ──_fetch──▶ broker ──answer──▶ a chunk for each partition with data
 
 Invariants:
-- A fetcher never waits for a stream: a partition without room is left out until there is room, so
-  that neither a quiet partition holds up a busy one nor the other way round.
+- A fetcher never waits for a stream: it leaves a partition without room out until there is room, so
+  that quiet and busy partitions never hold each other up.
 - It fetches under the partition's current `ReadProgress`; an answer that comes after a seek, a
   reset or the loss of the partition is dropped.
-- A partition that another broker leads now, or whose broker is gone, is given back; its position
-  stays.
+- A partition whose leader has moved, or whose broker is gone, is given back; its position stays.
 """
 
 import logging
@@ -37,9 +36,9 @@ class FetchLoop(ABC):
     Args:
         broker_id: the broker.
         number: which of its fetchers this is.
-        leaders: who leads what.
+        leaders: of the partitions.
         runtime: the connector's.
-        give_back: takes partitions that must be looked for elsewhere.
+        give_back: takes partitions whose leader must be looked up again.
     """
 
     idle_s: float = 0.0
@@ -63,9 +62,9 @@ class FetchLoop(ABC):
         self._stopping = False
         self._room_seen_at = time.monotonic()
         self.asking_since: float | None = None
-        """When the fetch that is under way began, on the monotonic clock; None between two."""
+        """When the fetch in flight began, on the monotonic clock; None without one."""
         self.fetches = 0
-        """Answers of the broker so far."""
+        """Number of the broker's answers so far."""
         self.fetched_bytes = 0
         """Bytes of message sets in them."""
         self._task: Task = runtime.spawn(self._run, name=f"fetcher-{broker_id}-{number}")
@@ -78,7 +77,7 @@ class FetchLoop(ABC):
 
     @abstractmethod
     def _disconnect(self) -> None:
-        """Close the connection, whatever waits for it; from any task."""
+        """Close the connection, even while a task waits for it; from any task."""
 
     def add(self, partition: ConsumedPartition) -> None:
         """Fetch one more partition."""
@@ -94,8 +93,8 @@ class FetchLoop(ABC):
     def take_moved(self) -> list[ConsumedPartition]:
         """Take away the partitions that another broker leads by now; does not wait.
 
-        A request for them may be under way, to a broker that hangs: when nothing is left
-        to it, its connection is closed.
+        A request for them may be in flight to a broker that hangs: when no partition is left, the
+        connection is closed.
         """
         with self._lock:
             moved = [each for each in self._partitions.values() if self._moved(each)]
@@ -115,7 +114,7 @@ class FetchLoop(ABC):
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop fetching; what is on its way is dropped. Does not wait."""
+        """Stop fetching, and drop answers on their way. Does not wait."""
         self._stopping = True
         self._wake.set()
         self._disconnect()
@@ -129,7 +128,7 @@ class FetchLoop(ABC):
     def _run(self) -> None:
         while not self._stopping:
             self._wake.clear()
-            wanted, full = self._sort_out()
+            wanted, full = self._fetchable()
             if not wanted:
                 self._wake.wait(_IDLE_S)
                 continue
@@ -138,20 +137,20 @@ class FetchLoop(ABC):
                 came = self._fetch(wanted, hurry=full)
             except (ProtocolError, ClientError, RegistryError) as error:
                 if not self._stopping:
-                    self._lose(error)
+                    self._give_all_back(error)
                 continue
             except Exception as error:
-                # A fault of this library: log it whole, and try the partitions again.
+                # A defect of this library: log the traceback, and retry the partitions.
                 logger.exception("fetcher failed broker=%d", self._broker_id)
-                self._lose(error)
+                self._give_all_back(error)
                 continue
             finally:
                 self.asking_since = None
             if not came:
                 self._wake.wait(_ROOM_POLL_S if full else self.idle_s)
 
-    def _sort_out(self) -> tuple[list[tuple[ConsumedPartition, ReadProgress]], bool]:
-        """Return what to fetch with the reading it is for, and whether a queue is full."""
+    def _fetchable(self) -> tuple[list[tuple[ConsumedPartition, ReadProgress]], bool]:
+        """Return the partitions to fetch with their readings, and whether a queue is full."""
         wanted = []
         full = False
         with self._lock:
@@ -165,14 +164,14 @@ class FetchLoop(ABC):
                     wanted.append((partition, progress))
                 else:
                     full = True
-        # A reader that took nothing for long is slow enough to wait for one long poll.
+        # A reader that has taken nothing for long can wait for one long poll more.
         return wanted, full and time.monotonic() - self._room_seen_at < _ROOM_SOON_S
 
-    def _lose(self, error: Exception) -> None:
+    def _give_all_back(self, error: Exception) -> None:
         with self._lock:
             partitions, self._partitions = self._partitions, {}
         if not partitions:
-            return  # they were taken away, and the connection closed for it
+            return  # `take_moved` took them away and closed the connection
         logger.warning(
             "fetch failed broker=%d partitions=%d error=%s",
             self._broker_id,

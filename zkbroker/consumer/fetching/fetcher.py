@@ -1,13 +1,13 @@
-"""One fetcher: the partitions that one broker leads, in one request after the other.
+"""One fetcher: it fetches the partitions that one broker leads, one request at a time.
 
     wanted partitions --one Fetch--> broker --answer--> a chunk for each partition with data
 
 Invariants, beside those of `fetch_loop`:
-- What a broker answers for a partition that was taken from it meanwhile is dropped.
-- While partitions without room are left out, the others are asked without waiting at the broker.
-- Requests name the leader epoch they were addressed under, so that a broker that was deposed and
-  does not know it refuses them. That an offset is not in the log is believed when it was answered
-  twice, the second time after fresh metadata, and the log's range bears it out.
+- An answer for a partition that was taken away meanwhile is dropped.
+- While partitions without room are left out, a fetch does not wait at the broker.
+- Requests name the known leader epoch, so that a deposed leader that does not know it yet refuses
+  them. An offset counts as out of range after two such answers, the second one after fresh
+  metadata, if the log's range agrees.
 """
 
 import logging
@@ -62,7 +62,7 @@ class BrokerFetcher(FetchLoop):
         cluster: gives the connection.
         settings: of all fetches of the consumer.
         runtime: the connector's.
-        give_back: takes partitions that must be looked for elsewhere.
+        give_back: takes partitions whose leader must be looked up again.
         times: how long fetches took.
     """
 
@@ -160,7 +160,7 @@ class BrokerFetcher(FetchLoop):
         else:
             error = protocol_error(part.error_code, f"fetch of {where}")
             if error.code.retriable or error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
-                # That a leader has moved is the course of things; that it cannot read is not.
+                # A leader that has moved is normal; one that cannot read is not.
                 unusual = error.code in _TROUBLES and partition.trouble != error.code
                 partition.trouble = error.code
                 logger.log(
@@ -200,14 +200,14 @@ class BrokerFetcher(FetchLoop):
         chunk = Chunk(partition, progress, offset, next_offset, committed(records, aborted))
         added = partition.add(chunk)
         if added:
-            # Brokers fill an answer in the order of the request: those served go to its end.
+            # Brokers fill an answer in the order of the request: move those served to its end.
             with self._lock:
                 if self._partitions.get(partition.key) is partition:
                     del self._partitions[partition.key]
                     self._partitions[partition.key] = partition
         return added
 
-    # -- where to start, and where to go on when an offset is not in the log
+    # -- start offsets, and resets of offsets that are out of range
 
     def _start(
         self, connection: BrokerConnection, partitions: list[tuple[ConsumedPartition, ReadProgress]]
@@ -218,7 +218,7 @@ class BrokerFetcher(FetchLoop):
     def _out_of_range(
         self, connection: BrokerConnection, partition: ConsumedPartition, offset: int
     ) -> bool:
-        """Whether an offset is truly not in the log, and not only in that of a former leader."""
+        """Whether an offset is out of range of the log, not only of a former leader's log."""
         if partition.doubted_offset != offset:
             partition.doubted_offset = offset
             return False

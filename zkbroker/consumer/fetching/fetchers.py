@@ -2,9 +2,9 @@
 
     new or given back --> pending --(leader known)--> the fetcher of that broker
 
-Invariants: a partition that is not revoked is either pending or with one fetcher. A leader that is
-missing is looked for every `leader_backoff_ms`. Once another leader is known the partition goes
-there at once, also from a fetcher whose broker hangs.
+Invariants: a partition that is not revoked is either pending or with one fetcher. A missing leader
+is looked up every `leader_backoff_ms`. Once another leader is known the partition moves to its
+fetcher at once, even from a fetcher whose broker hangs.
 """
 
 import logging
@@ -70,9 +70,9 @@ class Fetchers:
         self._work.set()
 
     def wake(self) -> None:
-        """Let every fetcher look again at what has room."""
-        # Not under the lock: a stream calls it for every chunk, and a fetcher that is missed here
-        # has just begun and looks by itself.
+        """Make every fetcher check again which partitions have room."""
+        # Without the lock: a stream calls this for every chunk, and a fetcher that is missed here
+        # has just begun and checks by itself.
         for fetcher in list(self._fetchers.values()):
             fetcher.wake()
 
@@ -108,7 +108,7 @@ class Fetchers:
         with self._lock:
             for partition in partitions:
                 if not partition.revoked:
-                    # Never over a newer ownership of the same partition.
+                    # Never replace a newer ownership of the same partition.
                     self._pending.setdefault(partition.key, partition)
             self._given_back = True
         self._work.set()
@@ -118,7 +118,7 @@ class Fetchers:
             try:
                 self._find_some()
             except Exception:
-                # A fault of this library: log it whole, and go on looking.
+                # A defect of this library: log the traceback, and keep looking.
                 logger.exception("search for leaders failed")
                 self._stopping.wait(self._settings.leader_backoff_ms / 1000)
 
@@ -151,7 +151,7 @@ class Fetchers:
             return
         backoff_s = self._settings.leader_backoff_ms / 1000
         if given_back:
-            # What was known of leaders has just proved wrong; give the cluster time to elect.
+            # The known leaders have just proved wrong; give the cluster time to elect.
             self._stopping.wait(backoff_s)
         unknown = [p for p in pending if self._cluster.leader(*p.key) is None]
         if given_back or unknown:
@@ -164,7 +164,7 @@ class Fetchers:
             self._stopping.wait(backoff_s)
 
     def _look_behind_silence(self) -> None:
-        """Learn whether others lead what a broker does not answer for; they get it at once."""
+        """Move partitions of brokers that do not answer to new leaders, once there are any."""
         now = time.monotonic()
         late_s = self._settings.max_wait_ms / 1000 + _UNANSWERED_S
         with self._lock:

@@ -1,4 +1,4 @@
-"""What a stream yields, and what it may raise.
+"""The messages that a stream yields, and the errors that it raises.
 
 `MessageAndMetadata` is a named tuple: a whole chunk of them is made without a Python call for
 each, and a user can unpack it.
@@ -32,7 +32,7 @@ class MessageAndMetadata(NamedTuple):
 
 
 class ConsumerTimeout(ClientError):
-    """No message came within `consumer.timeout.ms`; the stream can be read on."""
+    """No message came within `consumer.timeout.ms`; the stream can still be read."""
 
 
 class NotOwned(ClientError):

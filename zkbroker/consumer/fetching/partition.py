@@ -1,14 +1,14 @@
-"""A partition that this member consumes: where it is fetched, and how far it was consumed.
+"""A partition that this member consumes: its fetch offset, and how far it was consumed.
 
     log    ... |  consumed  | in hand |  queued chunks  | not fetched ...
                             ^processed ^delivered        ^fetch_offset
 
 Invariants:
-- A `ReadProgress` is one uninterrupted reading. A seek, a reset and a loss of the partition
-  replace it, and what was fetched or decoded under an older one is thrown away: the identity of
-  the object is the generation.
+- A `ReadProgress` is one uninterrupted reading. A seek and the loss of the partition replace it,
+  and messages fetched or decoded under an older one are dropped: the identity of the object is
+  its generation.
 - Only the reader of the stream writes to a `ReadProgress`; only the fetcher moves `fetch_offset`
-  within one; the small lock is held over a few assignments only.
+  within one; the lock is held for a few assignments only.
 """
 
 from dataclasses import dataclass, field
@@ -25,13 +25,12 @@ class ReadProgress:
     """How far one reading got, as **last** offsets; None while nothing is known.
 
     `delivered` is the last message handed out; `processed` the last one whose reader came back
-    for more. What is committed without being asked for is `processed`, so that a crash never
-    loses a message in hand.
+    for more. Automatic commits use `processed`, so that a crash never loses a message in hand.
 
     Args:
         next_offset: where it begins.
-        step: from the offset of a message to where to go on after it: 1, and 0 in Kafka 0.7, which
-            calls the latter the message's offset.
+        step: what to add to a message's offset to get the next one: 1, and 0 in Kafka 0.7, where
+            a message's offset is the position after it.
     """
 
     __slots__ = ("delivered", "processed", "step")
@@ -47,8 +46,8 @@ class ReadProgress:
 class Chunk:
     """A fetched piece of one partition on its way to a stream.
 
-    `records` is a message set that may begin before `offset`; `next_offset` is where the next
-    fetch goes on. A chunk without records moves the position only, or brings an error.
+    `records` is a message set that may begin before `offset`; the next fetch begins at
+    `next_offset`. A chunk without records only moves the position, or carries an error.
     """
 
     partition: "ConsumedPartition"
@@ -60,12 +59,12 @@ class Chunk:
 
     @property
     def last_offset(self) -> int:
-        """The offset of a message at the very end."""
+        """The last offset that the chunk covers."""
         return self.next_offset - self.progress.step
 
 
 class ChunkSink(Protocol):
-    """The stream, as a partition sees it."""
+    """A stream, as a partition sees it."""
 
     def put(self, chunk: Chunk) -> None:
         """Queue a chunk; never waits."""
@@ -84,7 +83,7 @@ class ConsumedPartition:
 
     Args:
         next_offset: where to start; None when the group has no offset.
-        fetch_bytes: what to ask for in one fetch, doubled for a message that does not fit.
+        fetch_bytes: the fetch size, doubled for a message that does not fit.
         decode: turns fetched bytes into messages.
         step: see `ReadProgress`.
     """
@@ -105,11 +104,11 @@ class ConsumedPartition:
     chunks_put: int = field(default=0, init=False)
     chunks_taken: int = field(default=0, init=False)
     trouble: ErrorCode = field(default=ErrorCode.NONE, init=False)
-    """What the broker answered last in place of data; logged once, however often it is answered."""
+    """The broker's last error for the partition; repetitions of it are not logged."""
     doubted_offset: int | None = field(default=None, init=False)
-    """The offset that a broker said is not in its log; believed when it is said again."""
+    """The offset that a broker reported as out of range; a second report is believed."""
     counts: TopicCounts = field(default_factory=TopicCounts, init=False)
-    """Of its topic, over all partitions of this consumer."""
+    """Counts of its topic, over all partitions of this consumer."""
 
     def __post_init__(self) -> None:
         self.fetch_offset = self.next_offset
@@ -127,15 +126,15 @@ class ConsumedPartition:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more chunk may be fetched: the bound of the queue.
+        """Whether the queue has room for one more chunk.
 
-        A stream holds `max_chunks`, and beyond these at most one of each partition: a busy
-        partition cannot keep a quiet one from being fetched.
+        A stream holds `max_chunks`, and beyond these at most one chunk of each partition, so that
+        a busy partition cannot keep a quiet one from being fetched.
         """
         return self.chunks_put == self.chunks_taken or self.sink.queued < self.max_chunks
 
     def revoke(self) -> ReadProgress:
-        """Give the partition up; everything on its way becomes stale. Never waits on others.
+        """Give the partition up; chunks on their way become stale. Never waits on others.
 
         Returns:
             The reading that ended.
@@ -145,7 +144,7 @@ class ConsumedPartition:
         return last
 
     def seek(self, next_offset: int | None) -> bool:
-        """Go on at another offset; None asks for the reset policy. False when revoked."""
+        """Continue at another offset; None applies the reset policy. False when revoked."""
         with self.lock:
             if self.revoked:
                 return False
@@ -155,7 +154,7 @@ class ConsumedPartition:
             return True
 
     def reset(self, progress: ReadProgress, next_offset: int) -> bool:
-        """Set the fetch offset after a reset; what was fetched before stays in order.
+        """Set the fetch offset after a reset; earlier chunks stay in order.
 
         Returns:
             False when `progress` is not the current reading any more.
@@ -169,9 +168,9 @@ class ConsumedPartition:
             return True
 
     def add(self, chunk: Chunk) -> bool:
-        """Queue a chunk and move the fetch offset on; False when the chunk is stale.
+        """Queue a chunk and advance the fetch offset; False when the chunk is stale.
 
-        It is stale under another reading, and when another broker's answer came before it.
+        A chunk of another reading is stale, and one that another broker's answer came before.
         """
         with self.lock:
             if self.progress is not chunk.progress:
@@ -192,7 +191,7 @@ class ConsumedPartition:
         """Return the offset of the next message to consume, None when unknown or revoked.
 
         Args:
-            in_hand: count the message handed out last as consumed.
+            in_hand: whether the message handed out last counts as consumed.
         """
         return next_after(self.progress, in_hand=in_hand)
 

@@ -5,7 +5,7 @@ from zkbroker.runtime.forks import abandon_in_child
 
 
 class Usable:
-    """A consumer's own word on whether it can be used.
+    """Whether one consumer can be used, and the error to raise if not.
 
     Args:
         refusal: the message of `ConsumerClosed` once it is closed.
@@ -27,9 +27,9 @@ class Usable:
             raise self._refusal
 
     def end(self) -> None:
-        """Refuse from now on: the consumer is closed."""
+        """Refuse all use from now on: the consumer is closed."""
         self._refusal = self._refusal or ConsumerClosed(self._message)
 
     def abandon_after_fork(self) -> None:
-        """Refuse; called in the child of a fork."""
+        """Refuse all use; called in the child of a fork."""
         self._refusal = ForkedConsumer()

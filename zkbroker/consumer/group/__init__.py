@@ -1,1 +1,1 @@
-"""The consumer of a group that a coordinator keeps: membership, assignment, offsets, `poll`."""
+"""The consumer of a group with a coordinator: membership, assignment, offsets, `poll`."""

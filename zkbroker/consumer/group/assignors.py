@@ -1,10 +1,9 @@
-"""How the leader of a group shares the partitions out: range, roundrobin and any of the user's own.
+"""Assignors of the group leader: range, roundrobin, and the base for a user's own.
 
 Invariants: `assign` is a function of its arguments; every partition of a subscribed topic goes to
-exactly one member that subscribes to it; a partition without a subscriber to none. The name of an
-assignor is the protocol name under which members find each other, so two different rules never
-share a name, and `range`, `roundrobin` and `sticky` mean what they mean to the members of any other
-client library.
+exactly one member that subscribes to it. Members agree on an assignor by its name, so two
+different rules never share a name, and `range`, `roundrobin` and `sticky` mean the same as in any
+other client library.
 """
 
 import abc
@@ -17,7 +16,7 @@ from zkbroker.types import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """The topics of one member, and the user data of its assignor for the leader's."""
+    """The topics of one member, and its assignor's user data for the leader."""
 
     topics: frozenset[str]
     user_data: bytes | None = None
@@ -25,7 +24,7 @@ class MemberSubscription:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """The partitions of one member, and the user data of the leader's assignor for its own."""
+    """The partitions of one member, and the leader's user data for the member's assignor."""
 
     partitions: tuple[PartitionKey, ...] = ()
     user_data: bytes | None = None
@@ -33,12 +32,12 @@ class MemberAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPartitions:
-    """What there is to share out.
+    """The partitions to assign.
 
     Args:
-        counts: topic to number of partitions; a topic that does not exist is absent.
-        leaders: which broker leads a partition, where known.
-        racks: which rack a broker stands in, where known.
+        counts: topic → number of partitions, for topics that exist.
+        leaders: partition → leader, where known.
+        racks: broker → rack, where known.
     """
 
     counts: Mapping[str, int]
@@ -56,22 +55,22 @@ class ClusterPartitions:
 
 
 class Assignor(Protocol):
-    """One assignment strategy; a member has one object of it for its whole life."""
+    """One assignment strategy; a member keeps one object of it for its whole life."""
 
     @property
     def name(self) -> str:
         """The protocol name."""
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """What to send with this member's subscription."""
+        """Return the user data to send with this member's subscription."""
 
     def assign(
         self, cluster: ClusterPartitions, members: Mapping[str, MemberSubscription]
     ) -> Mapping[str, MemberAssignment]:
-        """Share out the partitions; called at the leader only. A member left out gets none."""
+        """Assign the partitions; called at the leader only. A member left out gets none."""
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
-        """Take note of what this member got."""
+        """Learn the partitions that this member got."""
 
 
 class SimpleAssignor(abc.ABC):
@@ -89,7 +88,7 @@ class SimpleAssignor(abc.ABC):
     def assign(
         self, cluster: ClusterPartitions, members: Mapping[str, MemberSubscription]
     ) -> Mapping[str, MemberAssignment]:
-        """Share out with `share`, without user data."""
+        """Assign by `share`, without user data."""
         shares = self.share(cluster, {member: sub.topics for member, sub in members.items()})
         return {member: MemberAssignment(tuple(share)) for member, share in shares.items()}
 
@@ -97,7 +96,7 @@ class SimpleAssignor(abc.ABC):
     def share(
         self, cluster: ClusterPartitions, subscriptions: Mapping[str, frozenset[str]]
     ) -> Mapping[str, Sequence[PartitionKey]]:
-        """Share out the partitions by topics alone."""
+        """Return the partitions of each member, by its topics alone."""
 
 
 class RangeAssignor(SimpleAssignor):
@@ -125,7 +124,7 @@ class RangeAssignor(SimpleAssignor):
 class RoundRobinAssignor(SimpleAssignor):
     """All partitions in order, dealt one by one to the members in order of their names.
 
-    Who does not subscribe to a partition's topic is passed over.
+    Members that do not subscribe to a partition's topic are skipped.
     """
 
     name = "roundrobin"

@@ -1,8 +1,8 @@
 """Offsets of a group, committed and fetched as one of its members.
 
-Invariant: a commit names the generation in which its partitions were held, so one that comes too
-late is refused by the coordinator and not applied over the new owner's; the member then counts as
-lost.
+Invariant: a commit names the generation in which its partitions were held, so the coordinator
+refuses one that comes too late and would overwrite the new owner's; the member then loses its
+partitions.
 """
 
 from collections import deque
@@ -50,7 +50,7 @@ class MemberOffsets:
     Args:
         config: settings.
         coordinator: asks the coordinator.
-        notify: called when an answer to `commit_async` is there to `report`; must not wait.
+        notify: called when `report` has an answer to `commit_async`; must not wait.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MemberOffsets:
         return self._open > 0
 
     def fetch(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Committed | None]:
-        """What the group has committed; None where it has not.
+        """Return the committed offsets of the group, None where there is none.
 
         Raises:
             ProtocolError: refused, or the coordinator cannot be reached.
@@ -98,12 +98,12 @@ class MemberOffsets:
 
         Args:
             offsets: what to commit.
-            share: under which they are held; None outside a group.
+            share: under which the partitions are held; None outside a group.
             timeout_s: how long to try.
-            fence: called with the error when the group has gone on.
+            fence: called with the error when the group is in a later generation.
 
         Raises:
-            CommitFailed: the group has gone on.
+            CommitFailed: the group is in a later generation.
             ProtocolError: refused, or the coordinator cannot be reached.
         """
         self.report()
@@ -140,7 +140,7 @@ class MemberOffsets:
         pending.add_done_callback(partial(self._answered, commits, on_commit, fence))
 
     def report(self) -> None:
-        """Call back for the commits that were answered."""
+        """Call the callbacks of the commits that were answered."""
         while self._reports:
             self._reports.popleft()()
 

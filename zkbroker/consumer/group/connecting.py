@@ -1,4 +1,4 @@
-"""From the settings of a group consumer to its cluster."""
+"""The cluster of a group consumer, from its settings."""
 
 from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
 from zkbroker.config.group_consumer import GroupConsumerConfig

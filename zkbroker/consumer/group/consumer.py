@@ -1,4 +1,4 @@
-"""A consumer whose group is kept by a coordinator: `subscribe`, `poll`, `commit`.
+"""A consumer whose group has a coordinator: `subscribe`, `poll`, `commit`.
 
     with GroupConsumer(GroupConsumerConfig(bootstrap_servers=("host:9092",), group_id="g")) as c:
         c.subscribe(["topic"])
@@ -8,9 +8,9 @@
 Invariants:
 - One task at a time uses a consumer (`wakeup` and `close` apart); its own tasks only fetch ahead
   and keep the membership alive. Callbacks run in the task that polls.
-- What a poll returned counts as processed at the next poll; only that is committed automatically.
-- Nothing of a partition is returned after it was given up, and it is not given up before what was
-  processed has been committed, unless the membership was lost: then another member may own it.
+- The next poll counts the messages of a poll as processed; automatic commits cover only these.
+- No message of a partition is returned after it was given up. Before that its processed messages
+  are committed, unless the membership was lost: then another member may own the partition.
 """
 
 import re
@@ -50,12 +50,12 @@ class GroupConsumer:
     Args:
         config: settings.
         runtime: `threads`, `gevent` or a `Runtime`.
-        assignors: strategies beside the built-in ones, or in place of them; all of the names in
-            `partition.assignment.strategy` are looked for here first, and strategies given here
-            that are not named there come before those that are.
+        assignors: strategies beside the built-in ones, or in place of them. A name in
+            `partition.assignment.strategy` is looked up here first; strategies given here that
+            it does not name are preferred to those that it names.
         key_decoder: turns the bytes of a key into an object; not called for null.
         value_decoder: the same for values.
-        cluster: a started `Cluster` to use, which is not closed; made from the settings otherwise.
+        cluster: a started `Cluster` to use, which is not closed; otherwise made from the settings.
 
     Attributes:
         group_id: the group whose offsets are used; empty where there is none.
@@ -119,18 +119,18 @@ class GroupConsumer:
         self._woken = False
         self._usable = Usable()
 
-    # -- what to consume
+    # -- subscriptions and assignments
 
     def subscribe(
         self,
         topics: Iterable[str] | str | re.Pattern[str],
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Share topics with the other members of the group, in place of what was subscribed.
+        """Subscribe to topics as a member of the group, in place of earlier subscriptions.
 
         Args:
-            topics: names; or a pattern, as a compiled regular expression or as a text that begins
-                with `^`, for all topics there are now or later.
+            topics: names; or a pattern for all matching topics, now or later: a compiled regular
+                expression, or a text that begins with `^`.
             listener: called with partitions that are assigned, revoked or lost.
 
         Raises:
@@ -147,7 +147,7 @@ class GroupConsumer:
         self._session.join()
 
     def assign(self, partitions: Iterable[PartitionKey]) -> None:
-        """Consume these partitions, whatever a group does, in place of those before.
+        """Consume these partitions without joining the group, in place of earlier ones.
 
         Raises:
             ClientError: topics are subscribed.
@@ -162,7 +162,7 @@ class GroupConsumer:
         self._fetchers.start(self._held.add(fresh, committed))
 
     def unsubscribe(self) -> None:
-        """Consume nothing any more; a member leaves its group."""
+        """Stop consuming; a member leaves its group."""
         self._usable.check()
         self._session.give_up_all()
         self._session.leave(self._request_timeout_s)
@@ -178,7 +178,7 @@ class GroupConsumer:
 
     @property
     def generation(self) -> int:
-        """The generation in which they are held; -1 outside a group."""
+        """The generation in which the partitions are held; -1 outside a group."""
         return NO_GENERATION if self._session.share is None else self._session.share.generation
 
     @property
@@ -191,7 +191,7 @@ class GroupConsumer:
     def poll(
         self, timeout_s: float = 1.0, max_records: int | None = None
     ) -> list[MessageAndMetadata]:
-        """Return messages, in order within each partition; none when none came in time.
+        """Return messages, in order within each partition; an empty list when none came in time.
 
         Args:
             timeout_s: how long to wait for the first.
@@ -199,7 +199,7 @@ class GroupConsumer:
 
         Raises:
             OffsetOutOfRange: an offset is not in the log, and `auto.offset.reset` is `none`.
-            ProtocolError: a partition cannot be read on, or the group cannot be joined.
+            ProtocolError: a partition cannot be read, or the group cannot be joined.
             ClientError: the same, for a reason of this client's.
         """
         self._fill(timeout_s, max_records or self._config.max_poll_records)
@@ -208,12 +208,12 @@ class GroupConsumer:
     def poll_chunks(self, timeout_s: float = 1.0, max_bytes: int = 2**31) -> list[Chunk]:
         """Return message sets as they were fetched, for callers that pass them on undecoded.
 
-        A set may begin with messages before its `offset` and end with a cut one. Not to be mixed
-        with `poll`.
+        A set may begin with messages before its `offset` and end with a cut one. Do not mix it with
+        `poll`.
 
         Args:
             timeout_s: how long to wait for the first.
-            max_bytes: how much at most, but one whole chunk; 0 only serves the membership.
+            max_bytes: how much at most, but at least one chunk; 0 only serves the membership.
 
         Raises:
             ProtocolError, ClientError: as of `poll`.
@@ -231,18 +231,18 @@ class GroupConsumer:
                 return chunks
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
-        """Yield messages for ever; a commit in between covers those that were yielded."""
+        """Yield messages for ever; a commit in between covers the yielded ones."""
         while not self._usable.ended:
             yield from self._held.hand_out_singly()
             self._fill(_ITERATOR_POLL_S, self._config.max_poll_records)
 
     def wakeup(self) -> None:
-        """Have the poll that is waiting, or the next one, return at once; from any task."""
+        """Make the waiting poll, or the next one, return at once; from any task."""
         self._woken = True
         self._news.set()
 
     def pause(self, *partitions: PartitionKey) -> None:
-        """Return nothing of these partitions until they are resumed; they stay held."""
+        """Return no messages of these partitions until they are resumed; they stay held."""
         for key in partitions:
             self._held.get(key)
             self._held.paused.add(key)
@@ -256,10 +256,10 @@ class GroupConsumer:
         """The partitions that are paused."""
         return set(self._held.paused)
 
-    # -- where to consume
+    # -- positions
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on at an offset.
+        """Continue at an offset.
 
         Raises:
             NotOwned, ClientError: the partition is not held, the offset is negative.
@@ -269,11 +269,11 @@ class GroupConsumer:
         self._fetchers.wake()
 
     def seek_to_beginning(self, *partitions: PartitionKey) -> None:
-        """Go on at the start of the log; of all partitions held if none is named."""
+        """Continue at the log start; of all partitions held if none is named."""
         self._seek_to(self.beginning_offsets, partitions)
 
     def seek_to_end(self, *partitions: PartitionKey) -> None:
-        """Go on behind the last message; of all partitions held if none is named."""
+        """Continue at the log end; of all partitions held if none is named."""
         self._seek_to(self.end_offsets, partitions)
 
     def position(self, topic: str, partition: int, timeout_s: float | None = None) -> int:
@@ -307,7 +307,7 @@ class GroupConsumer:
 
         Args:
             offsets: the next offset to consume of each partition, as a number or a `Committed`
-                with metadata; of everything that was returned if not given.
+                with metadata; by default those after all returned messages.
             timeout_s: how long to try; the request time-out by default.
 
         Raises:
@@ -332,13 +332,13 @@ class GroupConsumer:
         self._session.commit_async(offsets, on_commit)
 
     def committed(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Committed | None]:
-        """What the group has committed; None where it has not."""
+        """Return the committed offsets of the group, None where there is none."""
         return self._session.offsets.fetch(partitions)
 
     # -- ending
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Commit if that is automatic, leave the group, stop fetching; may be called twice."""
+        """Commit if commits are automatic, leave the group, stop fetching; may be called twice."""
         if self._usable.ended:
             return
         deadline = time.monotonic() + timeout_s
@@ -359,7 +359,7 @@ class GroupConsumer:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    # -- inside: filling
+    # -- waiting for messages
 
     def _fill(self, timeout_s: float, limit: int) -> None:
         """Serve the membership, then wait until there are messages to hand out."""
@@ -375,7 +375,7 @@ class GroupConsumer:
                 return
 
     def _waited(self, deadline: float) -> bool:
-        """Wait until something comes up; says instead whether a poll has waited long enough."""
+        """Wait for an event; return True instead when the poll has waited long enough."""
         left_s = deadline - time.monotonic()
         if self._woken or left_s <= 0 or self._usable.ended:
             self._woken = False

@@ -1,7 +1,7 @@
-"""The partitions that a consumer holds: how far it is in each, and what is ready to be returned.
+"""The partitions that a consumer holds: the position in each, and the messages ready to return.
 
-Invariant: only messages of partitions that are held, read since they were last sought, are handed
-out; what was handed out before the last `mark_processed` counts as processed.
+Invariant: only messages of held partitions, fetched since their last seek, are handed out; messages
+handed out before the last `mark_processed` count as processed.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ class HeldPartitions:
     Args:
         runtime: for locks.
         inbox: where fetched messages come from.
-        fetch_bytes: what to ask of a partition in one fetch.
+        fetch_bytes: the fetch size of a partition.
         queued_chunks: how many fetched chunks may wait.
     """
 
@@ -41,7 +41,7 @@ class HeldPartitions:
         keys: Iterable[PartitionKey],
         committed: Mapping[PartitionKey, Committed | None],
     ) -> list[ConsumedPartition]:
-        """Hold partitions, each from where the group is; returns what is to be fetched."""
+        """Hold partitions, each from the group's offset; return the partitions to fetch."""
         added = []
         for topic, number in keys:
             start = committed.get((topic, number))
@@ -71,7 +71,7 @@ class HeldPartitions:
         self._inbox.clear()
 
     def get(self, key: PartitionKey) -> ConsumedPartition:
-        """One partition.
+        """Return a held partition.
 
         Raises:
             NotOwned: it is not held.
@@ -81,19 +81,19 @@ class HeldPartitions:
             raise NotOwned(f"{key[0]}-{key[1]} is not held by this consumer")
         return partition
 
-    # -- how far
+    # -- positions
 
     def mark_processed(self) -> None:
-        """Count what was handed out as processed."""
+        """Count the messages handed out as processed."""
         for partition in self.partitions.values():
             partition.progress.processed = partition.progress.delivered
 
     def processed(self) -> dict[PartitionKey, int]:
-        """The next offset behind what was processed, where there is one."""
+        """Return the offset after the processed messages of each partition, where there is one."""
         return self._positions(in_hand=False)
 
     def lag(self) -> dict[PartitionKey, int]:
-        """How many offsets each partition is behind, as of its last fetch."""
+        """Return how many offsets each partition is behind, as of its last fetch."""
         return {
             key: max(0, self.partitions[key].high_watermark - position)
             for key, position in self.positions().items()
@@ -101,14 +101,14 @@ class HeldPartitions:
         }
 
     def positions(self) -> dict[PartitionKey, int]:
-        """The next offset to hand out, where it is known."""
+        """Return the next offset to hand out of each partition, where it is known."""
         return self._positions(in_hand=True)
 
     def position(self, key: PartitionKey) -> int | None:
-        """The next offset to hand out; None while it is not known."""
+        """Return the next offset to hand out, None while it is unknown."""
         position = self.get(key).position(in_hand=True)
         if position is None:
-            # the reset of a partition without an offset comes through the inbox
+            # a partition without an offset gets its reset through the inbox
             self.collect(1)
             position = self.get(key).position(in_hand=True)
         if position is None:
@@ -125,14 +125,14 @@ class HeldPartitions:
 
     @property
     def has_messages(self) -> bool:
-        """Whether there is something to hand out."""
+        """Whether messages are ready to hand out."""
         return any(taken.messages and not taken.stale for taken in self._ready)
 
     def collect(self, limit: int) -> bool:
-        """Take messages out of the inbox, if none are ready; says whether anything came.
+        """Take messages out of the inbox if none are ready; return whether anything came.
 
         Raises:
-            Exception: what is wrong with the partition whose turn it is.
+            Exception: the error of the partition whose turn it is.
         """
         if self.has_messages:
             return False
@@ -144,10 +144,10 @@ class HeldPartitions:
         return came
 
     def take_chunks(self, limit_bytes: int) -> list[Chunk]:
-        """Take fetched chunks whole; the position moves behind them.
+        """Take fetched chunks whole; the position moves past them.
 
         Raises:
-            Exception: what is wrong with the partition whose turn it is.
+            Exception: the error of the partition whose turn it is.
         """
         chunks = self._inbox.take_chunks(limit_bytes, self.paused)
         for chunk in chunks:
@@ -155,7 +155,7 @@ class HeldPartitions:
         return chunks
 
     def hand_out(self) -> list[MessageAndMetadata]:
-        """Return all that is ready."""
+        """Return all ready messages."""
         messages: list[MessageAndMetadata] = []
         for taken in self._ready:
             if not taken.stale:
@@ -164,11 +164,11 @@ class HeldPartitions:
         return messages
 
     def hand_out_singly(self) -> Iterator[MessageAndMetadata]:
-        """Yield what is ready; the position moves with each message."""
+        """Yield the ready messages; the position moves with each."""
         while self._ready:
             taken = self._ready[0]
             messages, partition, progress = taken.messages, taken.partition, taken.progress
-            # `_drain` empties it, too, where a poll comes in between.
+            # A poll in between may empty it by `_drain`.
             while messages and partition.progress is progress:
                 message = messages.popleft()
                 progress.delivered = message[2]
@@ -179,7 +179,7 @@ class HeldPartitions:
                 self._ready.popleft()
 
     def _drain(self) -> None:
-        """Move the positions past all that is ready."""
+        """Move the positions past all ready messages."""
         for taken in self._ready:
             if not taken.stale:
                 taken.progress.delivered = taken.end

@@ -1,8 +1,8 @@
 """Fetched chunks on their way to `poll`.
 
-Invariant: chunks of one partition come out in the order in which they were fetched; those of a
-reading that is over (a seek, a loss) are dropped; those of a paused partition stay, and count
-towards the bound all the same.
+Invariant: chunks of one partition come out in the order in which they were fetched. Chunks of a
+reading that is over (a seek, a loss) are dropped; those of a paused partition stay and still count
+towards the bound.
 """
 
 from collections import deque
@@ -20,13 +20,13 @@ from zkbroker.types import PartitionKey
 
 @dataclass(slots=True)
 class Taken:
-    """Messages of one reading of a partition.
+    """Messages from one reading of a partition.
 
     Args:
         partition: where they are from.
-        progress: the reading they belong to; they are stale when it is over.
+        progress: their reading; they are stale when it is over.
         messages: in order; may be empty where only the position moves.
-        end: the last offset that is behind the reader when it has had all of them.
+        end: the last offset that the reader has passed after all of them.
     """
 
     partition: ConsumedPartition
@@ -51,7 +51,7 @@ class _Open:
 
 
 class Inbox:
-    """Where the fetchers put chunks and `poll` takes messages.
+    """The queue into which fetchers put chunks and from which `poll` takes messages.
 
     Args:
         runtime: for the lock.
@@ -90,11 +90,11 @@ class Inbox:
 
         Args:
             limit: how many at most.
-            paused: partitions to leave alone.
+            paused: partitions to skip.
 
         Raises:
-            Exception: what is wrong with the partition whose turn it is, or what a decoder raised;
-                only when there is nothing to return first.
+            Exception: the error of the partition whose turn it is, or of a decoder; only when
+                there is no message to return first.
         """
         taken: list[Taken] = []
         kept: list[Chunk] = []
@@ -115,7 +115,7 @@ class Inbox:
                     found, used_up = self._read(chunk, limit - count, first=not count)
                 except BaseException:
                     if chunk in self._open:
-                        kept.append(chunk)  # a decoder failed: the messages behind are good
+                        kept.append(chunk)  # a decoder failed: later messages are good
                     raise
                 if found is not None:
                     taken.append(found)
@@ -129,15 +129,15 @@ class Inbox:
         return taken
 
     def take_chunks(self, limit_bytes: int, paused: Container[PartitionKey]) -> list[Chunk]:
-        """Take chunks as they were fetched; the first one also where it is larger than the limit.
+        """Take chunks as they were fetched; the first one may be larger than the limit.
 
         Args:
             limit_bytes: how much at most; nothing is taken for 0.
-            paused: partitions to leave alone.
+            paused: partitions to skip.
 
         Raises:
-            Exception: what is wrong with the partition whose turn it is; only when there is nothing
-                to return first.
+            Exception: the error of the partition whose turn it is; only when there is no chunk to
+                return first.
         """
         taken: list[Chunk] = []
         left = limit_bytes
@@ -179,7 +179,7 @@ class Inbox:
             self._finish(chunk)
 
     def _read(self, chunk: Chunk, limit: int, *, first: bool) -> tuple[Taken | None, bool]:
-        """Read on in a chunk; says whether it is used up."""
+        """Read on in a chunk; return whether it is used up."""
         if chunk.error is not None:
             if not first:
                 return None, False
@@ -213,7 +213,7 @@ class Inbox:
                 decoded.append(self._decoded(message))
             except Exception:
                 if first and not decoded:
-                    opened.taken = message.offset  # the next call goes on behind it
+                    opened.taken = message.offset  # the next call continues after it
                     raise
                 opened.messages = chain((message,), opened.messages)
                 break

@@ -1,4 +1,4 @@
-"""How a member comes to its share: JoinGroup, the leader's assignment, SyncGroup.
+"""How a member gets its share: JoinGroup, the leader's assignment, SyncGroup.
 
 member                      coordinator                    leader
   JoinGroup ------------------>  waits for all  <------------ JoinGroup
@@ -41,19 +41,19 @@ from zkbroker.types import PartitionKey
 logger = logging.getLogger(__name__)
 
 FENCED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-"""Errors that mean that the group is in a later generation, without this member."""
+"""Errors of a group that is in a later generation, without this member."""
 
 _SLACK_S = 5.0
 _LOOK_UP_S = 1.0
 _MOVED_LOOK_S = 5.0
-"""How often it is looked, while an answer is outstanding, whether the coordinator moved."""
+"""Time between two look-ups of the coordinator while an answer is outstanding."""
 _MOVED_LOOKS = 2
-"""How many looks in a row must say so: one broker alone may be behind the others."""
+"""Look-ups in a row that must name a new coordinator: a single broker may lag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a member holds in one generation."""
+    """The partitions of a member in one generation."""
 
     generation: int
     member_id: str
@@ -65,7 +65,7 @@ class Joined:
     """The outcome of an exchange.
 
     Args:
-        share: what this member holds now.
+        share: of this member.
         leads: whether it leads the group.
         shared_out: as leader, the partition counts on which the shares are based.
     """
@@ -82,8 +82,8 @@ class JoinExchange:
         config: settings.
         coordinator: asks the coordinator.
         assignors: the strategies supported, the preferred one first.
-        partitions_of: returns the partitions that the leader assigns, for topics.
-        wake: set when an answer comes, or when there is something else to look at.
+        partitions_of: returns the partitions of topics, for the leader to assign.
+        wake: set when an answer comes, or when something else changed.
         closing: whether to give up.
     """
 
@@ -105,7 +105,7 @@ class JoinExchange:
         self._closing = closing
         self._timeout_s = config.max_poll_interval_ms / 1000 + _SLACK_S
         self.member_id = ""
-        """The id to join with next: the coordinator's, or "" once it knows the member no more."""
+        """The member id of the next join; "" once the coordinator has forgotten the member."""
         self.waits = False
         """Whether an answer is outstanding."""
 
@@ -117,11 +117,11 @@ class JoinExchange:
             topics: what to subscribe to.
 
         Returns:
-            None when the group has gone on meanwhile, and the member has to join again.
+            None when the group moved on meanwhile, and the member has to join again.
 
         Raises:
             ProtocolError: the coordinator refuses, or cannot be reached.
-            ZkbrokerError: as leader, the partitions cannot be found out.
+            ZkbrokerError: as leader, the partitions cannot be read.
         """
         self.member_id = member_id
         joined: JoinGroupResponse | None = self._answer(
@@ -198,7 +198,7 @@ class JoinExchange:
         return dict(cluster.counts), assignments
 
     def _answer(self, request: Any) -> Any:
-        """Ask once; None when the group has gone on and the member has to join again.
+        """Ask once; None when the group moved on and the member has to join again.
 
         Raises:
             ProtocolError: any other error.
@@ -214,7 +214,7 @@ class JoinExchange:
             self._wake.wait(_LOOK_UP_S)
             self._wake.clear()
             if time.monotonic() >= look_at and not pending.done:
-                # The group may fill for minutes; a coordinator that hangs looks the same.
+                # The group may take minutes to join; a coordinator that hangs looks the same.
                 moved = moved + 1 if self._coordinator.moved_from(asked) else 0
                 if moved == _MOVED_LOOKS:
                     deadline = 0.0

@@ -8,15 +8,15 @@ from zkbroker.types import PartitionKey
 class RebalanceListener:
     """Called when partitions are assigned, revoked or lost; override what you need.
 
-    All of it is called from within `poll` (or `close`, `unsubscribe`), so it may commit and seek.
+    They are called from within `poll` (or `close`, `unsubscribe`), so they may commit and seek.
     """
 
     def on_partitions_revoked(self, partitions: Collection[PartitionKey]) -> None:
-        """They are about to be released: the last moment to commit."""
+        """The partitions are about to be released: the last moment to commit."""
 
     def on_partitions_assigned(self, partitions: Collection[PartitionKey]) -> None:
-        """They are owned now, and no message of them was returned yet: the moment to seek."""
+        """The partitions are owned, and none of their messages was returned yet: time to seek."""
 
     def on_partitions_lost(self, partitions: Collection[PartitionKey]) -> None:
-        """Another member owns them already; it is too late to commit."""
+        """Another member may own the partitions already; it is too late to commit."""
         self.on_partitions_revoked(partitions)

@@ -6,15 +6,16 @@
                         └──────────────────────────────────────────────────┘
 
 Invariants:
-- The loop runs in a task of its own, so a member that is busy with its messages is still heard of;
-  one that has not polled for `max.poll.interval.ms` leaves.
-- Partitions are handed over in two steps: what the loop offers, the consumer takes (`take`); what
-  the loop wants back, the consumer releases (`released`) before the loop joins again. So the user's
-  callbacks run in the user's task, and nothing is consumed under a generation that is over.
-- When the session may be over before the coordinator says so (no answer for the session time-out),
-  the member counts its share as lost. It asks for its place under the same id for as long as the
-  coordinator may know it, also after another generation was named (22): as a newcomer it would have
-  the group wait for the member that it was.
+- The loop runs in a task of its own, so a member that is busy with its messages still sends
+  heartbeats; one that has not polled for `max.poll.interval.ms` leaves.
+- Partitions change hands in two steps: the loop offers a share, which the consumer takes
+  (`take`); the loop asks for it back, and the consumer releases it (`released`) before the loop
+  joins again. So callbacks run in the user's task, and nothing is consumed under a generation
+  that is over.
+- When the coordinator has not answered for the session time-out, the session may be over and the
+  member counts its share as lost. It rejoins under the same member id while the coordinator may
+  know it, even after error 22 (another generation): with a new id it would make the group wait
+  for its old one.
 """
 
 import logging
@@ -43,9 +44,9 @@ class GroupMembership:
         config: settings.
         coordinator: asks the coordinator.
         assignors: the strategies supported, the preferred one first.
-        partitions_of: returns the partitions that the leader assigns, for topics.
+        partitions_of: returns the partitions of topics, for the leader to assign.
         runtime: for the task.
-        notify: called whenever there is something to take, release or raise; must not wait.
+        notify: called when there is a share to take or release, or an error; must not wait.
     """
 
     def __init__(
@@ -80,13 +81,13 @@ class GroupMembership:
         self._member_id = ""
         self._backoff_s = config.retry_backoff_ms / 1000
         self.offered: Share | None = None
-        """What the consumer is to take; reset by `take`."""
+        """The share that the consumer should take; reset by `take`."""
         self.share: Share | None = None
-        """What it holds, until it is released or lost."""
+        """The share that the consumer holds, until it is released or lost."""
         self.ending = False
-        """Whether it is to release what it holds."""
+        """Whether the consumer should release its share."""
         self.lost = False
-        """Whether that is not its own any more: no commit, nothing to save."""
+        """Whether the share was lost, so that its offsets can no longer be committed."""
         self.error: ZkbrokerError | None = None
         """Why the member cannot join; reset when raised."""
         self.leads = False
@@ -98,7 +99,7 @@ class GroupMembership:
     # -- the consumer's side
 
     def subscribe(self, topics: frozenset[str]) -> None:
-        """Want these topics; a member of a group that wants others rejoins."""
+        """Subscribe to these topics; a member whose topics change rejoins."""
         self._topics = topics
         self._wanted = True
         if topics != self._joined_topics:
@@ -106,24 +107,24 @@ class GroupMembership:
         self._wake.set()
 
     def request_rejoin(self) -> None:
-        """Have the group assign again: there are more partitions."""
+        """Make the group assign again, since there are more partitions."""
         self._rejoin = True
         self._wake.set()
 
     def polled(self) -> None:
-        """Note that the consumer is at work."""
+        """Note that the consumer has polled."""
         idle = time.monotonic() - self._polled_at > self._config.max_poll_interval_ms / 1000
         self._polled_at = time.monotonic()
         if idle:
             self._wake.set()
 
     def take(self) -> Share | None:
-        """Take what is offered."""
+        """Take the share that is offered."""
         share, self.offered = self.offered, None
         return share
 
     def released(self) -> None:
-        """Confirm that nothing is consumed any more under the share that is ending."""
+        """Confirm that the consumer no longer consumes under the ending share."""
         self.share = None
         self.ending = False
         self.lost = False
@@ -132,11 +133,11 @@ class GroupMembership:
 
     def fence(self, error: ErrorCode) -> None:
         """Note that the coordinator refused a commit of this generation."""
-        self._lose(f"commit refused: {error.name}", error)
+        self._lose_share(f"commit refused: {error.name}", error)
         self._wake.set()
 
     def take_error(self) -> ZkbrokerError | None:
-        """The reason why the member cannot join, once."""
+        """Return the reason why the member cannot join, once."""
         error, self.error = self.error, None
         if error is not None:
             self._wanted = True  # the next poll tries again
@@ -157,7 +158,7 @@ class GroupMembership:
                 if not self._wanted or not self._released or self._idle():
                     self._wait(1.0)
                 elif self._join():
-                    self._stay()
+                    self._send_heartbeats()
                 else:
                     self._wait(min(self._backoff_s, _REJOIN_PAUSE_S))
             except ProtocolError as error:
@@ -182,7 +183,7 @@ class GroupMembership:
                     ClientError(f"group {self._config.group_id} cannot be joined: {error!r}")
                 )
                 self._wait(self._backoff_s)
-        self._say_goodbye()
+        self._leave_group()
 
     def _wait(self, seconds: float) -> None:
         self._wake.wait(seconds)
@@ -192,12 +193,12 @@ class GroupMembership:
         return time.monotonic() - self._polled_at > self._config.max_poll_interval_ms / 1000
 
     def _fail(self, error: ZkbrokerError) -> None:
-        self._wanted = False  # until the consumer knows
+        self._wanted = False  # until the consumer takes it
         self.error = error
         self._notify()
 
     def _join(self) -> bool:
-        """Join and sync once; true when a share is on offer."""
+        """Join and sync once; return whether a share is offered."""
         topics = self._topics
         self._rejoin = False
         try:
@@ -215,8 +216,8 @@ class GroupMembership:
         self._notify()
         return True
 
-    def _stay(self) -> None:
-        """Beat until the share has been released or lost."""
+    def _send_heartbeats(self) -> None:
+        """Send heartbeats until the share is released or lost."""
         interval_s = self._config.heartbeat_interval_ms / 1000
         session_s = self._config.session_timeout_ms / 1000
         heard_at = beat_at = time.monotonic()
@@ -234,20 +235,20 @@ class GroupMembership:
                     self._config.group_id,
                     self._config.max_poll_interval_ms,
                 )
-                self._say_goodbye()
-                self._lose("no poll")
+                self._leave_group()
+                self._lose_share("no poll")
                 continue
             now = time.monotonic()
             if now < beat_at + interval_s:
                 continue
             beat_at = now
-            if self._beat(session_s - (now - heard_at)):
+            if self._heartbeat(session_s - (now - heard_at)):
                 heard_at = now
             elif time.monotonic() - heard_at >= session_s:
-                self._lose("no answer for the session time-out")
+                self._lose_share("no answer for the session time-out")
 
-    def _beat(self, patience_s: float) -> bool:
-        """Send one heartbeat; whether the coordinator answered."""
+    def _heartbeat(self, patience_s: float) -> bool:
+        """Send one heartbeat; return whether the coordinator answered."""
         share = self.share
         if share is None:
             return True
@@ -264,7 +265,7 @@ class GroupMembership:
             self._end("group rebalances")
             return True
         if code in FENCED:
-            self._lose(ErrorCode(code).name, ErrorCode(code))
+            self._lose_share(ErrorCode(code).name, ErrorCode(code))
             return True
         self._coordinator.lost(protocol_error(code))
         return False
@@ -275,8 +276,8 @@ class GroupMembership:
             self.ending = True
             self._notify()
 
-    def _lose(self, reason: str, error: ErrorCode = ErrorCode.NONE) -> None:
-        """Count the share as lost; the member keeps its id unless the coordinator forgot it."""
+    def _lose_share(self, reason: str, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Count the share as lost; the member keeps its id while the coordinator may know it."""
         if self.share is not None and not self.lost:
             logger.warning("share lost group=%s reason=%s", self._config.group_id, reason)
             if error is ErrorCode.UNKNOWN_MEMBER_ID:
@@ -285,12 +286,12 @@ class GroupMembership:
             self.ending = True
             self._notify()
 
-    def _say_goodbye(self) -> None:
+    def _leave_group(self) -> None:
         member_id, self._member_id = self._member_id, ""
         if not member_id:
             return
         request = LeaveGroupRequest(self._config.group_id, member_id)
-        # a connection on which a join waits answers nothing else before it
+        # a connection with a waiting JoinGroup answers nothing else before it
         lane = _LEAVE_LANE if self._exchange.waits else None
         try:
             self._coordinator.send(request, lane).result(self._config.request_timeout_ms / 1000)

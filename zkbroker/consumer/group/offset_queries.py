@@ -1,4 +1,4 @@
-"""What a consumer asks the leaders for beside messages: offsets by time, and the ends of logs."""
+"""Queries of a consumer to the leaders: offsets by time, log starts and log ends."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,7 +16,7 @@ class OffsetQueries:
     Args:
         cluster: knows leaders and gives connections.
         read_committed: whether a log ends where its first open transaction begins.
-        timeout_s: how long leaders are looked for.
+        timeout_s: how long to look for leaders.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class OffsetQueries:
         self._timeout_s = timeout_s
 
     def at_times(self, times: Mapping[PartitionKey, int]) -> dict[PartitionKey, int | None]:
-        """Return the offset of the first message at or after a time; None where none is so late.
+        """Return the offset of the first message at or after a time, None without one.
 
         Args:
             times: milliseconds for each partition.

@@ -1,12 +1,13 @@
-"""What a consumer does for its group while it polls.
+"""The work of a consumer for its group while it polls.
 
-    serve = report commits, take and give up partitions, look at metadata, commit automatically
+    serve = report commits, take and give up partitions, check metadata, commit automatically
 
 Invariants:
 - Everything here runs in the task that polls, callbacks included; nothing waits longer than a
   request may take.
-- Nothing of a partition is handed out after it was given up, and it is not given up before what was
-  processed has been committed, unless the membership was lost: then another member may own it.
+- No message of a partition is handed out after it was given up. Before that its processed
+  messages are committed, unless the membership was lost: then another member may own the
+  partition.
 """
 
 import logging
@@ -47,9 +48,9 @@ class GroupSession:
         cluster: gives connections, topics and partitions.
         assignors: the strategies supported, the preferred one first.
         held: the partitions that are held.
-        fetchers: fetch what is held.
+        fetchers: of these partitions.
         runtime: of the consumer.
-        notify: called when there is something to serve; must not wait.
+        notify: called when `serve` has work; must not wait.
     """
 
     def __init__(
@@ -78,14 +79,14 @@ class GroupSession:
         self.listener = RebalanceListener()
         self.rebalances = 0
         self.share: Share | None = None
-        """What is held as a member."""
+        """The share that is held as a member."""
         self._pending: Share | None = None
         self._commit_due = time.monotonic() + config.auto_commit_interval_ms / 1000
         self._last_automatic: dict[PartitionKey, int] = {}
         self._serving = False
 
     def join(self) -> None:
-        """Be a member for the topics that are subscribed."""
+        """Join the group for the subscribed topics."""
         if self.membership is None:
             self.membership = GroupMembership(
                 self._config,
@@ -98,13 +99,13 @@ class GroupSession:
         self.membership.subscribe(self.topics.names)
 
     def leave(self, timeout_s: float) -> None:
-        """Leave the group; call `give_up_all` before."""
+        """Leave the group; call `give_up_all` first."""
         membership, self.membership = self.membership, None
         if membership is not None:
             membership.leave(timeout_s)
 
     def serve(self) -> None:
-        """Do what has come up.
+        """Do the work that has come up.
 
         Raises:
             ZkbrokerError: the group cannot be joined, or the offsets cannot be fetched.
@@ -116,20 +117,20 @@ class GroupSession:
         try:
             self.offsets.report()
             self._serve_membership()
-            self._look_at_metadata()
+            self._check_metadata()
             self._commit_automatically()
         finally:
             self._serving = False
 
     def seconds_to_next_task(self) -> float:
-        """How long nothing comes up unless `notify` is called."""
+        """Return how long `serve` has no work unless `notify` is called."""
         due = self.topics.due_at
         if self._config.enable_auto_commit:
             due = min(due, self._commit_due)
         return max(_SHORTEST_WAIT_S, due - time.monotonic())
 
     def give_up_all(self) -> None:
-        """Give up everything, after a last commit where that is automatic."""
+        """Give up all partitions, after a last commit where commits are automatic."""
         self._held.mark_processed()
         if self.share is not None:
             self._release(lost=self.membership is not None and self.membership.lost)
@@ -174,7 +175,7 @@ class GroupSession:
             logger.info("offsets not committed yet group=%s error=%s", self._config.group_id, error)
 
     def _commit_processed(self) -> None:
-        """Commit before giving up; what cannot be committed is consumed again."""
+        """Commit before giving up; after a failure the messages are consumed again."""
         try:
             self.commit(self._held.processed(), self._config.session_timeout_ms / 1000)
         except ZkbrokerError as error:
@@ -186,7 +187,7 @@ class GroupSession:
         if offsets is None:
             offsets = self._held.positions()
         if offsets and self.membership is not None and self.share is None:
-            # without a generation the coordinator would take it for a consumer outside the group
+            # without a generation the coordinator would take it for a commit from outside the group
             raise CommitFailed(
                 f"commit of group {self._config.group_id}: this member holds nothing at the moment"
             )
@@ -232,7 +233,7 @@ class GroupSession:
         self._fetchers.start(opened)
 
     def _release(self, *, lost: bool) -> None:
-        """Give up what is held; after a loss there is nothing left to save."""
+        """Give up the share; after a loss without a commit."""
         if self.share is None:
             return
         held = list(self._held.partitions)
@@ -246,13 +247,13 @@ class GroupSession:
             self._held.discard()
         self.share = None
 
-    def _look_at_metadata(self) -> None:
-        """See whether there are other topics for the pattern, or other partitions to share out."""
+    def _check_metadata(self) -> None:
+        """Check whether the pattern matches other topics, or the partitions have changed."""
         membership = self.membership
-        if membership is None or not self.topics.look_due:
+        if membership is None or not self.topics.check_due:
             return
         try:
-            if self.topics.look():
+            if self.topics.check():
                 membership.subscribe(self.topics.names)
             if membership.leads and self.share is not None:
                 shared_out = membership.shared_out

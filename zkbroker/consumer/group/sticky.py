@@ -1,12 +1,11 @@
-"""The sticky assignor: balanced first, and then as much as possible stays where it was.
+"""The sticky assignor: a balanced assignment that moves as few partitions as possible.
 
-Each member sends the leader what it held (`user data`, as the Java client writes it):
+Each member sends the leader the partitions that it held (`user data`, in the Java client's form):
 
     v1   previous:[topic:string partitions:[int32]] generation:int32       v0   without generation
 
-Invariants: no member could take over a partition of another that has two or more partitions more
-than itself, directly or through a chain of others; and no partition moves that need not move for
-that.
+Invariants: no member could take over a partition, directly or through a chain of other members,
+from one that has two or more partitions more than itself; a partition moves only if that needs it.
 """
 
 import itertools
@@ -31,7 +30,7 @@ _VERSION = struct.Struct(">h")
 
 @dataclass(slots=True)
 class StickyUserData:
-    """What a member held, and in which generation."""
+    """The partitions that a member held, and their generation."""
 
     previous: list[TopicPartitions] = array(TopicPartitions)
     generation: int = int32(since=1, default=-1)
@@ -47,19 +46,19 @@ class StickyAssignor:
         self._generation = -1
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """What this member held last."""
+        """Return the partitions that this member held last."""
         held = StickyUserData(group_by_topic(self._held), self._generation)
         return codec.encode_bytes(held, _USER_DATA_VERSION)
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
-        """Remember what this member holds now."""
+        """Remember the partitions that this member holds now."""
         self._held = assignment.partitions
         self._generation = generation
 
     def assign(
         self, cluster: ClusterPartitions, members: Mapping[str, MemberSubscription]
     ) -> Mapping[str, MemberAssignment]:
-        """Keep what was held, deal out the rest, then even out."""
+        """Keep held partitions, deal out the rest, then balance."""
         sharing = _Sharing(cluster, members)
         sharing.keep(_previous(members))
         sharing.deal()
@@ -79,7 +78,7 @@ class _Sharing:
         for member in self.held:
             for topic in self._topics[member]:
                 self._takers.setdefault(topic, []).append(member)
-        # those with the fewest takers first, so that they find them unburdened
+        # those with the fewest takers first, while these still have few partitions
         self._free = sorted(
             (partition for topic in self._takers for partition in cluster.partitions(topic)),
             key=lambda partition: (len(self._takers[partition[0]]), partition),
@@ -87,7 +86,7 @@ class _Sharing:
         self._kept: set[PartitionKey] = set()
 
     def keep(self, previous: Mapping[PartitionKey, str]) -> None:
-        """Leave with a member what it held, if it still wants it."""
+        """Leave a member the partitions that it held and still subscribes to."""
         free = []
         for partition in self._free:
             member = previous.get(partition)
@@ -99,7 +98,7 @@ class _Sharing:
         self._free = free
 
     def deal(self) -> None:
-        """Give each free partition to the least burdened member that wants it."""
+        """Give each free partition to its subscriber with the fewest partitions."""
         for partition in self._free:
             takers = self._takers[partition[0]]
             member = min(takers, key=lambda taker: (len(self.held[taker]), taker))
@@ -107,24 +106,24 @@ class _Sharing:
         self._free = []
 
     def even_out(self) -> None:
-        """Move partitions from burdened members to unburdened ones, along the shortest way."""
-        while (way := self._way()) is not None:
-            for giver, taker in itertools.pairwise(way):
+        """Move partitions from members with many to members with few, along the shortest path."""
+        while (path := self._path()) is not None:
+            for giver, taker in itertools.pairwise(path):
                 self._move(giver, taker)
 
-    def _way(self) -> list[str] | None:
-        """The members along which one partition each has to move; None if all is even."""
+    def _path(self) -> list[str] | None:
+        """Return the members along which one partition each has to move, None when balanced."""
         by_burden = sorted(self.held, key=lambda member: (-len(self.held[member]), member))
         for giver in by_burden:
             limit = len(self.held[giver]) - 2
             if limit < len(self.held[by_burden[-1]]):
                 return None  # no member has so few
-            way = self._shortest_way(giver, limit)
-            if way is not None:
-                return way
+            path = self._shortest_path(giver, limit)
+            if path is not None:
+                return path
         return None
 
-    def _shortest_way(self, giver: str, limit: int) -> list[str] | None:
+    def _shortest_path(self, giver: str, limit: int) -> list[str] | None:
         came_from: dict[str, str | None] = {giver: None}
         queue = deque([giver])
         while queue:
@@ -138,15 +137,15 @@ class _Sharing:
             for taker in sorted(takers, key=lambda each: (len(self.held[each]), each)):
                 came_from[taker] = member
                 if len(self.held[taker]) <= limit:
-                    way = [taker]
-                    while (previous := came_from[way[-1]]) is not None:
-                        way.append(previous)
-                    return way[::-1]
+                    path = [taker]
+                    while (previous := came_from[path[-1]]) is not None:
+                        path.append(previous)
+                    return path[::-1]
                 queue.append(taker)
         return None
 
     def _move(self, giver: str, taker: str) -> None:
-        """Move one partition, rather one that was dealt just now than one that was kept."""
+        """Move one partition, preferably one that was not kept."""
         wanted = [p for p in self.held[giver] if p[0] in self._topics[taker]]
         partition = max(wanted, key=lambda p: (p not in self._kept, p))
         self.held[giver].remove(partition)
@@ -154,7 +153,7 @@ class _Sharing:
 
 
 def _previous(members: Mapping[str, MemberSubscription]) -> dict[PartitionKey, str]:
-    """Who held what; of several claims the one of the latest generation counts."""
+    """Return partition → previous holder; of several claims the latest generation counts."""
     claims: dict[PartitionKey, tuple[int, str]] = {}
     for member in sorted(members):
         data = _decode(members[member].user_data)
@@ -166,7 +165,7 @@ def _previous(members: Mapping[str, MemberSubscription]) -> dict[PartitionKey, s
 
 
 def _decode(data: bytes | None) -> StickyUserData:
-    """Read user data of either version; of a member that writes neither, nothing is kept.
+    """Read user data of either version; other user data keeps no partitions.
 
     Members of kafka-python 3 put the version before it, as an int16, which Java's do not.
     """
@@ -177,7 +176,7 @@ def _decode(data: bytes | None) -> StickyUserData:
                 read, end = codec.decode(StickyUserData, version, form)
             except MalformedFrame:
                 continue
-            # Other forms may begin like this one; only its own has nothing behind it.
+            # Other forms may begin like this one; only this one ends here.
             if end == len(form):
                 return read
     return StickyUserData()

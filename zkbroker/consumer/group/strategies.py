@@ -1,6 +1,6 @@
 """Assignors by name: the built-in ones, and the user's by import path or as objects.
 
-Invariant: no two assignors of a member have one name, since members find each other by it.
+Invariant: no two assignors of a member share a name, since members agree on one by its name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ def choose_assignors(names: Sequence[str], own: Sequence[Assignor]) -> list[Assi
     """Return the assignors of a member in order of preference.
 
     Args:
-        names: `partition.assignment.strategy`; a name, or the import path of a class or object.
-        own: the user's; one that is not named comes first.
+        names: `partition.assignment.strategy`: names, or import paths of classes or objects.
+        own: the user's; those that are not named come first.
 
     Raises:
-        ConfigError: a name is not known, or what a path names is no assignor of its own name.
+        ConfigError: a name is not known; a path leads to no assignor, or to a built-in's name.
     """
     given = {assignor.name: assignor for assignor in own}
     chosen = [assignor for assignor in own if assignor.name not in names]

@@ -1,7 +1,7 @@
-"""The topics of a group's member: named or matched by a pattern, and what there is of them.
+"""The topics of a group's member, named or matched by a pattern, and their partitions.
 
-Invariant: nothing here is remembered longer than `metadata.max.age.ms`, or than the cluster says
-that something changed.
+Invariant: nothing here is kept longer than `metadata.max.age.ms`, or after the cluster reports a
+change.
 """
 
 import re
@@ -19,12 +19,12 @@ _INTERNAL_PREFIX = "__"
 
 
 class GroupTopics:
-    """What a member subscribes to.
+    """The subscription of a member.
 
     Args:
         config: settings.
         cluster: knows topics and partitions.
-        notify: called when there may be something new; must not wait.
+        notify: called when topics or partitions may have changed; must not wait.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class GroupTopics:
         self._pattern: re.Pattern[str] | None = None
         self._changed = False
         self.due_at = 0.0
-        """When to look again without a cause, on the monotonic clock."""
+        """When to check again without a change reported, on the monotonic clock."""
         self.names: frozenset[str] = frozenset()
         """The topics that are subscribed."""
         self.unwatch = cluster.watch(self._note_change)
@@ -54,7 +54,7 @@ class GroupTopics:
         else:
             self.names = check_topics([topics] if isinstance(topics, str) else topics)
             self._pattern = None
-        self.look()
+        self.check()
 
     def clear(self) -> None:
         """Subscribe to nothing."""
@@ -62,11 +62,11 @@ class GroupTopics:
         self.names = frozenset()
 
     @property
-    def look_due(self) -> bool:
-        """Whether there may be something new."""
+    def check_due(self) -> bool:
+        """Whether topics or partitions may have changed."""
         return self._changed or time.monotonic() >= self.due_at
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Match the pattern again; return whether the topics changed.
 
         Raises:
@@ -80,7 +80,7 @@ class GroupTopics:
         return self.names != before
 
     def partitions_of(self, topics: Iterable[str]) -> ClusterPartitions:
-        """What there is to share out; topics that do not exist are left out.
+        """Return the partitions to assign; topics that do not exist are left out.
 
         Raises:
             ZkbrokerError: the brokers cannot be asked.

@@ -1,13 +1,12 @@
 """The consumer connector: streams of a member of a group.
 
-    /consumers/[group]/ids/[consumer_id]                who is there, and what they take
-    /consumers/[group]/owners/[topic]/[partition]       who consumes what
-    /consumers/[group]/offsets/[topic]/[partition]      how far
+    /consumers/[group]/ids/[consumer_id]                members and their subscriptions
+    /consumers/[group]/owners/[topic]/[partition]       owners of partitions
+    /consumers/[group]/offsets/[topic]/[partition]      committed offsets
 
 Theory of operation: the rebalancer registers this member, watches the group, and calls the
-membership to stop, commit and start. Fetchers fill bounded queues, one task for each broker;
-streams are read by the user. All of it goes on until `shutdown`: a member never gives up while it
-is registered.
+membership to stop, commit and start. Fetchers, one task for each broker, fill bounded queues; the
+user reads the streams. All of it runs until `shutdown`: a registered member never gives up.
 
 Delivery is at least once. Automatic commits and rebalances count a message as consumed when its
 reader comes back for the next one; `commit_offsets()` and `shutdown()` also count the messages
@@ -155,7 +154,7 @@ class ConsumerConnector:
         return streams
 
     def add_rebalance_listener(self, listener: OwnershipListener) -> None:
-        """Tell a listener of every change of ownership; best before the streams are made.
+        """Call a listener at every change of ownership; set it before the streams are made.
 
         In `before_starting_fetchers` a `seek` decides where a partition begins.
         """
@@ -209,11 +208,11 @@ class ConsumerConnector:
         yield Family.single("RebalancesPerSec", self._rebalancer.rebalances)
 
     def commit_offsets(self, offsets: Mapping[PartitionKey, int] | None = None) -> None:
-        """Commit how far this member has consumed, the messages handed out last included.
+        """Commit the consumed offsets of this member, the messages handed out last included.
 
         Args:
-            offsets: (topic, partition) -> offset of the next message to consume, to commit these
-                and no others; also, by a rebalance listener, of what is about to be released.
+            offsets: (topic, partition) -> offset of the next message to consume, to commit only
+                these. A rebalance listener may name partitions that are about to be released.
 
         Raises:
             NotOwned: other members own some of the partitions; the others were committed.
@@ -233,7 +232,7 @@ class ConsumerConnector:
             raise NotOwned(f"not owned by {self.consumer_id}: {sorted(foreign | refused)}")
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on at an offset; what was fetched before is dropped.
+        """Continue at an offset; messages fetched before are dropped.
 
         Raises:
             NotOwned, ClientError: other members own the partition, the offset is negative.
@@ -245,7 +244,7 @@ class ConsumerConnector:
         self._look_again()
 
     def rewind(self, time_ms: int, topic: str | None = None, partition: int | None = None) -> None:
-        """Go on at the first messages at or after a time, at the end where there are none.
+        """Continue at the first messages at or after a time, at the log end without one.
 
         Args:
             time_ms: milliseconds, `EARLIEST_TIME` or `LATEST_TIME`.
@@ -253,7 +252,7 @@ class ConsumerConnector:
             partition: only this partition of the topic.
 
         Raises:
-            NotOwned: this member owns none of what was named.
+            NotOwned: this member owns none of the named partitions.
             ProtocolError: a broker does not answer, or its log has no timestamps.
         """
         named = [key for key in self._member().owned() if topic in (None, key[0])]
@@ -268,12 +267,12 @@ class ConsumerConnector:
     def shutdown(self, timeout_s: float = 10.0, *, in_hand: bool = True) -> None:
         """End the streams, commit (with `auto.commit.enable`), and leave the group.
 
-        Streams end when their readers come back for a message. Called again, also by another
-        task, it only waits for the first call to end.
+        Streams end when their readers come back for a message. Another call, from any task, only
+        waits for the first one to end.
 
         Args:
-            timeout_s: how long to wait for all of it; then ZooKeeper lets go of the rest when
-                the session ends.
+            timeout_s: how long to wait in all; what is left then goes with the ZooKeeper
+                session.
             in_hand: whether the messages handed out last count as consumed.
         """
         with self._lock:
@@ -305,7 +304,7 @@ class ConsumerConnector:
         logger.info("consumer shut down id=%s complete=%s", self.consumer_id, done)
 
     def abandon_after_fork(self) -> None:
-        """Refuse, and have the streams do so; called in the child of a fork."""
+        """Refuse all use, of the streams too; called in the child of a fork."""
         self._closed, self._refusal = True, ForkedConsumer()
         self._lock = self._runtime.lock()
         self._shut_down.set()
@@ -361,7 +360,7 @@ class ConsumerConnector:
         return self._membership
 
     def _processed(self) -> Mapping[PartitionKey, int]:
-        """Return what an automatic commit writes."""
+        """Return the offsets of an automatic commit."""
         if self._membership is None:
             return {}
         if self.config.commits_to_zookeeper and self._session.state is not SessionState.CONNECTED:

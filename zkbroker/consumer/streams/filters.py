@@ -14,7 +14,7 @@ from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 
 
 class TopicFilter(abc.ABC):
-    """A set of topics by name, the existing and the coming.
+    """A set of topics by name, existing and future ones.
 
     Args:
         expression: a Java regular expression, or topic names separated by commas.
@@ -43,7 +43,7 @@ class TopicFilter(abc.ABC):
 
     @abc.abstractmethod
     def _allowed(self, matched: bool) -> bool:
-        """Whether a topic that matched, or did not, is let through."""
+        """Whether the filter lets a topic through, given whether it matched."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.regex!r})"
@@ -75,7 +75,7 @@ def make_filter(pattern_name: str, regex: str) -> TopicFilter:
         regex: the registered expression.
 
     Raises:
-        ConfigError: the expression is none; JVM members cannot register such a one.
+        ConfigError: the expression is invalid; JVM members cannot register such a one.
     """
     return (Blacklist if pattern_name == Blacklist.pattern_name else Whitelist)(regex)
 

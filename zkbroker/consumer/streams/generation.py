@@ -1,7 +1,7 @@
-"""What a connector needs of its cluster, by the generation of Kafka that it speaks.
+"""The part of a connector that depends on the generation of Kafka that its cluster speaks.
 
-Invariant: members, streams, rebalances and commits are one code for all generations; what differs
-is where partitions are found, how bytes are fetched and decoded, and how partitions are dealt out.
+Invariant: all generations share the code of members, streams, rebalances and commits; they differ
+in finding partitions, in fetching and decoding, and in assigning partitions.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ class Generation(Protocol):
         """Raises `InvalidTopic` for a name that no topic can have."""
 
     def start(self) -> object:
-        """Learn of the brokers; the session is connected."""
+        """Read the brokers; the session is connected."""
 
     def fetchers(self) -> Fetchers: ...
 
@@ -53,7 +53,7 @@ class Generation(Protocol):
     ) -> OffsetKeeper: ...
 
     def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
-        """Return the first offset at or after a time of each partition, else its end.
+        """Return the first offset at or after a time of each partition, else its log end.
 
         Raises:
             ZkbrokerError: a broker does not answer.
@@ -63,10 +63,10 @@ class Generation(Protocol):
 
 
 class ConsumerGeneration(Protocol):
-    """The settings of a connector for another generation of Kafka than 0.8 and later."""
+    """The settings of a connector for an older generation of Kafka than 0.8."""
 
     def connector(self) -> ConsumerConfig:
-        """Return what all generations of connectors share.
+        """Return the settings that connectors of all generations share.
 
         Raises:
             ConfigError: a value is not allowed.

@@ -1,6 +1,6 @@
 r"""Java regular expressions (`java.util.regex`), translated to Python's.
 
-What differs and is translated:
+Translated differences:
 
     [a-z&&[^bc]]  [a-d[m-p]]      intersections and unions of character classes
     \p{Alpha} \P{Lu} \p{IsDigit}  classes by name
@@ -97,7 +97,7 @@ def _maybe_negated(members: _Class, negated: bool) -> _Class:
 def _intersect(left: _Class | None, right: _Class) -> _Class:
     if left is None:
         return right
-    # `[a-z&&]`: an empty right side leaves the left as it is, as in Java.
+    # `[a-z&&]`: an empty right side does not change the left one, as in Java.
     if not right[0] and not right[1]:
         return left
     return left[0] & right[0], left[1] and right[1]
@@ -115,7 +115,7 @@ def _python_class(members: frozenset[str], beyond: bool) -> str:
 
 
 def _python_flags(on: str, off: str) -> str:
-    """Open a group with the flags that Python knows; d, u and U do not matter to ASCII names."""
+    """Open a group with the flags that Python knows; d, u and U do not change ASCII names."""
     enabled = "".join(sorted({flag for flag in on if flag in "imsx"} - set(off)))
     disabled = "".join(sorted({flag for flag in off if flag in "imsx"}))
     return f"(?{enabled}{'-' + disabled if disabled else ''}:"
@@ -154,7 +154,7 @@ class _Translator:
             self._out.append(")" * (len(self._flags.pop()) + 1))
             self._at += 1
         elif character == "|":
-            # A bare flag goes on into the next alternative: close its group and open it again.
+            # A bare flag extends into the next alternative: close its group and open it again.
             inside = self._flags[-1]
             self._out.append(")" * len(inside) + "|" + "".join(inside))
             self._at += 1
@@ -165,7 +165,7 @@ class _Translator:
             self._out.append(repetition.group())
             self._at = repetition.end()
         else:
-            # Python would take a lone closing bracket or brace as Java does.
+            # Python takes a lone closing bracket or brace as Java does.
             self._out.append(character)
             self._at += 1
 

@@ -1,16 +1,16 @@
-"""One member of a group: what it owns, and how that begins and ends.
+"""One member of a group: its owned partitions, and how ownership begins and ends.
 
     load(owned)  -> offsets are read; a listener may seek now
     start(owned) -> fetchers -> streams deliver
     stop()       -> streams pause -> messages in hand finish -> all revoked
-    commit()     -> what was processed until then
+    commit()     -> offsets of the messages processed until then
     drop()       -> all revoked at once, nothing committed (the session is lost)
 
 Invariants:
-- `pause`, `resume`, `drop` and `start` never wait; the first three may be called from ZooKeeper's
-  own task, never at the same time as `start`. The others are called from the rebalancer's loop.
-- After `drop` or `stop` no stream delivers a message of the old ownership; what had begun under
-  it ends as stale.
+- `pause`, `resume`, `drop` and `start` never wait; ZooKeeper's own task may call the first three,
+  never at the same time as `start`. The rebalancer's loop calls the others.
+- After `drop` or `stop` no stream delivers a message of the old ownership; chunks that were under
+  way are stale.
 - The message in hand at a stop is committed only if its reader came back in time: it is never
   lost, but may be delivered again to the next owner.
 """
@@ -33,12 +33,12 @@ logger = logging.getLogger(__name__)
 
 
 class Membership:
-    """What one member owns.
+    """The partitions of one member.
 
     Args:
         config: the consumer's settings.
         runtime: the connector's.
-        fetchers: fetch what is owned.
+        fetchers: of the owned partitions.
         keeper: reads and commits offsets.
         streams: all streams of the member.
         stream_for: (topic, thread number) -> the stream that a partition feeds.
@@ -70,16 +70,16 @@ class Membership:
         self._partitions: dict[PartitionKey, ConsumedPartition] = {}
         self._loaded: dict[PartitionKey, ConsumedPartition] = {}
         self._final: dict[PartitionKey, int] = {}
-        # Stopped, and claimed in ZooKeeper until the rebalancer releases them.
+        # Stopped, and owned in ZooKeeper until the rebalancer releases them.
         self._releasing: frozenset[PartitionKey] = frozenset()
         self._closing = False
         self._count_in_hand = False
-        # An offset that takes longer than a session to read or write is as good as refused.
+        # An offset that takes longer than a session to read or write counts as refused.
         self.storage_timeout_s = config.zookeeper_session_timeout_ms / 1000 + (
             config.offsets_channel_socket_timeout_ms / 1000
         )
 
-    # -- what others ask
+    # -- look-ups
 
     def partition(self, key: PartitionKey) -> ConsumedPartition | None:
         """Return a partition that is owned, or loaded and about to be."""
@@ -92,7 +92,7 @@ class Membership:
             return dict(self._partitions)
 
     def committable(self) -> set[PartitionKey]:
-        """Return what may be committed: what is owned, and what is about to be released."""
+        """Return the partitions that may be committed: owned, or about to be released."""
         with self._lock:
             return self._partitions.keys() | self._releasing
 
@@ -122,7 +122,7 @@ class Membership:
             stream.pause("session")
 
     def resume(self) -> None:
-        """The session goes on."""
+        """The session continues."""
         for stream in self._streams:
             stream.resume("session")
 
@@ -146,7 +146,7 @@ class Membership:
         """Stop delivering, and remember how far each partition was consumed."""
         for stream in self._streams:
             stream.pause("rebalance")
-        # Nothing to wait for where what is in hand counts as consumed.
+        # No need to wait where messages in hand count as consumed.
         drain_ms = 0 if self._count_in_hand else self._config.rebalance_drain_ms
         deadline = time.monotonic() + drain_ms / 1000
         for stream in self._streams:
@@ -166,7 +166,7 @@ class Membership:
             stream.clear()
 
     def commit(self) -> None:
-        """Commit what `stop` remembered; a failure means that it is consumed again."""
+        """Commit the positions of `stop`; after a failure the messages are consumed again."""
         final, self._final = self._final, {}
         if not self._config.auto_commit_enable or not final:
             return
@@ -181,10 +181,10 @@ class Membership:
                 logger.warning("commit failed tries_left=%d error=%s", left, error)
 
     def load(self, owned: Mapping[PartitionKey, int]) -> None:
-        """Read where claimed partitions go on; nothing is delivered yet.
+        """Read the offsets of claimed partitions; nothing is delivered yet.
 
         Args:
-            owned: partition -> thread number; all of it is claimed in ZooKeeper.
+            owned: partition -> thread number; all are claimed in ZooKeeper.
 
         Raises:
             RegistryError, ProtocolError, ClientError: the offsets could not be read.
@@ -209,7 +209,7 @@ class Membership:
             self._releasing = frozenset()
 
     def start(self, owned: Mapping[PartitionKey, int]) -> None:
-        """Consume what was loaded."""
+        """Consume the loaded partitions."""
         with self._lock:
             partitions, self._loaded = self._loaded, {}
             self._partitions = partitions

@@ -2,13 +2,13 @@
 
     auto commit tick, commit_offsets(), rebalance, shutdown --> [requests] --> storage(s)
 
-Invariants: only this task speaks to the storages, so that a commit never races another one of the
-same member, and no lock is held over the network. What a storage has is not written to it again.
+Invariants: only this task uses the storages, so that two commits of a member never race, and no
+lock is held over the network. An offset that a storage has is not written to it again.
 
 Storages: ZooKeeper, brokers, or both while a group migrates. With both, a partition starts at the
-larger of the two offsets, so that a member that reads only one of them may be mixed in; that offset
-is written to the other storage when the partition is claimed, also where no message follows. With
-brokers alone, a partition without an offset there starts where ZooKeeper has one.
+larger of the two offsets, so that members that read only one storage may take part; a claim writes
+that offset to the other storage, even where no message follows. With brokers alone, a partition
+without an offset there starts at that of ZooKeeper.
 """
 
 import logging
@@ -40,13 +40,13 @@ class OffsetKeeper:
     """Reads and commits the offsets of one member.
 
     Args:
-        zookeeper: the storage in ZooKeeper, None when it is not committed to.
+        zookeeper: the storage in ZooKeeper, None when commits do not go there.
         kafka: the storage in brokers, None when it is not used.
         earlier: the storage in ZooKeeper to read where the brokers have no offset; None where
             `zookeeper` is given.
         runtime: the connector's.
         interval_ms: time between two automatic commits, None for none.
-        positions: what an automatic commit writes.
+        positions: returns the offsets of an automatic commit.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class OffsetKeeper:
         return refused
 
     def close(self, timeout_s: float) -> bool:
-        """End the task after what was asked of it; False when it still runs."""
+        """End the task after the requests before; False when it still runs."""
         self._closed = True
         self._requests.put(None)
         return self._task.join(timeout_s)
@@ -133,7 +133,7 @@ class OffsetKeeper:
                 return
             try:
                 request.result = request.action()
-            except Exception as error:  # noqa: BLE001 - raised where it was asked for
+            except Exception as error:  # noqa: BLE001 - raised to the caller that asked
                 request.error = error
             request.done.set()
 
@@ -143,7 +143,7 @@ class OffsetKeeper:
         except (RegistryError, ProtocolError, ClientError) as error:
             logger.warning("automatic commit failed, tried again later error=%s", error)
         except Exception:
-            # A fault of this library: log it whole, and go on committing.
+            # A defect of this library: log the traceback, and keep committing.
             logger.exception("automatic commit failed")
 
     def _read(self, keys: list[PartitionKey]) -> dict[PartitionKey, int | None]:
@@ -156,11 +156,11 @@ class OffsetKeeper:
             kept = self._kafka.read(keys)
             self._in_kafka = _present(kept)
             found = {key: _larger(found[key], kept.get(key)) for key in keys}
-            self._take_over(found)
-        self._level(_present(found))
+            self._fill_from_zookeeper(found)
+        self._write_to_both(_present(found))
         return found
 
-    def _take_over(self, found: dict[PartitionKey, int | None]) -> None:
+    def _fill_from_zookeeper(self, found: dict[PartitionKey, int | None]) -> None:
         """Start where ZooKeeper has an offset and the brokers have none."""
         absent = [key for key, offset in found.items() if offset is None]
         if self._earlier is None or not absent:
@@ -173,12 +173,12 @@ class OffsetKeeper:
             )
             found[key] = offset
 
-    def _level(self, found: Mapping[PartitionKey, int]) -> None:
-        """Write what was found to the storage that has less, so that both may be read alone."""
+    def _write_to_both(self, found: Mapping[PartitionKey, int]) -> None:
+        """Write each offset to the storage that has a smaller one, so that either is enough."""
         try:
             self._commit(found)
         except (RegistryError, ProtocolError, ClientError) as error:
-            # The commits of this ownership write it again.
+            # The next commits of this ownership write it again.
             logger.warning("offsets not in both storages yet error=%s", error)
 
     def _commit(self, offsets: Mapping[PartitionKey, int]) -> set[PartitionKey]:
@@ -186,7 +186,7 @@ class OffsetKeeper:
         if self._zookeeper is not None:
             changed = _changed(offsets, self._in_zookeeper)
             if changed:
-                # First, since it knows who owns what: an offset it refuses goes nowhere.
+                # First, since ZooKeeper knows the owners: an offset that it refuses is not stored.
                 refused = self._zookeeper.commit(changed)
             offsets = {key: offset for key, offset in offsets.items() if key not in refused}
             self._in_zookeeper.update(offsets)

@@ -1,4 +1,4 @@
-"""Where a member's offsets are kept, by its settings.
+"""The offset storages of a member, by its settings.
 
 offsets.storage=zookeeper (dual.commit.enabled=false)     ZooKeeper
 offsets.storage=kafka, dual.commit.enabled=false          brokers; ZooKeeper is read where they
@@ -37,8 +37,8 @@ def make_keeper(
         session: the member's session.
         cluster: gives connections to brokers.
         runtime: the connector's.
-        positions: what an automatic commit writes.
-        stopping: whether a coordinator that is out of reach is given up.
+        positions: returns the offsets of an automatic commit.
+        stopping: whether to give up a coordinator that is out of reach.
     """
     kafka = None
     zookeeper = ZooKeeperOffsets(session, config.group_id, consumer_id)

@@ -1,4 +1,4 @@
-"""The users' parts in a rebalance."""
+"""The user's listeners of rebalances."""
 
 import logging
 from collections.abc import Callable

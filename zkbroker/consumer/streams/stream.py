@@ -4,10 +4,10 @@
 
 Invariants:
 - One reader at a time; a partition feeds one stream, so its messages come in order.
-- Other tasks never touch what the reader holds. They change the state (`paused`, `closed`, a
-  partition's progress) and then raise `_attention`; the reader looks at it each time it comes
-  back for a message, so nothing is handed out after a stop, a seek or the loss of the partition.
-- `_parked` is set while the reader waits inside the stream: all it was given is processed.
+- Other tasks never touch the reader's messages. They change the state (`paused`, `closed`, a
+  partition's progress) and then set `_attention`; the reader checks it each time it comes back
+  for a message, so nothing is handed out after a stop, a seek or the loss of the partition.
+- `_parked` is set while the reader waits inside the stream: all messages it got are processed.
 """
 
 import time
@@ -25,8 +25,8 @@ from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.runtime import QueueEmpty, Runtime
 from zkbroker.runtime.forks import abandon_in_child
 
-# So many messages a process that was paused beyond its session may still deliver: the lease is
-# looked at between slices, which costs little, and not for each message, which would.
+# Most messages that a process paused beyond its session may still deliver: the lease is checked
+# between slices, which is cheap, and not for each message, which would not be.
 _SLICE = 32
 _SLICES_A_BREATH = 8
 _LEASE_POLL_S = 0.05
@@ -78,7 +78,7 @@ class KafkaStream:
 
     Iterate over it in one thread or greenlet. It ends when the connector is shut down, and raises
     `ConsumerTimeout` when no message came for `consumer.timeout.ms`; after that, and after an
-    error of a decoder or a partition, it can be read on.
+    error of a decoder or a partition, iteration can continue.
 
     Args:
         runtime: the connector's.
@@ -86,7 +86,7 @@ class KafkaStream:
         key_decoder: for keys that are not null; bytes as they are without one.
         value_decoder: the same for values.
         on_room: called when a chunk was taken, so that fetchers ask for more.
-        lease_valid: whether this member's ZooKeeper session can still be alive.
+        lease_valid: whether this member's ZooKeeper session may still be alive.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class KafkaStream:
         # A reader that never waits must not keep other greenlets, such as ZooKeeper's heartbeat,
         # from running.
         self._breathe = partial(runtime.sleep, 0) if runtime.name == "gevent" else _nothing
-        # Without a bound here: `ConsumedPartition.has_room` bounds it, so that a fetcher never
-        # waits on one stream while it could feed another.
+        # Unbounded: `ConsumedPartition.has_room` is the bound, so that a fetcher never waits on
+        # one stream while it could feed another.
         self._queue = runtime.queue(0)
         self._lock = runtime.lock()
         self._parked = runtime.event()
@@ -122,8 +122,8 @@ class KafkaStream:
         abandon_in_child(self)
         self._reading: _Reading | None = None
         self._given: Chunk | None = None
-        # One iterator for all who ask: a generator that raised has ended, and the chain goes on
-        # with another, without a call for each message.
+        # One iterator for all callers: a generator that raised has ended, and the chain continues
+        # with a new one, without a call for each message.
         self._iterator = chain.from_iterable(self._generators())
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
@@ -135,8 +135,8 @@ class KafkaStream:
     def take_chunk(self, timeout_s: float) -> Chunk | None:
         """Return a message set as it was fetched, for callers that pass it on undecoded.
 
-        It may begin with messages before its `offset` and end with a cut one. The one returned
-        before counts as processed. Not to be mixed with iterating.
+        It may begin with messages before its `offset` and end with a cut one. The set returned
+        before counts as processed. Do not mix it with iteration.
 
         Args:
             timeout_s: how long to wait for it.
@@ -145,7 +145,7 @@ class KafkaStream:
             None when none came in time, or the stream was closed.
 
         Raises:
-            Exception: what is wrong with the partition; it is fetched again from there.
+            Exception: the error of the partition, which is fetched again from there.
         """
         given, self._given = self._given, None
         if given is not None:
@@ -204,7 +204,7 @@ class KafkaStream:
                     self._finish()
 
     def _finish(self) -> None:
-        """End a chunk: the position moves past what is no message, such as control batches."""
+        """End a chunk: the position moves past entries that are no messages (control batches)."""
         reading, self._reading = self._reading, None
         if reading is None:
             return
@@ -212,8 +212,8 @@ class KafkaStream:
         if reading.error is None:
             chunk.progress.delivered = chunk.progress.processed = chunk.last_offset
         elif not reading.stale:
-            # Fetched again from here, so that an error passes if it can, and is raised again if
-            # it stays; a seek gets past it.
+            # Fetched again from here: a passing error goes away, a lasting one is raised again, and
+            # a seek skips it.
             chunk.partition.seek(reading.failed_at)
             self._on_room()
             raise reading.error
@@ -227,7 +227,7 @@ class KafkaStream:
         return message._replace(key=key, value=value)
 
     def _next_reading(self) -> _Reading | None:
-        """Take and decode the next chunk; None when there is something else to look at first."""
+        """Take and decode the next chunk; None when the state changed first."""
         chunk = self._take()
         if chunk is not None:
             self._reading = _Reading(chunk)
@@ -253,7 +253,7 @@ class KafkaStream:
         return None
 
     def _attend(self) -> bool:
-        """Do what other tasks asked for; False when the stream has ended."""
+        """Act on the changes of other tasks; False when the stream has ended."""
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while True:
             self._parked.set()
@@ -285,10 +285,10 @@ class KafkaStream:
             f"no message within consumer.timeout.ms={round((self._timeout_s or 0) * 1000)}"
         )
 
-    # -- for the connector and the fetchers; none of these waits, except settle
+    # -- for the connector and the fetchers; only `settle` waits
 
     def put(self, chunk: Chunk) -> None:
-        """Queue a chunk; a partition calls it."""
+        """Queue a chunk; called by its partition."""
         self._queue.put(chunk)
 
     @property
@@ -314,23 +314,23 @@ class KafkaStream:
         self.interrupt()
 
     def abandon_after_fork(self) -> None:
-        """Have the reader refuse; called in the child of a fork."""
-        # Threads that held their locks do not live on.
+        """Make the reader raise; called in the child of a fork."""
+        # Threads that held the locks do not exist in the child.
         self._parked, self._wake = self._runtime.event(), self._runtime.event()
         self._forked = self._attention = True
 
     def interrupt(self) -> None:
-        """Make the reader look at what has changed before it gets another message."""
+        """Make the reader check the state before it gets another message."""
         self._attention = True
         self._wake.set()
         self._queue.put(None)
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until the reader came back for more after a `pause`; False when it has not."""
+        """After a `pause`, wait for the reader to come back; False when it has not."""
         return self._parked.wait(timeout_s)
 
     def clear(self) -> None:
-        """Drop the chunks that wait; their partitions must be revoked."""
+        """Drop the waiting chunks; their partitions must be revoked."""
         interrupted = False
         while True:
             try:
@@ -342,5 +342,5 @@ class KafkaStream:
             else:
                 chunk.partition.chunks_taken += 1
         if interrupted:
-            # It was meant for the reader, who may wait for it by now.
+            # The reader may be waiting for it by now.
             self._queue.put(None)

@@ -18,7 +18,7 @@ class Streams(Iterable[KafkaStream]):
         runtime: the connector's.
         timeout_ms: `consumer.timeout.ms`.
         on_room: called when a stream took a chunk.
-        lease_valid: whether the member's ZooKeeper session can still be alive.
+        lease_valid: whether the member's ZooKeeper session may still be alive.
     """
 
     def __init__(

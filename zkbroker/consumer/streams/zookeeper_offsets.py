@@ -1,11 +1,11 @@
-"""Offsets of a group in ZooKeeper, safe against members that lost their partitions unnoticed.
+"""Offsets of a group in ZooKeeper, safe against members that unknowingly lost their partitions.
 
     /consumers/[group]/offsets/[topic]/[partition] = next offset to consume, decimal
 
-Invariant: a member writes on the condition that the node still has the version it knows. A member
-that lost its partition while it slept cannot overwrite its successor: the successor's first
-commit changed the version. When the condition fails, the owner node shows whether another client
-wrote (JVM members and tools write unconditionally) while we own the partition, or whether we lost
+Invariant: a member writes only if the node still has the version it knows. A member that lost its
+partition while it slept cannot overwrite its successor's offset: the successor's first commit
+changed the version. When the condition fails, the owner node tells the two cases apart: another
+client wrote while we own the partition (JVM members and tools write unconditionally), or we lost
 it.
 """
 
@@ -31,7 +31,7 @@ class ZooKeeperOffsets:
         self._versions: dict[PartitionKey, int] = {}
 
     def read(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int | None]:
-        """Return committed offsets, None where there is none; commits then build on them.
+        """Return committed offsets, None where there is none; remember their versions for commits.
 
         Raises:
             RegistryError: ZooKeeper did not answer.
@@ -64,7 +64,7 @@ class ZooKeeperOffsets:
             return set()
         mine = self._owned(refused)
         if mine:
-            # Another writer, and we are the owner: write over what it wrote.
+            # Another client wrote, and we are the owner: overwrite it.
             self.read(mine)
             refused = (refused - mine) | self._write({key: offsets[key] for key in mine})
         if refused:

@@ -1,9 +1,9 @@
 /* The module zkbroker.producer._speedups: the C twin of zkbroker.producer.portable.Intake.
  *
- * Invariant: `put` changes the queue in one step as others see it. It holds the GIL; what it
- * allocates while others may look is made before the first look at the queue (an allocation may
- * collect garbage, which runs anyone's code), and what it drops is dropped after the last change.
- * Python code changes the same fields under `lock`, so while that is held nothing is done here.
+ * Invariant: for other threads `put` changes the queue in one step. It holds the GIL; it allocates
+ * objects before it first reads the queue (an allocation may collect garbage, which may run any
+ * code), and releases objects after its last change. Python code changes the same fields under
+ * `lock`, so while that is held this code does nothing.
  *
  * KeyedMessage, QueuedMessages and SendFuture are Python classes with __slots__. Their slots are
  * read and written at the offsets that their descriptors give, as the descriptors do.
@@ -86,7 +86,7 @@ static void intake_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* What a plain message is made of; the references are held. */
+/* The parts of a plain message; the references are held. */
 typedef struct {
     PyObject *topic, *record, *size_object;
     Py_ssize_t size;
@@ -112,7 +112,7 @@ static PyObject *time_of(PyObject *given)
     return PyLong_FromLongLong((long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
 }
 
-/* Whether the time of a message is none, or one that a record holds. */
+/* Whether the time of a message is none, or fits into a record. */
 static int is_time(PyObject *given)
 {
     int overflow;
@@ -148,7 +148,7 @@ static int open_plain(intake *self, PyObject *message, plain *p)
               (p->keyed ? PyBytes_GET_SIZE(key) : 0);
     if (p->size > self->max_message_bytes)
         return 0;
-    /* Held from here on: what comes may run code that changes the message. */
+    /* Held from here on: later calls may run code that changes the message. */
     Py_INCREF(p->topic);
     Py_INCREF(key);
     Py_INCREF(value);
@@ -164,7 +164,7 @@ static int open_plain(intake *self, PyObject *message, plain *p)
         drop_plain(p);
         return -1;
     }
-    /* It holds nothing that could refer to it: the garbage collector need not look at it. */
+    /* It holds nothing that could refer to it, so the garbage collector need not track it. */
     PyObject_GC_UnTrack(p->record);
     return 1;
 }
@@ -184,8 +184,8 @@ static int append(PyObject *records, PyObject *sizes, const plain *p)
     return 0;
 }
 
-/* The one step: 1 when queued, 2 when the sender has to be woken too, 0 where the message must go
- * the general way, -1 with an exception. */
+/* The one step: 1 when queued, 2 when the sender has to be woken too, 0 where the message is left
+ * to `SendQueue.put`, -1 with an exception. */
 static int enter(intake *self, const plain *p, PyObject *future)
 {
     PyObject *queued, *records, *sizes, *index;
@@ -304,7 +304,7 @@ static PyTypeObject intake_type = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     "zkbroker.producer._speedups",
-    "The short way into a producer's send queue, in C.",
+    "The fast path into a producer's send queue, in C.",
     -1,
     NULL,
     NULL,
@@ -325,7 +325,7 @@ static PyTypeObject *class_of(const char *module, const char *name)
     return (PyTypeObject *)type;
 }
 
-/* Where instances of a class have a slot; 0 with an ImportError where it has none. */
+/* The offset of a slot in instances of a class; 0 with an ImportError where there is none. */
 static Py_ssize_t offset_of(PyTypeObject *type, const char *name)
 {
     PyObject *found = PyObject_GetAttrString((PyObject *)type, name);

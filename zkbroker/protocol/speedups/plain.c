@@ -1,8 +1,8 @@
 /* The module zkbroker.protocol._speedups: the C twin of zkbroker.protocol.plain.portable, whose
  * docstrings say what the functions do.
  *
- * Invariant: nothing is read that was not first found to lie within the frame; every length is
- * compared as `left < length`. A request that is not plain makes None, and never an exception.
+ * Invariant: every read is first checked to lie within the frame; every length is compared as
+ * `left < length`. A request that is not plain gives None, never an exception.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

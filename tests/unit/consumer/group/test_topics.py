@@ -54,7 +54,7 @@ def test_names_are_taken_as_they_are(cluster: PlayedCluster) -> None:
     assert topics.names == {"not.yet.there"}
     topics.subscribe(["a", "b"])
     assert topics.names == {"a", "b"}
-    assert not topics.look()
+    assert not topics.check()
     topics.clear()
     assert topics.names == frozenset()
 
@@ -63,14 +63,14 @@ def test_a_change_of_topics_matches_the_pattern_again(cluster: PlayedCluster) ->
     notified: list[int] = []
     topics = topics_of(cluster, notified)
     topics.subscribe("^clicks")
-    assert not topics.look_due
+    assert not topics.check_due
     cluster.leaders["clicks-new"] = (None,)
     cluster.watchers[0]()
-    assert (notified, topics.look_due) == ([1], True)
-    assert topics.look()
+    assert (notified, topics.check_due) == ([1], True)
+    assert topics.check()
     assert topics.names == {"clicks", "clicks-old", "clicks-new"}
-    assert not topics.look_due
-    assert not topics.look()
+    assert not topics.check_due
+    assert not topics.check()
 
 
 def test_what_is_shared_out_has_leaders_and_racks_and_no_missing_topics(
