@@ -205,7 +205,7 @@ def test_a_cluster_that_is_not_there_is_said_in_words():
         (["-b", "h:1", "--host", "0.0.0.0"], "--users FILE"),
         (["-b", "h:1", "--operator", "ann"], "--operator names a user of --users"),
         (["-b", "h:1", "--cluster", "x"], "NAME=FILE"),
-        (["--lake", "/x", "--cluster", "a=/none"], "--lake are about the cluster of -z or -b"),
+        (["--lake", "/x", "--cluster", "a=/none"], "--lake apply to the cluster of -z or -b"),
         (["-b", "h:1", "-X", "nonsense=1"], "nonsense is no setting"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_running_reassignment_is_turned_back(run, zk, tmp_path):
     # Partition 1 is done before it is turned back.
     zk.set(REASSIGN, b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,1]}]}')
     shown = run("reassign", "cancel", f"{plan}.rollback")
-    assert shown.startswith("Reassignment of partition t-0 is turned back\n1 of 2 ")
+    assert shown.startswith("Reassignment of partition t-0 is being reverted\n1 of 2 ")
     assert zk.get(REASSIGN)[0] == (
         b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[0,1]}]}'
     )
