@@ -32,8 +32,8 @@ def _configs(given: Given) -> list[str]:
         kept = [kind for kind, _ in entities if kind not in ("topics", "brokers")]
         if kept:
             raise click.UsageError(
-                f"settings of {' and '.join(kept)} are kept in ZooKeeper, and brokers of this "
-                "version cannot show or change them: give --zookeeper in place of --bootstrap-server"
+                f"settings of {' and '.join(kept)} are kept in ZooKeeper, and brokers of "
+                "this version cannot show or change them: give --zookeeper, not --bootstrap-server"
             )
     shown = ["configs", action, "--genuine-text"]
     shown += [*discovery(given), *command_config(given)]
