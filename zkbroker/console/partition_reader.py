@@ -118,7 +118,7 @@ class PartitionReader:
             self.position = self.end
 
     def _fetch(self) -> tuple[FetchResponsePartition, int | None]:
-        """Return an answer with an entry, or an empty one at the end; and the last stable offset."""
+        """Return an answer with an entry, or an empty one at the end; and its stable offset."""
         knows_transactions = self._connection.best_version(ApiKey.FETCH) >= TRANSACTIONS_SINCE
         part = self._answer(_COMMITTED if knows_transactions else _SETTINGS)
         stable = part.last_stable_offset if knows_transactions else -1
