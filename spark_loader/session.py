@@ -18,9 +18,9 @@ from spark_loader.errors import LoadError
 from zkbroker.zookeeper.java import java_environment, require_java
 
 # How long to read the error output of a Java that did not start.
-_LAST_WORDS_S = 5.0
+_STDERR_WAIT_S = 5.0
 # Java warns of an option that Spark itself sets.
-_OF_NO_USE = frozenset({"WARNING: Using incubator modules: jdk.incubator.vector"})
+_IGNORED_LINES = frozenset({"WARNING: Using incubator modules: jdk.incubator.vector"})
 
 
 def session(
@@ -64,7 +64,7 @@ def session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings(), _environment_of_java(), _ctrl_c_later():
+    with warnings.catch_warnings(), _environment_of_java(), _interrupts_deferred():
         warnings.simplefilter("ignore")
         try:
             _start_java({**settings, **(conf or {}), "spark.master": master})
@@ -98,13 +98,13 @@ def _start_java(settings: Mapping[str, str]) -> None:
         os.close(writing)
         if not started:
             # Java's output comes before the error that refers to it.
-            relay.join(_LAST_WORDS_S)
+            relay.join(_STDERR_WAIT_S)
 
 
 def _relay(reading: int) -> None:
     with os.fdopen(reading, errors="replace") as lines:
         for line in lines:
-            if line.rstrip() not in _OF_NO_USE:
+            if line.rstrip() not in _IGNORED_LINES:
                 sys.stderr.write(line)
                 sys.stderr.flush()
 
@@ -116,7 +116,7 @@ def interruptible_session(master: str, conf: dict[str, str] | None) -> Any:
     answer, and fails with two tracebacks. Spark installs it in the main thread only. Stopping the
     session ends its jobs as well.
     """
-    with _ctrl_c_later(), ThreadPoolExecutor(1, "spark-start") as starter:
+    with _interrupts_deferred(), ThreadPoolExecutor(1, "spark-start") as starter:
         return starter.submit(session, master, conf=conf).result()
 
 
@@ -195,7 +195,7 @@ def _environment_of_java() -> Iterator[None]:
 
 
 @contextmanager
-def _ctrl_c_later() -> Iterator[None]:
+def _interrupts_deferred() -> Iterator[None]:
     """Hold an interrupt back until Spark has started.
 
     If PySpark is interrupted while it waits for Java, that Java runs for ever.

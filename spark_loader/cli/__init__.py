@@ -80,14 +80,14 @@ class LoadByDefault(click.Group):
         except OSError as error:
             if isinstance(error, ZkbrokerError):
                 raise
-            raise LoadError(_os_words(error)) from error
+            raise LoadError(_file_error(error)) from error
         except Exception as error:
             if not type(error).__module__.startswith(("py4j", "pyspark")):
                 raise
             raise LoadError(f"Spark: {cause_of(error)}") from error
 
 
-def _os_words(error: OSError) -> str:
+def _file_error(error: OSError) -> str:
     """Return a file system's error as `path: why`."""
     if error.filename is None or not error.strerror:
         return str(error)

@@ -26,6 +26,7 @@ from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime, to_ms, zone_of
 from spark_loader.sink.hours import FALLBACKS
+from spark_loader.sink.rows import COMPRESSIONS
 from zkbroker.cli.connection import NO_CLUSTER
 from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.cli.security import current_security
@@ -149,7 +150,7 @@ event_time_options = grouped(
     ),
     click.option(
         "--compression",
-        type=click.Choice(["snappy", "zstd", "gzip", "none"]),
+        type=click.Choice(COMPRESSIONS),
         help="Compression of Parquet files.  [default: snappy]",
     ),
     column_options,

@@ -118,13 +118,13 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
     if not files:
         raise LoadError(f"{output} holds no data files that could be taken over")
     there = {each.path for each in files}
-    looked = _Look(filesystem, output, new=fresh)
+    inspected = _Inspection(filesystem, output, new=fresh)
     for each in [*files, *quarantine_files(filesystem, output)]:
-        looked.into(each)
-    _require_once(looked.found)
+        inspected.add(each)
+    _require_once(inspected.found)
     spans = {
         source: (each.covered[0][0], each.covered[-1][1])
-        for source, each in looked.found.items()
+        for source, each in inspected.found.items()
         if each.covered
     }
     run = _next_run(checkpoints, before)
@@ -136,26 +136,26 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
             OffsetRange(source.topic, source.partition, start, until)
             for source, (start, until) in sorted(spans.items())
         ),
-        checksums=looked.checksums,
-        files=tuple(looked.data),
-        quarantined=tuple(looked.quarantined),
+        checksums=inspected.checksums,
+        files=tuple(inspected.data),
+        quarantined=tuple(inspected.quarantined),
         withdrawn=tuple(sorted(known - there)),
         gaps=tuple(
             Gap(source.topic, source.partition, start, until, _CAUSE)
-            for source, each in sorted(looked.found.items())
+            for source, each in sorted(inspected.found.items())
             if source in spans
             for start, until in minus([spans[source]], each.covered)
         ),
-        rows=looked.rows,
+        rows=inspected.rows,
         size_bytes=sum(each.size_bytes for each in files),
         positions={source: until for source, (_, until) in spans.items()},
         topics_created_ms=before.topics_created_ms if before is not None else {},
         group=before.group if before is not None else "",
-        note=f"{counted(len(files), 'data file')} with {counted(looked.rows, 'row')} taken over",
+        note=f"{counted(len(files), 'data file')} with {counted(inspected.rows, 'row')} taken over",
         beginning=run,
     )
     removed = [each for each in live if each.path not in there]
-    return Survey(entry, looked.tabled, looked.schema, removed, fresh)
+    return Survey(entry, inspected.tabled, inspected.schema, removed, fresh)
 
 
 def _next_run(checkpoints: Checkpoints, before: Entry | None) -> int:
@@ -163,7 +163,7 @@ def _next_run(checkpoints: Checkpoints, before: Entry | None) -> int:
     return max([0, *checkpoints.run_numbers(), before.run if before is not None else 0]) + 1
 
 
-class _Look:
+class _Inspection:
     """Reads files and gathers their contents."""
 
     def __init__(self, filesystem: LakeFileSystem, output: str, *, new: bool) -> None:
@@ -178,7 +178,7 @@ class _Look:
         self.quarantined: list[DataFile] = []
         self.rows = 0
 
-    def into(self, status: FileStatus) -> None:
+    def add(self, status: FileStatus) -> None:
         """Add the contents of a file."""
         path = status.path
         with self._fs.opened(join(self._output, path)) as local:

@@ -99,7 +99,7 @@ def run_mapper(task: MapperTask) -> MapperOutcome:
             return MapperOutcome(task.mapper, _run(task), tuple(troubles))
         except QuarantineLimit as error:
             return MapperOutcome(task.mapper, troubles=(*troubles, error))
-        except _InTheWay as found:
+        except _RangeFailed as found:
             troubles.append(found.trouble)
             left = [
                 (each, policy)
@@ -112,7 +112,7 @@ def run_mapper(task: MapperTask) -> MapperOutcome:
             task = replace(task, ranges=ranges, policies=policies)
 
 
-class _InTheWay(Exception):
+class _RangeFailed(Exception):
     """A range cannot be loaded."""
 
     def __init__(self, at: OffsetRange, trouble: Trouble) -> None:
@@ -151,11 +151,11 @@ def _run(task: MapperTask) -> int:
     except UnknownTopicOrPartition as error:
         if work.at is None:
             raise
-        raise _InTheWay(work.at, DataLoss(f"{work.at}: {error}")) from error
+        raise _RangeFailed(work.at, DataLoss(f"{work.at}: {error}")) from error
     except (DataLoss, DamagedLog) as error:
         if work.at is None:
             raise
-        raise _InTheWay(work.at, error) from error
+        raise _RangeFailed(work.at, error) from error
     finally:
         if not won and not _published(checkpoints, task, token):
             _discard(work)

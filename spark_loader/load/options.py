@@ -15,6 +15,7 @@ from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.hours import FALLBACKS
+from spark_loader.sink.rows import COMPRESSIONS
 from zkbroker.config.generation import parse_generation
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ConfigError
@@ -92,7 +93,7 @@ class LoadOptions:
     headers: bool = False
     keep_damaged: bool = False
     max_quarantined: int | None = 1000
-    compression: str = "snappy"
+    compression: str = COMPRESSIONS[0]
     fetch_bytes: int = FETCH_BYTES
     adopt: bool = False
     security: ClientSecurity = NO_SECURITY
@@ -118,7 +119,7 @@ class LoadOptions:
             ("format", self.format, tuple(DATA_FORMATS)),
             ("table", self.table, ("", *TABLE_FORMATS)),
             ("fallback", self.fallback, FALLBACKS),
-            ("compression", self.compression, ("snappy", "zstd", "gzip", "none")),
+            ("compression", self.compression, COMPRESSIONS),
             *(
                 (f"on_out_of_range of {name}", each, POLICIES)
                 for name, each in self.policies.items()

@@ -30,7 +30,7 @@ from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.hours import EventTimes
 from spark_loader.sink.quarantine import Quarantine
-from spark_loader.sink.rows import ParquetRows, RowWriter
+from spark_loader.sink.rows import COMPRESSIONS, ParquetRows, RowWriter
 from spark_loader.sink.spool import Spool
 from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import (
@@ -70,7 +70,7 @@ class SinkOptions:
     target_bytes: int = 128 * 1024 * 1024
     buffer_bytes: int = 64 * 1024 * 1024
     open_files: int = 64
-    compression: str = "snappy"
+    compression: str = COMPRESSIONS[0]
     max_quarantined: int | None = 1000
 
 

@@ -12,6 +12,9 @@ from spark_loader.reading.columns import POSITION
 from spark_loader.sink.statistics import has_order
 from spark_loader.storage.files import HashingFile
 
+COMPRESSIONS = ("snappy", "zstd", "gzip", "none")
+"""Codecs of Parquet pages; the first is the default."""
+
 _SAMPLE_ROWS = 4096
 _REPEATED = 4
 # Different in each record, whatever a sample says.
