@@ -20,12 +20,12 @@ HERE = Path(__file__).parent
 
 
 class Section(NamedTuple):
-    """What a section of the page is made by.
+    """The benchmark of a section of the page.
 
     Attributes:
         module: of this package.
-        small: options of the smallest run, which shows that it works.
-        page: options of the run for the page, where they are not the defaults.
+        small: options of the smallest run, which only checks that it works.
+        page: options of the run for the page, if not the defaults.
     """
 
     module: str
@@ -69,7 +69,7 @@ def listing() -> None:
 
 
 def run_all(names: Sequence[str], results: Path, more: Sequence[str], *, small: bool) -> int:
-    """Run each in a process of its own; returns the number of those that failed."""
+    """Run each in its own process; return the number of failures."""
     failed = []
     for name in names:
         began = time.monotonic()
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--only", default=",".join(PAGE), help="names of sections, with commas")
     parser.add_argument("--rounds", type=int, help="by default each benchmark's own number")
-    parser.add_argument("--small", action="store_true", help="only see that each works")
+    parser.add_argument("--small", action="store_true", help="only check that each works")
     given = parser.parse_args()
     names = given.only.split(",")
     if unknown := set(names) - PAGE.keys():

@@ -1,10 +1,10 @@
 """Where the time of a produce with acks=all goes, one message a request, on three brokers.
 
-Every step is noted in the brokers with the machine's clock: from the client's request over the
-leader, the fetch that waits, the follower and its next fetch to the high watermark and the answer.
-Of the two followers the later one counts, since the ISR waits for it. Medians, in microseconds
-since the client began to send, and what each step took. In the brokers this module is loaded by
-`sitecustomize`, notes steps in memory and writes them to `$ACKS_TRACE/PID` at the end.
+The brokers record every step with the machine's clock: the client's request, the leader, the
+waiting fetch, the follower and its next fetch, the high watermark and the answer. Of the two
+followers the later one counts, since the ISR waits for it. Medians, in microseconds since the
+client began to send, and the duration of each step. In the brokers `sitecustomize` loads this
+module, which records steps in memory and writes them to `$ACKS_TRACE/PID` at the end.
 
     python -m bench.acks_all [--requests 500] [--bytes 1024]
 """
@@ -55,7 +55,7 @@ def note(name: str) -> None:
 
 
 def around(owner: type, method: str, before: Callable[..., str], after: Callable[..., str]) -> None:
-    """Note what the functions return (nothing when it is empty) before and after a method."""
+    """Record the results of two functions, unless empty, before and after a method."""
     plain = getattr(owner, method)
 
     @functools.wraps(plain)
@@ -80,7 +80,7 @@ def _kind(frame: memoryview, produce: str, fetch: str) -> str:
 
 
 def watch() -> None:
-    """Note the steps of this process from now on."""
+    """Record the steps of this process from now on."""
     around(
         Dispatcher,
         "handle",
@@ -114,7 +114,7 @@ def send(port: int, request: bytes, count: int) -> list[tuple[int, int]]:
         client.answer()
         if number >= 50:
             spans.append((started, time.monotonic_ns()))
-        time.sleep(0.002)  # the followers wait again by then
+        time.sleep(0.002)  # until the followers wait again
     return spans
 
 

@@ -1,6 +1,6 @@
-"""The least a gevent server can do with a request: what `bench.broker` compares the broker with.
+"""The least that a gevent server can do with a request, for comparison in `bench.broker`.
 
-Requests are the broker's own, and their key says what to do:
+Requests are the broker's own, and their key selects the work:
 
     Produce  receive, CRC-32C of all of it, write to a file, short answer
     Fetch    answer a header and 1 MiB of a file by os.sendfile
@@ -31,7 +31,7 @@ def receive_exactly(connection: gevent.socket.socket, view: memoryview) -> bool:
 
 
 def serve(connection: gevent.socket.socket, path: str, read: int) -> None:
-    # A file of its own for each run, as a topic of the broker has.
+    # Each run has its own file, like a topic of the broker.
     out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         answer_requests(connection, out, read)

@@ -1,11 +1,11 @@
-"""A broker of ours beside a genuine one and a bare loop, request by request.
+"""Compares zkbroker's broker with a genuine one and with a bare loop, request by request.
 
-All run on this machine, each with a data directory of its own, and are sent the same kinds of
-requests by the same plain sockets, slice by slice (`bench.requests`). The genuine one is Kafka
-0.8.2.2 from the jars of `make java-clients`, or any broker that runs already and creates topics
-when asked for their metadata. 0.8.2.2 knows messages of magic 0 only: what is sent to ours in
-magic 2, idempotent or not, stands beside its magic 0. `--magic` says what another one knows. The
-bare loop is the least that a gevent server can do (`bench.bare_loop`).
+All run on this machine, each with its own data directory, and get the same kinds of requests over
+the same plain sockets, slice by slice (`bench.requests`). The genuine one is Kafka 0.8.2.2 from the
+jars of `make java-clients`, or any running broker that creates topics when asked for their
+metadata. 0.8.2.2 supports only magic 0: requests of magic 2 to ours, idempotent or not, are
+compared with its magic 0. `--magic` gives the magic of another broker. The bare loop is the least
+that a gevent server can do (`bench.bare_loop`).
 
     python -m bench.broker [--rounds 5] [--seconds 1] [--only produce] [--results DIR]
                            [--port 9092 --pid 4711 --name "Kafka 2.3.0" --magic 2]
@@ -46,13 +46,13 @@ from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 CONNECTIONS = 16
 CREATED_WITHIN_S = 30
 WARM_UP_S = 5
-"""Before anything is measured: Java compiles what it runs often."""
+"""Before measurements, since Java compiles code that runs often."""
 KIB = 1024
 SMALL, LARGE = 16 * KIB, 900_000
 
 
 def auto_create(port: int, topic: str) -> None:
-    """Ask for a topic's metadata, as every broker understands, until it has a leader."""
+    """Ask for a topic's metadata, in a version of every broker, until it has a leader."""
     deadline = time.monotonic() + CREATED_WITHIN_S
     with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
         while True:
@@ -65,7 +65,7 @@ def auto_create(port: int, topic: str) -> None:
 
 
 class Other(NamedTuple):
-    """A server that is not a cluster of ours; topics are created by asking for them, and stay."""
+    """A server that is not a cluster of ours; a metadata request creates a topic, which stays."""
 
     ports: Sequence[int]
     pids: Sequence[int]
@@ -76,11 +76,11 @@ class Other(NamedTuple):
             auto_create(self.ports[0], topic)
 
     def remove(self, topic: str) -> None:
-        """Leave it: other brokers delete later, which would fall into other slices."""
+        """Do nothing: other brokers delete later, which would disturb later slices."""
 
 
 def bare_loop(stack: ExitStack, directory: Path) -> Other:
-    """Start the loop, which knows no topics."""
+    """Start the loop, which has no topics."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.bare_loop", str(directory / "bare")],
         stdout=subprocess.PIPE,
@@ -93,7 +93,7 @@ def bare_loop(stack: ExitStack, directory: Path) -> Other:
 
 
 class Kind(NamedTuple):
-    """A kind of requests: ours, theirs, bytes that one moves, which figures count."""
+    """A kind of requests: ours, theirs, bytes of one, and the figures to report."""
 
     ours: Work
     theirs: Work
@@ -130,7 +130,7 @@ def kinds(magic: int) -> dict[str, Kind]:
 
 
 def bare_kinds() -> dict[str, Kind]:
-    """Those that the bare loop takes, too."""
+    """The kinds that the bare loop supports."""
     throughput = ("MB/s", "CPU-s a GB")
     small, large, single = produces(SMALL, 2, WINDOW), fetches(2, KIB * KIB), produces(KIB, 2, 1)
     return {
@@ -180,7 +180,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a slice")
     parser.add_argument("--only", default="", help="part of the name of the kinds to send")
-    parser.add_argument("--port", type=int, help="of a broker that runs on this machine")
+    parser.add_argument("--port", type=int, help="of a broker that is running on this machine")
     parser.add_argument("--pid", type=int, help="its process")
     parser.add_argument("--name", default=GENUINE, help="what it is")
     parser.add_argument("--magic", type=int, choices=(0, 1, 2), default=0, help="newest it knows")

@@ -1,8 +1,8 @@
-"""Clusters that benchmarks compare: of this checkout, of another one, of genuine Kafka 0.8.2.2.
+"""Clusters for benchmarks: of this checkout, of another one, of genuine Kafka 0.8.2.2.
 
-Each has a chroot and directories of its own. Invariant: clusters of every kind are asked in
-the same way: topics are created in ZooKeeper, and a partition is led when its leader
-answers for it (`ListOffsets`, version 0), whatever a registry says.
+Each has its own chroot and directories. Invariant: all clusters are used in the same way: topics
+are created in ZooKeeper, and a partition is led once its leader answers for it (`ListOffsets`,
+version 0), whatever the registry says.
 """
 
 import os
@@ -39,8 +39,9 @@ JAVA = (
     *("-server", "-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+DisableExplicitGC"),
 )
-"""As the start script of Kafka has it, with the collector of its later releases: the one of 0.8 is
-no longer part of Java."""
+"""The options of Kafka's start script, with the collector of its later releases: that of 0.8 is no
+longer part of Java.
+"""
 
 
 class Running(Protocol):
@@ -103,7 +104,7 @@ class CheckoutBroker:
         raise RuntimeError(f"a broker of {self._checkout} was not ready:\n{log_tail}")
 
     def stop(self) -> None:
-        """Shut it down cleanly; kill it where that takes too long."""
+        """Shut it down cleanly; kill it if that takes too long."""
         if self._process is not None:
             try:
                 self._process.communicate(timeout=60)  # it stops when its stdin ends
@@ -124,7 +125,7 @@ class Cluster:
     Args:
         brokers: that run.
         zookeeper: connect string with the chroot.
-        form: how partitions' states are kept there.
+        form: of partitions' states there.
         place: directory of the cluster; those of the data are below it.
     """
 
@@ -139,7 +140,7 @@ class Cluster:
 
     @property
     def ports(self) -> list[int]:
-        """Of the leaders of a topic's partitions, in their order."""
+        """Ports of the leaders of a topic's partitions, in order."""
         return [each.port for each in self.brokers]
 
     @property
@@ -164,9 +165,9 @@ class Cluster:
     def remove(self, topic: str) -> None:
         """Delete a topic, and its messages from the page cache.
 
-        Only the messages of 0.8.2.2 go, whose deletion would fall into later slices. If they
-        stayed, the kernel would write them to the disk during later slices, and in a virtual
-        machine memory that was not used for a while costs three times the write itself.
+        For 0.8.2.2 only the messages are removed, since its deletion would disturb later slices. If
+        they stayed, the kernel would write them to the disk during later slices, and in a virtual
+        machine memory that was unused for a while costs three times the write itself.
         """
         if self._form is StateForm.EPHEMERAL:
             mark_for_deletion(self.session, topic)
@@ -201,7 +202,7 @@ class Cluster:
                 }
                 if len(led) == partitions:
                     return time.monotonic()
-                # Each look takes processor time that the brokers need for their work.
+                # Each check takes processor time that the brokers need.
                 time.sleep(max(LOOK_S, time.monotonic() - looked))
         raise TimeoutError(f"{topic} is not led after {WITHIN_S} s")
 
@@ -234,7 +235,7 @@ def when(condition: Callable[[], object]) -> float:
 
 
 def need_genuine() -> None:
-    """End the program where the genuine broker is missing."""
+    """End the program if the genuine broker is missing."""
     if java_clients.old_missing():
         sys.exit("the genuine broker is not here: make java-clients")
 
@@ -251,9 +252,9 @@ def start_cluster(
 
     Args:
         stack: which stops them.
-        directory: for a directory of the cluster's own, which is its chroot, too.
+        directory: parent of the cluster's own directory, whose name is its chroot, too.
         zookeeper: connect string without chroot.
-        checkout: whose brokers they are; None for those of genuine Kafka.
+        checkout: of the brokers; None for genuine Kafka.
         brokers: how many.
         properties: of all of them.
     """

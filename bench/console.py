@@ -1,14 +1,14 @@
-"""The console on a large cluster: how fast it opens, and what it costs brokers and itself.
+"""The console on a large cluster: how fast it opens, and its cost for brokers and for itself.
 
     python -m bench.console [--topics 1000] [--partitions 10] [--viewers 10] [--rounds 3]
                             [--seconds 10] [--browser chromium] [--results DIR]
 
-Three brokers share the partitions, one replica each; their share is that of the busiest. Printed
-are the time from the start of the console until it knows all topics; the time in which a page gets
-its overview and its first topics then, and in which a browser shows them (from navigation to the
-first rows); the memory of the console. What it costs brokers is measured in rounds, each without a
-console, with one, and with viewers of its stream beside: a round starts a console of its own, and
-the median of the rounds' ratios is what counts, since a machine is never the same for long.
+Three brokers share the partitions, one replica each; the share printed is that of the busiest.
+Printed are the time from the start of the console until it knows all topics; the time in which a
+page gets its overview and its first topics then, and in which a browser shows them (from navigation
+to the first rows); the memory of the console. The cost for brokers is measured in rounds, each
+without a console, with one, and with viewers of its stream. A round starts its own console, and the
+median of the rounds' ratios counts, since the load of a machine changes.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _OPENINGS = 10
 
 
 def share(pids: Sequence[int], seconds: float) -> float:
-    """Return the share of one core that the busiest process takes for a while, in percent."""
+    """Return the share of one core that the busiest process takes, in percent."""
     begun, before = time.monotonic(), [cpu_seconds(pid) for pid in pids]
     time.sleep(seconds)
     taken = [cpu_seconds(pid) - then for pid, then in zip(pids, before, strict=True)]
@@ -46,7 +46,7 @@ def share(pids: Sequence[int], seconds: float) -> float:
 
 
 def create(bootstrap: str, topics: int, partitions: int) -> None:
-    """Create the topics at the broker that is the controller."""
+    """Create the topics at the controller."""
     runtime = get_runtime("threads")
     with Cluster(StaticSource(bootstrap), runtime=runtime, request_timeout_ms=120_000) as cluster:
         controller = controller_id(cluster)
@@ -85,7 +85,7 @@ def watch(base: str, path: str, ended: threading.Event) -> None:
 
 
 def shown_after_ms(chromium: str, base: str, path: str, rows: int) -> list[float]:
-    """Return how long a page takes from navigation to the rows of its table, each time."""
+    """Return the times of a page from navigation to the rows of its table."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -126,7 +126,9 @@ def console(zookeeper: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def await_all(base: str, topics: int) -> tuple[str, float, float]:
-    """Wait until a console knows everything: its cluster's path, and when it knew what, in s."""
+    """Wait until a console knows everything; return its cluster's path, and the times of topics and
+    of offsets in s.
+    """
     begun = time.monotonic()
     where = "/api/clusters/" + json.loads(get(base, "/api/session"))["clusters"][0]["id"]
     while json.loads(get(base, f"{where}/overview"))["topics"] < topics:
@@ -195,7 +197,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=10)
     parser.add_argument("--viewers", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=10, help="of a look at CPU")
-    parser.add_argument("--browser", help="Chromium, to measure what a reader waits for")
+    parser.add_argument("--browser", help="Chromium, to measure the waits of a reader")
     given = parser.parse_args()
     properties = {"log.segment.bytes": "1048576", "offsets.topic.num.partitions": "1"}
     with LocalCluster(3, properties=properties) as cluster:

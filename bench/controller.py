@@ -1,10 +1,10 @@
-"""What a controller's work costs as partitions grow: a new one that takes over, and one that stays.
+"""Cost of a controller's work as partitions grow: of a new controller, and of one that stays.
 
-A term of office over a real ZooKeeper, without brokers: what it would send them is encoded and
-dropped. Of its brokers one is dead. `takes over` is a controller that was elected because the one
-before it died, and had heard what that led; `stays` is one that sees another broker die.
-Milliseconds until every partition has a leader that was sent its decision, until all is sent, and
-CPU milliseconds of this process.
+A controller's term over a real ZooKeeper, without brokers: its requests are encoded and dropped.
+One of its brokers is dead. `takes over` is a controller that was elected because the one before it
+died, and knew the partitions which that one led; `stays` is one that sees another broker die.
+Milliseconds until every partition's leader was sent its decision, until all is sent, and CPU
+milliseconds of this process.
 
     python -m bench.growth --only controller
 """
@@ -35,11 +35,11 @@ TOPIC = "many"
 
 @dataclass
 class Encoded:
-    """Takes the place of the channels.
+    """Replaces the channels.
 
     Attributes:
         led_s: when the last leader's decision was sent.
-        orphans: what the dead broker led and no other has been asked to lead.
+        orphans: partitions of the dead broker that no other was asked to lead yet.
     """
 
     led_s: float = 0.0
@@ -89,7 +89,7 @@ class Tree:
             self.session.create(paths.CONTROLLER_EPOCH, b"1")
         self.alive: dict[int, ZkSession] = {}
         for broker in range(brokers):
-            # Before anything is decided: a broker that registers later counts as restarted.
+            # Before the first decision, since a broker that registers later counts as restarted.
             own = self.alive[broker] = stack.enter_context(ZkSession(address))
             info = BrokerInfo(broker, "127.0.0.1", 9000 + broker)
             own.create(paths.broker(broker), info.to_json(), ephemeral=True)
@@ -110,7 +110,7 @@ class Tree:
             PartitionStates(own, StateForm.EPHEMERAL).register_leader(led)
 
     def kill(self) -> set[tuple[str, int]]:
-        """End one broker's session; returns what it led."""
+        """End one broker's session; return its partitions."""
         broker, session = self.alive.popitem()
         session.close()
         return {key for key, each in self.led.items() if each.leader == broker}
@@ -120,7 +120,7 @@ class Tree:
             TermSettings(0),
             self.session,
             PartitionStates(self.session, StateForm.EPHEMERAL),
-            channels,  # type: ignore[arg-type] # what it uses of the channels
+            channels,  # type: ignore[arg-type] # the part of the channels that it uses
             lambda name: Mark(lambda _: None, name),
             2,
             self.session.get(paths.CONTROLLER_EPOCH)[1].version,

@@ -1,7 +1,7 @@
-"""Two brokers on two cores beside one: 16 KiB produces by plain sockets.
+"""Two brokers on two cores compared with one: 16 KiB produces by plain sockets.
 
-As many connections each time, from processes of their own, each to a partition of its own, five
-requests in flight: all to one broker, then shared between two. The ways take turns. CPU is that of
+The same number of connections each time, each from its own process to its own partition, five
+requests in flight: all to one broker, then shared between two. The two take turns. CPU is that of
 the brokers; the clients need a part of the same cores.
 
     python -m bench.cores [--rounds 5] [--seconds 3] [--connections 2] [--magic 2] [--results DIR]
@@ -24,7 +24,7 @@ SIZE = 16 * 1024
 
 
 class Served(NamedTuple):
-    """A broker as a client's process knows it."""
+    """A broker, for a client's process."""
 
     ports: Sequence[int]
     pids: Sequence[int]

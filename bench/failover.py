@@ -1,11 +1,11 @@
-"""How long partitions have no leader when a broker is killed or stopped, beside genuine 0.8.2.2.
+"""How long partitions have no leader when a broker is killed or stopped, against genuine 0.8.2.2.
 
 A topic of many partitions with three replicas on three brokers. Times of a kill are counted from
-the moment in which ZooKeeper ended the broker's session (no part of a cluster is faster than that),
-of a clean stop from the signal; a partition is led again when its new leader answers for it. The
-clusters take turns. Then, on brokers of ours alone, a topic of more partitions: how much longer
-they are without a leader, and out of sync, when the controller is killed than when another broker
-is. A broker's limit of open files bounds the replicas that it holds.
+the moment in which ZooKeeper ended the broker's session (no part of a cluster can react before), of
+a clean stop from the signal; a partition is led again once its new leader answers for it. The
+clusters take turns. Then, on zkbroker only, a topic of more partitions: how much longer they are
+without a leader, and out of sync, when the controller is killed than when another broker is. A
+broker's limit of open files bounds the replicas that it holds.
 
     python -m bench.failover [--partitions 300] [--rounds 3] [--only "killed"] [--results DIR]
                              [--many 1000] [--many-rounds 1] [--brokers 3]
@@ -37,7 +37,7 @@ FAILURES = ("controller killed", "another broker killed", "another broker stoppe
 
 
 def fail(cluster: Cluster, partitions: int, what: str) -> tuple[float, float]:
-    """Have one broker fail or stop, and bring it back.
+    """Kill or stop one broker, and bring it back.
 
     Returns:
         seconds until every partition was led again, and until all were in sync.
@@ -70,7 +70,7 @@ def elect_preferred(cluster: Cluster, partitions: int) -> None:
 def compare(
     stack: ExitStack, directory: Path, rounds: int, partitions: int, only: str
 ) -> list[Comparison]:
-    """Ours and genuine ones in turn."""
+    """Measure ours and genuine ones in turn."""
     need_genuine()
     zookeeper = stack.enter_context(EmbeddedZooKeeper()).connect_string
     sides = [
@@ -95,7 +95,7 @@ def compare(
 def many(
     stack: ExitStack, directory: Path, rounds: int, partitions: int, brokers: int
 ) -> list[Comparison]:
-    """The controller of many partitions is killed, then another broker."""
+    """Kill the controller of many partitions, then another broker."""
     zookeeper = stack.enter_context(EmbeddedZooKeeper()).connect_string
     cluster = start_cluster(stack, directory, zookeeper, HERE, brokers, PROPERTIES)
     cluster.create(TOPIC, partitions, REPLICAS)

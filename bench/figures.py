@@ -1,4 +1,4 @@
-"""What benchmarks find, as data: comparisons with a reference, and growth of a cost.
+"""Results of benchmarks as data: comparisons with a reference, and growth of a cost.
 
 A `Comparison` keeps every round of both sides, because its ratio is the median of the rounds'
 ratios: the two sides of one round ran under the same conditions, two rounds did not. `save` writes
@@ -18,18 +18,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 LOAD_BEFORE = os.getloadavg()[0]
-"""Of the last minute, as a benchmark begins: what else the machine did."""
+"""The load of the minute before a benchmark begins."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of ours beside that of a reference.
+    """One figure of ours compared with a reference.
 
     Attributes:
-        work: what was done, as "produce 16 KiB, magic 2".
+        work: such as "produce 16 KiB, magic 2".
         unit: of the figures, as "MB/s".
-        reference: what ours is compared with, as "Kafka 0.8.2.2".
-        ours: a figure a round.
+        reference: such as "Kafka 0.8.2.2".
+        ours: one figure for each round.
         other: the reference's, in the same rounds.
         more_is_better: whether a larger figure is the better one.
     """
@@ -70,11 +70,11 @@ class Growth:
     """How a cost grows with something.
 
     Attributes:
-        work: what was done, as "produce 1 KiB".
+        work: such as "produce 1 KiB".
         unit: of the cost, as "µs of broker CPU a request".
-        against: what grows, as "idle connections".
-        points: pairs of its size and the median cost, in the order of the sizes.
-        expected: "constant" or "linear": what a good design shows.
+        against: the size that grows, such as "idle connections".
+        points: pairs of size and median cost, in order of size.
+        expected: "constant" or "linear": the growth in a good design.
     """
 
     work: str
@@ -96,7 +96,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Found:
-    """All that one benchmark found, with the machine it ran on."""
+    """All results of one benchmark, with its machine."""
 
     name: str
     comparisons: Sequence[Comparison] = ()
@@ -113,10 +113,10 @@ class Found:
 
     @classmethod
     def load(cls, path: Path) -> "Found":
-        """Read what `save` wrote.
+        """Read the file of `save`.
 
         Raises:
-            ValueError: the file holds something else; names it.
+            ValueError: it is not a file of results; the message names it.
         """
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
@@ -130,7 +130,7 @@ class Found:
                 read["machine"],
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no result of a benchmark: {error!r}") from error
+            raise ValueError(f"{path} is not a result of a benchmark: {error!r}") from error
 
     def show(self) -> None:
         """Print it."""
@@ -144,12 +144,13 @@ def of_clients(
     """Compare our clients with others that moved the same messages.
 
     Args:
-        messages: that each run moved.
+        messages: of each run.
         runs: seconds and CPU-seconds of each round by the client's name.
-        others: clients that are references; all that ran besides are ours.
+        others: clients that are references; all others are ours.
 
     Returns:
-        messages/s and CPU µs a message of each of ours beside each of the others that ran.
+        messages/s and CPU µs per message of each of ours, compared with each of the others that
+        ran.
     """
     found = []
     for base in [name for name in others if name in runs]:
@@ -164,7 +165,7 @@ def of_clients(
 
 
 def machine() -> dict[str, object]:
-    """Return what is to be known of the machine beside its figures."""
+    """Return a description of the machine, for the figures."""
     model = next(
         (
             line.partition(":")[2].strip()
@@ -192,19 +193,19 @@ def cpu_seconds(*pids: int) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """Return the memory of a process that is not swapped out."""
+    """Return the resident memory of a process."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     return int(text.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def options(text: str | None, rounds: int = 5) -> argparse.ArgumentParser:
-    """Return the options that every benchmark of the page has; have SIGTERM end it in order.
+    """Return the options of every benchmark of the page; let SIGTERM end it in order.
 
     Args:
         text: of its module.
-        rounds: how many it runs if not asked for another number.
+        rounds: how many it runs by default.
     """
-    # Brokers of Java outlive a process that does not stop them.
+    # Java brokers outlive a process that does not stop them.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = argparse.ArgumentParser(
         description=text, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -215,7 +216,7 @@ def options(text: str | None, rounds: int = 5) -> argparse.ArgumentParser:
 
 
 def publish(found: Found, results: Path | None) -> None:
-    """Print what was found, and save it where that was asked for."""
+    """Print the results, and save them if a directory is given."""
     found.show()
     if results is not None:
         print(found.save(results), flush=True)

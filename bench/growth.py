@@ -3,8 +3,8 @@
     python -m bench.growth [--rounds 3] [--only partitions] [--small] [--results DIR]
 
 A good design costs the same with one partition as with thousands, and for each byte the same in
-messages of any size. The cost is CPU time of the broker's process for each request (all of its
-threads), which other work on the machine disturbs least; sizes take turns in every round.
+messages of any size. The cost is CPU time of the broker's process for each request (all threads),
+which other load on the machine disturbs least; sizes take turns in every round.
 """
 
 import itertools
@@ -37,13 +37,13 @@ SIZES: dict[str, tuple[Sequence[float], Sequence[float]]] = {
     "members": ((1, 2, 4, 8, 16), (1, 2)),
     "controller": ((1000, 2000, 4000), (10, 20)),
 }
-"""Kind → what grows: sizes as measured, and those that only show that it works."""
+"""Kind → sizes as measured, and small sizes that only check that it works."""
 CPU = "µs of broker CPU a request"
 TOPIC = "growth"
 
 
 def produce(partition: int, size: int) -> bytes:
-    """One message of `size` bytes as a request of its own."""
+    """One message of `size` bytes as a request."""
     data = encode_message_set([(None, b"x" * size, 1_700_000_000_000, ())])
     request = ProduceRequest(
         topics=[ProduceRequestTopic(TOPIC, [ProduceRequestPartition(partition, data)])]
@@ -53,7 +53,7 @@ def produce(partition: int, size: int) -> bytes:
 
 @contextmanager
 def broker(zookeeper: str, directory: Path, partitions: int) -> Iterator[BrokerProcess]:
-    """A broker with a topic; it holds nothing else."""
+    """A broker with one topic."""
     directory.mkdir()
     chroot = f"{zookeeper}/{directory.name}"
     process = BrokerProcess(directory, {"broker.id": "0", "zookeeper.connect": chroot})
@@ -107,7 +107,7 @@ def medians(
 def by_partitions(
     zookeeper: str, directory: Path, rounds: int, sizes: Sequence[int]
 ) -> list[Growth]:
-    """One broker a size, all at once; requests go to a hundred of its partitions in turn."""
+    """One broker for each size, all at once; requests go to a hundred of its partitions in turn."""
     with ExitStack() as stack:
         brokers = [
             stack.enter_context(broker(zookeeper, directory / f"partitions-{count}", count))
@@ -131,7 +131,7 @@ def by_partitions(
 def by_connections(
     zookeeper: str, directory: Path, rounds: int, sizes: Sequence[int]
 ) -> list[Growth]:
-    """Idle connections beside the one that works: they are opened and closed in each round."""
+    """Idle connections beside the working one, opened and closed in each round."""
     request = [produce(0, 1000)]
     with broker(zookeeper, directory / "connections", 1) as process:
 
@@ -179,7 +179,7 @@ def by_log(rounds: int, sizes: Sequence[float]) -> list[Growth]:
 
 
 def by_members(zookeeper: str, rounds: int, sizes: Sequence[int]) -> list[Growth]:
-    """Members of a group in ZooKeeper, three partitions each: from a join until all is claimed."""
+    """Members of a group in ZooKeeper, three partitions each: from a join until all are claimed."""
     points = []
     for members in sizes:
         connect = f"{zookeeper}/members-{members}"
@@ -190,7 +190,7 @@ def by_members(zookeeper: str, rounds: int, sizes: Sequence[int]) -> list[Growth
 
 def main() -> None:
     parser = options(__doc__, rounds=3)
-    parser.add_argument("--small", action="store_true", help="only see that it works")
+    parser.add_argument("--small", action="store_true", help="only check that it works")
     parser.add_argument("--only", default="", help=", ".join(SIZES))
     asked = parser.parse_args()
     with (

@@ -2,10 +2,10 @@
 
     python -m bench.lake [--rows N] [--loads N] [--files N]
 
-`--rows` records over 100 hours and 32 partitions come in `--loads` loads, as small loads do.
+`--rows` records over 100 hours and 32 partitions are loaded in `--loads` small loads.
 Queries are those of DuckDB over the files of the table, medians of five, the first one left out.
 Publication is one small load into a table of `--files` files against the same load into an empty
-one, without Spark; both include the look at what is there.
+one, without Spark; both include the check of the directory.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def small_files(cluster: LocalCluster, place: Path, rows: int, loads: int) -> No
 
 
 def fill(lake: str, files: int) -> None:
-    """Add copies of the table's first file, as of a topic that no load knows."""
+    """Add copies of the table's first file, under a topic without loads."""
     filesystem = LocalFileSystem(sync=False)
     table = Checkpoints(filesystem, lake).table
     first = Path(lake) / table.files()[0].path

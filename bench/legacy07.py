@@ -1,9 +1,9 @@
-"""Clients of Kafka 0.7 against newer ones at the same broker, and what a view costs.
+"""Clients of Kafka 0.7 against newer ones at the same broker, and the cost of a view.
 
     python -m bench.legacy07 [--rounds 5] [--seconds 1]
 
 The same messages of 100 bytes, uncompressed, are produced and fetched by plain sockets on both
-listeners in turn: newer (a batch of magic 2, acks=1), 0.7 on a log of its own, 0.7 on a view.
+listeners in turn: newer (a batch of magic 2, acks=1), 0.7 on a separate log, 0.7 on a view.
 Produces of 0.7 have no answer: eight (one, if large) are followed by a request for the log's end,
 which has one.
 Reported: messages a second, medians, and ratios to the newer listener round by round. Nothing is
@@ -28,7 +28,7 @@ from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 TARGETS = {"0.7": 0.8}
 SIZES = {"produce 16 KiB": (16 * 1024, 8), "produce 900 kB": (900_000, 1)}
-"""Bytes of a set, and how many are sent before an answer of 0.7 is asked for."""
+"""Bytes of a set, and how many sets are sent before a 0.7 request with an answer."""
 
 
 def frame(request: Produce07 | Fetch07 | Offsets07) -> bytes:
@@ -43,7 +43,7 @@ def messages_of(size: int) -> int:
 
 
 def old_produce(topic: str, count: int, times: int = 1) -> bytes:
-    """Return so many sets of so many messages, and the request that has an answer."""
+    """Return `times` sets of `count` messages, and a request that has an answer."""
     sets = build_message(b"x" * 100) * count
     return frame(Produce07(topic, 0, sets)) * times + frame(Offsets07(topic, 0, -2, 1))
 
@@ -115,7 +115,7 @@ def measure(broker: BrokerProcess, old_port: int, rounds: int, seconds: float) -
             client.socket.sendall(request)
             client.answer()
         client.socket.close()
-    time.sleep(4)  # They are flushed by time.
+    time.sleep(4)  # until they are flushed by time
     for number in range(rounds):
         old = {
             "0.7": frame(Fetch07("apart-fetch", 0, 0, 1 << 20)),

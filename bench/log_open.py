@@ -2,11 +2,11 @@
 
     python -m bench.growth --only logs
 
-The log's segments are sparse files: the header of every 256 KiB batch is there, what it would hold
-is a hole, so 10 GB cost some 200 MB of disk; a clean start and a lookup read nothing else.
-Every size is measured in a process of its own. Prints one JSON object a size: seconds of
-`LogManager.start`, microseconds a random lookup, by the clock and of CPU (medians of
-rounds; the first round opens files), resident megabytes before and after.
+The log's segments are sparse files: they have the header of every 256 KiB batch, and a hole for its
+records, so 10 GB take some 200 MB of disk; a clean start and a lookup read nothing else. Every size
+is measured in its own process. Prints one JSON object for each size: seconds of `LogManager.start`,
+microseconds a random lookup, by the clock and of CPU (medians of rounds; the first round opens
+files), resident megabytes before and after.
 """
 
 import json
@@ -73,7 +73,7 @@ def resident_mb() -> float:
 
 
 def measure(directory: Path, lookups: int) -> None:
-    """Open the log that was built in a directory; runs in a process of its own."""
+    """Open the log that was built in a directory; runs in its own process."""
     before = resident_mb()
     manager = LogManager(LogManagerConfig(log_dirs=(str(directory),)), LogConfig(retention_ms=-1))
     started, cpu = time.perf_counter(), time.process_time()
@@ -112,7 +112,7 @@ def measure(directory: Path, lookups: int) -> None:
 
 
 def measured(gigabytes: float) -> dict[str, float]:
-    """Build a log of a size and open it in a process of its own; returns what that prints."""
+    """Build a log of a size and open it in another process; return the output of that."""
     with tempfile.TemporaryDirectory() as work:
         if shutil.disk_usage(work).free < 2e9:
             sys.exit(f"less than 2 GB free in {work}: name another place by TMPDIR")

@@ -1,13 +1,12 @@
-"""Messages per second through a mirror, beside consuming and producing alone, and MirrorMaker.
+"""Messages per second through a mirror, against consuming and producing alone, and MirrorMaker.
 
     python -m bench.mirror [--messages 300000] [--size 200] [--rounds 3] [--codec none]
                            [--results DIR]
 
 Two brokers of ours, one for each side, one partition; every reader and writer in a process of its
-own, one after the other, round by round. Genuine MirrorMaker 0.8.2.2 (`make java-clients`) goes
-through the same brokers with one stream; its clock starts at the first message that arrives, so
-that the start of its machine does not count. Compare the ratios of one run, never the numbers of
-two.
+own, one after the other, round by round. Genuine MirrorMaker 0.8.2.2 (`make java-clients`) uses the
+same brokers with one stream; its clock starts at the first message that arrives, so that the start
+of Java does not count. Compare the ratios of one run, never the numbers of two.
 """
 
 import argparse
@@ -88,7 +87,7 @@ def _until_all(job: dict[str, Any], go: Callable[[], object]) -> float:
                 first, missing = time.perf_counter(), job["messages"] - end
             if end >= job["messages"]:
                 assert first is not None
-                # Messages that were there at the first look were not timed.
+                # Messages that had arrived before the first check were not timed.
                 return (time.perf_counter() - first) * job["messages"] / max(1, missing)
             time.sleep(POLL_S)
 
@@ -143,7 +142,7 @@ BASES = {
     "produce": "producing alone",
     "consume": "consuming alone",
 }
-"""Job → what it is, as the reference of the mirror."""
+"""Job → its name as a reference of the mirror."""
 
 
 def run(messages: int, size: int, rounds: int, codec: str) -> Found:
@@ -161,7 +160,8 @@ def run(messages: int, size: int, rounds: int, codec: str) -> Found:
         produce({**base, "topic": source, "target": east.bootstrap_servers})
         for _ in range(rounds):
             for name in names:
-                # A mirror keeps the name; what an earlier one left is in another cluster's topic.
+                # A mirror keeps the topic's name; messages of an earlier run are in another
+                # cluster's topic.
                 topic = source if name == "consume" else here.create_topic()
                 if name in ("mirror", "MirrorMaker"):
                     topic = east.create_topic(topic)

@@ -49,7 +49,7 @@ def zkbroker_producer(address: str, kind: str, runtime: str, idempotent: bool) -
 
 
 class Measured:
-    """Clocks around the messages; what they say when it ends."""
+    """Clocks around the messages, with their values at the end."""
 
     def __enter__(self) -> "Measured":
         self.started, self.cpu = time.perf_counter(), time.process_time()
@@ -99,7 +99,7 @@ def run_kafka_python(address: str, topic: str, count: int) -> Measured:
 
 
 def run_confluent(address: str, topic: str, count: int, *, reports: bool = True) -> Measured:
-    """Send; with `reports` learn the outcome of each message, as our futures hold it."""
+    """Send; with `reports` get the outcome of each message, as with our futures."""
     import confluent_kafka
 
     producer = confluent_kafka.Producer(
@@ -207,7 +207,7 @@ def in_own_process(name: str, *, single: bool, target: tuple[str, str, int]) -> 
 
 
 def of_singles(delays: dict[str, list[tuple[float, float]]]) -> list[Comparison]:
-    """Compare sends that wait, one at a time."""
+    """Compare sends one at a time, each with a wait."""
     found = []
     for base in [name for name in OTHERS if name in delays]:
         for name in [name for name in delays if name not in OTHERS]:

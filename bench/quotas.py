@@ -1,8 +1,8 @@
-"""What quotas cost: CPU of a broker for each produce request, without and with quotas.
+"""The cost of quotas: CPU of a broker for each produce request, without and with quotas.
 
 One connection sends small produce requests, many in flight. The CPU time of the broker is read
-before and after. Without any quota, with a quota of another client, and with quotas of this client
-that it never reaches, taking turns within each round.
+before and after. Three cases take turns within each round: no quota, a quota of another client, and
+quotas of this client that it never reaches.
 
     python -m bench.quotas [--requests 20000] [--rounds 5]
 """
@@ -51,7 +51,7 @@ def measure(connection: BrokerConnection, pid: int, requests: int) -> float:
 
 
 def set_quotas(session: ZkSession, holder: str | None) -> None:
-    """Set quotas of one client alone, and give the broker time to learn of it."""
+    """Set quotas of one client only, and give the broker time to apply them."""
     for client in (CLIENT, "other"):
         wanted = MUCH if client == holder else dict.fromkeys(MUCH)
         change_entity_config(session, ConfigEntity(client=client), wanted)

@@ -1,6 +1,6 @@
-"""Requests that are built beforehand, and a plain socket that sends them.
+"""Prebuilt requests, and a plain socket that sends them.
 
-So the client costs the same at every server, and next to nothing.
+So the client's cost is the same for every server, and close to nothing.
 """
 
 import socket
@@ -14,9 +14,9 @@ from zkbroker.records import MessageSetBuilder
 WINDOW = 5
 TIME_MS = 1_500_000_000_000
 PRODUCE_VERSIONS = {0: 0, 1: 2, 2: 7}
-"""Magic → version of Produce that brings it."""
+"""Magic → version of Produce that carries it."""
 FETCH_VERSIONS = {0: 0, 1: 2, 2: 10}
-"""Magic → version of Fetch that gives it as it is stored."""
+"""Magic → version of Fetch that returns it unconverted."""
 
 
 def one_message(magic: int, size: int) -> bytes:

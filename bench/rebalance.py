@@ -2,9 +2,9 @@
 
     python -m bench.growth --only members
 
-Members are in one process and consume nothing, so what is measured is the protocol: reading the
-group, releasing and claiming. Each time is given in round trips too: in units of one small read of
-the same ZooKeeper, measured between the rounds, since machines differ.
+Members are in one process and consume nothing, so only the protocol is measured: reading the group,
+releasing and claiming. Since machines differ, each time is also given in round trips, in units of
+one small read of the same ZooKeeper, measured between the rounds.
 """
 
 import statistics
@@ -73,10 +73,10 @@ def settle_s(members: list[Member], partitions: int, change: Callable[[], object
 def rounds_of(
     connect: str, group_size: int, partitions: int, rounds: int
 ) -> tuple[dict[str, list[float]], float]:
-    """Have members join and leave in turn.
+    """Let members join and leave in turn.
 
     Returns:
-        the seconds until all is claimed, of joins and of leaves; those of one small read.
+        seconds until all is claimed, for joins and for leaves; seconds of one small read.
     """
     with ZkSession(connect) as zk:
         topics.create_topic(zk, "t", {n: [1] for n in range(partitions)})

@@ -2,9 +2,9 @@
 
     python -m bench.records [--records 50000] [--rounds 7] [--size 100]
 
-Each figure is CPU time, the median over the rounds; what is compared runs in turns, so that a busy
-machine slows all of it alike. The bare walk is the yardstick for appends of magic 0 and 1: it reads
-each message's size and CRC in a Python loop and computes the CRC, nothing else.
+Each figure is CPU time, the median over the rounds; compared tasks take turns, so that a busy
+machine slows them alike. The bare walk is the yardstick for appends of magic 0 and 1: it reads each
+message's size and CRC in a Python loop and computes the CRC, nothing else.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def measure(tasks: dict[str, Task], rounds: int) -> dict[str, float]:
 
 
 def bare_walk(data: bytearray) -> None:
-    """Header walk with CRC and no more, in Python."""
+    """Only the header walk with CRC, in Python."""
     view = memoryview(data)
     unpack = HEAD.unpack_from
     position = 0

@@ -1,4 +1,4 @@
-"""`acks=all` with three replicas on three brokers, beside three genuine ones.
+"""`acks=all` with three replicas on three brokers, against three genuine ones.
 
 Produces of version 0 with acks=-1, as clients of the 0.8 years send them, by plain sockets. Batches
 of 16 KiB go to all three leaders, five connections each, one request of each in flight; then there
@@ -33,7 +33,9 @@ def singly(window: int) -> Work:
 
 
 def copied(work: Work) -> Work:
-    """Begin when followers copy the topic: a message of each partition was acknowledged by all."""
+    """Begin once followers copy the topic: when a message of each partition was acknowledged by
+    all.
+    """
 
     def run(brokers: Serving, topic: str, seconds: float) -> Slice:
         for partition, port in enumerate(brokers.ports):

@@ -1,12 +1,12 @@
-"""Broker CPU per request, and round trips: two checkouts beside each other, slice by slice.
+"""Broker CPU per request, and round trips: two checkouts compared, slice by slice.
 
-Each checkout runs a broker of its own, with the interpreter of its own `.venv`, on one ZooKeeper.
-Every kind of request is sent to one broker and then to the other, a slice of some tenths of a
-second each, so that both run under the same conditions; which goes first changes every round.
+Each checkout runs its own broker, with the interpreter of its own `.venv`, on one ZooKeeper. Every
+kind of request is sent to one broker and then to the other, a slice of some tenths of a second
+each, so that both run under the same conditions; the first one changes every round.
 Reported: microseconds of CPU of the broker's process per request (user and system, all threads),
 requests per second, p50 and p99 where one request at a time is in flight; medians over all rounds,
-and the ratio second / first as the median of the rounds' ratios. CPU is steady where other work
-shares the machine; times are not.
+and the ratio second / first as the median of the rounds' ratios. CPU is steady even if the machine
+is shared; times are not.
 
     python -m bench.requests [CHECKOUT [CHECKOUT]] [--rounds 5] [--seconds 1] [--only produce]
         [--json FILE]
@@ -37,7 +37,7 @@ CONSUMERS = 100
 
 
 class Slice(NamedTuple):
-    """What a broker did in one slice: CPU in µs and wall in s per request, latencies in ms."""
+    """The figures of one slice: CPU in µs and wall in s per request, latencies in ms."""
 
     cpu_us: float
     wall_s: float
@@ -46,7 +46,7 @@ class Slice(NamedTuple):
 
 
 class Serving(Protocol):
-    """What brokers of any kind are to a benchmark: ports of the leaders of a topic's partitions."""
+    """Brokers of any kind, for a benchmark: ports of the leaders of a topic's partitions."""
 
     @property
     def pids(self) -> Sequence[int]: ...
@@ -60,7 +60,7 @@ class Serving(Protocol):
 
 
 Work = Callable[[Serving, str, float], Slice]
-"""Sends requests of one kind to a topic for so many seconds."""
+"""Sends requests of one kind to a topic for a number of seconds."""
 Requests = Iterator[bytes]
 
 
@@ -70,7 +70,7 @@ def same(request: bytes) -> Requests:
 
 
 def idempotent(topic: str, size: int, producer_id: int) -> Requests:
-    """One producer's requests, with sequences that follow each other."""
+    """One producer's requests, with consecutive sequences."""
     batch = bytearray(record_set(2, size))
     (count,) = struct.unpack_from(">i", batch, 57)
     struct.pack_into(">qhi", batch, 43, producer_id, 0, 0)
@@ -85,7 +85,7 @@ def idempotent(topic: str, size: int, producer_id: int) -> Requests:
 
 
 def stream(requests: Requests, window: int) -> Work:
-    """Send requests with some in flight."""
+    """Send requests with a window of them in flight."""
 
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
         client = Client(broker.ports[0])
@@ -141,7 +141,7 @@ def fill(broker: Serving, topic: str, magic: int, size: int, count: int) -> None
 
 
 def fetches(magic: int, max_bytes: int) -> Work:
-    """Fetch what 16 KiB batches wrote, from the beginning on and then again."""
+    """Fetch a log of 16 KiB batches from the beginning, over and over."""
 
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
         count = 256
@@ -162,7 +162,9 @@ def fetches(magic: int, max_bytes: int) -> Work:
 
 
 def tail(consumers: int, magic: int = 2) -> Work:
-    """Many consumers wait at the end of a log for each record of 100 bytes; per fetch answered."""
+    """Many consumers wait at the end of a log for each record of 100 bytes; figures per answered
+    fetch.
+    """
 
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
         frame = produce_request(topic, magic, record_set(magic, 100))
@@ -197,7 +199,7 @@ def tail(consumers: int, magic: int = 2) -> Work:
 
 
 def works() -> dict[str, Work]:
-    """Name → what is sent."""
+    """Name → work."""
     return {
         "produce 1 KiB, magic 2": produces(1024, 2, WINDOW),
         "produce 1 KiB, magic 2, idempotent": idempotent_produces(1024),
@@ -215,7 +217,7 @@ def works() -> dict[str, Work]:
 
 
 def many(connections: int, size: int, magic: int, acks: int = 1) -> Work:
-    """As many connections, shared among the partitions, one request of each in flight."""
+    """Connections shared among the partitions, one request of each in flight."""
 
     def run(broker: Serving, topic: str, seconds: float) -> Slice:
         records, ports = record_set(magic, size), broker.ports

@@ -2,12 +2,12 @@
 
     python -m bench.spark_load [--rows N] [--rounds N] [--only range,source] [--results DIR]
 
-Rows have 100-byte values, published in snappy batches of magic 2. `floor` is what Spark needs to
-write as many rows of the same bytes that it makes up itself, in the five columns of a lake; `range`
-is the same in the seven columns of the source, `format("zkbroker")`. `json` and `regex` load values
-of the same size as five typed columns each. All are rows per second of one interleaved run; ratios
-are taken within a round. So are CPU seconds per million rows, of this process and all below it,
-brokers too: on a busy machine they are steadier.
+Rows have 100-byte values, published in snappy batches of magic 2. `floor` is the time in which
+Spark writes as many generated rows of the same bytes, in the five columns of a lake; `range` is the
+same in the seven columns of the source, `format("zkbroker")`. `json` and `regex` load values of the
+same size as five typed columns each. All are rows per second of one interleaved run; ratios are
+taken within a round. So are CPU seconds per million rows, of this process and all below it, brokers
+too: on a busy machine they are steadier.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ REFERENCES = {
     "floor": "Spark's range, five columns",
     "kafka-python": "kafka-python in Spark",
 }
-"""Run → what it is, as the reference of others."""
+"""Run → its name as a reference of others."""
 FILLER = "abcdefghijklmnopqrstuvwxyz0123456789" * 3
 VALUE = f"cast(lpad(cast(id as string), 100, '{FILLER}') as binary) value"
 TIME = "timestamp_millis(1431857103000 + id) timestamp"
@@ -104,7 +104,7 @@ def publish_values(
 
 
 def by_kafka_python(spark: Any, bootstrap: str, topic: str, rows: int, target: Path) -> None:
-    """Load the first rows of each partition as people do without a connector."""
+    """Load the first rows of each partition the way people do without a connector."""
     share = rows // PARTITIONS
 
     def consume(partitions: Iterator[int]) -> Iterator[tuple[Any, ...]]:
@@ -209,7 +209,7 @@ def main() -> None:
                 made_up(columns).write.parquet(str(target))
 
             def seven(target: Path) -> None:
-                """The rows of the source, in its order and under its names."""
+                """Rows with the source's columns, in its order."""
                 columns = ["cast(null as binary) key", VALUE, "'topic-1' topic"]
                 columns += ["cast(id % 4 as int) partition", "id offset", TIME]
                 columns += ["0 timestampType"]

@@ -1,10 +1,10 @@
-"""Restart to serving, and a new topic to its first message, beside genuine Kafka 0.8.2.2.
+"""Time from a restart to serving, and from a new topic to its first message, against Kafka 0.8.2.2.
 
-Both brokers run on one machine with a ZooKeeper that is up, turn by turn: a broker with topics is
-stopped cleanly and started again, until the leader of every partition answers for it, counted from
-the start of its process (as the system notes it, to a hundredth of a second); then topics are
-created, each until its first produce is acknowledged. A checkout of zkbroker takes the genuine
-broker's place where it is given; it needs a .venv of its own.
+Both brokers run in turn on one machine with a running ZooKeeper. A broker with topics is stopped
+cleanly and restarted, and measured from the start of its process (by the system, to a hundredth of
+a second) until the leader of every partition answers for it. Then topics are created, each until
+its first produce is acknowledged. A given checkout of zkbroker replaces the genuine broker; it
+needs its own .venv.
 
     python -m bench.startup [CHECKOUT] [--partitions 100] [--created 20] [--rounds 5]
                             [--results DIR]
@@ -38,7 +38,9 @@ def age_s(pid: int) -> float:
 
 
 def restart_ms(cluster: Cluster, partitions: int) -> float:
-    """Stop and start a broker; the milliseconds from its start until all is led."""
+    """Stop and start a broker; return the milliseconds from its start until all partitions are
+    led.
+    """
     (broker,) = cluster.brokers
     broker.stop()
     broker.start()
@@ -47,7 +49,7 @@ def restart_ms(cluster: Cluster, partitions: int) -> float:
 
 
 def first_message_ms(cluster: Cluster, topic: str) -> float:
-    """Create a topic; the milliseconds until a message in it is acknowledged."""
+    """Create a topic; return the milliseconds until a message in it is acknowledged."""
     data = encode_message_set([(None, b"first", 1_700_000_000_000, ())], magic=0)
     request = ProduceRequest(
         acks=1, topics=[ProduceRequestTopic(topic, [ProduceRequestPartition(0, data)])]
@@ -57,7 +59,7 @@ def first_message_ms(cluster: Cluster, topic: str) -> float:
         create_topic(cluster.session, topic, {0: [1]})
         while connection.request(request, 0).topics[0].partitions[0].error_code:
             if time.perf_counter() - started > WITHIN_S:
-                raise TimeoutError(f"{topic} takes nothing")
+                raise TimeoutError(f"{topic} accepts no message")
             time.sleep(LOOK_S)
         return (time.perf_counter() - started) * 1000
 

@@ -1,11 +1,11 @@
-"""What TLS costs a broker: bytes a second and CPU, against plain, and handshakes a second.
+"""The cost of TLS for a broker: bytes a second and CPU, against plain, and handshakes a second.
 
     python -m bench.tls [--megabytes 256] [--rounds 3] [--results DIR]
 
-One broker; librdkafka writes and reads (its TLS is C, so that the broker is what is measured), way
-after way, round by round. With kernel TLS (kTLS) slices of files leave by `sendfile`; where the
-kernel or OpenSSL does not give it, the bench says so and leaves the row out. Compare the ratios of
-one run, never the numbers of two.
+One broker; librdkafka writes and reads (its TLS is in C, so the broker dominates), one way after
+the other, round by round. With kernel TLS (kTLS) slices of files leave by `sendfile`; if the kernel
+or OpenSSL lacks it, the bench says so and leaves out the row. Compare the ratios of one run, never
+the numbers of two.
 """
 
 import os
@@ -87,7 +87,7 @@ def run(megabytes: int, rounds: int) -> list[Comparison]:
     if kernel_tls():
         listeners.append("KERNEL")
     else:
-        print("kTLS: not here (this kernel offers sockets no TLS: no module `tls`)")
+        print("kTLS: not available (this kernel has no module `tls`)")
     with tempfile.TemporaryDirectory() as directory:
         authority = Authority()
         trusted = authority.trusted(Path(directory))

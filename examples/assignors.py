@@ -1,7 +1,7 @@
-"""Two assignment strategies of one's own, for `GroupConsumer(assignors=[...])`.
+"""Two custom assignment strategies, for `GroupConsumer(assignors=[...])`.
 
-RandomAssignor gives each partition to a member at random. RackAssignor lets every member say in
-which rack it stands (as user data), and has members read from brokers in their own rack.
+RandomAssignor gives each partition to a member at random. With RackAssignor every member names its
+rack (as user data), and reads from brokers in that rack if possible.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Exactly once: what was read and how far it was read are stored in one transaction.
+"""Exactly once: results and offsets are stored in one transaction of a database.
 
     python -m examples.exactly_once --zookeeper 127.0.0.1:2181 --topic clicks --database counts.db
 
@@ -6,9 +6,9 @@ Counts messages by value in an SQLite database. The group's offsets are not used
 the offset of each partition beside the counts, so that a crash at any moment loses nothing and
 counts nothing twice. When partitions change hands, the new owner goes on at the database's offset.
 
-The update of the offset is conditional. A member that lost its partition without knowing it yet
-(it was paused, its session ran out) finds that its successor has moved the offset, and its
-transaction is rolled back.
+The update of the offset is conditional. If a member lost its partition without knowing it (it was
+paused, its session ended), its successor has moved the offset, and the member's transaction is
+rolled back.
 """
 
 import argparse
@@ -32,16 +32,16 @@ class Store:
     """Counts and offsets in one database."""
 
     def __init__(self, path: str) -> None:
-        # The rebalance reads offsets in a task of its own; SQLite serialises the two.
+        # The rebalance reads offsets in another task; SQLite serialises the two.
         self.database = sqlite3.connect(path, timeout=30, check_same_thread=False)
         self.database.execute("PRAGMA journal_mode=WAL")
-        # A power cut may undo the last transactions; it undoes count and offset together.
+        # A power cut may undo the last transactions, but always count and offset together.
         self.database.execute("PRAGMA synchronous=NORMAL")
         self.database.executescript(SCHEMA)
         self.lock = threading.Lock()
 
     def next_offset(self, topic: str, partition: int) -> int:
-        """Return where to go on, and make a row to build on."""
+        """Return the next offset, and create its row if needed."""
         key = topic, partition
         with self.lock, self.database:
             self.database.execute("INSERT OR IGNORE INTO offsets VALUES (?, ?, 0)", key)
@@ -51,7 +51,9 @@ class Store:
         return int(row[0])
 
     def add(self, message: MessageAndMetadata) -> bool:
-        """Count a message and move its partition's offset on; False when another consumer has."""
+        """Count a message and advance its partition's offset; False if another consumer has
+        advanced it.
+        """
         with self.lock, self.database:
             moved = self.database.execute(
                 "UPDATE offsets SET next_offset = ?"
@@ -68,7 +70,7 @@ class Store:
 
 
 class StartAtStore:
-    """Begins every partition where the database says."""
+    """Starts every partition at the database's offset."""
 
     def __init__(self, connector: ConsumerConnector, store: Store) -> None:
         self._connector = connector

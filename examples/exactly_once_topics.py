@@ -4,19 +4,19 @@
     python -m examples.exactly_once_topics prove
 
 `copy` reads one topic, changes each message and writes it to another. Its messages and its progress
-in the source are committed together: killed at any moment, it goes on where its last transaction
-ended, and what it had written since is never seen by readers with isolation.level=read_committed.
+in the source are committed together. Killed at any moment, it goes on where its last transaction
+ended, and readers with isolation.level=read_committed never see the messages written since.
 
-What makes that whole:
+Three rules make that work:
 
 - One name, one program: the `transactional.id` belongs to these partitions. A second program under
-  the same name shuts the first one out, so that a program that was only thought to be dead (it was
-  paused, its network was away) writes no more.
-- `init_transactions` comes before the offsets are read: it ends what the program before left open.
+  the same name fences the first one, so that a program that only seemed dead (it was paused, its
+  network was down) can no longer write.
+- `init_transactions` comes before the offsets are read: it ends the predecessor's open transaction.
 - The source is read with read_committed, so that chains of such programs stay exact.
 
-`prove` does it under fire, on a cluster of its own: it kills the program and brokers again and
-again, and then counts.
+`prove` tests it on its own cluster: it kills the program and brokers again and again, and then
+counts messages.
 """
 
 import argparse
@@ -46,7 +46,7 @@ PARTITIONS = 2
 
 
 def transform(value: bytes) -> bytes:
-    """Change one message; here: write it large."""
+    """Change one message; here, to upper case."""
     return value.upper()
 
 
@@ -55,15 +55,15 @@ def transform(value: bytes) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is copied, and under which name.
+    """Settings of `copy`.
 
     Args:
         brokers: some of them.
         source: topic to read.
         target: topic to write.
-        name: the transactional id, and the group whose offsets say how far it is done.
-        batch: how many messages a transaction has at most.
-        partitions: how many both topics have.
+        name: the transactional id, and the group whose offsets are its progress.
+        batch: most messages in a transaction.
+        partitions: of both topics.
         timeout_ms: a transaction that is open for longer is aborted.
         transform: changes one message.
     """
@@ -82,8 +82,8 @@ def copy(options: Options, stopping: threading.Event) -> None:
     """Copy until `stopping` is set.
 
     Raises:
-        TransactionFatal: another program took this one's place; or its fate is unknown, and a new
-            one has to go on.
+        TransactionFatal: another program fenced this one, or the outcome is unknown; a new program
+            has to go on.
     """
     producing = ProducerConfig(
         broker_list=(*options.brokers.split(","),),
@@ -101,7 +101,7 @@ def copy(options: Options, stopping: threading.Event) -> None:
     with Producer(producing) as producer:
         producer.init_transactions()
         with GroupConsumer(consuming) as consumer:
-            # All partitions, and no sharing: this name is the only one that works on them.
+            # All partitions are assigned, since only this name works on them.
             consumer.assign((options.source, number) for number in range(options.partitions))
             while not stopping.is_set():
                 taken = consumer.poll(0.5, options.batch)
@@ -121,7 +121,7 @@ def copy(options: Options, stopping: threading.Event) -> None:
                             )
                         producer.send_offsets(consumer.positions(), consumer)
                 except TransactionAbortable:
-                    # Nothing of it counts: read the same messages again.
+                    # The transaction was aborted: read the same messages again.
                     for message in reversed(taken):
                         consumer.seek(message.topic, message.partition, message.offset)
 
@@ -131,7 +131,7 @@ def copy(options: Options, stopping: threading.Event) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What came of it."""
+    """The result of `prove`."""
 
     sent: int
     missing: int
@@ -142,7 +142,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether each message is there once, and nothing else is."""
+        """Whether each message is there exactly once, and no other."""
         return not (self.missing or self.twice or self.strange)
 
     def __str__(self) -> str:
@@ -155,7 +155,9 @@ class Proof:
 
 
 def prove(messages: int, kills: int, seed: int = 0) -> Proof:
-    """Copy while programs and brokers are killed, and count what readers of the target find."""
+    """Copy while programs and brokers are killed, and count the messages that readers of the target
+    get.
+    """
     chance = random.Random(seed)
     small = {
         "transaction.state.log.num.partitions": "3",
@@ -178,7 +180,7 @@ def prove(messages: int, kills: int, seed: int = 0) -> Proof:
                 producer.send([KeyedMessage("in", value) for value in part])
                 before = _ends(view, "out")
                 with _program(cluster.bootstrap_servers) as program:
-                    # In the midst of it: something was written, and more is to come.
+                    # In the middle of the work: some messages were written, and more will come.
                     while _ends(view, "out") == before and program.poll() is None:
                         time.sleep(0.02)
                     time.sleep(chance.uniform(0, 0.2))
@@ -227,7 +229,7 @@ def _ends(view: Cluster, topic: str, *, stable: bool = False) -> dict[tuple[str,
 
 
 def _committed(view: Cluster, count: int) -> list[bytes | None]:
-    """Return what is committed, once it is as much as is awaited and nothing is open."""
+    """Return the committed messages, once there are `count` and no transaction is open."""
     reading = FetchSettings(read_committed=True)
     found: list[bytes | None] = []
     deadline = time.monotonic() + 120

@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class FreeSpace:
-    """As the default, and the oldest segments beyond it while the disk is too full."""
+    """Like the default; also deletes the oldest segments while the disk is too full."""
 
     config: LogConfig
     directory: Path
@@ -34,7 +34,7 @@ class FreeSpace:
         count = TimeAndSize(self.config).expired(segments, now_ms)
         total, _, free = self.usage(self.directory)
         free += sum(segment.size_bytes for segment in segments[:count])
-        # The segment that is being written stays.
+        # The active segment stays.
         while count < len(segments) - 1 and free < total * self.percent / 100:
             free += segments[count].size_bytes
             count += 1

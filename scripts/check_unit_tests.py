@@ -1,9 +1,9 @@
 """Names every module without unit tests: `python scripts/check_unit_tests.py`.
 
-Rule: what `zkbroker/a/b.py` decides is tested in `tests/unit/a/test_b.py`, or, for a module in a
-folder of its room, in the room's own folder. What `spark_loader/a/b.py` decides is tested in
-`tests/unit/spark_loader/a/test_b.py`. The exceptions stand below, each with its reason; one that
-is no exception any more, or names a file that is gone, is an error too.
+Rule: `zkbroker/a/b.py` is tested in `tests/unit/a/test_b.py`, or, for a module in a folder of its
+    room, in the room's own folder; `spark_loader/a/b.py` in `tests/unit/spark_loader/a/test_b.py`.
+    The exceptions are listed below, each with its reason; an exception that is no longer needed, or
+    names a missing file, is an error too.
 """
 
 import sys
@@ -57,7 +57,7 @@ NOTHING_TO_DECIDE = {
 }
 
 TOGETHER = {
-    # Modules that make sense together only, and the unit tests of the whole.
+    # Modules that only make sense together, with the unit tests of the whole.
     "spark_loader/reading/connect.py": "spark_loader/reading/test_options.py",
     "zkbroker/legacy07/producer_options.py": "legacy07/test_producer_config.py",
     "zkbroker/broker/exposition.py": "broker/test_admin_page.py",
@@ -179,7 +179,7 @@ TOGETHER_FOLDERS = {
 }
 
 REAL_THING = {
-    # Modules that only a real ZooKeeper, real brokers or real processes can show.
+    # Modules that only a real ZooKeeper, real brokers or real processes can test.
     "zkbroker/admin/adopt.py": "integration/test_adopt.py",
     "zkbroker/admin/legacy07.py": "golden/test_legacy07_dump.py",
     "zkbroker/broker/admin_port.py": "integration/test_metrics.py",
@@ -273,7 +273,7 @@ REAL_THING = {
 
 
 def main() -> int:
-    """Print what is wrong; return 1 if anything is."""
+    """Print problems; return 1 if there are any."""
     problems = find_problems(ROOT)
     for problem in problems:
         print(problem)
@@ -281,7 +281,7 @@ def main() -> int:
 
 
 def find_problems(root: Path) -> list[str]:
-    """Return modules without tests, and exceptions that are none."""
+    """Return modules without tests, and invalid exceptions."""
     tests = root / "tests"
     elsewhere = {
         **{module: f"unit/{name}" for module, name in TOGETHER.items()},
@@ -312,7 +312,7 @@ def find_problems(root: Path) -> list[str]:
 
 
 def own_tests(root: Path, module: Path) -> list[Path]:
-    """Return where the tests of a module may be, the best place first."""
+    """Return possible places of a module's tests, the best place first."""
     inside = module if module.parts[0] == "spark_loader" else Path(*module.parts[1:])
     unit = root / "tests" / "unit"
     name = f"test_{module.stem}.py"

@@ -4,8 +4,8 @@
 
 The jars come out of the source package of PySpark 2.4.8, the last ones of Python's index that hold
 a name node and a data node. Nothing is installed, and only the jars that HDFS needs are kept. The
-package's own build is too old for today's tools: pip asks it for its metadata in an environment of
-its own, with the tools of its time.
+package's own build is too old for today's tools: pip gets its metadata in a separate environment
+with old tools.
 """
 
 import argparse
@@ -51,14 +51,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder
     if folder.is_dir():
-        print(f"HDFS is there already: {folder}")
+        print(f"HDFS has been fetched already: {folder}")
         return
     unfinished = folder.with_name(f".{folder.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     fetch(unfinished)
     if not list(unfinished.glob("hadoop-hdfs-*.jar")):
-        raise SystemExit(f"no HDFS came: {sorted(unfinished.iterdir())}")
+        raise SystemExit(f"the download has no HDFS: {sorted(unfinished.iterdir())}")
     unfinished.rename(folder)
 
 

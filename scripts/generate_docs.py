@@ -1,7 +1,7 @@
 """Writes the reference pages of the manual from the code they describe.
 
 python scripts/generate_docs.py          writes them
-python scripts/generate_docs.py --check  exit status 1 when a page is not what the code says
+python scripts/generate_docs.py --check  exit status 1 when a page is out of date
 """
 
 import argparse
@@ -99,7 +99,7 @@ def configuration_markdown() -> str:
             "| Name | Default | Allowed | Meaning |",
             "|---|---|---|---|",
         ]
-        # What has to be given stands first.
+        # Required options come first.
         for declared, option in sorted(options(config), key=lambda each: not _required(each[0])):
             names = "<br>".join(
                 f"`{key}`" + (f" (times {factor:,})" if factor != 1 else "")
@@ -201,7 +201,7 @@ TRACED = re.compile(r"(<!-- traced: (\w+) -->\n).*?(<!-- end of trace -->)", re.
 def architecture_page() -> str:
     """Return the page of the architecture with the ways that requests take in a running broker.
 
-    Where the C twins were not built, requests pass their Python twins: the page stays as it is.
+    Without the C twins requests would pass their Python twins, so the page is not changed.
     """
     text = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
     if not (kernels.NATIVE and plain.NATIVE):
@@ -255,7 +255,7 @@ PAGES = {
 def main() -> int:
     """Write or check the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether they are current")
+    parser.add_argument("--check", action="store_true", help="only check whether they are current")
     check = parser.parse_args().check
     stale = []
     for name, make in PAGES.items():
@@ -266,7 +266,7 @@ def main() -> int:
         elif not check:
             page.write_text(text, encoding="utf-8")
     for name in stale:
-        print(f"docs/{name} is not what the code says; run: make docs", file=sys.stderr)
+        print(f"docs/{name} is out of date; run: make docs", file=sys.stderr)
     return 1 if stale else 0
 
 

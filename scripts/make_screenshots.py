@@ -104,7 +104,7 @@ class Traffic:
 
 @contextmanager
 def console(cluster: LocalCluster, admin_port: int, *more: str) -> Iterator[str]:
-    """Give the address of a console that may change things."""
+    """Give the address of a console that allows changes."""
     pages = [
         argument
         for at, broker in enumerate(cluster.brokers)
@@ -145,7 +145,7 @@ class Pictures:
             context.close()
 
     def keep(self, page: Page, name: str, element: Any = None) -> None:
-        """Write what is in sight, or one element of it."""
+        """Write the visible page, or one element of it."""
         clip = None
         if element is not None:
             box = element.bounding_box()
@@ -207,7 +207,7 @@ def views(pictures: Pictures, base: str, *, lake: bool) -> None:
 
 
 def commands(pictures: Pictures, cluster: LocalCluster) -> None:
-    """Take pictures of commands that look at the cluster."""
+    """Take pictures of commands that show the cluster."""
     zookeeper = cluster.zookeeper
     shown = {
         "top": ([*ZKBROKER, "top", "-z", zookeeper, "--once"], "zkbroker top -z zk1:2181"),

@@ -1,4 +1,4 @@
-"""Writes docs/performance.md and its plots from what `make bench` found.
+"""Writes docs/performance.md and its plots from the results of `make bench`.
 
     python scripts/performance_page.py [RESULTS] [--docs docs]
 
@@ -48,7 +48,7 @@ SECTIONS = {
     ),
     "growth": ("Growth", "The cost of a request as things grow: constant in a right design."),
 }
-"""Name of a file of results → heading, and what was done."""
+"""Name of a file of results → heading, and description."""
 OURS, OTHER = "#1f6feb", "#8b949e"
 STYLE = {
     "svg.hashsalt": "zkbroker",
@@ -108,7 +108,7 @@ def plot_growths(docs: Path, name: str, growths: Sequence[Growth]) -> str:
 
 
 def sentence(comparisons: Sequence[Comparison]) -> str:
-    """Say what the plot shows, and name each figure that is not the better one."""
+    """Describe the plot, and name each figure that is not better."""
     worse = [each for each in comparisons if (each.ratio > 1) != each.more_is_better]
     better = len(comparisons) - len(worse)
     reference = comparisons[0].reference
@@ -125,7 +125,7 @@ def sentence(comparisons: Sequence[Comparison]) -> str:
 
 
 def growth_sentence(each: Growth) -> str:
-    """Say what a growth shows."""
+    """Describe a growth."""
     (first, cheap), (last, dear) = each.points[0], each.points[-1]
     more = number(last / first)
     return (
@@ -149,7 +149,7 @@ def comparison_rows(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 
 def number(value: float) -> str:
-    """Three digits that count, without exponents."""
+    """Return a number with three significant digits, without an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -181,10 +181,10 @@ def section(docs: Path, found: Found) -> Iterator[str]:
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    """Write the page of all results that are there; returns its path.
+    """Write the page of all existing results; return its path.
 
     Raises:
-        ValueError: a file holds something else; names it.
+        ValueError: a file is not one of results; the message names it.
     """
     parts = [HEAD]
     with mpl.rc_context(STYLE):

@@ -1,4 +1,4 @@
-"""Pictures of commands in a terminal: what they print, with its colours, as Chromium draws it."""
+"""Pictures of commands in a terminal: their output with colours, drawn by Chromium."""
 
 import fcntl
 import html
@@ -45,9 +45,9 @@ def run_in_terminal(
         columns: of the terminal.
         rows: of the terminal.
         directory: that it runs in.
-        paths: of this machine, each with what a reader of the manual has in its place.
-        during: given what the terminal shows; what is there when it is first true comes before
-            what is there at the end.
+        paths: of this machine, each with its replacement for readers of the manual.
+        during: a condition of the terminal's text; the screen at which it first holds comes before
+            the last one.
         timeout_s: of the command.
     """
     screen = pyte.Screen(columns, rows)

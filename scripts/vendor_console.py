@@ -1,8 +1,8 @@
 """Fetch the console's libraries from npm, or with --check compare them with npm's.
 
 `zkbroker/console/static/vendor/VERSIONS` lists each file with the package, version and path that it
-comes from. No file is changed by hand: a newer version is a changed line and a run of this script.
-An import of the package "preact" becomes one of the file beside it, as browsers need it.
+comes from. No file is changed by hand: to upgrade, change a line and run this script. An import of
+the package "preact" becomes one of the file beside it, as browsers need it.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def fetch(package: str, directory: Path) -> Path:
 
 
 def for_browsers(content: bytes) -> bytes:
-    """Return a script with the imports that a browser can follow, and without its source map."""
+    """Return a script with imports for browsers, and without its source map."""
     content = re.sub(rb'from ?"preact"', b'from"./preact.js"', content)
     return re.sub(rb"\n//# sourceMappingURL=.*", b"", content)
 

@@ -1,7 +1,7 @@
 """Loads topics into a lake with Spark, checkpointing offsets per mapper.
 
 `Loader` is the bulk load; `register` makes `format("zkbroker")` known to a Spark session; `read`
-reads what was loaded: what the table names, and no other file.
+reads the files that the table names, and no others.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ __all__ = [
 
 def register(spark: Any) -> None:
     """Make `format("zkbroker")` known to a Spark session; see `spark_loader.source.datasource`."""
-    # Workers of a load import this package too, and need nothing of the source.
+    # Workers of a load import this package too, and do not need the source.
     from spark_loader.source.datasource import register as register_source
 
     register_source(spark)
@@ -61,7 +61,7 @@ def files(
     spark: Any = None,
     storage: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Return the paths of the Parquet files that a lake holds: what any reader of Parquet reads.
+    """Return the paths of the Parquet files that a lake holds; any reader of Parquet can read them.
 
     Args:
         output: the load's output directory.
@@ -70,7 +70,7 @@ def files(
         storage: settings of `s3://`, beside those of the environment (`AWS_…`).
 
     Returns:
-        none where the table has no rows.
+        the paths; empty where the table has no rows.
 
     Raises:
         LoadError: nothing was loaded there, there is no such run, or what was loaded is JSON or raw

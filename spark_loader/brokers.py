@@ -1,9 +1,8 @@
-"""The cluster as driver and workers see it: zkbroker's own client behind two small interfaces.
+"""The cluster as driver and workers see it: zkbroker's client behind two small interfaces.
 
-Invariant: a request that may succeed when repeated is repeated, after a new look-up of the
-partition's leader, until `retry_for_ms` has passed; so a broker's restart and a move of the leader
-cost time, not the load. Drivers find brokers by ZooKeeper or by addresses; workers get addresses
-only.
+Invariant: a retriable request is retried, after a new look-up of the partition's leader, until
+`retry_for_ms` has passed; so a broker's restart or a move of the leader delays a load and does not
+fail it. Drivers find brokers by ZooKeeper or by addresses; workers get addresses only.
 """
 
 import contextlib
@@ -45,7 +44,7 @@ _LONGEST_PAUSE_S = 1.0
 
 
 class BrokerClient:
-    """Requests to the leaders of partitions, repeated where that may help."""
+    """Requests to the leaders of partitions, with retries."""
 
     def __init__(self, connect: ConnectOptions) -> None:
         self.connect = connect
@@ -82,8 +81,8 @@ class BrokerClient:
         """Ask the leaders for offsets by time; `EARLIEST` and `LATEST` are times too.
 
         Args:
-            times_ms: of each partition.
-            read_committed: a log ends where the first open transaction begins.
+            times_ms: time for each partition.
+            read_committed: whether a log ends where its first open transaction begins.
         """
         return resolve_offsets(
             self.cluster,
@@ -139,15 +138,15 @@ def repeat(
             if isinstance(error, ProtocolError) and not error.code.retriable:
                 raise
             failures += 1
-            # A topic that is not there is most likely misspelt, and a damaged log stays so:
-            # neither is waited out.
+            # A missing topic is most likely misspelt, and a damaged log stays damaged: no use
+            # waiting.
             hopeless = isinstance(error, UnknownTopicOrPartition | CorruptMessage)
             if failures > connect.retries and (hopeless or time.monotonic() >= deadline):
                 raise
             time.sleep(pause_s)
             pause_s = min(max(pause_s, 0.01) * 2, _LONGEST_PAUSE_S)
             if refresh is not None:
-                # The next attempt says what is wrong.
+                # If this fails, the next attempt raises the reason.
                 with contextlib.suppress(ProtocolError, ClientError, OSError):
                     refresh()
 
@@ -198,7 +197,7 @@ class _PendingFetch:
         try:
             self._pending = self._send()
         except (ProtocolError, ClientError, OSError):
-            # `result` sends again and is the one to complain.
+            # `result` sends again, and raises if that fails.
             self._pending = None
 
     def result(self) -> Fetched:
@@ -221,11 +220,11 @@ class _PendingFetch:
         records = answer.records
         assert isinstance(records, bytes | memoryview | None)
         if not records and answer.high_watermark <= self._offset:
-            # A new leader learns only by and by how far its log may be read.
+            # The high watermark of a new leader lags until its followers have fetched.
             end = self._client.ends([self._source], LATEST)[self._source]
             if end > self._offset:
                 raise LeaderNotAvailable(
-                    f"{self._source}: the leader shows its log to {answer.high_watermark} yet"
+                    f"{self._source}: the leader's high watermark is still {answer.high_watermark}"
                 )
         if not self._client.connect.read_committed:
             return Fetched(records if records is not None else b"", answer.high_watermark)
@@ -238,39 +237,45 @@ class _PendingFetch:
             records if records is not None else b"",
             answer.high_watermark,
             aborted,
-            # Brokers without transactions do not say.
+            # Brokers without transactions answer -1.
             answer.last_stable_offset if answer.last_stable_offset >= 0 else None,
         )
 
     def _beyond(self, stable: int) -> bytes | memoryview:
-        """Return the first entry at or above the last stable offset: none is left below it.
+        """Return the first entry at or above the last stable offset, once none is left below it.
 
-        A reader of committed records gets nothing where the rest up to there was compacted, which
-        this bears out; it has no use for what the entry holds.
+        A reader of committed records gets an empty answer where compaction removed the records up
+        to that offset. This confirms that it did; the entry's records are not used.
 
         Raises:
-            LeaderNotAvailable: there is an entry below it, which the broker did not show.
+            LeaderNotAvailable: the log has an entry below it, so the empty answer was wrong.
         """
         answer = answer_of_one(self._send(read_committed=False), self._settings)
         records = answer.records if isinstance(answer.records, bytes | memoryview) else b""
         first = next(iter_entries(records), None)
         if first is None or first.base_offset < stable:
-            raise LeaderNotAvailable(f"{self._source}: the leader shows nothing at {self._offset}")
+            raise LeaderNotAvailable(
+                f"{self._source}: the leader answered nothing at {self._offset}"
+            )
         return records
 
     def _out_of_range(self) -> ProtocolError:
-        """Return what an answer that the offset is not in the log means.
+        """Return the error that OFFSET_OUT_OF_RANGE in an answer stands for.
 
-        It is believed of a leader that is known to lead, and only where the range bears it out.
+        The code is trusted only after a new look-up of the leader, and if the log's range agrees.
         """
         where = f"{self._source} offset {self._offset}"
         if not self._asked_again:
             self._asked_again = True
-            return LeaderNotAvailable(f"{where}: not in the log of a broker that may lead no more")
+            return LeaderNotAvailable(
+                f"{where}: not in the log of a broker that may no longer be the leader"
+            )
         earliest = self._client.ends([self._source], EARLIEST)[self._source]
         latest = self._client.ends([self._source], LATEST)[self._source]
         if earliest <= self._offset <= latest:
-            return LeaderNotAvailable(f"{where}: the leader has it, and did not find it yet")
+            return LeaderNotAvailable(
+                f"{where}: in the leader's log, but the leader did not find it"
+            )
         return OffsetOutOfRange(where, earliest=earliest, latest=latest)
 
 
@@ -317,7 +322,7 @@ class BrokerView:
         return None
 
     def record_bytes(self, source: TopicPartition, offset: int) -> float:
-        # A guess must not fail: the reader reports damage, and handles it.
+        # An estimate must not fail: the reader reports damage, and handles it.
         with contextlib.suppress(CorruptMessage, OffsetOutOfRange):
             fetched = _PendingFetch(self._client, source, offset, _SAMPLE_BYTES).result()
             after = offset_after(fetched.records)
@@ -363,7 +368,7 @@ class Kafka:
     partitions_return = False
 
     def check(self, *, zookeeper: str, bootstrap: Sequence[str], read_committed: bool) -> None:
-        """Nothing is refused."""
+        """Accept every combination."""
 
     def view(self, connect: ConnectOptions) -> SourceCluster:
         return BrokerView(connect)
@@ -372,7 +377,7 @@ class Kafka:
         return RangeFetcher(connect)
 
     def reader(self, fetcher: Fetcher, *, positions: bool = False, **options: Any) -> RangeReader:
-        # An offset says all of where its row is from.
+        # The offset alone says where a row is from.
         return RangeReader(fetcher, **options)
 
     def has(self, partition: int) -> bool:

@@ -1,15 +1,15 @@
-"""Why Spark failed, in one sentence: the cause without the traces of two languages around it.
+"""Why Spark failed, in one sentence: the cause without the Python and Java traces around it.
 
     … Traceback (most recent call last): … zkbroker.errors.ClientError: no broker answers
     … Lost task 0.0 in stage 0.0 …: java.lang.OutOfMemoryError: Java heap space
     Caused by: java.io.IOException: No space left on device
 
-Invariant: what is returned is part of what Spark said, and not empty.
+Invariant: the cause is part of Spark's message, and not empty.
 """
 
 import re
 
-# At the beginning of a line of Python's traceback: `some.module.Name: why`.
+# The last line of a Python traceback: `some.module.Name: why`.
 _PYTHON = re.compile(r"^((?:\w+\.)*[A-Z]\w+): (\S.*)$", re.MULTILINE)
 _CAUSED = re.compile(r"^\s*Caused by: (\S.*)$", re.MULTILINE)
 _TASK = re.compile(r"most recent failure: Lost task .*?\): (\S.*)$", re.MULTILINE)
@@ -24,7 +24,7 @@ def cause_of(error: BaseException) -> str:
     text = _AROUND.sub("", str(error))
     for trace in text.split("Traceback (most recent call last)")[:0:-1]:
         for name, why in _PYTHON.findall(trace)[:1]:
-            # PySpark's own: it stops the reader of a stream that could not be made.
+            # Raised by PySpark, which stops the reader of a stream that could not be made.
             if name != "UnboundLocalError":
                 return f"{_PACKAGES.sub('', name)}: {why}"
     found = [*_CAUSED.findall(text)[-1:], *_TASK.findall(text)[-1:]]

@@ -1,4 +1,4 @@
-"""What a load can fail with, apart from a wrong configuration."""
+"""Errors of a load, apart from a wrong configuration."""
 
 from zkbroker.errors import ClientError
 

@@ -31,14 +31,14 @@ def written(encode: Conversion, decode: Conversion) -> dict[str, Conversion]:
     """Return the metadata of a field that is not written as its type says.
 
     Args:
-        encode: to JSON; what comes out None is left out of the document.
+        encode: to JSON; a field encoded as None is left out of the document.
         decode: from JSON; raises ValueError.
     """
     return {"encode": encode, "decode": decode}
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass, or what one holds, in the form that `json.dumps` takes."""
+    """Return a dataclass, or a value of one, in the form that `json.dumps` takes."""
     if is_dataclass(value):
         content = {
             _NAMES.get(each.name, each.name): (each.metadata.get("encode", to_json))(

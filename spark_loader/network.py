@@ -1,4 +1,4 @@
-"""The real way to a cluster, by the generation of Kafka that it speaks."""
+"""Access to a real cluster, by its generation of Kafka."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class NetworkAccess:
 
     def view(self, connect: ConnectOptions) -> SourceCluster:
         if connect.zookeeper:
-            # A wrong chroot would look like an empty cluster, and be made.
+            # Otherwise a wrong chroot would be created, and look like an empty cluster.
             require_cluster(connect.zookeeper, connect.security.zookeeper)
         return find_generation(connect.generation).view(connect)
 

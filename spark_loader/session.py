@@ -1,4 +1,4 @@
-"""A Spark session that is quiet and bound to this machine, for loads that bring none."""
+"""A quiet Spark session bound to this machine, for loads that are not given one."""
 
 import logging
 import os
@@ -17,10 +17,10 @@ from typing import Any
 from spark_loader.errors import LoadError
 from zkbroker.zookeeper.java import java_environment, require_java
 
-# How long a Java that did not start is listened to.
-_LAST_WORDS_S = 5.0
-# Java's note on an option that Spark itself starts it with.
-_OF_NO_USE = frozenset({"WARNING: Using incubator modules: jdk.incubator.vector"})
+# How long to read the error output of a Java that did not start.
+_STDERR_WAIT_S = 5.0
+# Java warns of an option that Spark itself sets.
+_IGNORED_LINES = frozenset({"WARNING: Using incubator modules: jdk.incubator.vector"})
 
 
 def session(
@@ -64,7 +64,7 @@ def session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings(), _environment_of_java(), _ctrl_c_later():
+    with warnings.catch_warnings(), _environment_of_java(), _interrupts_deferred():
         warnings.simplefilter("ignore")
         try:
             _start_java({**settings, **(conf or {}), "spark.master": master})
@@ -75,10 +75,10 @@ def session(
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Start the Java machine of this process's sessions, what it says passing through Python.
+    """Start the Java machine of this process's sessions; Python relays its error output.
 
-    Java would write on the terminal past a progress display, which it tears apart; a display knows
-    how to make room for what is written to `sys.stderr`.
+    Output that Java wrote to the terminal itself would break a progress display; the display makes
+    room for output to `sys.stderr`.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -97,14 +97,14 @@ def _start_java(settings: Mapping[str, str]) -> None:
     finally:
         os.close(writing)
         if not started:
-            # What Java said comes before the error that sends people to it.
-            relay.join(_LAST_WORDS_S)
+            # Java's output comes before the error that refers to it.
+            relay.join(_STDERR_WAIT_S)
 
 
 def _relay(reading: int) -> None:
     with os.fdopen(reading, errors="replace") as lines:
         for line in lines:
-            if line.rstrip() not in _OF_NO_USE:
+            if line.rstrip() not in _IGNORED_LINES:
                 sys.stderr.write(line)
                 sys.stderr.flush()
 
@@ -112,18 +112,18 @@ def _relay(reading: int) -> None:
 def interruptible_session(master: str, conf: dict[str, str] | None) -> Any:
     """Make a session that leaves Ctrl-C to this process; see `session`.
 
-    Spark's own handler asks Java to cancel its jobs on the connection that is waiting for an answer
-    just then, which fails with two tracebacks. Spark installs it in the main thread only. Stopping
-    the session ends its jobs as well.
+    Spark's own handler asks Java to cancel its jobs, on a connection that is already waiting for an
+    answer, and fails with two tracebacks. Spark installs it in the main thread only. Stopping the
+    session ends its jobs as well.
     """
-    with _ctrl_c_later(), ThreadPoolExecutor(1, "spark-start") as starter:
+    with _interrupts_deferred(), ThreadPoolExecutor(1, "spark-start") as starter:
         return starter.submit(session, master, conf=conf).result()
 
 
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
     """Keep Py4J from logging an interrupt as an error with a traceback."""
-    # Py4J logs by the root logger too.
+    # Py4J uses the root logger too.
     loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
     for logger in loggers:
         logger.addFilter(_no_interrupt)
@@ -135,7 +135,7 @@ def quiet_interrupts() -> Iterator[None]:
 
 
 def _no_interrupt(record: logging.LogRecord) -> bool:
-    """Whether a log record is about something else than an interrupt and what follows from it."""
+    """Whether a log record is about anything but an interrupt and its consequences."""
     error = record.exc_info[1] if record.exc_info else None
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
@@ -152,7 +152,7 @@ class SparkWhenNeeded:
         given: a session of the caller's own, which is left running.
 
     Attributes:
-        seconds: what the start took.
+        seconds: how long the start took.
     """
 
     def __init__(self, start: Callable[[], Any], given: Any = None) -> None:
@@ -183,7 +183,7 @@ class SparkWhenNeeded:
 
 @contextmanager
 def _environment_of_java() -> Iterator[None]:
-    """Give PySpark, which hands this process's environment to Java, the one that Java needs."""
+    """Set the environment that Java needs: PySpark hands this process's environment to Java."""
     before = dict(os.environ)
     os.environ.update(java_environment())
     try:
@@ -195,10 +195,10 @@ def _environment_of_java() -> Iterator[None]:
 
 
 @contextmanager
-def _ctrl_c_later() -> Iterator[None]:
+def _interrupts_deferred() -> Iterator[None]:
     """Hold an interrupt back until Spark has started.
 
-    PySpark that is interrupted while it waits for Java leaves that Java running for ever.
+    If PySpark is interrupted while it waits for Java, that Java runs for ever.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals come to the main thread only
@@ -212,7 +212,7 @@ def _ctrl_c_later() -> Iterator[None]:
     try:
         yield
     finally:
-        # A Spark context has put a handler of its own there by now.
+        # Unless a Spark context has installed its own handler.
         if signal.getsignal(signal.SIGINT) is note:
             signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
     if interrupts:

@@ -1,6 +1,6 @@
-"""Spark's Python workers: processes that do one task after the other.
+"""Spark's Python workers: processes that run one task after the other.
 
-Invariant: nothing here changes what a task does, only what stands around it.
+Invariant: nothing here changes the work of a task.
 """
 
 import gc
@@ -10,10 +10,10 @@ from functools import cache
 
 @cache
 def settle() -> None:
-    """Spare this process, if it is a worker, the search of loaded modules for garbage.
+    """If this process is a worker, exclude loaded modules from garbage collection.
 
-    A worker looks for garbage after each task. Among all that pyarrow and pyspark hold, and keep,
-    that takes longer than a small task.
+    A worker collects garbage after each task. With all the objects of pyarrow and pyspark, that
+    takes longer than a small task.
     """
     if "pyspark.worker" in sys.modules:
         gc.freeze()

@@ -2,9 +2,9 @@
 
 Starts a cluster of three brokers on an embedded ZooKeeper. Two producers publish the lines, keyed
 by client address; a group of consumers counts visits per member, while a third joins and the first
-leaves; Spark loads the topic to Parquet by event hour. Run again, it goes on where it stopped: only
-what is new in the log is published, streamed and loaded. After a run that was interrupted halfway
-the next one starts afresh. Exit status 1 when published, streamed and loaded lines differ, or the
+leaves; Spark loads the topic to Parquet by event hour. Another run goes on where the last one
+stopped: only new lines of the log are published, streamed and loaded. After an interrupted run the
+next one starts afresh. Exit status 1 when published, streamed and loaded lines differ, or the
 counts per member do.
 """
 
@@ -56,10 +56,10 @@ _POLL_S = 0.05
 
 
 def run(data: Path, log: Path, console: Console) -> Outcome:
-    """Publish, stream and load what is new in a log.
+    """Publish, stream and load the new lines of a log.
 
     Args:
-        data: directory of the cluster, the lake and what was published so far.
+        data: directory of the cluster, the lake and the record of published lines.
         log: an access log in combined format.
         console: for the progress bars.
     """
@@ -175,7 +175,7 @@ def _stream_while_publishing(
 
 
 class _Publishing:
-    """Publishes in the background; `finish` waits for the end and raises what went wrong."""
+    """Publishes in the background; `finish` waits for the end and raises any error."""
 
     def __init__(
         self, runtime: Runtime, publish_part: Callable[[list[bytes]], None], part: list[bytes]
@@ -207,7 +207,7 @@ def _follow(
 
 def _make_topic(session: ZkSession, runtime: Runtime) -> None:
     if assignment(session, TOPIC) is None:
-        # Messages bear the times of their events, which may be years ago; retention by time would
+        # Messages have the times of their events, which may be years ago; retention by time would
         # delete them at once.
         create_topic(
             session,
@@ -220,7 +220,7 @@ def _make_topic(session: ZkSession, runtime: Runtime) -> None:
     for partition in range(PARTITIONS):
         while partition_state(session, TOPIC, partition) is None:
             if time.monotonic() > deadline:
-                raise ZkbrokerError(f"no broker took up {TOPIC}-{partition}")
+                raise ZkbrokerError(f"no broker serves {TOPIC}-{partition}")
             runtime.sleep(_POLL_S)
 
 

@@ -1,4 +1,4 @@
-"""Access logs in Apache's combined format: read, generated, taken apart.
+"""Reads, generates and parses access logs in Apache's combined format.
 
 A line's member is its client address, the key by which its visits are counted; its event time is
 the instant in brackets.
@@ -49,7 +49,7 @@ def _parse(text: str) -> int | None:
 
 
 def generate(path: Path, events: int, members: int = 2_000, hours: int = 6) -> None:
-    """Write a stream of page views: the same bytes for the same arguments.
+    """Write generated page views: the same bytes for the same arguments.
 
     Few members make most of the visits, as on any site.
     """

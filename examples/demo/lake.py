@@ -16,13 +16,13 @@ from spark_loader.storage.files import LocalFileSystem
 
 
 def load(zookeeper: str, topic: str, data: Path, advance: Callable[[Progress], None]) -> LoadResult:
-    """Load what is new in a topic into `data/lake`, in one directory for each event hour.
+    """Load new messages of a topic into `data/lake`, in one directory for each event hour.
 
     Args:
         zookeeper: connect string.
         topic: which topic.
         data: the demo's directory.
-        advance: called with what the load is doing.
+        advance: called with the progress of the load.
     """
     return Loader(
         zookeeper=zookeeper,
@@ -43,7 +43,7 @@ def merge(data: Path) -> Optimized:
 
 
 def answers(data: Path) -> Counter[int]:
-    """Count the lines of each status in the lake, by the column that they were turned into."""
+    """Count the lines of each status in the lake, by its column."""
     table = DeltaTable(data / "lake").to_pyarrow_table(columns=["status"])
     return Counter(table.column("status").to_pylist())
 

@@ -38,9 +38,9 @@ def publish(
 
     Args:
         lines: lines of an access log.
-        topic: where to.
-        producers: work side by side, one share of the members each.
-        runtime: what they run on.
+        topic: to publish to.
+        producers: work in parallel, each for a share of the members.
+        runtime: of the producers.
         advance: called with the number of lines handed over since the last call.
 
     Raises:

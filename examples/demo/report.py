@@ -1,4 +1,4 @@
-"""The account of a run: what it did, and how a person reads it."""
+"""The account of a run, and its output for people."""
 
 import shlex
 import sys
@@ -13,7 +13,7 @@ DATA = Path("demo-data")
 
 @dataclass
 class Outcome:
-    """What one run did; `problems` is empty when every line is accounted for."""
+    """The outcome of one run; `problems` is empty when every line is accounted for."""
 
     lines: int = 0
     published: int = 0
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def show(outcome: Outcome, console: Console) -> None:
-    """Print what was read, published, streamed and loaded, by whom and how fast."""
+    """Print how many lines were read, published, streamed and loaded, and how fast."""
     console.print(_figures(outcome), _owners(outcome), _members(outcome), _answers(outcome))
     if outcome.repeated:
         console.print(
@@ -51,12 +51,12 @@ def show(outcome: Outcome, console: Console) -> None:
 
 
 def show_next(data: Path, topic: str, log: Path | None) -> None:
-    """Say where everything lies and what to try with it, in commands that run as they stand.
+    """Print the location of the data, and commands to try.
 
     Args:
         data: the demo's directory.
-        topic: what was published.
-        log: the access log that was given, None for the generated one.
+        topic: of the messages.
+        log: the given access log, None for the generated one.
     """
     here = shell_path(data)
     tools = shell_path(Path(sys.executable).parent)
@@ -65,7 +65,7 @@ def show_next(data: Path, topic: str, log: Path | None) -> None:
         again += f" INPUT={shell_path(log)}"
     if data != DATA.resolve():
         again += f" DATA={here}"
-    # Plain lines: a terminal must not break a path that is to be copied.
+    # Plain lines: a terminal must not break a path, so that it can be copied.
     print(
         f"""
 The lake is in {here}/lake, a Delta table by event hour. Try next:
@@ -74,12 +74,12 @@ The lake is in {here}/lake, a Delta table by event hour. Try next:
   {tools}/zkbroker-load files --output {here}/lake
   {tools}/zkbroker up --brokers 3 --port 9092 --data {here}/cluster
   {tools}/zkbroker consume -b 127.0.0.1:9092 -t {topic} -o beginning -c 5   # while it is up
-  {again}   # again: only what is new in the log is published, streamed and loaded"""
+  {again}   # again: only new lines of the log are published, streamed and loaded"""
     )
 
 
 def shell_path(path: Path) -> str:
-    """Return a path as a shell takes it, relative where it lies below the working directory."""
+    """Return a path for a shell, relative if it is below the working directory."""
     absolute = path.absolute()
     below = absolute.is_relative_to(Path.cwd())
     return shlex.quote(str(absolute.relative_to(Path.cwd()) if below else absolute))

@@ -1,7 +1,7 @@
-"""How far an access log has been published: what a log shipper remembers.
+"""The position up to which an access log has been published, as a log shipper keeps it.
 
-Invariant: a line is published by exactly one run. A log whose first bytes are those published
-before has grown, and is continued behind them; any other is a new log, published from its start.
+Invariant: a line is published by exactly one run. A log that begins with the bytes published before
+    has grown, and is continued after them; any other log is new, and published from its start.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What earlier runs published.
+    """The lines that earlier runs published.
 
     Args:
         lines: how many lines, of all logs.
@@ -26,7 +26,7 @@ class Shipped:
 
     @classmethod
     def load(cls, path: Path) -> "Shipped":
-        """Read the memory; nothing was published where there is none."""
+        """Read the record; without one, nothing was published."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -37,21 +37,21 @@ class Shipped:
         return self.size if digest_of(log, self.size) == self.digest else 0
 
     def after(self, log: Path, lines: int) -> "Shipped":
-        """Return the memory after `lines` more lines, up to the end of `log`, were published."""
+        """Return the record after `lines` more lines, up to the end of `log`, were published."""
         size = log.stat().st_size
         digest = digest_of(log, size)
         assert digest is not None
         return Shipped(self.lines + lines, size, digest)
 
     def save(self, path: Path) -> None:
-        """Write the memory, whole or not at all."""
+        """Write the record atomically."""
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(self)), encoding="utf-8")
         fresh.replace(path)
 
 
 def digest_of(log: Path, size: int) -> str | None:
-    """Return the SHA-256 of the first `size` bytes of a log, None where it is shorter."""
+    """Return the SHA-256 of the first `size` bytes of a log, None if it is shorter."""
     if log.stat().st_size < size:
         return None
     digest = hashlib.sha256()

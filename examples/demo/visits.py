@@ -10,7 +10,7 @@ from zkbroker.runtime import Runtime
 
 
 class Visits:
-    """What one group has seen: each message counted once, by its partition and offset.
+    """Messages seen by one group: each is counted once, by its partition and offset.
 
     Streams deliver at least once: after a rebalance a message may come again, to another consumer.
 

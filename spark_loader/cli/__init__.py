@@ -1,7 +1,7 @@
 """`zkbroker-load`: load topics, look at what was loaded, prove it, move positions.
 
-Without a command it loads. Exit status: 0 all is well, 1 the load or the check failed (the message
-says why and what to do), 2 the command line is wrong.
+Without a command it loads. Exit status: 0 for success, 1 when the load or the check failed (the
+message says why and what to do), 2 when the command line is wrong.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ from zkbroker.errors import ZkbrokerError
 
 
 class LoadByDefault(click.Group):
-    """Runs `load` when no command is named: options only."""
+    """Runs `load` when the command line has options only."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = args[0] if args else "-"
@@ -61,7 +61,7 @@ class LoadByDefault(click.Group):
             )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what disk, network or Spark say becomes an error of one line."""
+        """Run a command; errors of disk, network and Spark become one line each."""
         try:
             return self._invoke(ctx)
         except (ReaderGone, click.ClickException, click.exceptions.Exit, click.Abort):
@@ -80,15 +80,15 @@ class LoadByDefault(click.Group):
         except OSError as error:
             if isinstance(error, ZkbrokerError):
                 raise
-            raise LoadError(_os_words(error)) from error
+            raise LoadError(_file_error(error)) from error
         except Exception as error:
             if not type(error).__module__.startswith(("py4j", "pyspark")):
                 raise
             raise LoadError(f"Spark: {cause_of(error)}") from error
 
 
-def _os_words(error: OSError) -> str:
-    """Return what a file system refused as `path: why`."""
+def _file_error(error: OSError) -> str:
+    """Return a file system's error as `path: why`."""
     if error.filename is None or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}"
@@ -105,8 +105,8 @@ def _os_words(error: OSError) -> str:
 def cli() -> None:
     """Load topics into a lake with Spark; each record counts exactly once.
 
-    Run it again at any time: it goes on where the last run ended, and takes up a run that was
-    stopped with the same offset ranges. `zkbroker-load load --help` lists the options of a load.
+    Run it again at any time: it goes on where the last run ended, and resumes a stopped run with
+    the same offset ranges. `zkbroker-load load --help` lists the options of a load.
     """
 
 
@@ -141,14 +141,14 @@ def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
                 )
                 result = loader.run()
     except KeyboardInterrupt:
-        click.echo("stopped: the next load takes up what this one planned", err=True)
+        click.echo("stopped: the next load resumes this run", err=True)
         raise
     if as_json:
         click.echo(json.dumps(result_as_json(result)))
     elif result.ranges or result.gaps:
         show(result, options)
     else:
-        click.echo(f"nothing new: {options.output} holds all there is to load")
+        click.echo(f"nothing new: everything in the topics is in {options.output} already")
 
 
 def show(result: LoadResult, options: LoadOptions) -> None:

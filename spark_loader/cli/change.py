@@ -59,7 +59,7 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
         chosen = " ".join(f"{topic}-{each}" for each in partitions) or topic
         raise LoadError(f"nothing of {chosen} was loaded here: correct topic or partition")
     if not partitions:
-        # Those that are not so far have nothing to take back.
+        # Partitions that are not loaded that far have nothing to withdraw.
         sources = [each for each in sources if known[each] >= to] or sources
     with alone(checkpoints, filesystem):
         moved = operate.rewind(checkpoints, filesystem, sources, to)
@@ -89,7 +89,7 @@ def set_position(
 ) -> None:
     """Set a position. Offsets passed over go into the gap ledger; going back is a rewind.
 
-    A partition that was never loaded is looked up in the cluster, which has to be named then.
+    To set a partition that was never loaded, name the cluster: the partition is looked up there.
     """
     checkpoints, filesystem = opened_lake(output, spark)
     source = TopicPartition(topic, partition)
@@ -111,7 +111,7 @@ def set_position(
 @event_time_options
 @click.option("--headers", is_flag=True, help="Write record headers, as when loading.")
 def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
-    """Load quarantined records again, with other options than before."""
+    """Load quarantined records again, with different options."""
     checkpoints, filesystem = opened_lake(output, given)
     with alone(checkpoints, filesystem):
         entry = replay(checkpoints, filesystem, SinkOptions(**file_options(given)), headers=headers)
@@ -123,14 +123,14 @@ def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
 @spark_options
 @json_option
 def adopt_files(output: str, as_json: bool, **given: Any) -> None:
-    """Take the data files that are there over as a new beginning, where checkpoints are lost.
+    """Adopt the data files as a new beginning, where checkpoints are lost.
 
-    Offsets come from the files themselves; the next load goes on behind them. A directory that is
-    as the last load left it stays as it is.
+    Offsets come from the files themselves; the next load goes on after them. A directory that is as
+    the last load left it is not changed.
     """
     checkpoints, filesystem = opened_lake(output, given)
     with alone(checkpoints, filesystem):
-        # Where nothing was ever planned it says that there is nothing.
+        # `adopt` raises where nothing was ever planned.
         wanted = find_damage(checkpoints, filesystem) or not checkpoints.run_numbers()
         entry = adopt(checkpoints, filesystem) if wanted else None
     if as_json:

@@ -25,13 +25,13 @@ column_options = grouped(
     click.option(
         "--columns-types",
         metavar="[NAME=]GROUP:TYPE,…",
-        help="Types of those groups; string for the others.",
+        help="Types of those groups; string where none is given.",
     ),
     click.option(
         "--columns-access-log",
         is_flag=True,
         help="Lines of an access log as columns: host, user, time, method, path, protocol, "
-        "status, bytes, referer, agent. Event times are those of the lines.",
+        "status, bytes, referer, agent. Event times come from the lines.",
     ),
     click.option(
         "--columns-avro",
@@ -44,7 +44,7 @@ column_options = grouped(
         type=click.Choice(["none", "confluent"]),
         default="none",
         show_default=True,
-        help="What stands before each record: nothing, or the id of its schema.",
+        help="Prefix of each record: none, or the schema id of Confluent's serializers.",
     ),
 )
 """Add the options that turn values into columns."""

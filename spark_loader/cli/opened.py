@@ -1,4 +1,4 @@
-"""What commands work on: an output directory and, where one is named, a cluster."""
+"""Opens the output directory of a command and, where one is named, the cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ def opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSys
 
 
 def opened_lake(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSystem]:
-    """Return the same of a directory that must exist: a misspelt name makes no new lake.
+    """Return the same for a directory that must exist, so that a misspelt name makes no new lake.
 
     Raises:
         LoadError: nothing is there.
@@ -51,7 +51,7 @@ def opened_lake(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFi
 def cluster_view(
     zookeeper: str | None, bootstrap: str | None, generation: str, *, read_committed: bool = False
 ) -> Iterator[SourceCluster | None]:
-    """Give a view of the cluster that is named, or None when none is."""
+    """Give a view of the named cluster, or None when none is named."""
     if not zookeeper and not bootstrap:
         yield None
         return
@@ -72,7 +72,7 @@ def cluster_view(
 
 
 def generation_loaded(checkpoints: Checkpoints) -> str:
-    """Return the generation of Kafka that what was loaded here is from."""
+    """Return the generation of Kafka from which this lake was loaded."""
     latest = checkpoints.table.latest()
     known = latest.positions if latest is not None else {}
     return generation_of(source.partition for source in known)

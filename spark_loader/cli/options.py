@@ -1,4 +1,4 @@
-"""Options of the command line that several commands share, and what they mean."""
+"""Options that several commands share, and the values they are parsed into."""
 
 import functools
 import re
@@ -26,6 +26,7 @@ from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime, to_ms, zone_of
 from spark_loader.sink.hours import FALLBACKS
+from spark_loader.sink.rows import COMPRESSIONS
 from zkbroker.cli.connection import NO_CLUSTER
 from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.cli.security import current_security
@@ -33,11 +34,11 @@ from zkbroker.cli.settings import grouped
 from zkbroker.errors import ConfigError
 
 DEBUG = "spark_loader.debug"
-"""Where a context notes that whole traces are asked for."""
+"""Key in a context's `meta`: whole traces are asked for."""
 
 
 def output_option(command: Any) -> Any:
-    """Add where the lake is, as an argument or by `--output`; given to the command as `output`."""
+    """Add the lake's directory, as an argument or `--output`; the command gets it as `output`."""
 
     @functools.wraps(command)
     def with_output(*args: Any, directory: str | None, output: str | None, **given: Any) -> Any:
@@ -73,7 +74,7 @@ cluster_options = grouped(
         type=click.Choice(ISOLATION_LEVELS),
         default=ISOLATION_LEVELS[0],
         show_default=True,
-        help="read_committed leaves out what aborted transactions wrote, and waits for open ones.",
+        help="read_committed leaves out aborted transactions, and waits for open ones.",
     ),
     click.option("-t", "--topic", "topics", multiple=True, help="Topic to load; repeatable."),
     click.option("--whitelist", default="", metavar="REGEX", help="Topics to load."),
@@ -120,19 +121,21 @@ event_time_options = grouped(
         type=click.Choice(list(DATA_FORMATS)),
         default="parquet",
         show_default=True,
-        help="Of data files; JSON and raw lines are no part of the table.",
+        help="Format of data files; JSON and raw lines are not in the table.",
     ),
-    click.option("--event-time-regex", metavar="REGEX", help="Event time: what a regex finds."),
+    click.option("--event-time-regex", metavar="REGEX", help="Event time: the match of a regex."),
     click.option("--event-time-json", metavar="FIELD", help="Event time: a field of JSON."),
     click.option("--event-time-column", metavar="NAME", help="Event time of one of the columns."),
-    click.option("--access-log", is_flag=True, help="Event time: that of access log lines."),
+    click.option("--access-log", is_flag=True, help="Event time: the time of access log lines."),
     click.option(
         "--event-time-format",
         default="",
         metavar="FORMAT",
-        help="Of --event-time-regex and -json: strptime, or iso, s, ms, us.",
+        help="Time format for --event-time-regex and -json: strptime, or iso, s, ms, us.",
     ),
-    click.option("--time-zone", default="UTC", show_default=True, help="Of times and hours."),
+    click.option(
+        "--time-zone", default="UTC", show_default=True, help="Time zone of times and hours."
+    ),
     click.option(
         "--event-time-fallback",
         type=click.Choice(FALLBACKS),
@@ -147,8 +150,8 @@ event_time_options = grouped(
     ),
     click.option(
         "--compression",
-        type=click.Choice(["snappy", "zstd", "gzip", "none"]),
-        help="Of Parquet files.  [default: snappy]",
+        type=click.Choice(COMPRESSIONS),
+        help="Compression of Parquet files.  [default: snappy]",
     ),
     column_options,
 )
@@ -180,12 +183,12 @@ run_options = grouped(
     click.option(
         "--adopt",
         is_flag=True,
-        help="Where checkpoints are lost, take the data files over as a new beginning.",
+        help="If checkpoints are lost, adopt the data files as a new beginning.",
     ),
     click.option("--master", default="local[*,4]", show_default=True, help="Spark master."),
     click.option("--quiet", is_flag=True, help="No progress bar."),
 )
-"""Add the options that say how a load goes on once it is planned."""
+"""Add the options of a load that are neither of the source nor of files."""
 
 
 def _note_debug(ctx: click.Context, param: click.Parameter, debug: bool) -> None:
@@ -198,7 +201,7 @@ spark_options = grouped(
         is_flag=True,
         expose_value=False,
         callback=_note_debug,
-        help="Show the whole trace of an error, not its cause alone.",
+        help="Show the whole trace of an error, not only its cause.",
     ),
     click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."),
     click.option(
@@ -288,7 +291,7 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
 
 
 def event_time(given: dict[str, Any]) -> EventTime:
-    """Make the event time from the options of the command line."""
+    """Make the event time from the command line's options."""
     regex, field = given.get("event_time_regex"), given.get("event_time_json")
     column, log = given.get("event_time_column"), given.get("access_log", False)
     if sum((regex is not None, field is not None, column is not None, log)) > 1:
@@ -303,7 +306,7 @@ def event_time(given: dict[str, Any]) -> EventTime:
             "them, or leave it out"
         )
     if given.get("columns_access_log") and regex is None and field is None and column is None:
-        # The same text is not looked for twice.
+        # The column holds the line's time already, so the line is not parsed twice.
         column = "time"
     if column is not None:
         return EventTime.column(column, zone=zone)

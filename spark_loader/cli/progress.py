@@ -1,7 +1,7 @@
-"""How a load gets on, for people: a bar on a terminal, lines in a pipe or a log.
+"""Progress of a load, for people: a bar on a terminal, lines in a pipe or a log.
 
-Invariant: what is shown is bounded in time, not in reports: a terminal is drawn some times a
-second, a line is written every `LINE_EVERY_S` at most.
+Invariant: output is bounded by time, not by the number of reports: a terminal is drawn a few times
+    a second, a line is written every `LINE_EVERY_S` at most.
 """
 
 import sys
@@ -40,7 +40,7 @@ class Shown(Protocol):
 
 
 class Pace:
-    """How fast rows and bytes come, over the last seconds, and when all will be there.
+    """The rate of rows and bytes over the last seconds, and the time left.
 
     Args:
         clock: seconds that only grow.
@@ -77,7 +77,7 @@ class Pace:
 
 
 def figures(progress: Progress, pace: Pace) -> str:
-    """Return what there is to say of a load in numbers; empty before there are any."""
+    """Return the figures of a load as text; empty before there are any."""
     if not progress.planned_rows:
         return ""
     parts = [f"{progress.rows:,}/{counted(progress.planned_rows, 'row')}", sized(progress.bytes)]
@@ -122,7 +122,7 @@ class ProgressBar:
             TimeElapsedColumn(),
             console=Console(stderr=True),
             refresh_per_second=_DRAWN_PER_S,
-            # Nothing is left of it: the summary says the same.
+            # The bar is erased at the end: the summary says the same.
             transient=True,
         )
         self._pace = Pace()
@@ -148,7 +148,7 @@ class ProgressBar:
 
 
 class ProgressLines:
-    """Writes a line now and then, where the error stream is no terminal.
+    """Writes a line now and then, where the error stream is not a terminal.
 
     A load that ends before the first line is due writes none.
 

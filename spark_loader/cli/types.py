@@ -1,6 +1,6 @@
 """Types of the values of options: sizes and durations.
 
-Invariant: what is no size or duration, or too little, is refused under the option's name.
+Invariant: a text that is not a size or duration, or too small, is refused with the option's name.
 """
 
 from typing import Any

@@ -37,7 +37,7 @@ _LOGICAL = {
 }
 _MOST_DIGITS = 38
 HEADERS = ("none", "confluent")
-"""What stands before a record: nothing, or its schema's id as Confluent's serializers write it."""
+"""Prefix of a record: nothing, or its schema's id as Confluent's serializers write it."""
 _HEADER_BYTES = 5
 # Spark and Delta have no type for them.
 _NOT_STORED = ("time-millis", "time-micros", "local-timestamp-millis", "local-timestamp-micros")
@@ -66,7 +66,7 @@ class AvroValues:
         for index, value in enumerate(values.to_pylist()):
             try:
                 records.append(self._record(value))
-            # What damaged bytes make of a decoder is of no one kind.
+            # Damaged bytes can raise any exception in the decoder.
             except Exception as error:  # noqa: BLE001
                 records.append({})
                 bad[index] = f"not a record of the schema: {error or type(error).__name__}"
@@ -93,7 +93,7 @@ def avro_columns(schema: str) -> list[Column]:
     """Return the columns of a schema's record.
 
     Raises:
-        ConfigError: it is none, or has a type that no column can hold.
+        ConfigError: it is not one, or has a type that no column can hold.
     """
     fastavro = _fastavro()
     try:
@@ -101,7 +101,7 @@ def avro_columns(schema: str) -> list[Column]:
         fastavro.parse_schema(text)
     except (ValueError, fastavro.schema.SchemaParseException) as error:
         raise ConfigError(f"--columns-avro: not an Avro schema: {error}") from None
-    # fastavro looks at less than there is.
+    # fastavro's own check lets some invalid schemas through.
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"--columns-avro: not an Avro schema: {error!r}") from None
     if not isinstance(text, dict) or text.get("type") not in ("record", "error"):
@@ -179,7 +179,7 @@ class _Types:
 
 
 def _stored(value: Any, kind: pa.DataType) -> Any:
-    """Return what fastavro read in the form that Arrow takes."""
+    """Return a value that fastavro read in the form that Arrow takes."""
     if value is None:
         return None
     if pa.types.is_string(kind):

@@ -3,8 +3,8 @@
     values ─▶ pieces of some thousand rows ─▶ arrays, at once
                           └─▶ a piece with a bad value: its halves, down to the row that is bad
 
-Invariant: a row is converted in one way only, alone or among others, so that a bad neighbour never
-changes what becomes of it. A null value has null columns.
+Invariant: a row is converted to the same values alone or among others, so a bad neighbour never
+    changes the outcome. A null value has null columns.
 """
 
 from collections.abc import Mapping
@@ -106,7 +106,7 @@ class TypedRows:
 
 
 def without(values: pa.Array, bad: list[int]) -> tuple[pa.Array, pa.Array]:
-    """Return values without some rows, and where each row of all is among them, null for those."""
+    """Return the values but the bad rows, and each row's index among them, null for bad rows."""
     rows = pa.array(range(len(values)), pa.int64())
     good = pc.filter(rows, pc.invert(pc.is_in(rows, value_set=pa.array(bad, pa.int64()))))
     return values.take(good), pc.index_in(rows, value_set=good)

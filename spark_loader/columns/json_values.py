@@ -1,8 +1,8 @@
 """JSON objects → typed columns, by Arrow's own reader.
 
-Invariant: each value is exactly one object. Values are read many at a time, one behind the other;
-since each begins with `{` and ends with `}`, and no JSON text holds a raw newline, neither one
-object over two values nor two in one can pass unseen: the number of rows tells.
+Invariant: each value is exactly one object. Many values are read at once, one per line. Each begins
+    with `{` and ends with `}`, and no JSON text holds a raw newline; so the number of rows shows
+    whether an object spans two values or a value holds two objects.
 """
 
 import re
@@ -26,14 +26,14 @@ class JsonValues:
     """Converts JSON objects; see `Converter`.
 
     Args:
-        columns: with the paths of fields.
+        columns: whose paths are fields.
         zone: for times without one.
 
     Raises:
         ConfigError: a field is both a value and an object.
     """
 
-    # A text that the processor's cache holds.
+    # About as many values as fit into the processor's cache.
     piece_rows = 8192
 
     def __init__(self, columns: Sequence[Column], zone: str) -> None:
@@ -58,7 +58,7 @@ class JsonValues:
         try:
             table = pj.read_json(
                 pa.BufferReader(text),
-                # One block: an object is never cut.
+                # The whole text is one block, so that no object is cut.
                 read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
                 parse_options=pj.ParseOptions(
                     explicit_schema=self._schema, unexpected_field_behavior="ignore"
@@ -68,7 +68,7 @@ class JsonValues:
             raise pa.ArrowInvalid(_reason(str(error))) from None
         if table.num_rows != len(values):
             raise pa.ArrowInvalid("not one JSON object, but several")
-        # The reader does not look at whether texts are UTF-8.
+        # The reader does not check that texts are UTF-8.
         table.validate(full=True)
         return [self._column(table, each) for each in self._columns]
 
@@ -85,7 +85,7 @@ class JsonValues:
 
 
 def _no_objects(values: pa.Array) -> Mapping[int, str]:
-    """Return the values that are no object by their first or last character."""
+    """Return the values whose first or last character shows that they are not an object."""
     whole = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
     if pc.all(whole).as_py():
         return {}
@@ -98,7 +98,7 @@ def _no_objects(values: pa.Array) -> Mapping[int, str]:
 
 
 def _reason(text: str) -> str:
-    """Return what Arrow says of a text, in the words of whoever wrote the JSON."""
+    """Return Arrow's error about a text, with the names of the JSON fields."""
     text = _ROW.sub("", text.removeprefix("JSON parse error: "))
     changed = _CHANGED.fullmatch(text)
     if changed is None:

@@ -1,8 +1,8 @@
 """Lines → typed columns, by the named groups of a regex.
 
-The syntax is that of RE2, as Arrow has it: time is linear in the line, whatever the pattern.
+The syntax is that of RE2, which Arrow uses: time is linear in the line, whatever the pattern.
 
-Invariant: a group that took part in no match, or matched nothing, is null.
+Invariant: a group that took no part in the match, or matched the empty text, is null.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class RegexValues:
         zone: for times without one.
     """
 
-    # Times of one second repeat among many lines, and each text is parsed once.
+    # Times repeat within a second, and each distinct text is parsed once.
     piece_rows = 65_536
 
     def __init__(self, pattern: str, columns: Sequence[Column], zone: str) -> None:
@@ -63,7 +63,7 @@ def groups_of(pattern: str, option: str) -> list[str]:
     """Return the names of a pattern's groups, in order.
 
     Raises:
-        ConfigError: it is not RE2's, or not all of its groups have names.
+        ConfigError: it is not RE2 syntax, or not all of its groups have names.
     """
     try:
         found = pc.extract_regex(pa.array([b""], pa.binary()), pattern)

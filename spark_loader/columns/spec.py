@@ -1,6 +1,6 @@
-"""Which columns values are turned into, as an option of a load; travels to the mappers.
+"""The columns that values are turned into, as an option of a load; travels to the mappers.
 
-Invariant: what is made here can be used: patterns and schemas are parsed once, in the driver.
+Invariant: a `ValueColumns` is valid: patterns and schemas are parsed once, in the driver.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ValueColumns:
         columns: in order.
         pattern: of `regex`.
         schema: of `avro`, as JSON text.
-        header: of `avro`: `none`, or `confluent` where the id of the schema is before the record.
+        header: of `avro`: `none`, or `confluent` where the schema's id precedes the record.
         zone: IANA name, for times without a zone of their own.
     """
 
@@ -89,11 +89,11 @@ class ValueColumns:
         """Take the fields of Avro records.
 
         Args:
-            schema: JSON text of the record that each value is.
-            header: `none`, or `confluent` where the id of the schema is before the record.
+            schema: JSON text of the schema of each value, a record.
+            header: `none`, or `confluent` where the schema's id precedes the record.
 
         Raises:
-            ConfigError: it is no schema of a record, or fastavro is missing.
+            ConfigError: it is not the schema of a record, or fastavro is missing.
         """
         from spark_loader.columns.avro_values import HEADERS, avro_columns
 
@@ -108,7 +108,7 @@ class ValueColumns:
         return [pa.field(each.name, each.type) for each in self.columns]
 
     def rows(self) -> TypedRows:
-        """Return what adds the columns to batches."""
+        """Return the object that adds the columns to batches."""
         converter: Converter
         if self.source == "json":
             converter = JsonValues(self.columns, self.zone)

@@ -1,7 +1,7 @@
 """Texts → a typed array, without a loop over the rows.
 
-Invariant: a text is either of the type or an error; nothing is guessed or cut off but digits of a
-time below a microsecond. A time without a zone of its own is one of the zone that is given.
+Invariant: a text is either of the type or an error. Nothing is guessed, and nothing is cut off but
+    the digits of a time below a microsecond. A time without a zone is read in the given zone.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ def from_numbers(numbers: pa.Array, column: Column) -> pa.Array:
     """
     whole = pc.multiply(numbers.cast(pa.float64()), float(_PER_UNIT_US[column.format]))
     if pc.any(pc.greater_equal(pc.abs(whole), float(_SURE_US))).as_py():
-        raise pa.ArrowInvalid(f"no calendar has a time of so many {column.format}")
+        raise pa.ArrowInvalid(f"a time is outside the calendar: too many {column.format}")
     return pc.round(whole).cast(pa.int64()).cast(TIMES)
 
 
@@ -52,16 +52,16 @@ def _times(texts: pa.Array, layout: str, zone: str) -> pa.Array:
     if layout in NUMBERED:
         return from_numbers(texts.cast(pa.float64()), Column("", (), TIMES, layout))
     if layout not in ("", "iso"):
-        # Times of one second repeat in logs: each text is parsed once.
+        # Times repeat within a second of a log: each distinct text is parsed once.
         encoded = texts.dictionary_encode()
         found = _parsed(encoded.dictionary, layout)
         if "%z" not in layout:
             found = _in_zone(found.cast(pa.timestamp("us")), zone)
         return found.cast(TIMES).take(encoded.indices)
     with contextlib.suppress(pa.ArrowInvalid):
-        # Which succeeds where each has a zone of its own.
+        # Succeeds where each text has a zone of its own.
         return texts.cast(TIMES)
-    # Java and Go write nanoseconds, which are cut to what is stored.
+    # Java and Go write nanoseconds, which are cut to microseconds.
     texts = pc.replace_substring_regex(texts, _NANOSECONDS, r"\1\2")
     zoned = pc.fill_null(pc.match_substring_regex(texts, _ZONED), True)
     nothing = pa.scalar(None, pa.string())
@@ -71,7 +71,7 @@ def _times(texts: pa.Array, layout: str, zone: str) -> pa.Array:
 
 
 def _in_zone(times: pa.Array, zone: str) -> pa.Array:
-    # Twice in autumn: the first; not at all in spring: the hour after.
+    # An hour that comes twice in autumn is the first; one skipped in spring, the hour after.
     return pc.assume_timezone(times, zone, ambiguous="earliest", nonexistent="latest")
 
 

@@ -4,8 +4,8 @@
 
 A field of a field is named with dots; its column has `_` in their place unless it is given a name.
 
-Invariant: a type that is parsed can be stored in Parquet, Delta and Spark as it is. A column never
-bears the name of one that each load has, in any case: Spark tells names apart by no case.
+Invariant: a type that is parsed can be stored in Parquet, Delta and Spark as it is. No column has
+    the name of one that each load has, compared without case as in Spark.
 """
 
 import re
@@ -83,7 +83,7 @@ class Column:
 
     Attributes:
         name: of the column.
-        path: names of the field, from the outermost on; of a regex, the group alone.
+        path: names of the nested fields, outermost first; of a regex, the group alone.
         type: as it is stored.
         format: of a time: `iso` (or empty), `s`, `ms`, `us`, or as of `strptime`.
     """
@@ -123,7 +123,7 @@ def checked(columns: Sequence[Column], option: str) -> tuple[Column, ...]:
     """Return columns whose names can stand side by side in a table.
 
     Raises:
-        ConfigError: there is none, or a name is taken, twice or not a name.
+        ConfigError: there are no columns, or a name is reserved, repeated or not a name.
     """
     seen: set[str] = set()
     for each in columns:
@@ -214,7 +214,7 @@ def _split(text: str) -> list[str]:
 
 
 def _outside(text: str, separator: str) -> tuple[str, str, str]:
-    """Part a text at the first separator that is in no bracket."""
+    """Split a text at the first separator that is in no bracket."""
     depth = 0
     for index, character in enumerate(text):
         if character in "[(":

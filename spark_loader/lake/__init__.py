@@ -1,1 +1,1 @@
-"""What an output directory holds: its checkpoints, the proof over them, and moving positions."""
+"""An output directory: its table and checkpoints, the proof over them, and moving positions."""

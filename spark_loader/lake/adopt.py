@@ -1,13 +1,14 @@
-"""Takes the data files of a directory over as a new beginning, where its table cannot be read.
+"""Adopts the data files of a directory as a new beginning, where its table is lost or damaged.
 
     files ─▶ offsets each holds, read from it ─▶ positions, gaps ─▶ one commit of kind `adopt`
 
 Invariant: after it `verify` holds. A partition goes on behind the last offset that a file holds;
-offsets below that in no file are entered in the gap ledger; offsets in two files are refused, for
-which of them counts is not for a program to choose. Entries before it no longer count.
+offsets below that in no file are entered in the gap ledger; offsets in two files are refused, since
+a program cannot know which file counts. Earlier entries no longer count.
 
-Where the table can be read, its files that are there are taken over, and what nothing names is
-left; where it cannot, every data file is, and the old log is put into `_zkbroker/replaced`.
+Where the table can be read, the files that it names and that are there are adopted, and other files
+are left. Where it cannot, every data file is adopted, and the old log is moved into
+`_zkbroker/replaced`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -45,11 +46,11 @@ _SHOWN = 10
 
 @dataclass(slots=True)
 class Survey:
-    """What an adoption would commit.
+    """The commit that an adoption would make.
 
     Attributes:
-        entry: what the commit says.
-        tabled: files of the table that it adds.
+        entry: the entry of the commit.
+        tabled: files that it adds to the table.
         schema: their columns.
         removed: files that it takes out of a table that can be read.
         fresh: whether the table cannot be read, so that another one is begun.
@@ -64,7 +65,7 @@ class Survey:
 
 @dataclass(slots=True)
 class _Found:
-    """What the files of one partition hold."""
+    """The contents of one partition's files."""
 
     files: list[tuple[str, Runs]] = field(default_factory=list)
 
@@ -84,7 +85,7 @@ def adopt(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Entry:
     if found.fresh:
         _put_log_aside(checkpoints, filesystem)
     checkpoints.table.commit(found.entry, found.tabled, found.schema, found.removed)
-    # Runs that were planned before are given up; what they staged can never count.
+    # Runs that were planned before are given up; the files that they staged can never count.
     for run in checkpoints.run_numbers():
         for name in checkpoints.staged_names(run):
             filesystem.delete(join(checkpoints.output, checkpoints.staging(run), name))
@@ -99,7 +100,7 @@ def _put_log_aside(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None
 
 
 def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
-    """Return what `adopt` would commit."""
+    """Return the commit that `adopt` would make."""
     output = checkpoints.output
     try:
         live = checkpoints.table.files()
@@ -117,13 +118,13 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
     if not files:
         raise LoadError(f"{output} holds no data files that could be taken over")
     there = {each.path for each in files}
-    looked = _Look(filesystem, output, new=fresh)
+    inspected = _Inspection(filesystem, output, new=fresh)
     for each in [*files, *quarantine_files(filesystem, output)]:
-        looked.into(each)
-    _require_once(looked.found)
+        inspected.add(each)
+    _require_once(inspected.found)
     spans = {
         source: (each.covered[0][0], each.covered[-1][1])
-        for source, each in looked.found.items()
+        for source, each in inspected.found.items()
         if each.covered
     }
     run = _next_run(checkpoints, before)
@@ -135,26 +136,26 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
             OffsetRange(source.topic, source.partition, start, until)
             for source, (start, until) in sorted(spans.items())
         ),
-        checksums=looked.checksums,
-        files=tuple(looked.data),
-        quarantined=tuple(looked.quarantined),
+        checksums=inspected.checksums,
+        files=tuple(inspected.data),
+        quarantined=tuple(inspected.quarantined),
         withdrawn=tuple(sorted(known - there)),
         gaps=tuple(
             Gap(source.topic, source.partition, start, until, _CAUSE)
-            for source, each in sorted(looked.found.items())
+            for source, each in sorted(inspected.found.items())
             if source in spans
             for start, until in minus([spans[source]], each.covered)
         ),
-        rows=looked.rows,
+        rows=inspected.rows,
         size_bytes=sum(each.size_bytes for each in files),
         positions={source: until for source, (_, until) in spans.items()},
         topics_created_ms=before.topics_created_ms if before is not None else {},
         group=before.group if before is not None else "",
-        note=f"{counted(len(files), 'data file')} with {counted(looked.rows, 'row')} taken over",
+        note=f"{counted(len(files), 'data file')} with {counted(inspected.rows, 'row')} taken over",
         beginning=run,
     )
     removed = [each for each in live if each.path not in there]
-    return Survey(entry, looked.tabled, looked.schema, removed, fresh)
+    return Survey(entry, inspected.tabled, inspected.schema, removed, fresh)
 
 
 def _next_run(checkpoints: Checkpoints, before: Entry | None) -> int:
@@ -162,8 +163,8 @@ def _next_run(checkpoints: Checkpoints, before: Entry | None) -> int:
     return max([0, *checkpoints.run_numbers(), before.run if before is not None else 0]) + 1
 
 
-class _Look:
-    """Looks into files and gathers what they hold."""
+class _Inspection:
+    """Reads files and gathers their contents."""
 
     def __init__(self, filesystem: LakeFileSystem, output: str, *, new: bool) -> None:
         self._fs = filesystem
@@ -177,8 +178,8 @@ class _Look:
         self.quarantined: list[DataFile] = []
         self.rows = 0
 
-    def into(self, status: FileStatus) -> None:
-        """Describe a file by its contents."""
+    def add(self, status: FileStatus) -> None:
+        """Add the contents of a file."""
         path = status.path
         with self._fs.opened(join(self._output, path)) as local:
             try:
@@ -231,7 +232,7 @@ class _Look:
 
 
 def table_file(status: FileStatus, footer: pq.FileMetaData, sha256: str) -> TableFile:
-    """Describe a Parquet file that is there for a commit that adds it."""
+    """Describe an existing Parquet file, for a commit that adds it."""
     return TableFile(
         path=status.path,
         rows=footer.num_rows,
@@ -283,10 +284,10 @@ def _contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
 def _named_contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
     name = named_by_loader(path)
     if name is None:
-        raise ValueError("its name is not one that the loader gives")
+        raise ValueError("its name is not one of the loader's")
     partition, start, until = name
     if isinstance(partition, Partition07):
-        raise ValueError("it does not record from which bytes of a log of Kafka 0.7 its rows are")
+        raise ValueError("it does not record which bytes of a log of Kafka 0.7 its rows came from")
     rows = format_of(path).count_rows(local)
     if rows != until - start:
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Reconciles a lake with its logs: offsets appended there, rows written here, offsets left out.
+"""Reconciles a lake with its logs: offsets appended, rows written, offsets left out.
 
-Invariant: what was written is counted in the files themselves; what was left out is what the ledger
-says, less what a rewind took back.
+Invariant: rows are counted in the files themselves; left-out offsets are those of the ledger, less
+    those that a rewind withdrew.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ from spark_loader.reading.resolve import SourceCluster
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The account of one partition: what its log took in, and what became of it.
+    """The account of one partition: the offsets of its log, and the outcome of each.
 
-    All of it is counted in offsets, so in bytes of a log of Kafka 0.7.
+    All counts are of offsets, so of bytes in a log of Kafka 0.7.
 
     `appended` = rows + quarantined + gaps + absent + aborted + pending, when all is accounted for.
 
     Attributes:
         appended: from the first offset loaded to the log end.
-        absent: control records, and what was compacted.
+        absent: control records, and records that were compacted away.
         aborted: records that aborted transactions wrote, left out.
         pending: in the log and not loaded yet.
     """
@@ -48,10 +48,10 @@ class Audit:
 
 
 def audit(checkpoints: Checkpoints, view: SourceCluster | None = None) -> list[Audit]:
-    """Reconcile what the brokers' logs took in with what was written, per partition.
+    """Reconcile the brokers' logs with the files written, per partition.
 
-    Log ends are those that the runs recorded, or those of now when a cluster is given; what was
-    written comes from the files that count.
+    Log ends are those that the runs recorded, or the present ones when a cluster is given; rows are
+    read from the files that count.
     """
     require_loaded(checkpoints)
     entries = checkpoints.table.entries()

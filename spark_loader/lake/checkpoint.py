@@ -1,16 +1,17 @@
 """Checkpoints of a load: plan and offsets per mapper. JSON, versioned, for people to read.
 
-    OUTPUT/_delta_log/…                              the table: what counts; see `table.py`
+    OUTPUT/_delta_log/…                              the table's log; see `table.py`
     OUTPUT/topic=…/date=…/hour=…/….parquet           its files
     OUTPUT/_zkbroker/lock, locks/TOPIC               see `locks.py`
     OUTPUT/_zkbroker/runs/000012/plan.json           written before the first mapper starts
     OUTPUT/_zkbroker/runs/000012/offsets/00003.json  written by mapper 3 when its files are durable
     OUTPUT/_zkbroker/runs/000012/staging/…           JSON, raw and quarantine files until then
-    OUTPUT/_zkbroker/quarantine/…                    records no event time was found for
+    OUTPUT/_zkbroker/quarantine/…                    records without an event time
 
-Invariants. A run exists when its plan does, and counts when a commit of the table names it; both
-appear at once and never change. A topic has at most one run that is planned and does not count
-yet; it is resumed with identical ranges. When a run is given up, its plan is removed last.
+Invariants. A run exists once its plan does, and counts once a commit of the table names it. A plan
+and a commit appear whole, and never change. A topic has at most one run that is planned and does
+not count yet; it is resumed with identical ranges. When a run is given up, its plan is removed
+last.
 """
 
 import json
@@ -62,7 +63,7 @@ class Checkpoints:
         return self._read(self.path("runs", _run(run), "plan.json"), "plan", Plan)
 
     def write_plan(self, plan: Plan) -> Plan:
-        """Write a plan, under another number where its own was taken, and return it as written.
+        """Write a plan, under another number if its own is taken, and return it as written.
 
         Raises:
             CheckpointError: other loads of the same output take numbers faster than this one.
@@ -86,7 +87,7 @@ class Checkpoints:
         """Return the first plan of a run that does not count yet, if there is one.
 
         Args:
-            topics: only one that concerns one of these.
+            topics: only a plan for one of these.
         """
         for plan in self.open_plans():
             if topics is None or not plan.topics.isdisjoint(topics):
@@ -96,8 +97,8 @@ class Checkpoints:
     def open_plans(self) -> list[Plan]:
         """Return the plans of runs that do not count yet, in order.
 
-        Of each topic it is the last plan. Where earlier ones do not count either, the table was
-        lost; the files that they wrote show it.
+        There is one plan for each topic, its last. If earlier ones do not count either, the table
+        was lost, which the files that they wrote show.
         """
         found: list[Plan] = []
         topics: set[str] = set()
@@ -107,7 +108,7 @@ class Checkpoints:
             except AlteredCheckpoint:
                 if self.is_planned(run):
                     raise
-                # It was given up a moment ago.
+                # Another process gave it up a moment ago.
                 continue
             if plan.topics.isdisjoint(topics):
                 found.append(plan)
@@ -131,7 +132,7 @@ class Checkpoints:
         }
 
     def give_up(self, plan: Plan) -> None:
-        """Remove what a run wrote, and its plan; no trace of the run is left."""
+        """Remove a run's files, then its plan; no trace of the run is left."""
         for done in self.done_so_far(plan):
             for table_file in done.tabled:
                 self.filesystem.delete(join(self.output, table_file.path))
@@ -157,7 +158,7 @@ class Checkpoints:
         return self.path("runs", _run(run), "offsets", f"{mapper:05d}.json")
 
     def mapper_offsets(self, run: int, mapper: int) -> MapperOffsets | None:
-        """Return what a mapper did, or None when it has not finished."""
+        """Return a mapper's result, or None when it has not finished."""
         path = self.offsets_path(run, mapper)
         if self.filesystem.size(path) is None:
             return None
@@ -175,7 +176,7 @@ class Checkpoints:
         self.filesystem.delete(self.offsets_path(run, mapper))
 
     def staging(self, run: int) -> str:
-        """Return where files beside the table lie until it is published, below the output."""
+        """Return a run's staging directory, below the output: files beside the table wait there."""
         return join(STATE, "runs", _run(run), "staging")
 
     def staged_names(self, run: int) -> list[str]:
@@ -183,7 +184,7 @@ class Checkpoints:
         return self.filesystem.names(join(self.output, self.staging(run)))
 
     def clear_staging(self, run: int) -> None:
-        """Remove what attempts that do not count left staged of a run."""
+        """Remove staged files of a run's attempts that do not count."""
         for name in self.staged_names(run):
             self.filesystem.delete(join(self.output, self.staging(run), name))
 

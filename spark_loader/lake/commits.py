@@ -1,8 +1,8 @@
-"""The commits of a Delta table under their versions, while writers add more.
+"""The commits of a Delta table with their versions, while writers add more.
 
-Invariant: a commit comes with the version that it made. The library reads commits from the log as
-it is at that moment and counts down from the version that the table was opened at; a commit that
-was added between the two would shift every number.
+Invariant: each commit has the version that it made. The library reads the present log and counts
+    down from the version at which the table was opened; a commit added in between would shift every
+    number.
 """
 
 from collections.abc import Callable, Mapping

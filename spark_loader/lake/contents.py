@@ -1,7 +1,7 @@
 """The files of an output directory, and the offsets that each holds, read from the files.
 
-Invariant: a file counts as data when its name, and every directory above it, begins with neither
-`.` nor `_`; that is what Spark and other readers see.
+Invariant: a file counts as data when neither its name nor a directory above it begins with `.` or
+    `_`; Spark and other readers see the same files.
 """
 
 import re
@@ -46,7 +46,7 @@ def quarantine_files(filesystem: LakeFileSystem, output: str) -> Iterator[FileSt
 
 
 def named_by_loader(path: str) -> tuple[int, int, int] | None:
-    """Return partition, start and until as the loader puts them into a name; None for others."""
+    """Return partition, start and until from a name that the loader gave; None for other names."""
     found = _OURS.fullmatch(path.rpartition("/")[2])
     return None if found is None else (parse_partition(found[2]), int(found[3]), int(found[4]))
 
@@ -58,11 +58,11 @@ def is_quarantine(path: str) -> bool:
 
 @dataclass(slots=True)
 class Held:
-    """What a file holds of one partition.
+    """One partition's records in a file.
 
     Attributes:
-        runs: of offsets, ascending, a repeated one in two; of a log of Kafka 0.7 the bytes of the
-            entries that end in the file.
+        runs: of offsets, ascending; a repeated offset starts a new run. For Kafka 0.7 the bytes of
+            the entries that end in the file.
         rows: number of records.
         start, until: the first offset, and the one after the last.
         entries: in Kafka 0.7, where each of the entries begins and ends.
@@ -76,17 +76,18 @@ class Held:
 
 
 def held_in_file(local: Path, path: str) -> dict[int, Held] | None:
-    """Return what a data file holds, by partition; None where its format does not say.
+    """Return the contents of a data file by partition; None where its format does not record them.
 
     Raises:
-        ValueError, OSError, KeyError: it is not what its name says (Arrow's errors are among them).
+        ValueError, OSError, KeyError: the file is not of the format that its name says, or damaged
+        (Arrow's errors are subclasses).
     """
     offset_columns = format_of(path).offset_columns
     return None if offset_columns is None else held_in_table(offset_columns(local))
 
 
 def held_in_table(table: pa.Table) -> dict[int, Held]:
-    """Return what rows hold, by partition; they need the columns `partition` and `offset`."""
+    """Return the contents of rows by partition; the columns `partition` and `offset` are needed."""
     found: dict[int, Held] = {}
     numbers = table.column("partition").combine_chunks()
     for number in sorted(pc.unique(numbers).to_pylist()):
@@ -134,5 +135,5 @@ def extent_of(table: Any) -> tuple[int, int]:
     if POSITION not in table.schema.names:
         return offsets[0].as_py(), last + 1
     positions = table.column(POSITION)
-    # Rows that are not the last of their entry end nowhere: the file is never taken for empty.
+    # Rows that do not end their entry account for no bytes; + 1 keeps the extent from being empty.
     return positions[0].as_py(), max(last, positions[len(positions) - 1].as_py() + 1)

@@ -1,10 +1,10 @@
-"""Takes over a lake of a release that had manifests and no table. No data file is copied or read.
+"""Converts a lake of a release that had manifests and no table. No data file is copied or read.
 
     _zkbroker/manifests/000012.json ─▶ a commit of the table: run 12 and the files that still count
 
 Invariant: after it `verify` holds as it did before, with the same runs, positions, gaps and
-checksums. A conversion that was stopped goes on behind the last run that is in the table. The
-manifests stay where they are, and nothing reads them any more.
+checksums. A conversion that was stopped goes on after the last run in the table. The manifests stay
+where they are, and are not read again.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from spark_loader.storage.files import FileStatus, LakeFileSystem, join
 
 @dataclass(slots=True)
 class Converted:
-    """What a conversion did: runs, and files that the table names now."""
+    """Counts of a conversion: runs, and files that the table names now."""
 
     runs: int = 0
     files: int = 0
@@ -34,7 +34,7 @@ class Converted:
 
 
 def convert(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Converted:
-    """Make a table of what manifests say.
+    """Make a table from manifests.
 
     Raises:
         LoadError: there are no manifests, or a data file is missing or of another length.
@@ -75,7 +75,7 @@ def _commit_of(
         path = join(checkpoints.output, each.path)
         if filesystem.size(path) != each.size_bytes:
             raise LoadError(
-                f"{each.path} is missing or not as long as it was published: put it back, or give "
+                f"{each.path} is missing or its length has changed: put it back, or give "
                 f"it up with the release that loaded it: zkbroker-load adopt"
             )
         with filesystem.opened(path) as local:
@@ -93,7 +93,7 @@ def _commit_of(
 
 
 def _give_up_attempts(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
-    """Let the mappers of a run that was stopped begin again: its plan and ranges stay."""
+    """Let the mappers of a stopped run begin again: its plan and ranges stay."""
     plan = checkpoints.unfinished()
     for mapper in range(len(plan.mappers) if plan is not None else 0):
         assert plan is not None
@@ -117,9 +117,9 @@ def _manifest(checkpoints: Checkpoints, filesystem: LakeFileSystem, run: int) ->
     try:
         found: Any = json.loads(filesystem.read(path))
         if not isinstance(found, dict) or found.get("format") != "zkbroker-load-manifest":
-            raise ValueError("it is no manifest")
+            raise ValueError("it is not a manifest")
         if found.get("checksum", _checksum(found)) != _checksum(found):
-            raise ValueError("it was altered: its checksum is another")
+            raise ValueError("it was altered: its checksum does not match")
         return from_json(Entry, found)
     except ValueError as error:
         raise CheckpointError(f"{path} cannot be read ({error}): put it back") from None

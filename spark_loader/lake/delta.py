@@ -2,10 +2,10 @@
 
     add, remove            files of the table, by reference: `topic=…/date=…/hour=…/….parquet`
     txn zkbroker:TOPIC-N   the next offset to load of a partition
-    txn zkbroker           the run: what two runs that go on from the same commit collide on
-    commitInfo.zkbroker    what the commit says
+    txn zkbroker           the run: two runs on top of the same commit conflict on it
+    commitInfo.zkbroker    the entry of the ledger
 
-Invariant: no commit is ever cleaned away, so that each run can be read again as it was.
+Invariant: no commit is ever removed from the log, so each run can be read again as it was.
 """
 
 import time
@@ -33,11 +33,11 @@ from zkbroker.types import Partition07
 
 _CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",
-    # A reader of a table reads the commits since the last checkpoint, in buckets one by one.
+    # A reader reads every commit since the last checkpoint, in a bucket one by one.
     "delta.checkpointInterval": "20",
 }
 _RUNS = "zkbroker"
-# Commits on the way, so that a crash does not undo hours of work.
+# Intermediate commits, so that a crash does not undo hours of work.
 _COMMIT_EVERY_S = 60
 
 
@@ -72,7 +72,7 @@ class DeltaTable:
         self._output = output
         self._library = require_library()
         self._log: TableLog = filesystem.table_log(output)
-        # For reading only: a large table is slow to open, and quick to update.
+        # Kept for reading: a large table is slow to open, and quick to update.
         self._opened: Any = None
 
     def exists(self) -> bool:
@@ -144,7 +144,7 @@ class DeltaTable:
             self._log.fetch([each.path for each in held])
             table.delete(predicate(cuts), commit_properties=self._properties(change))
             if table.version() == before and change.run:
-                # There is no such row: the entry counts all the same.
+                # No row matched, so nothing was committed; the entry still has to be.
                 self._append(table, [], change)
             return self._version_after(table)
 
@@ -236,7 +236,7 @@ class DeltaTable:
         return [each for each in wanted if each.name not in known]
 
     def _add_columns(self, version: int, missing: list[Any]) -> int:
-        """Add columns right behind a version, and return the version that makes."""
+        """Add columns on top of a version, and return the version that this makes."""
 
         def write() -> int:
             table = self._for_writing()
@@ -263,13 +263,13 @@ class DeltaTable:
 
 
 def _filters(hours: Hours) -> list[list[tuple[str, str, str]]]:
-    """Return the partitions of hours for the library: earlier days, and the last day's."""
+    """Return the library's filters for hours: the earlier days, and the hours of the last day."""
     date = hours.date
     return [[("date", "<", date)], [("date", "=", date), ("hour", "<", str(hours.hour))]]
 
 
 def predicate(cuts: Mapping[TopicPartition, int]) -> str:
-    """Return the SQL that is true of rows at or beyond an offset of their partition."""
+    """Return a SQL condition for rows at or beyond an offset of their partition."""
     return " OR ".join(
         f'("topic" = \'{source.topic}\' AND "partition" = {int(source.partition)} AND '
         f'"{_column(source)}" >= {cut})'
@@ -282,7 +282,7 @@ def _column(source: TopicPartition) -> str:
 
 
 def require_library() -> Any:
-    """Return the Delta library, which drivers and readers need, and mappers do not.
+    """Return the Delta library; drivers and readers need it, mappers do not.
 
     Raises:
         LoadError: it is not installed.

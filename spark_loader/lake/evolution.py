@@ -1,7 +1,7 @@
 """Columns of a table from load to load: new ones may be added, and each keeps its type.
 
-Invariant: what is published fits the table. A load whose columns do not is refused before it reads
-anything, and files without a column read as null there.
+Invariant: published columns fit the table. A load whose columns do not is refused before it reads
+    anything; a column that a file lacks reads as null.
 """
 
 import pyarrow as pa
@@ -12,11 +12,11 @@ from spark_loader.lake.table_files import schema_from_texts
 
 
 def require_fitting(checkpoints: Checkpoints, columns: ValueColumns | None) -> None:
-    """Check that columns fit what was loaded, and what unfinished runs have already written.
+    """Check that columns fit those of the table, and those that unfinished runs have written.
 
     Raises:
         ConfigError: one of them had another type.
-        LoadError: what is there has columns that do not fit each other.
+        LoadError: existing files have columns that do not fit each other.
     """
     if columns is None:
         return

@@ -2,9 +2,9 @@
 
     _delta_log/                    Delta
     metadata/v….metadata.json      Iceberg
-    neither                        what is asked for, Delta by default
+    neither                        the requested one, Delta by default
 
-Invariant: a directory has one format for good.
+Invariant: the format of a directory never changes.
 """
 
 from spark_loader.errors import LoadError

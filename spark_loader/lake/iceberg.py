@@ -1,12 +1,12 @@
 """The Iceberg table of a lake, by pyiceberg.
 
     snapshot                       files of the table, by reference; partitions topic, date and hour
-    its summary, zkbroker          what the commit says
+    its summary, zkbroker          the entry of the ledger
     property zkbroker:TOPIC-N      the next offset to load of a partition, set in the same commit
 
 Invariant: no snapshot is ever expired, since its summary is the ledger; each run can be read again
-as it was. Data files hold no columns of partitions and no field ids: readers take the former from
-the metadata and map the others by name, as for files of Hive.
+as it was. Data files have no partition columns and no field ids: readers take partition values from
+the metadata and map the other columns by name, as for files of Hive.
 """
 
 import json
@@ -51,7 +51,7 @@ from zkbroker.types import Partition07
 
 _NAME_MAPPING = "schema.name-mapping.default"
 _PROPERTIES = {
-    # Commits are made again here, on top of what the other writer did.
+    # Retries happen here, on top of the other writer's commit, not in the library.
     "commit.retry.num-retries": "0",
     "commit.manifest-merge.enabled": "true",
 }
@@ -72,7 +72,7 @@ class IcebergSnapshot:
 
     def schema(self) -> pa.Schema:
         fields = self.table.schema().as_arrow()
-        # The library takes the long forms of text and bytes; files have the short ones.
+        # The library uses Arrow's large types for text and bytes; files have the plain ones.
         short = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
         return pa.schema([pa.field(each.name, short.get(each.type, each.type)) for each in fields])
 
@@ -81,7 +81,7 @@ class IcebergSnapshot:
         return sorted(found, key=lambda each: each.path)
 
     def data_files(self) -> dict[str, DataFile]:
-        """Return what the metadata says of files, by path."""
+        """Return the metadata of files, by path."""
         if self._number is None:
             return {}
         above = len(self.table.location()) + 1
@@ -231,9 +231,9 @@ class IcebergTable:
         made: Sequence[TableFile],
         gone: Sequence[LiveFile],
     ) -> None:
-        """Commit the files written here; remove them where the commit is refused."""
+        """Commit the files just written; remove them if the commit is refused."""
         try:
-            # Loads go on beside it; what they add is no reason to write all of this again.
+            # Loads may commit meanwhile; files that they add do not invalidate this work.
             for _ in range(_TRIES if not change.run else 1):
                 try:
                     return self._commit(base, change, made, gone)
@@ -331,7 +331,7 @@ def _widen(transaction: Transaction, schema: pa.Schema) -> None:
 
 
 def _data_file(output: str, schema: Schema, file: TableFile) -> DataFile:
-    """Describe a file for the library, by what its mapper wrote down."""
+    """Describe a file for the library, from the statistics that its mapper recorded."""
     stats = json.loads(file.stats)
     values = partition_values(file.path)
     date = literal(values["date"]).to(DateType()).value
@@ -379,7 +379,7 @@ def _beyond(
 
 
 def _groups(small: Sequence[LiveFile], target_bytes: int) -> list[list[LiveFile]]:
-    """Return small files of the same hour together, up to about a size."""
+    """Group the small files of each hour, up to about a size."""
     by_hour: dict[tuple[str, ...], list[list[LiveFile]]] = {}
     for each in small:
         groups = by_hour.setdefault(tuple(partition_values(each.path).values()), [[]])

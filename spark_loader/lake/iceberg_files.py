@@ -1,11 +1,11 @@
-"""An Iceberg table kept in files alone: file names, each given once, take the catalog's place.
+"""An Iceberg table without a catalog server: each commit creates a file name that is used once.
 
     metadata/v12.metadata.json    the table after its 12th commit
     metadata/version-hint.text    12, for readers that open the directory
 
 Invariant: a commit counts once its metadata file has its name; of two writers of the same version
-the later is refused, as on every file system of a lake. What it names is durable before. The
-hint may be late after a crash, never wrong about what was committed before it.
+the later is refused, as on every file system of a lake. The files that it names are durable before.
+After a crash the hint may name an older version, but always one that was committed.
 """
 
 import io
@@ -145,7 +145,7 @@ class FileCatalog(NoopCatalog):
             text = str(version).encode()
             if self._fs.size(path) is None or self._fs.read(path) != text:
                 self._fs.replace(path, text)
-            # The slower of two writers would leave the older number.
+            # Repeated, since the slower of two writers would leave the older number.
             last, version = version, self.newest()
             if version == last:
                 return

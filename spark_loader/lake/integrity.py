@@ -1,9 +1,9 @@
-"""Whether a directory holds what its table says: by names and lengths, at each load.
+"""Checks at each load that a directory holds its table's files, by names and lengths.
 
-Invariant: nothing is read but directory listings and the table's log, and of its entries only the
-last one unless there are files beside the table. Contents are the business of `verify`. Files of
-the table that nothing names are no damage: readers do not see them, and `vacuum` removes them.
-Files beside it (JSON, raw) are read by directory, so one that nothing names is.
+Invariant: only directory listings and the table's log are read, and only its last entry unless
+    there are files beside the table. `verify` checks contents. A Parquet file that no commit names
+    is not damage: readers do not see it, and `vacuum` removes it. Files beside the table (JSON,
+    raw) are read by directory, so one that no commit names is damage.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ class Damage:
     """What is wrong with a directory.
 
     Attributes:
-        checkpoints: what of the table's log is missing or altered, each a sentence.
+        checkpoints: missing or altered parts of the table's log, each a sentence.
         files: files missing or of another length, each a sentence.
-        unknown: data files that nothing names, each a sentence.
-        first_lost: of each topic with a damaged file its partitions, as the table knows them, and
-            the first offset in one.
+        unknown: data files that no commit names, each a sentence.
+        first_lost: first offset of the damaged files of each topic and partition, None for a file
+            of several partitions.
     """
 
     checkpoints: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Damage:
 
 
 def require_whole(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
-    """Check that a load may go on from what its table says.
+    """Check that a load may go on from the table.
 
     Raises:
         DamagedLake: files or commits are missing or altered; the message names them and says what
@@ -67,11 +67,11 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     if latest is None:
         _without_table(checkpoints, there, damage)
         return damage
-    # Partitions of Kafka 0.7 are numbers in the table, and have names of their own.
+    # The table stores a partition of Kafka 0.7 as a number; its name differs.
     partitions = {int(each.partition): each.partition for each in latest.positions}
 
     def size_of(file: LiveFile | DataFile, listed: int | None) -> int | None:
-        # It may have come after the listing, by a load that goes on meanwhile.
+        # A concurrent load may have written it after the listing.
         known = listed == file.size_bytes
         return listed if known else filesystem.size(join(output, file.path))
 
@@ -83,7 +83,7 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     others.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
     if not (others or latest.beside):
         return damage
-    # Before the entries: what counts since is among those.
+    # Read before the entries, so that a run that counts meanwhile is in one of the two.
     passing = {*latest.withdrawn, *(each.path for each in _half_published(checkpoints))}
     try:
         data, quarantined = beside(checkpoints.table.entries())
@@ -92,7 +92,7 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     for kept in [*data, *quarantined]:
         _compare(kept, size_of(kept, others.pop(kept.path, None)), damage)
     damage.unknown.extend(
-        f"{path} is named by nothing"
+        f"{path} is named by no commit"
         for path in sorted(others)
         if path not in passing and _is_ours(path)
     )
@@ -117,7 +117,7 @@ def _without_table(checkpoints: Checkpoints, there: dict[str, int], damage: Dama
         return
     passing = {each.path for each in _half_published(checkpoints)}
     for plan in checkpoints.open_plans():
-        # Of a first run that is under way or was stopped: what its mappers wrote, finished or not.
+        # Files of a first run that is under way or was stopped, its mappers finished or not.
         tokens = f"-{plan.run:06d}-"
         passing.update(path for path in there if tokens in path.rpartition("/")[2])
     damage.unknown.extend(
@@ -133,7 +133,7 @@ def _is_ours(path: str) -> bool:
 
 
 def describe(damage: Damage, output: str) -> str:
-    """Return what is wrong and what to do about it, for people."""
+    """Return the damage and the remedies as text for people."""
     if damage.checkpoints:
         found, advice = damage.checkpoints, [_ADVICE_CHECKPOINTS]
     elif damage.files:
@@ -150,13 +150,13 @@ def describe(damage: Damage, output: str) -> str:
             f"{output} is not as the last load left it, so nothing was loaded:",
             *shown,
             *advice,
-            f"`zkbroker-load verify --output {output}` looks at the contents of every file",
+            f"`zkbroker-load verify --output {output}` checks the contents of every file",
         ]
     )
 
 
 _TAKE_OVER = (
-    "or take the data files that are there over as a new beginning: the same command with --adopt"
+    "or adopt the data files that are there as a new beginning: the same command with --adopt"
 )
 _ADVICE_CHECKPOINTS = f"""\
 Going on would load rows a second time or leave some out.
@@ -169,12 +169,12 @@ Put the table's log (_delta_log) and _zkbroker back from a backup, or move the f
 
 
 def _rewinds(damage: Damage, output: str) -> Iterator[str]:
-    yield "Put the files back from a backup; or load what was in them again:"
+    yield "Put the files back from a backup; or load their offsets again:"
     places = sorted(damage.first_lost.items(), key=lambda each: (each[0][0], each[0][1] or 0))
     for (topic, partition), offset in places[:_SHOWN]:
         chosen = f" --partition {partition}" if partition is not None else ""
         yield f"  zkbroker-load rewind --output {output} --topic {topic}{chosen} --to {offset}"
-    yield "or go on without them, what is missing entered as a gap: the same command with --adopt"
+    yield "or go on without them, with a gap for the missing offsets: the same command with --adopt"
 
 
 def _half_published(checkpoints: Checkpoints) -> Iterator[DataFile]:

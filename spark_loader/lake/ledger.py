@@ -1,4 +1,4 @@
-"""What checkpoints hold: gaps, files, plans, mappers' offsets, entries of the ledger.
+"""Records of checkpoints: gaps, files, plans, mappers' offsets, entries of the ledger.
 
 `checkpoint.py` says where plans and offsets are kept, `table.py` where entries are.
 """
@@ -30,7 +30,7 @@ class Gap:
 
 
 def _absent_to_json(absent: Iterable[Gap]) -> list[dict[str, Any]]:
-    """Return absent offsets by partition and cause: logs of transactions have one at each end."""
+    """Return absent offsets grouped by partition and cause: each transaction leaves one."""
     grouped: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
     for each in absent:
         key = each.topic, each.partition, each.cause
@@ -47,7 +47,7 @@ def _absent_to_json(absent: Iterable[Gap]) -> list[dict[str, Any]]:
 
 
 def _absent_from_json(found: Iterable[dict[str, Any]]) -> tuple[Gap, ...]:
-    """Return absent offsets; checkpoints of older releases have one entry for each run."""
+    """Return absent offsets; older releases wrote one item for each run of offsets."""
     return tuple(
         Gap(each["topic"], partition_from_json(each["partition"]), start, until, each["cause"])
         for each in found
@@ -89,18 +89,18 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A file beside the table: quarantined records of a partition, or its rows as JSON or raw.
+    """A file beside the table: a partition's quarantined records, or its rows as JSON or raw lines.
 
     Attributes:
         path: relative to the output directory.
-        staged: where it lies until the run is published.
+        staged: path until the run is published.
         start: offset of its first record.
         until: offset of its last record, plus one.
         rows: number of records.
         size_bytes: length of the file.
         sha256: of the whole file.
-        offsets: `[start, until)` runs of the offsets it holds, where the file itself has none; of
-            a log of Kafka 0.7 the bytes of the entries that end in it.
+        offsets: `[start, until)` runs of its offsets, where the file itself does not hold them; for
+            Kafka 0.7 the bytes of the entries that end in it.
     """
 
     path: str
@@ -116,7 +116,7 @@ class DataFile:
 
     @property
     def accounted(self) -> int:
-        """How many offsets it accounts for: its rows, or bytes of a log of Kafka 0.7."""
+        """Number of offsets it accounts for: its rows, or bytes of a log of Kafka 0.7."""
         if isinstance(self.partition, Partition07):
             return sum(until - start for start, until in self.offsets)
         return self.rows
@@ -124,7 +124,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run will load: fixed before the first byte is read.
+    """The offsets that a run will load, fixed before the first byte is read.
 
     Attributes:
         run: number, counted from 1.
@@ -134,8 +134,8 @@ class Plan:
         log_starts: earliest offset of each partition when it was planned.
         log_ends: log end offset of each partition when it was planned.
         topics_created_ms: when each topic was created, as far as the cluster knows.
-        read_committed: whether its ranges were found, and are read, as a reader of committed
-            records does.
+        read_committed: whether its ranges are planned and read with isolation level
+            `read_committed`.
     """
 
     run: int
@@ -150,7 +150,7 @@ class Plan:
 
     @property
     def topics(self) -> set[str]:
-        """The topics that it is about."""
+        """Its topics."""
         return {source.topic for source in self.positions} | {each.topic for each in self.ranges}
 
     @property
@@ -162,15 +162,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapperOffsets:
-    """What one mapper did: the line between done and not done.
+    """The result of one mapper, which is done once this is written.
 
     Attributes:
         attempt: token in the names of its files; another attempt's files do not count.
         tabled: its files of the table.
         schema: the columns of those, an Arrow schema as base64; empty without any.
         files: its files beside the table.
-        absent: offsets the log has no record for (control records, compaction), or only records
-            of aborted transactions.
+        absent: offsets without a record (control records, compaction), or with a record of an
+            aborted transaction.
     """
 
     run: int
@@ -189,17 +189,17 @@ class MapperOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What a commit of the table says in addition to the table's own metadata.
+    """The record of a commit in the ledger, in addition to the table's own metadata.
 
     Attributes:
-        run: number of the run; 0 for what moves no position (`seal`, `optimize`).
+        run: number of the run; 0 for commits that move no position (`seal`, `optimize`).
         kind: `load`, `rewind`, `set`, `replay`, `adopt`, `seal` or `optimize`.
-        ranges: offsets this run accounts for; of a rewind what it takes back.
+        ranges: offsets this run accounts for; for a rewind, those that it withdraws.
         rows: records that this run added.
         size_bytes: length of the files that it added.
         positions: next offset of every partition known, this run's or not.
         group: consumer group its offsets are committed for, or empty.
-        topics_created_ms: when the topics were created that the positions are of.
+        topics_created_ms: when the topics of the positions were created.
         beginning: run of the last `adopt`; entries before it are history. 0 for none.
         checksums: SHA-256 of files of the table, by path.
         files, quarantined: files beside the table that count from here on.

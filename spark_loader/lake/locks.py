@@ -1,13 +1,12 @@
 """Locks of an output directory: which loads and commands may change it at the same time.
 
-    _zkbroker/lock             held by a command as long as it changes something, by a load only
-                               while it begins
-    _zkbroker/locks/TOPIC      held by a load of that topic until it ends
+    _zkbroker/lock             held by a command while it changes something, by a load while it
+    begins _zkbroker/locks/TOPIC      held by a load of that topic until it ends
     _zkbroker/optimize.lock    held by an optimize, beside loads, or a vacuum
 
-Invariant: loads of different topics go on side by side; two of the same topic do not, and no
-command that moves positions beside any load. Where a lock is lost, commits still collide on the
-positions that they go on from.
+Invariant: loads of different topics run side by side. Loads of the same topic do not, and no
+    command that moves positions runs beside a load. If a lock is lost, conflicting commits are
+    still refused, by the positions that they start from.
 """
 
 import os
@@ -32,7 +31,7 @@ _POLL_S = 0.1
 def beginning(
     checkpoints: Checkpoints, filesystem: LakeFileSystem, patience_s: float = _PATIENCE_S
 ) -> Iterator[None]:
-    """Keep every other load from beginning, and every command out.
+    """Keep other loads from beginning, and every command out.
 
     Raises:
         LoadError: another one holds the lock for longer than `patience_s`.
@@ -56,7 +55,7 @@ def beginning(
 def loading(
     checkpoints: Checkpoints, filesystem: LakeFileSystem, topics: Iterable[str]
 ) -> Iterator[None]:
-    """Keep every other load of these topics out, and every command; within `beginning` only.
+    """Keep every other load of these topics out, and every command; call within `beginning` only.
 
     Raises:
         LoadError: one is running.

@@ -1,8 +1,8 @@
-"""What operators do between loads: see how far they are, compare positions, move them.
+"""Operators' functions between loads: see how far they are, compare positions, move them.
 
-Invariant: a position is moved only by a commit of its own, published at once like any other, so
-`verify` holds after as before: going back takes every row from there on out of the table, going
-forward enters the offsets passed over in the gap ledger.
+Invariant: a position is moved only by a commit of its own, so `verify` holds before and after:
+    going back removes every row from there on, going forward enters the skipped offsets in the gap
+    ledger.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Standing:
 
     Attributes:
         position: next offset to load; None when its topic was loaded before it was added.
-        log_start, log_end: what the log holds now; None when no cluster was asked.
+        log_start, log_end: present extent of the log; None when no cluster was asked.
         group: offset of the consumer group, or None.
         gone: whether it is no longer in the cluster.
     """
@@ -46,7 +46,7 @@ class Standing:
 
     @property
     def lag(self) -> int | None:
-        """Offsets in the log that are not loaded."""
+        """Number of offsets in the log that are not loaded."""
         if self.log_end is None:
             return None
         begin = self.log_start or 0 if self.position is None else self.position
@@ -61,7 +61,7 @@ class Standing:
 
     @property
     def lost(self) -> int:
-        """Offsets that were deleted from the log before they were loaded."""
+        """Number of offsets that were deleted from the log before they were loaded."""
         if self.log_start is None or self.position is None:
             return 0
         return max(0, self.log_start - self.position)
@@ -111,7 +111,7 @@ def require_known(
     """Check that a partition was loaded before, or is in the cluster.
 
     Raises:
-        LoadError: it is not, or no cluster is named and only that could tell.
+        LoadError: it is neither, or was not loaded and no cluster is named.
     """
     latest = checkpoints.table.latest()
     if latest is not None and source in latest.positions:
@@ -167,7 +167,7 @@ class Difference:
 
 
 def diff(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> list[Difference]:
-    """Return where two sets of positions differ."""
+    """Return the partitions in which two sets of positions differ."""
     return [
         Difference(source, here.get(source), there.get(source))
         for source in sorted(here.keys() | there.keys())
@@ -192,15 +192,15 @@ def rewind(
 ) -> dict[TopicPartition, int]:
     """Go back, so that offsets from `to` on are loaded again.
 
-    Rows of the table are taken out one by one, so a partition goes back to `to` exactly. Files
-    beside it (quarantine, JSON, raw) count as a whole: where one holds `to`, the partition goes
-    back to its beginning; in Kafka 0.7 to the beginning of the entry.
+    Rows of the table are removed one by one, so a partition goes back to `to` exactly; in Kafka 0.7
+    to the beginning of its entry. Files beside the table (quarantine, JSON, raw) count as a whole:
+    where one holds `to`, the partition goes back to the file's beginning.
 
     Returns:
         the new position of each partition.
 
     Raises:
-        LoadError: a run is unfinished, or a partition has no offset that old.
+        LoadError: a run is unfinished, or no partition has loaded offset `to`.
     """
     recover(checkpoints, filesystem)
     latest = _idle(checkpoints)
@@ -239,7 +239,7 @@ def rewind(
         note=f"back to offset {to}",
     )
     if lost:
-        # Lost files cannot be searched: they leave the table first, the other rows after them.
+        # Lost files cannot be searched: remove them from the table first, then the rows of others.
         table.commit(entry, removed=lost, since=latest.positions)
         take_back(table, entry)
     elif tabled:
@@ -252,7 +252,7 @@ def rewind(
 
 
 def _entry_starts(found: Iterable[Held], offset: int) -> Iterator[int]:
-    """Yield where the entry of a 0.7 log begins in which an offset lies."""
+    """Yield the beginning of the entry of a 0.7 log that contains an offset."""
     for each in found:
         for start, until in each.entries:
             if start < offset < until:
@@ -265,10 +265,10 @@ def set_position(
     source: TopicPartition,
     to: int,
 ) -> int:
-    """Move a position: forward, entering what is passed over in the gap ledger, or back.
+    """Move a position: forward, with a gap in the ledger for the skipped offsets, or back.
 
     Returns:
-        the new position; going back it may lie before `to`, see `rewind`.
+        the new position; on the way back it may lie before `to`, see `rewind`.
     """
     recover(checkpoints, filesystem)
     latest = checkpoints.table.latest()
@@ -288,7 +288,7 @@ def set_position(
         kind="set",
         gaps=gaps,
         positions={**(latest.positions if latest is not None else {}), source: to},
-        # The operator says that this position is right in the topic that there is.
+        # The operator has decided that the position fits the present topic.
         topics_created_ms={
             topic: created
             for topic, created in (latest.topics_created_ms if latest is not None else {}).items()
@@ -302,7 +302,7 @@ def set_position(
 
 
 def _stretch_start(files: Iterable[DataFile], source: TopicPartition, to: int) -> int:
-    """Return the offset nearest below `to` where no file of the partition is cut in two."""
+    """Return the greatest offset up to `to` that cuts no file of the partition in two."""
     start = to
     spans = sorted(((f.start, f.until) for f in files if _of(f) == source), reverse=True)
     moved = True

@@ -1,12 +1,12 @@
-"""Small files of an hour merged into few, and files that no longer count removed.
+"""Merges small files of an hour into few, and removes files that no longer count.
 
     optimize   the library's compaction: files out and files in, one commit; then their checksums
-    vacuum     the library says what nothing needs any more, and that is deleted
+    vacuum     the library lists the files that no kept version needs, and they are deleted
 
 Invariants. Readers see the rows of an hour once, in the old files or in the new ones; a crash
-leaves files that nothing names, and the next optimize does what is left. An hour that loads may
-still add to is left alone. `vacuum` keeps what a version of the last `retention_hours` needs, and
-what a load that is under way has written.
+leaves files that no commit names, and the next optimize does the rest. An hour that loads may still
+add to is left alone. `vacuum` keeps the files of every version of the last `retention_hours`, and
+those of a load that is under way.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ _DELETES_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """What an optimize did: the table's files before and after, and those it replaced."""
+    """Counts of an optimize: the table's files before and after, and those it replaced."""
 
     before: int
     after: int
@@ -82,13 +82,13 @@ def optimize(
 
 
 def _ended_by(end: datetime, zones: Iterable[str]) -> Hours:
-    """Return the hours that had ended by a time, in every time zone that hours are named in."""
+    """Return the hours that had ended by a time in every one of the time zones."""
     last = min(end.astimezone(zone_of(name)).replace(tzinfo=None) for name in {*zones} or {"UTC"})
     return Hours(f"{last:%Y-%m-%d}", last.hour)
 
 
 def _worth_merging(files: Sequence[LiveFile], hours: Hours, target_bytes: int) -> list[LiveFile]:
-    """Return the small files of hours that have more than one."""
+    """Return the small files of hours that have several."""
     by_hour: dict[tuple[str, str, str], list[LiveFile]] = {}
     for file in files:
         values = partition_values(file.path)
@@ -113,7 +113,7 @@ def vacuum(
         filesystem: where it lies.
         retention_hours: how long a file is kept after it was replaced or left behind.
         allow_short: whether that may be less than a week; readers and loads that began earlier
-            than that then fail or are done again.
+            than that may then fail or have to be repeated.
         dry_run: whether nothing is deleted.
 
     Returns:
@@ -126,14 +126,14 @@ def vacuum(
     if retention_hours < SAFE_RETENTION_HOURS and not allow_short:
         raise LoadError(
             f"a retention of {counted(retention_hours, 'hour')} is less than "
-            f"{SAFE_RETENTION_HOURS}: readers that began before may need what is deleted. Give "
+            f"{SAFE_RETENTION_HOURS}: readers that began earlier may need the deleted files. Give "
             "--allow-short-retention when there are none"
         )
     require_loaded(checkpoints)
     table = checkpoints.table
     with ExitStack() as stack:
         if retention_hours < SAFE_RETENTION_HOURS:
-            # Of a load that runs, what no mapper has finished is younger than a safe retention.
+            # Files of unfinished mappers are younger than a safe retention.
             stack.enter_context(alone(checkpoints, filesystem))
         stack.enter_context(optimizing(checkpoints, filesystem))
         data, _ = beside(table.entries())

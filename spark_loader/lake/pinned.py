@@ -1,6 +1,6 @@
 """The table at one version, for checks that compare its parts.
 
-Invariant: files, positions and ledger are those of the same commit, whatever is published since.
+Invariant: files, positions and ledger are those of the same commit, whatever is published later.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from spark_loader.storage.files import LakeFileSystem
 
 
 class PinnedTable(LakeTable):
-    """The table in one output directory as it was when this was made; for reading only."""
+    """The table in one output directory as it was when this object was made; for reading only."""
 
     def __init__(self, filesystem: LakeFileSystem, output: str) -> None:
         super().__init__(filesystem, output)
         found = super().newest()
-        # A format may update the table that it opened last; this one stays as it is.
+        # A format may update the table that it opened last, so this one has a format of its own.
         self._pinned = None if found is None else self.format.at(found.version)
 
     def newest(self) -> Snapshot | None:

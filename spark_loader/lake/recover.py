@@ -1,8 +1,8 @@
 """Recovery from an operation that was interrupted.
 
 Invariant: after `recover` no run that counts has staged files, no withdrawn file lies beside the
-table, and no replay is half published. Repeatable. Files of the table that
-nothing names are left to `vacuum`: readers do not see them.
+    table, and no replay is half published. It can be repeated. Parquet files that no commit names
+    are left to `vacuum`: readers do not see them.
 """
 
 from spark_loader.lake.checkpoint import Checkpoints
@@ -11,7 +11,7 @@ from spark_loader.lake.rows import take_back
 from spark_loader.lake.table_files import schema_from_texts
 from spark_loader.storage.files import LakeFileSystem, join
 
-# Older runs have nothing left: each load checks its own run, and the last ones.
+# Older runs have nothing left: each load recovers the last ones.
 _LOOKED_AT = 4
 
 
@@ -25,7 +25,7 @@ def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
         return
     checkpoints.table.format.settle()
     if latest.kind == "rewind":
-        # Where files had been lost, the entry was written before its rows were removed.
+        # A rewind with lost files commits its entry before it removes the rows.
         take_back(checkpoints.table, latest)
     for path in latest.withdrawn:
         filesystem.delete(join(checkpoints.output, path))
@@ -36,16 +36,16 @@ def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
 
 
 def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
-    """Return what a replay wrote that was stopped before it counted, if there is one.
+    """Return the offsets of a replay that was stopped before it counted, if there is one.
 
-    A replay has offsets like a mapper, but no plan: what it covers is in quarantine already.
+    A replay has offsets like a mapper, but no plan: its records are in quarantine already.
     """
     latest = checkpoints.table.latest()
     for run in checkpoints.run_numbers():
         if (latest is not None and latest.counts(run)) or checkpoints.is_planned(run):
             continue
         found = checkpoints.mapper_offsets(run, 0)
-        # A late attempt of a mapper, of a run that was given up, has ranges.
+        # Offsets with ranges are those of a late attempt of a mapper, of a run that was given up.
         if found is not None and not found.ranges:
             return found
     return None

@@ -1,6 +1,6 @@
-"""Replays quarantined records: those that have an event time by now become data.
+"""Replays quarantined records: those that get an event time now become data.
 
-    quarantine files ─▶ records ─▶ sink ─▶ data files + what is still unparsable ─▶ offsets
+    quarantine files ─▶ records ─▶ sink ─▶ data files + quarantine files ─▶ offsets
       ─▶ commit
 
 Invariant: a replay is a commit like any other. Every record it reads is afterwards in exactly one
@@ -42,7 +42,7 @@ def replay(
         checkpoints: of the output directory.
         filesystem: where it lies.
         options: with the event time to try; records without one go back into quarantine.
-        headers: whether the files get a column of headers, as those loaded before.
+        headers: whether the files get a column of headers, as in a load.
 
     Raises:
         LoadError: a run is unfinished.

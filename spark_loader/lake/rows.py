@@ -13,21 +13,21 @@ from spark_loader.storage.files import LakeFileSystem, join
 
 
 def take_back(table: LakeTable, entry: Entry) -> None:
-    """Remove the rows that a rewind takes back, as far as they are still there."""
+    """Remove the rows that a rewind withdraws, as far as they are still there."""
     cuts = cuts_of(entry)
     if concerned(table.files(), cuts):
         table.delete(None, cuts)
 
 
 def cuts_of(entry: Entry) -> dict[TopicPartition, int]:
-    """Return from where on a rewind takes offsets back, by partition."""
+    """Return the first offset that a rewind withdraws, by partition."""
     return {each.source: each.start for each in entry.ranges}
 
 
 def held(
     filesystem: LakeFileSystem, output: str, files: list[LiveFile]
 ) -> dict[TopicPartition, list[Held]]:
-    """Return what files of the table hold, by topic and partition, from their contents."""
+    """Return the contents of files of the table, by topic and partition."""
     found: dict[TopicPartition, list[Held]] = {}
     for file in files:
         with filesystem.opened(join(output, file.path)) as local:

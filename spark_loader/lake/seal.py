@@ -1,10 +1,10 @@
-"""Checksums of the files that the library wrote, so that `verify` can tell when one was changed.
+"""Checksums of the files that the library wrote, so that `verify` can detect changes.
 
     optimize, rewind ─▶ files by the library ─▶ their SHA-256, in a commit of its own
 
 Invariant: a file was whole when it was sealed: its Parquet footer was read and its rows were
 counted. Files whose seal a crash prevented are sealed by the next optimize or rewind; until then
-`verify` reads them all the same and says how many there are.
+`verify` reads them too, and reports how many there are.
 """
 
 from spark_loader.errors import CheckpointError
@@ -18,7 +18,7 @@ def seal(table: LakeTable, filesystem: LakeFileSystem) -> int:
     """Seal every file of the table that has no seal yet; return how many.
 
     Raises:
-        CheckpointError: a file holds another number of rows than the table says.
+        CheckpointError: the number of rows in a file differs from the table's.
     """
     known = table.checksums()
     found: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """A lake as the console shows it: runs, positions, gaps and quarantine, as plain data.
 
-Invariant: nothing is written, and what is returned is bounded: the last `RUNS` runs, the first
-`GAPS` gaps.
+Invariant: nothing is written, and the result is bounded: the last `RUNS` runs, the first `GAPS`
+    gaps.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ GAPS = 1000
 
 
 def read_lake(path: str) -> dict[str, Any]:
-    """Return what is shown of an output directory; times in ms since 1970.
+    """Return the console's data of an output directory; times in ms since 1970.
 
     Raises:
         LoadError: there is no lake, or it cannot be read.
@@ -63,7 +63,7 @@ def read_lake(path: str) -> dict[str, Any]:
 
 def _run(checkpoints: Checkpoints, entry: Entry) -> dict[str, Any]:
     started = None
-    # Only loads have a plan, and old ones may be gone.
+    # Only loads have a plan, and old plans may be gone.
     with contextlib.suppress(LoadError, OSError):
         if checkpoints.is_planned(entry.run):
             started = _ms(checkpoints.plan(entry.run).created)

@@ -1,11 +1,11 @@
-"""The table of a lake: its commits are what counts, whatever the format.
+"""The table of a lake, whatever its format: its commits decide which files and offsets count.
 
     table      files by reference, `topic=…/date=…/hour=…/….parquet`; next offsets of partitions
     content    of each commit, the entry of the ledger (`ledger.Entry`); a large one lies in
                `_zkbroker/ledger/RUN-SHA256.json` and the commit names it
 
 Invariants. Files, offsets and ledger change in one commit or not at all. A commit is made on top of
-the last run: what that run did to other partitions is kept, and if it moved one of those that the
+the last run: that run's changes to other partitions are kept, and if it moved a partition that the
 commit goes on from, the commit is refused and nothing of it counts.
 """
 
@@ -35,7 +35,7 @@ from spark_loader.sink.data_formats import in_table
 from spark_loader.storage.files import LakeFileSystem, join
 
 _INLINE_BYTES = 32 * 1024
-# Histories are read from their end; entries without a run may precede the one that is wanted.
+# How many commits are read from the end; some without a run may come before the wanted one.
 _LOOK_BACK = (1, 20, None)
 _TRIES = 20
 
@@ -46,7 +46,7 @@ class LakeTable:
     Args:
         filesystem: where it lies.
         output: the directory.
-        kind: `delta` or `iceberg`; empty for what is there, which is Delta where nothing is.
+        kind: `delta` or `iceberg`; empty for the directory's own, which is Delta if it is new.
         planned: returns the runs that are planned and do not count by an entry.
     """
 
@@ -63,15 +63,15 @@ class LakeTable:
         self.output = output
         self._opened: TableFormat | None = None
         self._is_ours = False
-        # By version: entries are looked for many times in one load.
+        # By version: one load looks for entries many times.
         self._latest: tuple[int, Entry | None] | None = None
 
     @property
     def format(self) -> TableFormat:
-        """What reads and writes it.
+        """The format that reads and writes it.
 
         Raises:
-            LoadError: it is of another format than was asked for, or a library is missing.
+            LoadError: its format is not the requested one, or a library is missing.
         """
         if self._opened is None:
             self._opened = open_table(self._fs, self.output, self._kind)
@@ -88,7 +88,7 @@ class LakeTable:
 
         Raises:
             AlteredCheckpoint: it cannot be read.
-            LoadError: it is not one of a load.
+            LoadError: it was not made by a load.
         """
         newest = self.format.newest()
         if newest is not None and not self._is_ours:
@@ -134,7 +134,7 @@ class LakeTable:
         return int(self._commit_of(run)["version"])
 
     def checksums(self) -> dict[str, str]:
-        """Return the SHA-256 of files by path, of files that no longer count too."""
+        """Return the SHA-256 of files by path, those that no longer count included."""
         found: dict[str, str] = {}
         for commit in self._commits()[::-1]:
             if CONTENT in commit:
@@ -147,7 +147,7 @@ class LakeTable:
         return [] if found is None else found.files()
 
     def positions(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Return the next offsets as the table itself says, apart from the ledger."""
+        """Return the next offsets from the table's metadata, not from the ledger."""
         found = self.newest()
         return {each: None if found is None else found.position(each) for each in sources}
 
@@ -170,7 +170,7 @@ class LakeTable:
             if path is not None:
                 data = self._fs.read(join(self.output, path))
                 if hashlib.sha256(data).hexdigest() != content["sha256"]:
-                    raise AlteredCheckpoint(f"{path} was altered: its checksum is another")
+                    raise AlteredCheckpoint(f"{path} was altered: its checksum does not match")
                 content = json.loads(data)
             return _of_any_release(from_json(Entry, content))
         except FileNotFoundError:
@@ -194,12 +194,11 @@ class LakeTable:
         """Publish a run: its files, offsets and entry count from here on.
 
         Args:
-            entry: what it says; positions of other partitions, `beginning` and `beside` are
-                filled in.
+            entry: its entry; positions of other partitions, `beginning` and `beside` are filled in.
             files: new files of the table.
             schema: the columns of those files; new ones become columns of the table.
             removed: files of the table that no longer count.
-            since: the positions that it goes on from; none are compared without.
+            since: the positions that it goes on from; not compared if None.
 
         Returns:
             the entry as it was committed.
@@ -212,7 +211,7 @@ class LakeTable:
             if not self.exists():
                 self.format.begin(schema)
             base = self.newest()
-            # No older than the snapshot: whatever came after both refuses the commit.
+            # Read after the snapshot: a later run than either refuses the commit.
             latest = self.latest()
             said = self._continued(entry, latest, since)
             change = self._change(said, latest, schema, files, removed)
@@ -232,7 +231,7 @@ class LakeTable:
         """Take rows out of the table, and publish the entry, in one commit.
 
         Args:
-            entry: what it says; None where it is published already.
+            entry: its entry; None where it is published already.
             cuts: rows at or beyond an offset of their partition are removed.
             since: as for `commit`.
         """
@@ -264,13 +263,13 @@ class LakeTable:
     def _continued(
         self, entry: Entry, latest: Entry | None, since: Mapping[TopicPartition, int] | None
     ) -> Entry:
-        # Plans are looked for after the entry: what was planned before it is seen.
+        # Plans are read after the entry, so that a run planned before it is seen.
         planned = [run for run in self._planned(latest) if run != entry.run]
         return continued(entry, latest, since, planned)
 
     def _too_slow(self) -> CheckpointError:
         return CheckpointError(
-            f"{self.output}: other writers were faster {_TRIES} times, so nothing of this was "
+            f"{self.output}: other writers were faster {_TRIES} times, so nothing was "
             "published; run it again"
         )
 
@@ -314,10 +313,10 @@ def continued(
     since: Mapping[TopicPartition, int] | None = None,
     planned: Sequence[int] = (),
 ) -> Entry:
-    """Return an entry with what follows from the one before it.
+    """Return an entry with the fields that follow from the one before it.
 
     Args:
-        entry: what it says itself.
+        entry: without those fields.
         latest: the one before; None for the first.
         since: the positions that it goes on from.
         planned: other runs that are planned and do not count yet.
@@ -333,7 +332,7 @@ def continued(
     before = latest if latest is not None else Entry(run=0, kind="", created="")
     if before.counts(entry.run):
         raise CheckpointError(f"run {entry.run} was published already, so nothing of this was")
-    # A number below others that nothing was planned for will never be one of a run.
+    # A lower number without a plan will never be a run.
     top = max(before.last, entry.run)
     settled = min([top, *(run - 1 for run in planned)])
     counted = {*before.counted, entry.run}
@@ -364,7 +363,7 @@ def continued(
 
 
 def _of_any_release(entry: Entry) -> Entry:
-    """Return an entry; before loads went side by side runs counted one after the other."""
+    """Return an entry of any release; in older ones runs counted one after the other."""
     known = entry.settled or entry.counted or not entry.run
     return entry if known else replace(entry, settled=entry.run)
 

@@ -1,7 +1,7 @@
-"""Files of the table as the library lists them, their columns and the directories they lie in.
+"""Files of the table as the library lists them, their columns and their directories.
 
-Invariant: a path says its partition: `topic=…/date=…/hour=…/` are the values of the partition
-columns, whichever of the loader and the library wrote the file.
+Invariant: a path names its partition: `topic=…/date=…/hour=…/` are the values of the partition
+    columns, whether the loader or the library wrote the file.
 """
 
 import base64
@@ -19,14 +19,14 @@ from spark_loader.reading.columns import arrow_schema
 from spark_loader.reading.positions import TopicPartition
 
 STATE = "_zkbroker"
-RESTORE = "Put it back from a backup, or take the data files over as a new beginning: --adopt"
+RESTORE = "Put it back from a backup, or adopt the data files as a new beginning: --adopt"
 
 PARTITIONED = {"topic": pa.string(), "date": pa.date32(), "hour": pa.int32()}
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file that a version of the table holds, with what the table says of it.
+    """A file of a version of the table, with the table's metadata of it.
 
     Attributes:
         path: relative to the output directory.
@@ -92,7 +92,7 @@ def base_schema() -> pa.Schema:
 
 
 def schema_to_text(schema: pa.Schema | None) -> str:
-    """Return a schema as a mapper's offsets hold it."""
+    """Return a schema as text for a mapper's offsets."""
     return "" if schema is None else base64.b64encode(schema.serialize()).decode()
 
 
@@ -116,23 +116,23 @@ def schema_from_texts(texts: Iterable[str]) -> pa.Schema | None:
 def partition_values(path: str) -> dict[str, str]:
     """Return the values of the partition columns that a path's directories name."""
     named = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
-    # As the library writes it: the column is a number.
+    # The column is a number, and the library writes it so.
     return {"topic": named["topic"], "date": named["date"], "hour": str(int(named["hour"]))}
 
 
 def metadata_version(name: str) -> int:
-    """Return which version of an Iceberg table a metadata file is of, 0 for other files."""
+    """Return the version of an Iceberg table in a metadata file's name, 0 for other files."""
     found = re.fullmatch(r"v(\d+)\.metadata\.json", name)
     return int(found[1]) if found else 0
 
 
 def application(source: TopicPartition) -> str:
-    """Return the name of a partition among the table's application transactions."""
+    """Return a partition's name among the table's application transactions."""
     return f"zkbroker:{source}"
 
 
 def add_actions(library: Any, files: Sequence[TableFile], now_ms: int) -> Iterator[Any]:
-    """Yield what adds files to the table, for the library."""
+    """Yield the library's actions that add files to the table."""
     for each in files:
         values = partition_values(each.path)
         yield library.transaction.AddAction(
@@ -141,7 +141,7 @@ def add_actions(library: Any, files: Sequence[TableFile], now_ms: int) -> Iterat
 
 
 def remove_actions(library: Any, files: Sequence[LiveFile], now_ms: int) -> Iterator[Any]:
-    """Yield what takes files out of the table, for the library."""
+    """Yield the library's actions that remove files from the table."""
     for each in files:
         yield library.transaction.RemoveAction(
             each.path, True, now_ms, each.size_bytes, dict(partition_values(each.path))

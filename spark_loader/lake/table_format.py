@@ -1,8 +1,8 @@
-"""What a lake asks of a table format: Delta or Iceberg, each by its library.
+"""The interface of a table format: Delta or Iceberg, each by its library.
 
-Invariant: a commit happens at once or not at all, and only on top of the snapshot it was made for
-as far as runs go: of two runs that go on from the same one the later is refused (`CommitLost`),
-and nothing of it counts. Commits that name no run do not conflict.
+Invariant: a commit is atomic. A commit of a run is accepted only if no other run was committed
+    since its snapshot; of two runs on top of the same one the later is refused (`CommitLost`), and
+    nothing of it counts. Commits that name no run do not conflict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from spark_loader.lake.table_files import LiveFile
 from spark_loader.reading.positions import TopicPartition
 
 CONTENT = "zkbroker"
-"""Under which name a commit's properties hold the entry of the ledger."""
+"""Name of the ledger's entry in a commit's properties."""
 
 
 class CommitLost(Exception):
@@ -29,8 +29,8 @@ class Change:
 
     Attributes:
         run: number of the run; 0 for none.
-        content: what the commit says, as JSON holds it.
-        moved: the new positions, of partitions whose position changes.
+        content: the entry of the ledger, as JSON values.
+        moved: new positions of the partitions whose position changes.
         schema: columns of the new files.
         files: new files.
         removed: files that no longer count.
@@ -50,14 +50,14 @@ class Hours:
 
     Attributes:
         date: ISO date of the last day.
-        hour: first hour of that day that is not among them.
+        hour: first hour of that day that is not included.
     """
 
     date: str
     hour: int
 
     def holds(self, date: str, hour: int) -> bool:
-        """Return whether an hour is among them."""
+        """Return whether an hour is included."""
         return (date, hour) < (self.date, self.hour)
 
 
@@ -69,13 +69,13 @@ class Snapshot(Protocol):
         """Number of that commit."""
 
     def schema(self) -> pa.Schema:
-        """Return its columns, those that it is partitioned by among them."""
+        """Return its columns, partition columns included."""
 
     def files(self) -> list[LiveFile]:
         """Return its files, in the order of their paths."""
 
     def position(self, source: TopicPartition) -> int | None:
-        """Return the next offset of a partition as the table says; None for an unknown one."""
+        """Return the next offset of a partition from the metadata; None for an unknown one."""
 
 
 class TableFormat(Protocol):
@@ -83,7 +83,7 @@ class TableFormat(Protocol):
 
     @property
     def directory(self) -> str:
-        """Where its metadata lies, below the output directory."""
+        """Directory of its metadata, below the output directory."""
 
     def exists(self) -> bool:
         """Return whether there is one."""
@@ -102,7 +102,7 @@ class TableFormat(Protocol):
         """Return every commit, the newest first: its `version`, and its content under `CONTENT`."""
 
     def last_commits(self, limit: int) -> list[Mapping[str, Any]]:
-        """Return the newest commits, the newest first, by their content alone."""
+        """Return the contents of the newest commits, the newest first."""
 
     def check(self, schema: pa.Schema) -> None:
         """Raise LoadError when the format cannot hold columns of such types."""
@@ -127,9 +127,9 @@ class TableFormat(Protocol):
         """Take rows at or beyond an offset of their partition out of the table.
 
         Args:
-            change: what the commit says; without a run it is left out where there is no such row.
+            change: the commit; one without a run is left out if there is no such row.
             cuts: the offsets.
-            held: the files in which such rows may be.
+            held: the files that may hold such rows.
 
         Raises:
             CommitLost: as for `commit`.
@@ -142,12 +142,12 @@ class TableFormat(Protocol):
 
         Raises:
             CommitLost: the same files were changed meanwhile.
-            LoadError: the format's library does not do that.
+            LoadError: the format's library cannot do that.
         """
 
     def unneeded(self, retention_hours: int) -> list[str]:
-        """Return files that no version of so many last hours needs, nor any named since.
+        """Return the files that no version since `retention_hours` ago needs.
 
         Raises:
-            LoadError: the format's library does not do that, or cannot list the file system.
+            LoadError: the format's library cannot do that, or cannot list the file system.
         """

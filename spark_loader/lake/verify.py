@@ -4,13 +4,13 @@
       = offsets in the table + in files beside it + in quarantine + in the gap ledger
         + absent from the log or aborted,
     each exactly once; every file has the length, rows and checksum that were published; and the
-    table's application transactions say the positions that the ledger says.
+    positions in the table's application transactions are those of the ledger.
 
-Of a log of Kafka 0.7 offsets are bytes: a file accounts for those of the entries whose last message
-it holds, so that every entry is in exactly one file, whatever its size.
+In Kafka 0.7 offsets are bytes: a file accounts for the entries whose last message it holds, so that
+every entry belongs to exactly one file, whatever its size.
 
-Invariant: the proof trusts file contents, not what mappers said, wherever a format holds offsets
-(Parquet, JSON); for raw files it relies on the published runs of offsets and on the checksum.
+Invariant: where a format holds offsets (Parquet, JSON) the proof reads them from the files; for raw
+    files it relies on the published runs of offsets and on the checksum.
 """
 
 import zlib
@@ -53,12 +53,12 @@ class Report:
     Attributes:
         problems: what is wrong, each a sentence; empty when the proof holds.
         commits: runs that the ledger has.
-        unsealed: files of the table whose checksum is not written down yet; see `seal.py`.
-        unreferenced: files that nothing names; `vacuum` removes them.
+        unsealed: files of the table without a recorded checksum yet; see `seal.py`.
+        unreferenced: files that no commit names; `vacuum` removes them.
         rows_crc: sum of the CRC-32 of every value in the table (of b"" where it is null), modulo
-            2^64: any reader of the same rows gets the same, in whatever order.
-        absent_offsets: of control records, and of what was compacted.
-        aborted_offsets: of records that aborted transactions wrote.
+            2^64; the order of rows does not matter.
+        absent_offsets: offsets of control records, and of records that were compacted away.
+        aborted_offsets: offsets of records that aborted transactions wrote.
         covered: the ranges accounted for, per partition.
     """
 
@@ -89,7 +89,7 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     output = checkpoints.output
     report = Report()
     proof = _Proof(filesystem, output, report)
-    # Loads and merges go on meanwhile: all that is compared is of one commit.
+    # Loads and merges may go on meanwhile, so everything compared is of one commit.
     table = PinnedTable(filesystem, output)
     try:
         entries = table.entries()
@@ -129,11 +129,11 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     report.unreferenced = sum(in_table(each) for each in unnamed)
     strange = [each for each in unnamed if not in_table(each)]
     if strange:
-        # Files of a run that is not published yet, or was published since.
+        # Files of a run that is not published yet, or has been published since.
         coming = checkpoints.under_way()
         coming.update(each.path for each in beside(checkpoints.table.entries())[0])
         report.problems.extend(
-            f"{each} is there but nothing names it" for each in strange if each not in coming
+            f"{each} is there but no commit names it" for each in strange if each not in coming
         )
     report.covered = [
         OffsetRange(source.topic, source.partition, start, until)
@@ -144,7 +144,7 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
 
 
 def accounted(entries: Iterable[Entry]) -> dict[TopicPartition, Runs]:
-    """Return the ranges that the ledger accounts for, after what was taken back, joined."""
+    """Return the ranges that the ledger accounts for, joined, without those withdrawn."""
     ranges: dict[TopicPartition, Runs] = {}
     for entry in entries:
         if entry.kind == "rewind":
@@ -173,7 +173,7 @@ class Withheld(Enum):
 def withheld(
     entries: Iterable[Entry],
 ) -> dict[TopicPartition, list[tuple[int, int, Withheld]]]:
-    """Return the offsets that are in no file and why, after what was taken back."""
+    """Return the offsets that are in no file, by cause, without those withdrawn."""
     found: dict[TopicPartition, list[tuple[int, int, Withheld]]] = {}
     for entry in entries:
         if entry.kind == "rewind":
@@ -196,7 +196,7 @@ def withheld(
 
 
 class _Proof:
-    """What the files were found to hold, by partition."""
+    """The offsets found in files, by partition."""
 
     def __init__(self, filesystem: LakeFileSystem, output: str, report: Report) -> None:
         self._fs = filesystem
@@ -205,7 +205,7 @@ class _Proof:
         self.found: dict[TopicPartition, Runs] = {}
 
     def table_file(self, file: LiveFile, sha256: str | None) -> None:
-        """Compare a file of the table with what was published about it, and take its offsets."""
+        """Compare a file of the table with its published metadata, and add its offsets."""
         report = self._report
         report.rows += file.rows
         report.size_bytes += file.size_bytes
@@ -229,7 +229,7 @@ class _Proof:
         self._take(file.topic, held)
 
     def file_beside(self, file: DataFile) -> None:
-        """Compare a file beside the table with what was published, and take its offsets."""
+        """Compare a file beside the table with its published metadata, and add its offsets."""
         report = self._report
         quarantine = is_quarantine(file.path)
         if quarantine:
@@ -246,9 +246,13 @@ class _Proof:
             if quarantine:
                 runs = held_in_quarantine(local)
                 if runs and (runs[0][0], runs[-1][1]) != (file.start, file.until):
-                    report.problems.append(f"{file.path} holds other offsets than were published")
+                    report.problems.append(
+                        f"{file.path} does not hold the offsets that were published"
+                    )
                 if isinstance(file.partition, Partition07) and joined(runs) != list(file.offsets):
-                    report.problems.append(f"{file.path} holds other entries than were published")
+                    report.problems.append(
+                        f"{file.path} does not hold the entries that were published"
+                    )
                 self._keep(TopicPartition(file.topic, file.partition), runs)
                 return
             held = held_in_file(local, file.path)
@@ -285,9 +289,9 @@ def rows_crc(local: Path) -> int:
 
 
 def _compare(source: TopicPartition, expected: Runs, found: Runs, report: Report) -> None:
-    """Report every offset that is missing, repeated or beyond what the ledger accounts for."""
+    """Report every offset that is missing, repeated or not in the ledger."""
     for start, until in repeated(found):
-        report.problems.append(f"{source}: offsets [{start}, {until}) are twice")
+        report.problems.append(f"{source}: offsets [{start}, {until}) are there twice")
     present = joined(found)
     for start, until in minus(expected, present):
         report.problems.append(f"{source}: offsets [{start}, {until}) are missing")

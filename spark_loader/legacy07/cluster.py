@@ -1,8 +1,7 @@
 """A cluster of Kafka 0.7 as driver and workers see it: `SourceCluster` and `Fetcher`.
 
-Invariant: a request that may succeed when repeated is repeated until `retry_for_ms` has passed.
-A partition is where its broker is; while that is down there is no such partition, and nothing is
-lost by it.
+Invariant: a retriable request is retried until `retry_for_ms` has passed. A partition belongs to
+    one broker; while that broker is down the partition is not listed, and no data is lost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ _MANY = 1_000_000
 
 
 class BrokerView07:
-    """What the driver asks a 0.7 cluster; see `SourceCluster`."""
+    """A driver's view of a 0.7 cluster; see `SourceCluster`."""
 
     def __init__(self, connect: ConnectOptions) -> None:
         self._connect = connect
@@ -69,7 +68,7 @@ class BrokerView07:
         return self.latest(partitions)
 
     def at_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return a place that no message as new as the time lies before: 0.7 knows files only."""
+        """Return a place before which every message is older; 0.7 looks up whole files."""
         found: dict[TopicPartition, int | None] = {}
         for tp, time_ms in times_ms.items():
             older = self._offsets(tp, time_ms)
@@ -86,7 +85,7 @@ class BrokerView07:
             position = end
         if position > start:
             return position
-        # Not even the first entry fits: it is taken whole.
+        # The first entry is larger than that, and is taken whole.
         return self._walk(source, start, self._offsets(source, LATEST)[0], entries=1)
 
     def _walk(self, source: TopicPartition, position: int, wanted: int, entries: int = 0) -> int:
@@ -113,7 +112,7 @@ class BrokerView07:
         return 1.0
 
     def created_ms(self, topics: Sequence[str]) -> dict[str, int]:
-        """Return nothing: 0.7 does not note when a topic was made."""
+        """Return nothing: 0.7 does not record when a topic was created."""
         return {}
 
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -182,7 +181,9 @@ class Fetcher07:
     def _consumer(self, source: TopicPartition) -> SimpleConsumer07:
         broker = _broker(source)
         if broker not in self._addresses:
-            raise UnknownTopicOrPartition(f"{source}: its broker was down when the task was made")
+            raise UnknownTopicOrPartition(
+                f"{source}: its broker was down when the task was planned"
+            )
         if broker not in self._consumers:
             self._consumers[broker] = SimpleConsumer07(
                 *self._addresses[broker], socket_timeout_ms=self._connect.request_timeout_ms
@@ -191,7 +192,7 @@ class Fetcher07:
 
 
 class _PendingFetch07:
-    """A fetch that is made when its result is asked for: a 0.7 broker answers at once."""
+    """A fetch that is sent when its result is asked for: a 0.7 broker answers at once."""
 
     def __init__(
         self, fetcher: Fetcher07, source: TopicPartition, offset: int, max_bytes: int
@@ -209,7 +210,7 @@ def _whole(data: memoryview) -> int:
     try:
         return whole_bytes(data)
     except CorruptMessage as damage:
-        # Damage is for the reader to name.
+        # The reader reports damage.
         return damage.position or 0
 
 

@@ -1,6 +1,6 @@
-"""The plug-in of Kafka 0.7: what `kafka.generation=0.7` stands for in the source and in loads.
+"""The plug-in of Kafka 0.7, chosen by `kafka.generation=0.7` in the source and in loads.
 
-Invariant: what differs from newer clusters is decided here and below.
+Invariant: every difference from newer clusters is decided in this package.
 """
 
 from collections.abc import Sequence

@@ -3,10 +3,10 @@
     entry at 40, 30 bytes          a row with offset 70
     wrapper at 70, 50 bytes, of 3  rows with offsets 70, 70, 120
 
-The offset of a row is where to go on after it, as in 0.7; a load keeps the position of its entry
-beside it. A range begins and ends between entries.
+The offset of a row is the position after it, as in 0.7; a load also keeps the position of its
+entry. A range begins and ends between entries.
 
-Invariant: as of `RangeReader`: every byte of the range is accounted for once, by the last row of
+Invariant, as in `RangeReader`: every byte of the range is accounted for once, by the last row of
 its entry, as an empty wrapper or as part of a damaged entry.
 """
 
@@ -111,7 +111,7 @@ class RangeReader07(RangeReader):
 
 
 class _Rows:
-    """Rows of a batch that is put together."""
+    """Rows of a batch under construction."""
 
     def __init__(self) -> None:
         self.clear()

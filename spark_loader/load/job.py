@@ -1,6 +1,6 @@
-"""The load: run it as often as you like; each record counts once.
+"""The load. It may be run as often as you like: each record counts once.
 
-    lock topics ─▶ check what is there ─▶ runs, one or as many as the time allows; see `run.py`
+    lock topics ─▶ check the directory ─▶ runs, one or as many as the time allows; see `run.py`
 
 Invariant: one load at a time works on a topic in a directory, and none goes on from a damaged one.
 Spark is started only when there is something to load.
@@ -40,13 +40,13 @@ class Loader:
     """Loads topics into a directory with Spark.
 
     Args:
-        options: what and how; or give the fields of `LoadOptions` as keywords.
+        options: of the load; or give the fields of `LoadOptions` as keywords.
         progress: called with a `Progress` as the load gets on.
         master: Spark master, when `run` is given no session.
         spark_conf: more Spark properties for that session.
         storage: settings of `s3://`, beside those of the environment (`AWS_…`).
         access: how the cluster is reached.
-        filesystem: where files go; by the scheme of the output directory unless given.
+        filesystem: of the output directory; chosen by its scheme if None.
 
     Example:
         ```python
@@ -83,16 +83,17 @@ class Loader:
         """Load what is new.
 
         Args:
-            spark: a session to use; else one is made and stopped again.
+            spark: a session to use; if None, one is made and stopped again.
 
         Raises:
-            LoadError: it cannot go on; `DataLoss` names the exact offsets. What finished before
-                counts when it is run again.
+            LoadError: the load cannot go on; `DataLoss` names the exact offsets. The next run keeps
+                the mappers that finished.
             ConfigError: an option cannot be used.
         """
         started = time.monotonic()
         with SparkWhenNeeded(self._start_spark, spark) as when_needed:
-            # Brokers that cannot be reached are known at once, a Hadoop URI needs Spark first.
+            # Connect first: unreachable brokers fail at once, while a Hadoop URI has to wait for
+            # Spark.
             view = self._access.view(self.options.connect())
             try:
                 filesystem = self._filesystem or self._output_filesystem(when_needed)
@@ -115,7 +116,7 @@ class Loader:
         self, spark: SparkWhenNeeded, filesystem: LakeFileSystem, view: SourceCluster
     ) -> LoadResult:
         checkpoints = Checkpoints(filesystem, self.options.output, self.options.table)
-        # Said before hours of work, not at its end.
+        # Refused before hours of work, not after.
         checkpoints.table.exists()
         if self.options.adopt:
             with alone(checkpoints, filesystem):
@@ -155,14 +156,14 @@ class Loader:
             latest = run.load(replace(options, max_records=most))
             result = result.then(latest)
             now = time.monotonic()
-            # The time is one of loading: what Spark takes to start is not part of it.
+            # The limit is for loading: the start of Spark is not counted.
             waited = spark.seconds - waited
             deadline += waited
             if budget is not None:
                 budget -= sum(each.size for each in latest.ranges)
             if latest.lag == 0 or not latest.ranges or now >= deadline or budget == 0:
                 return result
-            # Of offsets: in Kafka 0.7 a round is one of bytes.
+            # In Kafka 0.7 offsets are bytes, so rounds are limited by bytes.
             loaded = sum(each.size for each in latest.ranges)
             rate = loaded / max(0.001, now - began - waited)
             size = max(1, int(min(rate * (deadline - now) * 0.8, size * 4)))
@@ -173,10 +174,10 @@ class Loader:
 
 
 def _unfinished_topics(checkpoints: Checkpoints, topics: Collection[str]) -> set[str]:
-    """Return the topics of runs that were stopped and that a load of these topics takes up."""
+    """Return the topics of the stopped runs that a load of these topics resumes."""
     found = set(topics)
     plans = checkpoints.open_plans()
-    # One plan may lead to another: as many passes as there are plans reach them all.
+    # The topics of one plan may lead to another plan: n passes reach all n.
     for _ in plans:
         found.update(*(plan.topics for plan in plans if not plan.topics.isdisjoint(found)))
     return found

@@ -1,15 +1,15 @@
 """One mapper: reads its ranges, makes its files durable, then writes its offsets.
 
-    read ─▶ files (durable, named by nothing) ─▶ offsets file, published once ─▶ done
+    read ─▶ files (durable, not yet named) ─▶ offsets file, published once ─▶ done
 
-Invariant: a mapper is done when its offsets file exists, and that names every file that counts.
-Attempts share nothing but that name, so retries and speculative copies do no harm: the first to
-publish wins and the others remove what they wrote.
+Invariant: a mapper is done once its offsets file exists, which names every file that counts.
+    Attempts share only the name of that file, so retries and speculative copies do no harm: the
+    first to publish wins and the others remove their files.
 
-Trouble that lies in the data (lost offsets, a damaged entry, a topic that is gone, too much to
-quarantine) is an outcome, not an exception: another attempt would meet it again, and other mappers
-are to finish. A partition that is in trouble is left out, and the others of the mapper are read
-again without it. Anything else is raised, and Spark tries again.
+A failure that lies in the data (lost offsets, a damaged entry, a deleted topic, too many records in
+quarantine) is an outcome, not an exception: another attempt would fail the same way, and other
+mappers should finish. The mapper reads its other ranges again without the failed one. Any other
+error is raised, and Spark retries the task.
 """
 
 import json
@@ -87,11 +87,10 @@ class _Work:
 
 
 def run_mapper(task: MapperTask) -> MapperOutcome:
-    """Do the task unless it is done.
+    """Run the task unless it is done.
 
     Raises:
-        OSError, ProtocolError, …: what another attempt may cure; nothing counts and what was
-            written is removed.
+        OSError, ProtocolError, …: another attempt may succeed; this one's files are removed.
     """
     settle()
     troubles: list[Trouble] = []
@@ -100,7 +99,7 @@ def run_mapper(task: MapperTask) -> MapperOutcome:
             return MapperOutcome(task.mapper, _run(task), tuple(troubles))
         except QuarantineLimit as error:
             return MapperOutcome(task.mapper, troubles=(*troubles, error))
-        except _InTheWay as found:
+        except _RangeFailed as found:
             troubles.append(found.trouble)
             left = [
                 (each, policy)
@@ -113,7 +112,7 @@ def run_mapper(task: MapperTask) -> MapperOutcome:
             task = replace(task, ranges=ranges, policies=policies)
 
 
-class _InTheWay(Exception):
+class _RangeFailed(Exception):
     """A range cannot be loaded."""
 
     def __init__(self, at: OffsetRange, trouble: Trouble) -> None:
@@ -152,11 +151,11 @@ def _run(task: MapperTask) -> int:
     except UnknownTopicOrPartition as error:
         if work.at is None:
             raise
-        raise _InTheWay(work.at, DataLoss(f"{work.at}: {error}")) from error
+        raise _RangeFailed(work.at, DataLoss(f"{work.at}: {error}")) from error
     except (DataLoss, DamagedLog) as error:
         if work.at is None:
             raise
-        raise _InTheWay(work.at, error) from error
+        raise _RangeFailed(work.at, error) from error
     finally:
         if not won and not _published(checkpoints, task, token):
             _discard(work)
@@ -172,11 +171,11 @@ def _run(task: MapperTask) -> int:
 
 
 def _published(checkpoints: Checkpoints, task: MapperTask, token: str) -> bool:
-    """Whether this attempt's offsets count although writing them seemed to fail."""
+    """Whether this attempt's offsets count although the write seemed to fail."""
     try:
         found = checkpoints.mapper_offsets(task.run, task.mapper)
     except OSError:
-        # It is not known: the files stay, and the driver removes those that do not count.
+        # Unknown: the files stay, and the driver removes those that do not count.
         return True
     return found is not None and found.attempt == token
 
@@ -185,7 +184,7 @@ def _discard(work: _Work) -> None:
     try:
         work.sink.discard()
     except OSError as error:
-        # Nothing names them, and `vacuum` removes them.
+        # No commit names them, and `vacuum` removes them.
         logger.warning("mapper left files behind error=%s", error)
 
 

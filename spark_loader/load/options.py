@@ -15,6 +15,7 @@ from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.hours import FALLBACKS
+from spark_loader.sink.rows import COMPRESSIONS
 from zkbroker.config.generation import parse_generation
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ConfigError
@@ -25,7 +26,7 @@ _PARTITION = re.compile(r"\d+(-\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """What is loaded, from where, to where and how.
+    """Source, destination and settings of a load.
 
     Attributes:
         output: directory, or URI of a Hadoop file system; the checkpoints lie in it too.
@@ -33,8 +34,8 @@ class LoadOptions:
         whitelist: regex over whole topic names to load.
         blacklist: regex over whole topic names to leave out.
         generation: `0.7` for a cluster of Kafka 0.7, found by `zookeeper`; empty for all others.
-        isolation_level: `read_uncommitted`, or `read_committed` to leave out what transactions
-            that were aborted wrote, and to wait for those that are open.
+        isolation_level: `read_uncommitted`, or `read_committed` to leave out the records of aborted
+            transactions, and to wait for open ones.
         zookeeper: `HOST:PORT[/chroot]`; or give `bootstrap`.
         bootstrap: `HOST:PORT,…` of some brokers.
         group: consumer group whose offsets are committed after a run; empty for none.
@@ -45,15 +46,15 @@ class LoadOptions:
         policies: the same for a topic (`name`) or partition (`name:3`) of its own.
         max_records: most records per run.
         max_bytes: about the most bytes of the log per run.
-        max_seconds: about the longest a run goes on; it then stops between two rounds, each of
-            which counts on its own.
+        max_seconds: about how long a load goes on; it then stops between two rounds, each of which
+            counts on its own.
         split_bytes: partitions with more to load are split among mappers.
         group_bytes: partitions with less to load share a mapper.
         format: `parquet`, `json` or `raw`.
         table: format of the table, `delta` or `iceberg`; empty for that of the output directory,
             which is Delta in a new one.
         event_time: where the time of an event comes from.
-        columns: what values are turned into, beside the columns that each load has; None for none.
+        columns: columns that values are turned into, beside those of every load; None for none.
         fallback: for records without one: `quarantine`, `timestamp` or `load-time`.
         target_bytes: a file is closed at about this size.
         headers: whether record headers are loaded.
@@ -61,8 +62,8 @@ class LoadOptions:
         max_quarantined: records one mapper may quarantine; None for any number.
         compression: codec of Parquet pages: snappy, zstd, gzip or none.
         fetch_bytes: asked of a broker at once.
-        adopt: when the checkpoints do not fit what is there, the data files that are there are
-            taken over as a new beginning; see `spark_loader.lake.adopt`.
+        adopt: if the checkpoints do not fit the data files, the files are adopted as a new
+            beginning; see `spark_loader.lake.adopt`.
         security: how brokers are connected to. Files that it names have to be on every worker.
     """
 
@@ -92,7 +93,7 @@ class LoadOptions:
     headers: bool = False
     keep_damaged: bool = False
     max_quarantined: int | None = 1000
-    compression: str = "snappy"
+    compression: str = COMPRESSIONS[0]
     fetch_bytes: int = FETCH_BYTES
     adopt: bool = False
     security: ClientSecurity = NO_SECURITY
@@ -118,7 +119,7 @@ class LoadOptions:
             ("format", self.format, tuple(DATA_FORMATS)),
             ("table", self.table, ("", *TABLE_FORMATS)),
             ("fallback", self.fallback, FALLBACKS),
-            ("compression", self.compression, ("snappy", "zstd", "gzip", "none")),
+            ("compression", self.compression, COMPRESSIONS),
             *(
                 (f"on_out_of_range of {name}", each, POLICIES)
                 for name, each in self.policies.items()
@@ -139,7 +140,7 @@ class LoadOptions:
                 raise ConfigError(f"{name}={number} is not allowed: give a number above 0")
 
     def _check_place(self, place: str) -> None:
-        """Check that a policy is of a topic or partition that is loaded."""
+        """Check that a policy is for a topic or partition that is loaded."""
         topic, _, partition = place.partition(":")
         if partition and not _PARTITION.fullmatch(partition):
             raise ConfigError(
@@ -154,7 +155,7 @@ class LoadOptions:
     def _check_columns(self) -> None:
         if self.columns is not None and not DATA_FORMATS[self.format].has_columns:
             raise ConfigError(
-                f"format {self.format} keeps values as they are and has no columns: leave either"
+                f"format {self.format} keeps values as they are and has no columns: leave one out"
             )
         if self.event_time.source == "column":
             named = self.event_time.field

@@ -1,9 +1,9 @@
 """The plan of a run: the offsets to load, fixed once, and the gaps with their causes.
 
-Invariant: for every partition planned, `[position, end)` is covered by ranges and gaps, disjoint
-and in order; a partition for which that cannot be is left out whole. Positions come from the last
-entry; a partition it does not know starts where the options say, or at its beginning when its topic
-was loaded before (records may have come since).
+Invariant: for every planned partition, disjoint ranges and gaps cover `[position, end)` in order; a
+    partition for which this is impossible is left out whole. Positions come from the last entry. A
+    partition that it does not name starts where the options say, or at its beginning if its topic
+    was loaded before, since the partition was added later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,11 @@ from zkbroker.errors import UnknownTopicOrPartition
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What the log of a partition holds: `[start, end)`.
+    """The offsets in the log of a partition: `[start, end)`.
 
     Attributes:
-        readable: where reading ends: before the end where committed records are read and a
-            transaction is open; the end itself by default.
+        readable: where reading ends: before `end` if committed records are read and a transaction
+            is open; `end` by default.
     """
 
     start: int
@@ -35,7 +35,7 @@ class Extent:
 
     @property
     def until(self) -> int:
-        """Where reading ends."""
+        """The offset at which reading ends."""
         return self.end if self.readable is None else self.readable
 
 
@@ -45,15 +45,15 @@ def make_plan(
     """Plan a run; None when there is nothing new at all.
 
     Returns:
-        the plan, and what stands in the way of partitions that it leaves out: a position out of
-        the log's range where the policy is `fail`.
+        the plan, and the error of each partition that it leaves out: a position out of the log's
+        range where the policy is `fail`.
 
     Raises:
         LoadError: no topic matches.
     """
     known = latest.positions if latest is not None else {}
     partitions, held = _present(wanted_topics(options, view), view, known)
-    # Logs grow and are trimmed meanwhile; looked up in this order no offset is above the next one.
+    # Logs grow and are trimmed meanwhile; in this order no offset is above the next one.
     starts = view.earliest(partitions)
     first = first_positions(options, view, partitions, known)
     readable = view.latest(partitions)
@@ -114,7 +114,7 @@ def make_plan(
 
 
 def _at_cuts(view: SourceCluster, mappers: list[list[OffsetRange]]) -> list[list[OffsetRange]]:
-    """Move the cuts within partitions that were split to where these may be cut."""
+    """Move the cuts within split partitions to places where those may be cut."""
     split = [mapper[0] for mapper in mappers if len(mapper) == 1]
     whole = [mapper for mapper in mappers if len(mapper) != 1]
     pieces = split_at_cuts(view, sorted(split, key=lambda r: (r.topic, r.partition, r.start)))
@@ -127,7 +127,7 @@ def _at_cuts(view: SourceCluster, mappers: list[list[OffsetRange]]) -> list[list
 def check_same_topic(
     tp: TopicPartition, position: int, before: Mapping[str, int], now: Mapping[str, int]
 ) -> None:
-    """Check that a position is one in the topic that there is now.
+    """Check that a position belongs to the present topic.
 
     Raises:
         DataLoss: the topic was deleted and created again, so its offsets would repeat.
@@ -154,7 +154,7 @@ def wanted_topics(options: LoadOptions, view: SourceCluster) -> tuple[str, ...]:
     if not topics:
         raise LoadError(
             f"no topic matches whitelist={options.whitelist!r} blacklist={options.blacklist!r}: "
-            "correct the regex, which has to match whole names, or make the topic"
+            "correct the regex, which has to match whole names, or create the topic"
         )
     return topics
 
@@ -162,7 +162,7 @@ def wanted_topics(options: LoadOptions, view: SourceCluster) -> tuple[str, ...]:
 def _present(
     topics: Iterable[str], view: SourceCluster, known: Mapping[TopicPartition, int]
 ) -> tuple[list[TopicPartition], dict[TopicPartition, DataLoss]]:
-    """Return the partitions of topics, in order, and why those of topics that are gone are held.
+    """Return the partitions of topics, in order, and an error for each topic that is gone.
 
     Raises:
         UnknownTopicOrPartition: a topic does not exist and was never loaded: it may be misspelt.
@@ -177,7 +177,7 @@ def _present(
             if not loaded:
                 raise
             trouble = DataLoss(
-                f"topic {topic} is no longer in the cluster; what was loaded of it stays. Leave it "
+                f"topic {topic} is no longer in the cluster; its loaded records stay. Leave it "
                 "out of the loads, or create it again"
             )
             held.update(dict.fromkeys(loaded, trouble))
@@ -190,7 +190,7 @@ def first_positions(
     partitions: list[TopicPartition],
     known: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Return where the partitions of topics that were never loaded start, as the options say."""
+    """Return the starting offsets, by the options, of partitions of topics never loaded before."""
     loaded_topics = {tp.topic for tp in known}
     first = [tp for tp in partitions if tp.topic not in loaded_topics]
     if not first:
@@ -205,7 +205,7 @@ def first_positions(
 
 
 def only(bound: Bound, wanted: set[TopicPartition]) -> Bound:
-    """Return a bound per partition without those that are not wanted: an earlier run used them."""
+    """Return a bound without the partitions that are not wanted: an earlier run used theirs."""
     if isinstance(bound, AtOffsets):
         return replace(bound, offsets={tp: o for tp, o in bound.offsets.items() if tp in wanted})
     if isinstance(bound, AtTimes):
@@ -215,7 +215,7 @@ def only(bound: Bound, wanted: set[TopicPartition]) -> Bound:
 
 
 def place(tp: TopicPartition, position: int, extent: Extent, policy: str) -> tuple[int, Gap | None]:
-    """Return where reading begins in a log, and what is given up before it.
+    """Return where reading begins in a log, and the gap before it, if any.
 
     `earliest` and `nearest` go on at the first offset the log has; `latest` gives up all it has.
 

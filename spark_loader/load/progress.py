@@ -1,4 +1,4 @@
-"""How far a load has got: counts that mappers send by UDP, summed for the caller.
+"""Progress of a load: counts that mappers send by UDP, summed for the caller.
 
 Invariant: progress is for people only. Nothing depends on it, and a load runs the same when
 every datagram is lost.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from spark_loader.words import counted
 
-# What a load does at each stage, for people.
+# The activity of each stage, for people.
 _DOING = {
     "plan": "planning",
     "start": "starting Spark, which takes some seconds",
@@ -24,13 +24,13 @@ _DOING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What the callback of a load is given; as text, a line for people.
+    """Progress for the callback of a load; `str` makes a line for people.
 
     Attributes:
         stage: `plan`, `start` (of Spark, which takes seconds), `load`, `publish` or `done`.
         rows: loaded so far by this run.
         planned_rows: offsets this run will account for.
-        lag: offsets in the log that no run has loaded yet, this run's included until loaded.
+        lag: offsets in the log that are not loaded yet, those of this run included.
         bytes: of keys, values and the rest, uncompressed, so far.
     """
 
@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def doing(self) -> str:
-        """What the load does, in words."""
+        """The load's activity, in words."""
         return _DOING[self.stage]
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ Callback = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class ProgressListener:
-    """Adds up what the mappers of one run send and calls back.
+    """Adds up the counts from the mappers of one run and calls back.
 
     The callback is called from a thread of this listener's own while the load runs.
     """
@@ -83,7 +83,7 @@ class ProgressListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where mappers send to."""
+        """The address that mappers send to."""
         host, port = self._socket.getsockname()
         return str(host), int(port)
 

@@ -1,4 +1,4 @@
-"""What a load did, and the sums over several of its rounds."""
+"""The result of a load, and the sum over several rounds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ from spark_loader.reading.splits import OffsetRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What a load did.
+    """The result of a load.
 
     Attributes:
-        run: its number; the last one when there were several rounds, 0 for none.
+        run: number of its run; of the last one when there were several rounds, 0 for none.
         rows: records in data files.
         bytes: length of the data files.
         files: their paths.

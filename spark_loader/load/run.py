@@ -3,11 +3,11 @@
     plan (or the unfinished one) ─▶ mappers ─▶ commit of the table ─▶ group
     written ahead                   offsets    at once                offsets
 
-Invariant: whatever stops a run between any two steps, the next one resumes it with the same ranges,
-keeps the mappers that finished, and nothing counts twice or not at all.
+Invariant: if a run stops between any two steps, the next load resumes it with the same ranges and
+    keeps the mappers that finished; every offset counts exactly once.
 
-A partition whose data cannot be loaded (lost, damaged, its topic gone) stays where it was and holds
-up no other: the run is published without it, then the error is raised.
+A partition whose data cannot be loaded (lost, damaged, topic deleted) keeps its position and does
+not delay others: the run is published without it, then the error is raised.
 """
 
 import logging
@@ -63,8 +63,8 @@ class Run:
         self._report(Progress(stage="plan"))
         latest = self._checkpoints.table.latest()
         if latest is not None:
-            # Repeated in case the last run was stopped just before it. Of other topics another
-            # load may have committed later ones.
+            # Repeated in case the last run was stopped just before. Only these topics: another load
+            # may have committed later offsets of others.
             mine = {tp: at for tp, at in latest.positions.items() if tp.topic in options.topics}
             self._commit_group(options.group, mine)
         require_fitting(self._checkpoints, options.columns)
@@ -96,7 +96,7 @@ class Run:
         ]
         for trouble in found:
             if isinstance(trouble, QuarantineLimit):
-                # The options are wrong, not a partition: nothing is published with them.
+                # The fault is in the options, not in a partition: nothing is published.
                 raise trouble
         troubles.extend(found)
         entry = self._publish(plan, options, outcomes)
@@ -221,7 +221,7 @@ class Run:
     ) -> Entry:
         """Commit the files, the offsets and the ledger to the table, then the group's offsets.
 
-        Of a partition in which a mapper failed, only what lies before its ranges is published.
+        If a mapper failed, only its partitions' ranges before the failed ones are published.
         """
         in_trouble = {each.mapper for each in outcomes if each.troubles}
         written: dict[int, MapperOffsets] = {}
@@ -270,15 +270,15 @@ class Run:
         try:
             self._checkpoints.table.commit(entry, tabled, schema, since=plan.positions)
         except CheckpointError:
-            # Another run was published first: what this one wrote can never count.
+            # Another run was published first: this run's files can never count.
             self._checkpoints.give_up(plan)
             raise
         try:
             self._commit_group(options.group, positions)
         except ZkbrokerError as error:
             raise LoadError(
-                f"run {plan.run} is published with {entry.rows} rows, only the offsets of group "
-                f"{options.group} could not be committed, which the next run does: {error}"
+                f"run {plan.run} is published with {entry.rows} rows, but the offsets of group "
+                f"{options.group} could not be committed; the next run commits them: {error}"
             ) from error
         # Every mapper has its offsets, so no attempt still under way can count.
         self._checkpoints.clear_staging(plan.run)
@@ -293,8 +293,8 @@ def published_mappers(plan: Plan, done: Mapping[int, tuple[OffsetRange, ...]]) -
     """Return the mappers whose ranges are wholly before every failed one of their partitions.
 
     Args:
-        plan: what was to be done.
-        done: the ranges that mappers wrote; those of the plan that are in none have failed.
+        plan: of the run.
+        done: the ranges that mappers wrote; all other ranges of the plan have failed.
     """
     cuts: dict[TopicPartition, int] = {}
     for mapper, ranges in enumerate(plan.mappers):
@@ -308,7 +308,7 @@ def published_mappers(plan: Plan, done: Mapping[int, tuple[OffsetRange, ...]]) -
 
 
 def raise_first(troubles: list[LoadError], result: LoadResult | None = None) -> None:
-    """Raise the first of what kept partitions from being loaded, naming all; nothing for none."""
+    """Raise the first error of a partition, with the texts of all; return if there is none."""
     if not troubles:
         return
     text = "\n".join(dict.fromkeys(map(str, troubles)))

@@ -1,4 +1,4 @@
-"""The seam between the loader and a cluster: what a driver asks it, and what a worker fetches."""
+"""The interface between the loader and a cluster: a view for the driver, a fetcher for workers."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from spark_loader.reading.resolve import SourceCluster
 
 
 class Access(Protocol):
-    """How to get at a cluster; travels to the workers, so picklable and with nothing open."""
+    """How to reach a cluster; it travels to workers, so it is picklable and holds nothing open."""
 
     def view(self, connect: ConnectOptions) -> SourceCluster: ...
 

@@ -1,7 +1,6 @@
 """Decoded columns → Arrow: record batches in the schema of Spark's own Kafka source.
 
-Invariant: a batch takes the buffers of the decoder as they are, without a copy; only times are
-converted.
+Invariant: a batch shares the decoder's buffers without a copy; only times are converted.
 """
 
 from typing import Any
@@ -27,8 +26,8 @@ def arrow_schema(*, headers: bool, positions: bool = False) -> pa.Schema:
     """Return the schema of the batches: that of Spark's own Kafka source, in Arrow's types.
 
     Args:
-        headers: with the column of headers.
-        positions: with that of positions, for Kafka 0.7.
+        headers: whether there is a column of headers.
+        positions: whether there is one of positions, for Kafka 0.7.
     """
     fields = [
         pa.field("key", pa.binary()),
@@ -53,7 +52,7 @@ def record_batch(
 
     Args:
         source: the partition that the records are from.
-        columns: what was decoded.
+        columns: the decoded records.
         offsets: those of `columns`, as an array.
         schema: as `arrow_schema` makes it, without positions.
     """
@@ -78,9 +77,9 @@ def record_batch(
 
 
 def in_microseconds(timestamps: pa.Array) -> pa.Array:
-    """Return times in ms as times in µs; those that µs cannot hold become the nearest they can.
+    """Return times in ms as times in µs; times out of range become the nearest in range.
 
-    Producers that put other units into the field make such times; their records are to be read.
+    Producers that put other units into the field make such times; their records must stay readable.
     """
     kind = pa.timestamp("us", tz="UTC")
     try:

@@ -1,13 +1,13 @@
-"""Entries of an answer to a fetch, looked over by their heads: are they in order, what was aborted.
+"""Checks the entries of a fetch answer by their headers: their order, and which were aborted.
 
     data │ data │ aborted │ marker │ data │ (cut off)
     ─────────────────────── whole ────────┘ end
 
-A marker takes an offset and holds no record; batches of aborted transactions hold records that a
-reader of committed ones leaves out.
+A marker takes an offset and holds no record. A reader of committed records leaves out the batches
+of aborted transactions.
 
-Invariant: what `look_over` returns accounts for every byte up to `end`; where an entry cannot be
-read or its offsets cannot be right it returns nothing, and damage is for `damage.by_entry` to name.
+Invariant: the result of `look_over` accounts for every byte up to `end`. It is None where an entry
+    cannot be read or its offsets cannot be right; `damage.by_entry` then finds the damage.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ Aborted = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class LookedOver:
-    """What the heads of an answer say.
+    """The outcome for the entries of an answer.
 
     Attributes:
-        kept: the entries without those that were aborted.
-        aborted: `[start, until)` runs of the offsets of these.
+        kept: the entries without the aborted ones.
+        aborted: `[start, until)` runs of the aborted offsets.
         end: the offset after the last whole entry.
     """
 
@@ -47,12 +47,12 @@ def look_over(
     """Walk the entries of an answer; None where they are not in order or cannot be read.
 
     Args:
-        records: what a fetch at `position` gave; a partial entry at the end is left out.
+        records: the answer to a fetch at `position`; a partial entry at the end is left out.
         position: the first offset wanted.
-        high_watermark: no record has an offset as high.
+        high_watermark: above every record's offset.
         aborted: transactions to leave out; none for a reader of uncommitted records.
-        verify_crc: whether a batch is called aborted only where its checksum is right. Those of
-            other entries are for the decoder to check.
+        verify_crc: whether the checksum of an aborted batch is checked; the decoder checks the
+            others.
     """
     view = memoryview(records)
     batches = AbortedBatches(aborted)
@@ -64,7 +64,7 @@ def look_over(
             part = view[entry.position : entry.position + entry.size]
             is_aborted = bool(aborted) and batches.has(entry, part)
             if entry.last_offset < position and not kept and not left_out:
-                # Brokers may begin an answer before the offset that was asked for.
+                # An answer may begin before the requested offset.
                 continue
             if not end <= entry.last_offset < high_watermark:
                 return None
@@ -81,7 +81,7 @@ def look_over(
 
 
 def parted(missing: Runs, aborted: Runs) -> list[tuple[int, int, bool]]:
-    """Return runs of offsets without a row, in order, each with whether it was aborted."""
+    """Return the runs of offsets without a row, in order, and whether each was aborted."""
     absent = minus(missing, aborted)
     of_aborted = minus(missing, absent)
     found = [(start, until, False) for start, until in absent]

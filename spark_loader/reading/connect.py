@@ -1,6 +1,6 @@
 """How a cluster is reached.
 
-Invariant: what the driver parsed and checked travels with every task as it is.
+Invariant: the driver parses and checks the options once; tasks get them unchanged.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ class ConnectOptions:
     """How to reach the cluster; small enough to travel with every task.
 
     Attributes:
-        generation: of Kafka that the cluster is of (`kafka.generation`); empty for 0.8 and later.
+        generation: of the cluster's Kafka (`kafka.generation`); empty for 0.8 and later.
         zookeeper: connect string with optional chroot, or None.
-        bootstrap: `host:port` of some brokers, or empty when `zookeeper` is given; in a task what
-            `SourceCluster.bootstrap` returned.
+        bootstrap: `host:port` of some brokers, or empty when `zookeeper` is given; in a task, the
+            result of `SourceCluster.bootstrap`.
         client_id: shown in the brokers' logs.
         fetch_bytes: most bytes asked of a partition at once (`kafka.max.partition.fetch.bytes`).
         max_wait_ms: how long a broker may hold a fetch (`kafka.fetch.max.wait.ms`).
         request_timeout_ms: how long to wait for an answer.
         check_crcs: whether CRCs are verified.
-        retries: how often a failed request is repeated at least.
-        retry_interval_ms: pause before the first repeat; it doubles up to a second.
-        retry_for_ms: repeats go on until this has passed (`kafka.default.api.timeout.ms`), so that
-            a broker's restart or a move of the leader is waited out.
+        retries: least number of retries of a failed request.
+        retry_interval_ms: pause before the first retry; it doubles up to a second.
+        retry_for_ms: how long retries go on (`kafka.default.api.timeout.ms`), so that a load
+            outlasts a broker's restart or a move of the leader.
         read_committed: records of open and aborted transactions are left out (`isolation.level`).
         security: how brokers are connected to (`kafka.security.protocol`, `kafka.ssl.…`,
             `kafka.sasl.…`). Files that it names have to be on every worker.

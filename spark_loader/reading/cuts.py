@@ -1,6 +1,6 @@
-"""Where ranges may begin and end: anywhere, or only between the entries of a 0.7 log.
+"""Where ranges may begin and end: anywhere, or in a 0.7 log only between entries.
 
-Invariant: what was contiguous stays so; by moving cuts nothing is lost or read twice.
+Invariant: contiguous ranges stay contiguous; a moved cut loses nothing and repeats nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from spark_loader.reading.splits import OffsetRange
 def at_cuts(
     view: SourceCluster, begin: Mapping[TopicPartition, int], until: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return ends that were chosen freely as ends that a range may have."""
+    """Return the nearest allowed ends of ranges for ends that were chosen freely."""
     return {
         tp: view.last_cut(tp, begin[tp], end) if tp in begin and end > begin[tp] else end
         for tp, end in until.items()
@@ -22,7 +22,7 @@ def at_cuts(
 
 
 def split_at_cuts(view: SourceCluster, pieces: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """Return pieces that are cut only where partitions may be; fewer where there are too few cuts.
+    """Return pieces cut only where partitions may be; fewer if such places are few.
 
     Args:
         view: the cluster.
@@ -43,7 +43,7 @@ def split_at_cuts(view: SourceCluster, pieces: Iterable[OffsetRange]) -> list[Of
             continue
         cut = max((at for at in cuts if before.start < at <= each.start), default=None)
         if cut is None:
-            # No place to cut: both are one piece.
+            # No place to cut between the two: they become one piece.
             size = before.estimated_bytes + each.estimated_bytes
             moved[-1] = replace(before, until=each.until, estimated_bytes=size)
             continue

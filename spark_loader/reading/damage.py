@@ -1,6 +1,6 @@
-"""Finds what is sound in message-set bytes of which something is damaged.
+"""Finds the sound entries in message-set bytes with damage in them.
 
-    entry ─▶ head, checksum and offsets are right ─▶ sound: decoded
+    entry ─▶ header, checksum and offsets are right ▶ sound: decoded
       └────▶ anything else ─────────────────────────▶ damaged: verbatim, with the reason
 
 Invariant: sound and damaged stretches follow each other without a hole. No checksum covers the
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import Columns, EntryInfo, iter_entries
 
-# What the first bytes of an entry of every magic are: offset, size of the rest.
+# The first bytes of an entry of every magic: offset, size of the rest.
 _FRAME = struct.Struct(">qi")
 _SMALLEST_REST = 14
-# The most that is set aside of an entry whose end is unknown.
+# Most bytes kept of an entry whose end is unknown.
 _MOST_RAW_BYTES = 1024 * 1024
 
 Decode = Callable[[memoryview, int, int], Columns]
@@ -64,10 +64,10 @@ def by_entry(
     """Walk entries one by one, from `position` up to `until` or the last whole entry.
 
     Args:
-        records: what a fetch at `position` gave; a partial entry at the end is left out.
+        records: the answer to a fetch at `position`; a partial entry at the end is left out.
         position: the first offset wanted.
         until: the first offset not wanted.
-        high_watermark: no record has an offset as high.
+        high_watermark: above every record's offset.
         decode: decodes one entry within bounds; raises CorruptMessage or MessageSizeTooLarge.
     """
     claims = list(_claims(memoryview(records), high_watermark))
@@ -77,7 +77,7 @@ def by_entry(
             return
         entry = claim.readable
         if entry is not None and not begun and entry.last_offset < position:
-            # Brokers may begin an answer before the offset that was asked for.
+            # An answer may begin before the requested offset.
             continue
         after = next(_following(claims, index), None)
         reason = claim.reason or _misplaced(claim.entry, after, position)

@@ -1,7 +1,7 @@
-"""The seam between generations of Kafka: what a plug-in gives to the source and to loads.
+"""The interface of a generation of Kafka: the plug-in of the source and of loads.
 
-Invariant: a generation is a line in `PLUGINS`. No other module compares its name, and none imports
-its package.
+Invariant: a generation is one line in `PLUGINS`. No other module compares its name or imports its
+    package.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,28 +25,28 @@ PLUGINS: Final = {
 
 
 class LoaderGeneration(Protocol):
-    """What the source and loads need of a generation.
+    """A generation, as the source and loads use it.
 
     Attributes:
         counts_records: whether offsets count records, so that a range may end at any of them.
-        partitions_return: whether a partition that is not there now may come back with its broker.
+        partitions_return: whether a missing partition may come back with its broker.
     """
 
     counts_records: bool
     partitions_return: bool
 
     def check(self, *, zookeeper: str, bootstrap: Sequence[str], read_committed: bool) -> None:
-        """Refuse what the generation has not.
+        """Refuse settings that the generation does not support.
 
         Raises:
-            ConfigError: a cluster cannot be found so, or cannot be read so.
+            ConfigError: a cluster cannot be found, or cannot be read, with these.
         """
 
     def view(self, connect: ConnectOptions) -> "SourceCluster":
-        """Return what the driver asks the cluster by."""
+        """Return the driver's view of the cluster."""
 
     def fetcher(self, connect: ConnectOptions) -> "Fetcher":
-        """Return what a task fetches by."""
+        """Return the fetcher of a task."""
 
     def reader(
         self, fetcher: "Fetcher", *, positions: bool = False, **options: Any
@@ -55,12 +55,12 @@ class LoaderGeneration(Protocol):
 
         Args:
             fetcher: where bytes come from.
-            positions: whether rows keep all that `verify` has to know of where they are from.
+            positions: whether rows keep the position of their entry, which `verify` needs.
             options: of `RangeReader`.
         """
 
     def has(self, partition: int) -> bool:
-        """Return whether a partition has the kind of number that only this generation gives."""
+        """Return whether a partition's number is of the kind that only this generation has."""
 
 
 def find_generation(name: str) -> LoaderGeneration:
@@ -70,10 +70,10 @@ def find_generation(name: str) -> LoaderGeneration:
 
 
 def check_connect(connect: ConnectOptions) -> None:
-    """Refuse what a generation has not; in the driver, since tasks get addresses only.
+    """Refuse unsupported settings of a generation; in the driver, as tasks get only addresses.
 
     Raises:
-        ConfigError: what contradicts it.
+        ConfigError: a setting contradicts it.
     """
     find_generation(connect.generation).check(
         zookeeper=connect.zookeeper or "",

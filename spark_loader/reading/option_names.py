@@ -1,11 +1,11 @@
-"""Names of options of `format("zkbroker")`: which there are, and which were meant.
+"""Names of options of `format("zkbroker")`, and suggestions for misspelt ones.
 
     known to this source or sink      used, or refused with a reason
-    Spark's own                       Spark's; it hands them on to each source
+    Spark's own                       ignored; Spark hands them on to each source
     a client setting of Kafka         `kafka.NAME`: named in the log as without effect
-    anything else                     refused, with the name that is near to it
+    anything else                     refused, with the nearest name
 
-Invariant: an option is used, refused, or named as without effect; none is passed over in silence.
+Invariant: an option is used, refused, or named as without effect; none is silently ignored.
 """
 
 import difflib
@@ -67,7 +67,7 @@ OF_READS = frozenset(
     if each not in ("topic", "transactionalIdPrefix", "zookeeper.connect")
 )
 """Options of reads alone, in lower case."""
-# Of a sink Spark hands on its own as well.
+# Spark hands these on to a sink too.
 _OF_SPARK = frozenset({"checkpointlocation", "outputmode", "path", "queryname"})
 _NEAR = 0.8
 
@@ -83,7 +83,7 @@ def check_names(given: Iterable[str], refused: Mapping[str, str]) -> list[str]:
         those under `kafka.` that have no effect, in order.
 
     Raises:
-        ConfigError: one is refused, or there is none of this name.
+        ConfigError: a name is refused, or unknown.
     """
     unused = []
     for key in sorted(given):
@@ -97,7 +97,7 @@ def check_names(given: Iterable[str], refused: Mapping[str, str]) -> list[str]:
         if is_security(of_kafka):
             continue
         if of_kafka not in _client_keys() and (meant := _meant(key)):
-            raise ConfigError(f"{key} is no setting of Kafka's clients{meant}")
+            raise ConfigError(f"{key} is not a setting of Kafka's clients{meant}")
         unused.append(key)
     return unused
 
@@ -118,7 +118,7 @@ def _plain_names() -> frozenset[str]:
 
 @cache
 def _client_keys() -> frozenset[str]:
-    """Return the settings of genuine clients, as far as clients here know them."""
+    """Return the settings of Kafka's own clients that zkbroker's clients know."""
     return frozenset(
         key
         for config in (ConsumerConfig, GroupConsumerConfig, ProducerConfig)

@@ -1,8 +1,8 @@
 """Options of `format("zkbroker")`: the names, defaults and refusals of Spark's own Kafka source.
 
-Invariant: what `SourceOptions.parse` returns is complete and consistent; nothing below looks at the
-text of an option again. Names are compared without case, as Spark does. Options under `kafka.` are
-those of Kafka's consumer; those that would contradict the way Spark tracks offsets are refused.
+Invariant: the result of `SourceOptions.parse` is complete and consistent; no later code reads the
+text of an option. Names are compared without case, as Spark does. Options under `kafka.` are those
+of Kafka's consumer; those that would contradict the way Spark tracks offsets are refused.
 """
 
 import logging
@@ -37,7 +37,7 @@ from zkbroker.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
-"""As of consumers; the first is the default."""
+"""As for consumers; the first is the default."""
 
 _KAFKA = "kafka."
 _REFUSED = {
@@ -124,7 +124,7 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
     of_kafka = {
         key.removeprefix(_KAFKA): value for key, value in given.items() if key.startswith(_KAFKA)
     }
-    # The address stands under its plain name, and so may what protects it.
+    # The settings of security may have their plain names, as the address has.
     of_zookeeper = {key: value for key, value in given.items() if is_zookeeper_security(key)}
     security, _ = take_security({**of_kafka, **of_zookeeper})
     prefix = given.get("groupidprefix", "zkbroker-source")
@@ -151,7 +151,7 @@ def parse_isolation(text: str) -> bool:
     """Return whether an isolation level is `read_committed`.
 
     Raises:
-        ConfigError: it is neither that nor `read_uncommitted`.
+        ConfigError: it is neither `read_committed` nor `read_uncommitted`.
     """
     if text not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation.level={text!r}: give {' or '.join(ISOLATION_LEVELS)}")
@@ -221,7 +221,7 @@ def _none_at(bound: AtOffsets, offset: int, option: str, name: str) -> None:
 
 
 def _bound(given: Mapping[str, str], which: str, default: Bound) -> Bound:
-    """Parse a bound: the time for all wins over times, which win over offsets."""
+    """Parse a bound: one time for all wins over times per partition, which win over offsets."""
     for_all = f"{which}timestamp"
     if for_all in given:
         text = given[for_all].strip()

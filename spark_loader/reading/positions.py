@@ -1,9 +1,10 @@
-"""Where reading begins and ends: the five ways to say it, and their JSON.
+"""Where reading begins and ends: the five kinds of bound, and their JSON.
 
     earliest | latest | {"topic": {"0": 23, "1": -1}} | a time | {"topic": {"0": 1000}} (times, ms)
 
 In JSON offsets -2 stands for earliest and -1 for latest, as in Spark's own Kafka source. Invariant:
-a `Bound` names a position for every partition it is asked about, or says clearly which are missing.
+a `Bound` names a position for every partition that is read; if not, the error names the missing
+ones.
 """
 
 import json
@@ -42,7 +43,7 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """The first record at or after a time of its own in each partition, in milliseconds."""
+    """The first record at or after a time given for each partition, in milliseconds."""
 
     timestamps_ms: Mapping[TopicPartition, int]
 
@@ -115,12 +116,12 @@ def partition_from_json(found: int | str) -> int:
     """Return the partition that a checkpoint or an option holds.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
     if isinstance(found, str):
         return parse_partition(found)
     if type(found) is not int or found < 0:
-        raise ValueError(f"{found!r} is no partition")
+        raise ValueError(f"{found!r} is not a partition")
     return found
 
 

@@ -4,9 +4,9 @@
        ▲                                                    is handed over, so both overlap)
        └──── next offset
 
-Invariant: what `RangeReader` yields accounts for every offset of the range exactly once, rows in
-order: as a row, as absent from the log, as aborted, as lost, or as part of a damaged entry. Nothing
-is passed over in silence.
+Invariant: `RangeReader` accounts for every offset of the range exactly once, rows in order: as a
+    row, as absent from the log, as aborted, as lost, or as part of a damaged entry. No offset is
+    silently skipped.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ from zkbroker.records import AbortedBatches, Columns, decode_columns
 
 POLICIES = ("fail", "earliest", "latest", "nearest")
 POLICY_ADVICE = (
-    "Nothing was given up; to go on without these offsets give --on-out-of-range earliest, nearest "
+    "No offset was skipped; to go on without these give --on-out-of-range earliest, nearest "
     "or latest"
 )
 ABSENT = "no record in the log: control record or compacted"
 ABORTED = "written in a transaction that was aborted"
 NOT_LOADED = (ABSENT, ABORTED)
-"""Causes that are in the nature of a log: nothing of it is lost."""
+"""Causes without any loss of data."""
 
 _LARGEST_FETCH_BYTES = 512 * 1024 * 1024
 _EMPTY_ANSWERS = 20
@@ -46,7 +46,7 @@ class Fetched:
     """An answer to a fetch: whole message-set bytes, perhaps with a partial entry at the end.
 
     Attributes:
-        aborted: transactions to leave out; none for a reader of uncommitted records.
+        aborted: transactions to leave out; empty for a reader of uncommitted records.
         stable: first offset that a reader of committed records may not see yet; None for others.
     """
 
@@ -60,16 +60,16 @@ class PendingFetch(Protocol):
     """A fetch under way."""
 
     def result(self) -> Fetched:
-        """Wait for the answer, repeating the request where that may help.
+        """Wait for the answer, with retries.
 
         Raises:
             OffsetOutOfRange: the offset is not in the log; `earliest` and `latest` are filled in.
-            ProtocolError: the answer is an error that repeating did not cure.
+            ProtocolError: the answer is an error that retries did not cure.
         """
 
 
 class Fetcher(Protocol):
-    """Where message sets come from."""
+    """The source of message sets."""
 
     def send(self, source: TopicPartition, offset: int, max_bytes: int) -> PendingFetch: ...
 
@@ -83,13 +83,13 @@ class RangeReader:
     """Reads offset ranges through a fetcher.
 
     Args:
-        fetcher: where message sets come from; not closed.
+        fetcher: source of message sets; not closed.
         fetch_bytes: bytes asked for at once; doubled while an entry does not fit.
         headers: whether batches have the column `headers`.
         on_out_of_range: `fail`, `earliest`, `latest` or `nearest`; see `_lost`.
-        keep_damaged: whether a damaged entry is yielded and passed over rather than raised.
+        keep_damaged: whether a damaged entry is yielded and skipped rather than raised.
         verify_crc: whether CRCs are checked.
-        advice: what the message of a DataLoss says to do.
+        advice: the remedy in the message of a DataLoss.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class RangeReader:
                 pending = self._next(wanted, position, fetch_bytes)
                 continue
             except CorruptMessage as error:
-                # The broker could not find its way past the damage; from a later offset it may.
+                # The broker could not read past the damage; from a later offset it may.
                 found = self._kept(wanted, DamagedEntry(position, position + 1, b"", str(error)))
                 yield found
                 position = found.until
@@ -161,7 +161,7 @@ class RangeReader:
                             f"though its high watermark is {fetched.high_watermark}"
                         )
                 elif fetch_bytes >= _LARGEST_FETCH_BYTES or 0 < size == partial < fetch_bytes:
-                    # There is no more to get, and still the entry is not whole.
+                    # This is the rest of the log, and still the entry is not whole.
                     cut = self._cut_off(wanted, position, fetched.records)
                     yield cut
                     position, partial, fetch_bytes = cut.until, 0, self._fetch_bytes
@@ -181,7 +181,7 @@ class RangeReader:
         return self._fetcher.send(wanted.source, position, fetch_bytes)
 
     def _lost(self, wanted: OffsetRange, position: int, error: OffsetOutOfRange) -> Gap:
-        """Return the part of the range that is given up, by the policy.
+        """Return the offsets that the policy gives up.
 
         `earliest` and `nearest` go on at the first offset the log still has; `latest` gives up
         the rest of the range; past the end of the log every policy gives up the rest.
@@ -202,7 +202,7 @@ class RangeReader:
     def _decode(
         self, wanted: OffsetRange, position: int, fetched: Fetched
     ) -> tuple[list[Piece], int]:
-        """Decode message-set bytes; return what they hold and the offset after it."""
+        """Decode message-set bytes; return their records and the offset after them."""
         seen: LookedOver | None = None
         records = fetched.records
         try:
@@ -227,7 +227,7 @@ class RangeReader:
                 return [record_batch(wanted.source, columns, offsets, self._schema)], reached
             seen = look_over(records, position, fetched.high_watermark, ())
         if seen is None or not ascending(offsets):
-            # Offsets without a record may be those of an entry whose own are damaged.
+            # Offsets without a record may belong to an entry whose own offset is damaged.
             return self._decode_by_entry(wanted, position, fetched)
         pieces: list[Piece] = []
         reached = min(seen.end, wanted.until)
@@ -246,7 +246,7 @@ class RangeReader:
     def _decode_by_entry(
         self, wanted: OffsetRange, position: int, fetched: Fetched
     ) -> tuple[list[Piece], int]:
-        """Decode entry by entry, setting damaged ones aside as they are."""
+        """Decode entry by entry; keep damaged ones verbatim."""
         pieces: list[Piece] = []
         batches = AbortedBatches(fetched.aborted)
         found = by_entry(
@@ -270,13 +270,13 @@ class RangeReader:
     def _cut_off(
         self, wanted: OffsetRange, position: int, records: bytes | memoryview
     ) -> DamagedEntry:
-        """Return an entry that says it is larger than what there is of it."""
+        """Return a damaged entry that claims more bytes than there are."""
         reason = f"it says it is larger than the {len(records)} bytes there are of it"
         raw = bytes(memoryview(records)[:_CUT_OFF_BYTES])
         return self._kept(wanted, DamagedEntry(position, position + 1, raw, reason))
 
     def _kept(self, wanted: OffsetRange, entry: DamagedEntry) -> DamagedEntry:
-        """Return a damaged entry where those are kept.
+        """Return a damaged entry if damaged entries are kept.
 
         Raises:
             DamagedLog: they are not.

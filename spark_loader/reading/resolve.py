@@ -1,7 +1,7 @@
-"""From what was asked to partitions and offsets, looked up once and then fixed.
+"""Resolves subscriptions and bounds into partitions and offsets, looked up once and then fixed.
 
-Invariant: after `resolve` every partition has a definite offset; `earliest` and `latest` are what
-the brokers said at that moment and are not looked up again.
+Invariant: after `resolve` every partition has a definite offset; `earliest` and `latest` are the
+    brokers' answers at that moment and are not looked up again.
 """
 
 import re
@@ -25,11 +25,11 @@ _SAMPLES_PER_TOPIC = 3
 
 
 class NoOffsetForTime(ClientError):
-    """No record is as new as the time that was asked for."""
+    """No record is as new as the requested time."""
 
 
 class SourceCluster(Protocol):
-    """What a driver asks a cluster."""
+    """A cluster, as the driver sees it."""
 
     def bootstrap(self) -> tuple[str, ...]:
         """Return `host:port` of the brokers, for the workers."""
@@ -43,10 +43,10 @@ class SourceCluster(Protocol):
     def earliest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]: ...
 
     def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where reading ends: for committed records where an open transaction begins."""
+        """Return where reading ends; for committed records, at the first open transaction."""
 
     def log_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where the logs end, whatever is open."""
+        """Return where the logs end, whatever transactions are open."""
 
     def at_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the first offset at or after a time, None where no record is as new."""
@@ -54,15 +54,15 @@ class SourceCluster(Protocol):
     def last_cut(self, source: TopicPartition, start: int, wanted: int) -> int:
         """Return the last place up to `wanted` where a range from `start` on may end.
 
-        Any offset where they count records; in Kafka 0.7 the end of an entry, of the first one at
-        least.
+        `wanted` itself where offsets count records; in Kafka 0.7 the end of an entry, of the first
+        one at least.
         """
 
     def cuts(self, source: TopicPartition) -> list[int] | None:
         """Return places where a partition may be split, in order; None for anywhere."""
 
     def record_bytes(self, source: TopicPartition, offset: int) -> float:
-        """Return about how many bytes a record takes in the log, by a look at one chunk."""
+        """Estimate the bytes of a record in the log from one chunk."""
 
     def created_ms(self, topics: Sequence[str]) -> dict[str, int]:
         """Return when topics were created, as far as the cluster knows."""
@@ -79,10 +79,10 @@ class SourceCluster(Protocol):
 
 
 def find_partitions(subscription: TopicSelection, view: SourceCluster) -> list[TopicPartition]:
-    """Return the partitions a subscription means now, in order.
+    """Return the partitions that a subscription selects now, in order.
 
     Raises:
-        UnknownTopicOrPartition: a topic or partition that is named does not exist.
+        UnknownTopicOrPartition: a named topic or partition does not exist.
     """
     if subscription.pattern:
         pattern = re.compile(subscription.pattern)
@@ -108,10 +108,10 @@ def resolve(
     option: str,
     latest_when_no_time_matches: bool,
 ) -> dict[TopicPartition, int]:
-    """Return the offset a bound means for each partition.
+    """Return the offset of a bound in each partition.
 
     Args:
-        bound: what was asked.
+        bound: the requested bound.
         partitions: whose offsets are wanted.
         view: the cluster.
         option: name for messages: `startingOffsets` or `endingOffsets`.
@@ -151,7 +151,7 @@ def resolve(
 def estimate_bytes(
     view: SourceCluster, begin: Mapping[TopicPartition, int], until: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Guess the bytes of each range from a look at the largest partitions of each topic."""
+    """Estimate the bytes of each range from a sample of the largest partitions of each topic."""
     per_record: dict[str, float] = {}
     for topic in sorted({tp.topic for tp in begin}):
         largest = sorted(

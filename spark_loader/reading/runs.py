@@ -1,6 +1,6 @@
-"""Sets of offsets as `[start, until)` runs, and what is done with them.
+"""Sets of offsets as `[start, until)` runs, and operations on them.
 
-Invariant: what `joined` and `minus` return is ascending, disjoint and without runs that touch.
+Invariant: the runs from `joined` and `minus` are ascending, disjoint and do not touch.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ def runs(offsets: pa.Array) -> Runs:
 def covered(positions: pa.Array, offsets: pa.Array) -> Runs:
     """Return the bytes of a 0.7 log that rows account for, as `[start, until)` runs in order.
 
-    A row accounts for its entry where it is the last one in it; the others inside a compressed
-    entry have the entry's position as their offset too, and account for nothing.
+    A row accounts for its entry if it is the last one in it. The other rows of a compressed entry
+    have the entry's position as their offset, and account for nothing.
 
     Args:
         positions: where the entry of each row begins.
-        offsets: where to go on after each row.
+        offsets: the position after each row.
     """
     ends = pc.indices_nonzero(pc.greater(offsets, positions))
     starts, untils = positions.take(ends).to_pylist(), offsets.take(ends).to_pylist()
@@ -48,7 +48,7 @@ def covered(positions: pa.Array, offsets: pa.Array) -> Runs:
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> Runs:
-    """Return runs in order, those that touch or overlap as one."""
+    """Return runs in order; those that touch or overlap are joined."""
     whole: Runs = []
     for start, until in sorted(ranges):
         if whole and start <= whole[-1][1]:
@@ -77,7 +77,7 @@ def minus(left: Runs, right: Runs) -> Runs:
 
 
 def repeated(ranges: Iterable[tuple[int, int]]) -> Runs:
-    """Return what is in more than one of these ranges."""
+    """Return the offsets that are in more than one of these ranges."""
     twice: Runs = []
     reached: int | None = None
     for start, until in sorted(ranges):

@@ -18,7 +18,7 @@ _LEAST_RECORD_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets `[start, until)` of one partition, with the bytes they are guessed to take."""
+    """Offsets `[start, until)` of one partition, with their estimated bytes."""
 
     topic: str
     partition: int
@@ -101,10 +101,10 @@ def split_for_loading(
     """Cut ranges into mappers: one per partition, large ones split, small ones grouped.
 
     Args:
-        ranges: what is to be loaded; empty ranges are dropped.
-        split_bytes: a partition guessed larger is cut into even pieces of at most this.
-        group_bytes: partitions guessed smaller share a mapper until it has about this much; 0
-            never groups. A record counts 64 bytes at least, however well the log is compressed.
+        ranges: offsets to load; empty ranges are dropped.
+        split_bytes: a partition estimated to be larger is cut into even pieces of at most this.
+        group_bytes: partitions estimated to be smaller share a mapper of about this size; 0 never
+            groups. A record counts 64 bytes at least, however well the log is compressed.
 
     Returns:
         Mappers, the largest first, so that a long one does not start last.
@@ -139,8 +139,8 @@ def cap_records(
 ) -> dict[TopicPartition, int]:
     """Lower the ends so that at most `most` offsets are read, shared in proportion to the lags.
 
-    Every partition with something to read gets on by at least one offset while `most` allows it,
-    so none starves beside a larger one. Arithmetic is exact: the shares add up to `most`.
+    Every partition with a lag gets at least one offset while `most` allows it, so none starves
+    beside a larger one. Arithmetic is exact: the shares add up to `most`.
     """
     lags = {tp: until[tp] - start.get(tp, until[tp]) for tp in until}
     total = sum(lag for lag in lags.values() if lag > 0)
@@ -160,7 +160,7 @@ def cap_records(
 
 
 def _effort(each: OffsetRange) -> int:
-    # Of Kafka 0.7 offsets are bytes.
+    # In Kafka 0.7 offsets are bytes.
     least = 0 if isinstance(each.partition, Partition07) else _LEAST_RECORD_BYTES * each.size
     return max(each.estimated_bytes, least)
 

@@ -1,7 +1,7 @@
 """The formats of data files, one line each: how they are written, counted and read back.
 
-Invariant: a file is of the format that its suffix names. What is done to a file by its format is
-asked of this table; a suffix that is not in it is an error, and never taken for another.
+Invariant: a file's suffix names its format. All code that depends on the format uses this table; an
+    unknown suffix is an error.
 """
 
 import json
@@ -25,11 +25,11 @@ class DataFormat:
 
     Attributes:
         suffix: of their names.
-        writer: makes what writes one, of a sink, the columns and the codec of pages.
+        writer: makes a writer from a sink, the columns and the codec of pages.
         count_rows: the number of rows in a file.
         offset_columns: reads the columns `partition` and `offset`, and `position` of Kafka 0.7;
-            None where the rows do not say it, so that the ledger lists the offsets.
-        in_table: whether its files are part of the table, which knows Parquet only, or lie beside
+            None where rows lack them, so that the ledger lists the offsets.
+        in_table: whether its files are part of the table, which holds Parquet only, or lie beside
             it.
         has_columns: whether values may be turned into columns.
     """
@@ -46,18 +46,18 @@ def format_of(path: str) -> DataFormat:
     """Return the format of a data file by its name.
 
     Raises:
-        ValueError: there is none with that suffix.
+        ValueError: no format has that suffix.
     """
     suffix = path.rpartition(".")[2]
     for each in DATA_FORMATS.values():
         if each.suffix == suffix:
             return each
     known = ", ".join(f".{each.suffix}" for each in DATA_FORMATS.values())
-    raise ValueError(f"its name ends in none of {known}")
+    raise ValueError(f"its name does not end in one of {known}")
 
 
 def in_table(path: str) -> bool:
-    """Return whether a file, by its name, is one that a table may have."""
+    """Return whether a file, by its name, can be part of a table."""
     return any(each.in_table and path.endswith(f".{each.suffix}") for each in DATA_FORMATS.values())
 
 

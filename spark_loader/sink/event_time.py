@@ -3,8 +3,8 @@
     value ──▶ text of the time ──▶ format and time zone ──▶ milliseconds since 1970 ──▶ date, hour
 
 Invariant: every record gets either a time or a reason why it has none; nothing is guessed. A text
-without a zone of its own is read in the zone given (UTC unless said otherwise); with a zone of its
-own, that one counts. The hour of the output is an hour of the zone given.
+    with a zone is read in that zone; a text without one, and the hours of the output, are in the
+    zone given (UTC by default).
 """
 
 import json
@@ -26,7 +26,7 @@ ACCESS_LOG_FORMAT = "%d/%b/%Y:%H:%M:%S %z"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _REMEMBERED = 100_000
-# A day within the first and the last that calendars hold, whatever the zone.
+# One day inside the range of calendars, so that every zone holds it.
 _FIRST_MS = -62_135_510_400_000
 _LAST_MS = 253_402_214_400_000
 _MONTHS = {
@@ -42,8 +42,8 @@ class EventTime:
     """Where the time of an event is found and how it is written.
 
     Attributes:
-        source: `timestamp` (of the message), `json`, `regex` or `column` (one that the value was
-            turned into).
+        source: `timestamp` (of the message), `json`, `regex` or `column` (a column made from the
+            value).
         field: of a JSON value, nested with dots: `meta.at`; or the name of the column.
         pattern: regex searched in the value; the group `time`, else the first group, else the
             whole match is the time.
@@ -71,7 +71,7 @@ class EventTime:
 
     @classmethod
     def column(cls, name: str, *, zone: str = "UTC") -> "EventTime":
-        """Take the time of a column that the value was turned into."""
+        """Take the time of a column made from the value."""
         return cls(source="column", field=name, zone=zone)
 
     @classmethod
@@ -81,7 +81,7 @@ class EventTime:
 
     @property
     def in_value(self) -> bool:
-        """Whether the time is looked for in the bytes of values."""
+        """Whether the time is found in the bytes of values."""
         return self.source in ("json", "regex")
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class EventTime:
         try:
             datetime.strptime("", self.format)  # noqa: DTZ007
         except ValueError as error:
-            # A sound format says that it does not match the empty text.
+            # With a valid format the error is that the empty text does not match.
             if "does not match" not in str(error):
                 raise ConfigError(f"event time format {self.format!r}: {error}") from None
 
@@ -119,7 +119,7 @@ def zone_of(name: str) -> timezone | ZoneInfo:
     """Return a time zone by IANA name.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: there is no zone of this name.
     """
     if name.upper() in ("UTC", "Z"):
         return UTC
@@ -157,7 +157,7 @@ def parser(event_time: EventTime) -> Callable[[str], int]:
             if layout in ("", "iso"):
                 when = datetime.fromisoformat(text.strip())
             else:
-                # The zone is set below where the format has none.
+                # If the format has no zone, it is set below.
                 when = datetime.strptime(text, layout)  # noqa: DTZ007
         except ValueError:
             if layout == "" and text.strip().lstrip("-").replace(".", "", 1).isdecimal():
@@ -197,7 +197,7 @@ def _access_log_time(text: str) -> int:
 
 
 class Extractor:
-    """Finds the time of each value of a batch; remembers texts it has parsed.
+    """Finds the time of each value of a batch; caches parsed texts.
 
     Not for sharing between threads.
     """
@@ -290,7 +290,7 @@ class HourNames:
     def of(self, time_ms: int) -> str:
         """Return the name for a time.
 
-        Zones lie a multiple of 15 minutes from UTC, so times are remembered by quarter hour.
+        Offsets of zones are multiples of 15 minutes, so names are cached by quarter hour.
 
         Raises:
             TimeError: no calendar holds it (before year 1 or after 9999).

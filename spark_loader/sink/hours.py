@@ -14,7 +14,7 @@ from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeEr
 FALLBACKS = ("quarantine", "timestamp", "load-time")
 
 _QUARTER_MS = 900_000
-# Every calendar of the world holds the times before it: the last days of 9999 are looked at.
+# Every zone's calendar holds the times before this; the last days of 9999 are checked one by one.
 _SURE_MS = 253_402_000_000_000
 
 
@@ -23,9 +23,9 @@ class EventTimes:
 
     Args:
         event_time: where the time of an event comes from.
-        fallback: what becomes of a record without one: `quarantine`, the message `timestamp` or the
+        fallback: for a record without one: `quarantine`, the message `timestamp` or the
             `load-time`.
-        load_time_ms: that time.
+        load_time_ms: the load time.
     """
 
     def __init__(self, event_time: EventTime, fallback: str, load_time_ms: int) -> None:
@@ -36,7 +36,7 @@ class EventTimes:
         self._extractor = Extractor(event_time) if event_time.in_value else None
 
     def of(self, batch: pa.RecordBatch) -> tuple[pa.Array, dict[int, str]]:
-        """Return the times in ms, and by index why rows have none that can be used."""
+        """Return the times in ms, and the reason, by index, of each row without a usable time."""
         stamps = batch.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
         reasons: dict[int, str] = {}
         if batch.num_rows == 0:
@@ -71,7 +71,7 @@ class EventTimes:
         return times, reasons
 
     def by_hour(self, rows: pa.RecordBatch, times: pa.Array) -> list[tuple[str, pa.RecordBatch]]:
-        """Return rows by the name of their hour, in the order that hours come in."""
+        """Return rows by the name of their hour, in the order in which hours first appear."""
         quarters = _floor_divide(times, _QUARTER_MS)
         distinct = pc.unique(quarters)
         names = [self._hours.of(quarter * _QUARTER_MS) for quarter in distinct.to_pylist()]
@@ -96,7 +96,7 @@ class EventTimes:
                 times[index] = None
 
     def _check_time(self, index: int, time_ms: int, reasons: dict[int, str]) -> bool:
-        """Return whether a calendar holds a time; else write down the reason."""
+        """Return whether a calendar holds a time; else add the reason."""
         try:
             self._hours.of(time_ms)
         except TimeError as error:

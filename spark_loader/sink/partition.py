@@ -7,9 +7,9 @@
 
 Invariant: every row given is in exactly one file or in quarantine. A Parquet file holds rows of all
 partitions of the mapper, one partition after the other, offsets ascending in each; JSON and raw
-files hold rows of one. There is another file of a topic and hour only when one has reached
-`target_bytes`, however many hours the events lie in. Memory is bounded by `buffer_bytes`, open
-files by `open_files`.
+files hold rows of one. A topic and hour gets a second file only after the first has reached
+`target_bytes`, however many hours there are. Memory is bounded by `buffer_bytes`, open files by
+`open_files`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ from spark_loader.sink.data_formats import DATA_FORMATS
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.hours import EventTimes
 from spark_loader.sink.quarantine import Quarantine
-from spark_loader.sink.rows import ParquetRows, RowWriter
+from spark_loader.sink.rows import COMPRESSIONS, ParquetRows, RowWriter
 from spark_loader.sink.spool import Spool
 from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import (
@@ -51,12 +51,12 @@ class SinkOptions:
     Attributes:
         format: `parquet`, `json` (one object per line) or `raw` (values, one per line).
         event_time: where the time of an event comes from.
-        columns: what values are turned into; None for nothing.
-        fallback: what becomes of a record without an event time: `quarantine`, the message
-            `timestamp` or the `load-time` (when the run was planned).
-        load_time_ms: that time.
+        columns: columns that values are turned into; None for none.
+        fallback: for a record without an event time: `quarantine`, the message `timestamp` or the
+            `load-time` (when the run was planned).
+        load_time_ms: the load time.
         target_bytes: a file is closed when it has about this many bytes.
-        buffer_bytes: rows held back, over all files, before the largest buffer is written.
+        buffer_bytes: size of the buffers of all files at which the largest is written.
         open_files: files open at once in one mapper; rows of more hours wait on local disk.
         compression: codec of Parquet pages.
         max_quarantined: records one mapper may quarantine before it fails; None for any number.
@@ -70,7 +70,7 @@ class SinkOptions:
     target_bytes: int = 128 * 1024 * 1024
     buffer_bytes: int = 64 * 1024 * 1024
     open_files: int = 64
-    compression: str = "snappy"
+    compression: str = COMPRESSIONS[0]
     max_quarantined: int | None = 1000
 
 
@@ -136,11 +136,11 @@ class MapperSink:
 
     @property
     def quarantined(self) -> list[DataFile]:
-        """The files of what was set aside."""
+        """The quarantine files."""
         return [file for each in self._quarantines for file in each.files]
 
     def begin(self, source: TopicPartition) -> None:
-        """Take rows of another partition from here on; each partition comes once."""
+        """Begin the rows of another partition; each partition comes once."""
         self._end_partition()
         self._source = source
         number = len(self._quarantines)
@@ -156,7 +156,7 @@ class MapperSink:
         )
 
     def add_damaged(self, entry: DamagedEntry) -> None:
-        """Set an entry of the partition's log aside that cannot be decoded."""
+        """Quarantine an entry of the partition's log that cannot be decoded."""
         self._quarantines[-1].add_damaged(entry)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -184,7 +184,7 @@ class MapperSink:
         if self._source is None:
             return
         if not self._format.in_table:
-            # Their rows do not say which partition they are from, or nothing reads it back.
+            # Formats beside the table: their rows do not name a partition, or it is not read back.
             self._close_all()
         self._quarantines[-1].finish()
 
@@ -218,20 +218,20 @@ class MapperSink:
             self._fs.delete(join(self._output, kept.staged))
 
     def _commit(self) -> None:
-        """Make the files that are complete durable, together: devices do that far faster."""
+        """Make complete files durable together, which devices do far faster."""
         outputs, self._closed = self._closed, []
         with ThreadPoolExecutor(_COMMITS_AT_ONCE) as pool:
             list(pool.map(lambda output: output.commit(), outputs))
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with the columns of their values; quarantine those that are bad."""
+        """Return the rows with the columns of their values; quarantine bad rows."""
         if self._columns is None:
             return batch
         typed, reasons = self._columns.add(batch)
         return typed.filter(self._set_aside(batch, reasons)) if reasons else typed
 
     def _set_aside(self, batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.Array:
-        """Quarantine rows, by index; return which rows are left."""
+        """Quarantine rows, by index; return the rows that are left."""
         self._quarantines[-1].add(batch, reasons)
         bad = pa.array(sorted(reasons), pa.int64())
         return pc.invert(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), bad))
@@ -259,14 +259,14 @@ class MapperSink:
         return min(self._options.buffer_bytes // 2, self._options.target_bytes)
 
     def _flush(self, directory: str) -> None:
-        """Write the buffer of an hour into its file, or put it aside."""
+        """Write the buffer of an hour into its file, or spool it."""
         buffer = self._buffers.pop(directory)
         self._buffered -= buffer.size_bytes
         table = pa.Table.from_batches(buffer.batches)
         if table.num_rows == 0:
             return
         full = directory not in self._open and len(self._open) >= self._options.open_files
-        # What follows rows that were put aside has to come after them.
+        # Once rows of an hour are spooled, later ones have to follow them there.
         if full or directory in self._spool:
             self._spool.put(directory, table)
         else:
@@ -295,7 +295,7 @@ class MapperSink:
         number = self._made
         self._made += 1
         if self._format.in_table:
-            # At its place at once: nothing reads it before a commit names it.
+            # Written at its final place: no reader sees it before a commit names it.
             place = f"{directory}/part-{number:05d}-{self._token}.{self._format.suffix}"
             self.schema = schema if self.schema is None else pa.unify_schemas([self.schema, schema])
         else:

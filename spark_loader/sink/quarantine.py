@@ -1,4 +1,4 @@
-"""Records set aside: verbatim, with offset and reason, to be replayed.
+"""Quarantine: records set aside verbatim, with offset and reason, to be replayed.
 
 {"topic": …, "partition": …, "offset": …, "key": base64, "value": base64, …, "reason": …}
 {"topic": …, "partition": …, "offset": …, "until": …, "entry": base64, "reason": …}  damaged
@@ -75,7 +75,7 @@ class Quarantine:
                 self._append(content, row["offset"], row["offset"] + 1)
 
     def add_damaged(self, entry: DamagedEntry) -> None:
-        """Set an entry of the log aside that cannot be decoded."""
+        """Set aside an entry of the log that cannot be decoded."""
         content = {
             "topic": self._source.topic,
             "partition": to_json(self._source.partition),
@@ -130,5 +130,5 @@ class Quarantine:
         self._lines.clear()
 
     def discard(self) -> None:
-        """Drop what was not written yet."""
+        """Drop the records that are not written yet."""
         self._lines.clear()

@@ -12,9 +12,12 @@ from spark_loader.reading.columns import POSITION
 from spark_loader.sink.statistics import has_order
 from spark_loader.storage.files import HashingFile
 
+COMPRESSIONS = ("snappy", "zstd", "gzip", "none")
+"""Codecs of Parquet pages; the first is the default."""
+
 _SAMPLE_ROWS = 4096
 _REPEATED = 4
-# Of each record its own, whatever a sample says.
+# Different in each record, whatever a sample says.
 _APART = frozenset({"key", "value", "offset", "timestamp", "event_time", POSITION})
 
 
@@ -29,7 +32,7 @@ class RowWriter(Protocol):
 class ParquetRows:
     """Parquet; keys and values are bytes, times are microseconds UTC.
 
-    The file is begun with the first rows, which tell in what columns values repeat.
+    The file is begun with the first rows, which show the columns whose values repeat.
     """
 
     def __init__(self, sink: HashingFile, schema: pa.Schema, compression: str) -> None:
@@ -65,9 +68,9 @@ class ParquetRows:
 
 
 def repeating(table: pa.Table) -> list[str]:
-    """Return the columns whose values repeat, by their first rows.
+    """Return the columns whose values repeat in the first rows.
 
-    Dictionaries elsewhere cost more time than they save space.
+    Dictionaries of other columns cost more time than the space they save is worth.
     """
     found = []
     rows = min(table.num_rows, _SAMPLE_ROWS)
@@ -100,7 +103,7 @@ class JsonRows:
                     ]
                 else:
                     content[name] = value
-            # Decimals and dates of columns are text.
+            # Decimals and dates become text.
             lines.append(json.dumps(content, ensure_ascii=False, default=str))
         lines.append("")
         self._sink.write("\n".join(lines).encode())

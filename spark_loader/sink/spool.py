@@ -1,9 +1,9 @@
-"""Rows of places (topic and hour) for which no file is open, on local disk until their turn comes.
+"""Rows of places (topic and hour) without an open file, on local disk until their turn comes.
 
     buffer of a place ─▶ appended to one temporary file ─▶ read back, place by place, at the end
 
-Invariant: rows come back as they were put in, each place's in the same order. The file has no name
-once it is open, so nothing is left behind however the process ends.
+Invariant: rows come back unchanged, each place's in the same order. The open file has no name, so
+    nothing is left behind however the process ends.
 """
 
 import tempfile
@@ -45,7 +45,7 @@ class Spool:
             yield pa.ipc.read_record_batch(pa.py_buffer(self._file.read(size)), self._schema)
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Free the disk space."""
         self._places.clear()
         if self._file is not None:
             self._file.close()

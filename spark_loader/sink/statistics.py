@@ -1,9 +1,9 @@
-"""What the footer of a Parquet file says of its columns, as the Delta protocol writes it.
+"""Statistics of a Parquet file's columns, from its footer, in the form of the Delta protocol.
 
     {"numRecords": 3, "minValues": {"offset": 0, …}, "maxValues": {…}, "nullCount": {"key": 0, …}}
 
-Invariant: no value of the file lies outside what is written; a column of which the footer says
-nothing is left out. Times are written in milliseconds: the least rounded down, the greatest up.
+Invariant: every value of the file lies within the bounds; a column without statistics in the footer
+    is left out. Times are in milliseconds: the least rounded down, the greatest up.
 """
 
 import datetime as dt
@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# Readers skip files by the beginning of a text alone; the rest is not worth its bytes.
+# The beginning of a text is enough to skip files.
 _MOST_TEXT = 32
 
 
@@ -48,7 +48,7 @@ def statistics(metadata: Any) -> str:
             try:
                 bounds = (found.min, found.max) if found.has_min_max else None
             except (OverflowError, ValueError):
-                # A time that no calendar holds.
+                # The time is outside the calendar.
                 bounds = None
             if bounds is not None:
                 least[name] = min(least.get(name, bounds[0]), bounds[0])
@@ -84,7 +84,7 @@ def _high(value: Any) -> Any:
         except OverflowError:
             return None
     if isinstance(value, str):
-        # Cut short it would be less than the greatest.
+        # A shortened text would be less than the greatest value.
         return value if len(value) <= _MOST_TEXT else None
     return _plain(value)
 
@@ -92,7 +92,7 @@ def _high(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, dt.date):
         return value.isoformat()
-    # Floats are left out: what is not a number has no place between two bounds.
+    # Floats are left out: NaN lies between no two bounds.
     return value if isinstance(value, bool | int) else None
 
 

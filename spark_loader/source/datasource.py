@@ -1,4 +1,4 @@
-"""`format("zkbroker")`: what Spark's own Kafka source is to Kafka.
+"""`format("zkbroker")`: the counterpart of Spark's own Kafka source.
 
     spark.read.format("zkbroker")          batch     ranges fixed when the query is planned
     spark.readStream.format("zkbroker")    stream    see `stream.py`
@@ -87,7 +87,7 @@ class ZkbrokerSource(DataSource):
 
 @dataclass
 class ZkbrokerReader(DataSourceReader):
-    """Reads what lies between two bounds, both fixed when the query is planned."""
+    """Reads the records between two bounds, both fixed when the query is planned."""
 
     options: SourceOptions
     access: Access
@@ -96,7 +96,7 @@ class ZkbrokerReader(DataSourceReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take the predicates that ranges can meet; return the others."""
         if not find_generation(self.options.connect.generation).counts_records:
-            # Ranges are cut between entries, and rows have no times.
+            # In Kafka 0.7 ranges end between entries, and rows have no times.
             return filters
         self.pushed, left = push(filters)
         return left
@@ -136,7 +136,7 @@ class ZkbrokerReader(DataSourceReader):
         return with_bytes(ranges, view) if options.min_partitions else ranges
 
     def _since(self, ranges: list[OffsetRange], view: SourceCluster) -> list[OffsetRange]:
-        """Skip what lies before the first record as new as a pushed-down time."""
+        """Skip the offsets before the first record as new as a pushed-down time."""
         since_ms = self.pushed.since_ms
         if since_ms is None or not ranges:
             return ranges

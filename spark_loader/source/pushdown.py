@@ -1,8 +1,8 @@
 """Predicates on topic, partition, offset and timestamp, turned into fewer partitions and ranges.
 
-Invariant: pushing down changes what is read, never what a query answers. A predicate is taken off
-Spark's hands only when the ranges meet it exactly; times only move the start, by what the brokers
-say, and stay for Spark to check, since records need not be in order of time.
+Invariant: pushing down changes what is read, never what a query answers. A predicate is taken from
+    Spark only if the ranges meet it exactly. Times only move the start, by the brokers' indexes,
+    and Spark still checks them, since records need not be in order of time.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a read was narrowed to."""
+    """The predicates that narrow a read."""
 
     predicates: tuple[Predicate, ...] = ()
 
@@ -72,7 +72,7 @@ class Pushed:
 
 
 def push(filters: Sequence[Any]) -> tuple[Pushed, list[Any]]:
-    """Return what can be pushed down of Spark's filters, and those that Spark must still check."""
+    """Return the predicates to push down from Spark's filters, and the filters left to Spark."""
     taken: list[Predicate] = []
     left: list[Any] = []
     for each in filters:

@@ -65,7 +65,7 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return partition_numbers(offsets)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit by the options; both limits together are kept in `latestOffset`."""
+        """Return the limit of the options; if both are set, `latestOffset` checks the minimum."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -96,7 +96,7 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return partition_numbers(self._seen) if self._seen is not None else None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the end of the query: what is in the logs now."""
+        """Fix the end of the query at the present log ends."""
         self._target = self._latest()
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
@@ -142,18 +142,19 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         gone = sorted(begin.keys() - latest.keys())
         ends: dict[TopicPartition, int] = {}
         if gone and find_generation(self._options.connect.generation).partitions_return:
-            # Their brokers are down, and bring them back.
+            # They come back with their brokers.
             ends.update((tp, begin[tp]) for tp in gone)
         elif gone:
             self._lost(f"{', '.join(map(str, gone))} no longer exist")
         for tp, end in latest.items():
             if self._target is not None:
-                # What came after the query began, new partitions too, is for the next one.
+                # Records and partitions added after the query began are left to the next one.
                 if tp not in self._target and tp not in begin:
                     continue
                 end = min(end, self._target.get(tp, begin.get(tp, 0)))
             if tp in begin and end < begin[tp]:
-                # An open transaction before it is no loss: the query did not mind those earlier.
+                # An earlier end before an open transaction is no loss: the query may have read
+                # uncommitted.
                 if latest[tp] < begin[tp] and (log_end := self._log_end(tp)) < begin[tp]:
                     self._lost(
                         f"{tp} ends at {log_end}, before offset {begin[tp]} where the last "
@@ -167,7 +168,7 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connected().log_ends([tp])[tp]
 
     def _first_offset(self, tp: TopicPartition) -> int:
-        """Return where a partition begins that appeared after the query did."""
+        """Return where a partition begins that was added after the query began."""
         first = self._connected().earliest([tp])[tp]
         if first > 0:
             self._lost(f"{tp} is new to the query, but begins at offset {first}, not 0")

@@ -1,4 +1,4 @@
-"""What a task of the source is given and does, the same for batches and streams."""
+"""The tasks of the source, the same for batches and streams."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class RangePartition(InputPartition):
 def plan_tasks(
     ranges: Sequence[OffsetRange], options: SourceOptions, view: SourceCluster
 ) -> list[InputPartition]:
-    """Cut ranges into tasks, which reach the cluster by address, without ZooKeeper sessions."""
+    """Cut ranges into tasks, which reach brokers by address, without ZooKeeper sessions."""
     pieces = split_at_cuts(
         view,
         split_for_reading(
@@ -61,7 +61,7 @@ def with_bytes(ranges: Sequence[OffsetRange], view: SourceCluster) -> list[Offse
 
 
 def read_range(partition: Any, options: SourceOptions, access: Access) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of one task's range; none for the partition of a query that has none."""
+    """Yield the batches of one task's range; none for the empty partition of an empty query."""
     if not isinstance(partition, RangePartition):
         return
     settle()

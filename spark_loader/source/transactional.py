@@ -5,13 +5,13 @@
          attempts)             ▼
                   begin ─▶ rows ─▶ note: epoch, rows, digest ─▶ commit
 
-The note is an offset of the consumer group of the same name, committed with the transaction, so
-both are there or neither. Where a driver dies between the tasks' commits and Spark's own record of
-the micro-batch, Spark runs it again, and its tasks find their notes.
+The note is an offset of the consumer group of the same name, committed within the transaction. If a
+driver dies between the tasks' commits and Spark's own record of the micro-batch, Spark runs it
+again, and its tasks find their notes.
 
 Invariants: rows and note of a task are committed together, or not at all; an epoch is committed
-once per task. That holds as long as an epoch's task has the same rows whenever it is run, which
-the digest checks. Epochs of different tasks are not committed together.
+once per task. This requires that an epoch's task has the same rows whenever it runs, which the
+digest checks. Epochs of different tasks are not committed together.
 """
 
 import json
@@ -47,7 +47,7 @@ _LANE = "epochs"
 
 @dataclass(frozen=True, slots=True)
 class TaskEpoch:
-    """Which part of which micro-batch a task writes.
+    """The part of a micro-batch that a task writes.
 
     Attributes:
         query: id of the query; its checkpoint keeps it over restarts.
@@ -64,10 +64,10 @@ class TaskEpoch:
 
     @classmethod
     def of_task(cls) -> "TaskEpoch":
-        """Return that of the task that runs now.
+        """Return that of the running task.
 
         Raises:
-            ClientError: it is none of a streaming query.
+            ClientError: it is not a task of a streaming query.
         """
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY_PROPERTY) if context is not None else None
@@ -82,7 +82,7 @@ class TaskEpoch:
 
 @dataclass(slots=True)
 class Digest:
-    """Says whether rows are the same, in whichever order they come."""
+    """Identifies a set of rows, in whatever order they come."""
 
     rows: int = 0
     total: int = 0
@@ -107,7 +107,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class EpochNote:
-    """What a group's offset says in its metadata about the epoch that a task committed last."""
+    """The epoch that a task committed last, in the metadata of a group's offset."""
 
     query: str
     epoch: int
@@ -123,14 +123,14 @@ class EpochNote:
         """Read a note.
 
         Raises:
-            ClientError: it is none.
+            ClientError: it is not a note.
         """
         try:
             return from_json(cls, json.loads(metadata))
         except ValueError:
             raise ClientError(
-                f"transactionalIdPrefix: the group {group} has offsets that are no notes of "
-                "micro-batches: choose a prefix of which no consumer group begins"
+                f"transactionalIdPrefix: the group {group} has offsets that are not notes of "
+                "micro-batches: choose a prefix with which no consumer group begins"
             ) from None
 
 
@@ -166,10 +166,10 @@ class EpochNotes:
 
         Raises:
             ClientError: the group is used for something else.
-            ProtocolError: its coordinator cannot be asked.
+            ProtocolError: its coordinator does not answer.
         """
         response = self._coordinator.ask(
-            # Of all topics: under which one a note was made depends on the rows.
+            # All topics: the topic of a note depends on the rows.
             OffsetFetchRequest(self._group, None),
             timeout_s=self._timeout_s,
             error_of=fetch_error,
@@ -198,7 +198,7 @@ class EpochWriter:
     """Writes one task's part of an epoch.
 
     Args:
-        task: which part of which epoch.
+        task: the part of an epoch.
         properties: of the producer, without its transactional id.
         prefix: of the transactional ids, and of the groups that hold the notes.
     """
@@ -215,7 +215,7 @@ class EpochWriter:
             the number of rows.
 
         Raises:
-            ClientError: the epoch was committed with other rows, or is over.
+            ClientError: the epoch was committed with different rows, or a later one was.
             TransactionError: another attempt took over, or the transaction failed.
         """
         first = next((chunk for chunk in chunks if chunk), None)
@@ -225,7 +225,7 @@ class EpochWriter:
             {**self.properties, "transactional.id": f"{self.prefix}-{self.task.partition}"}
         )
         with Producer(config) as producer, EpochNotes(config) as notes:
-            # From here on no older attempt commits; one that was about to has done so.
+            # From here on no older attempt can commit; a commit under way has finished.
             producer.init_transactions()
             noted = self._noted(notes)
             if noted is not None:
@@ -240,8 +240,10 @@ class EpochWriter:
                 for chunk in chunks:
                     self._send(producer, chunk)
                 if self._noted(notes) is not None:
-                    # Brokers may tell of an offset a moment after its transaction has ended.
-                    raise ClientError(f"{self.task} is committed by now; run the task again")
+                    # Brokers may show an offset only a moment after its transaction has ended.
+                    raise ClientError(
+                        f"{self.task} has been committed meanwhile; run the task again"
+                    )
                 note = EpochNote(
                     self.task.query, self.task.epoch, self.digest.rows, str(self.digest)
                 )
@@ -265,7 +267,7 @@ class EpochWriter:
             return None
         if found.epoch > self.task.epoch:
             raise ClientError(
-                f"{self.task} is over: epoch {found.epoch} is committed under {self.prefix}. "
+                f"{self.task} is too late: epoch {found.epoch} is committed under {self.prefix}. "
                 "Another driver runs the query, or its checkpoint was put back; to write these "
                 "rows again choose another transactionalIdPrefix"
             )

@@ -7,10 +7,10 @@
     partition  int                                by the key's hash
     headers    array<struct<key, value>>          none
 
-Invariant: a task has succeeded when every row of it was acknowledged. Its producer is idempotent,
-so its own retries store nothing twice; a task that Spark runs again sends its rows again, as with
-Spark's own Kafka sink (at least once). With `transactionalIdPrefix` a stream writes exactly once:
-see `transactional.py`.
+Invariant: a task succeeds once every row was acknowledged. Its producer is idempotent, so its
+retries store nothing twice; a task that Spark runs again sends its rows again, as with Spark's own
+Kafka sink (at least once). With `transactionalIdPrefix` a stream writes exactly once: see
+`transactional.py`.
 """
 
 import logging
@@ -44,7 +44,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "partition": ("integer", "int", "short", "byte"),
     "headers": ("array",),
 }
-# Options of the source that say nothing to a producer.
+# Options of the source without a meaning for a producer.
 _NOT_THE_PRODUCERS = (
     "kafka.bootstrap.servers",
     "kafka.group.id",
@@ -103,15 +103,15 @@ class RowSink:
             raise ConfigError("a column named value is required: cast or alias what is to be sent")
         if "topic" not in types and topic is None:
             raise ConfigError("say where to write to: an option topic or a column topic")
-        # Other columns say nothing to a topic and are left out, as Spark's own sink does, so that
-        # rows of the source can be written as they are.
+        # Other columns are left out, as by Spark's own sink, so that rows of the source can be
+        # written unchanged.
         for name, allowed in _COLUMNS.items():
             if name in types and types[name] not in allowed:
                 raise ConfigError(f"column {name} is {types[name]}: give {' or '.join(allowed)}")
         properties = producer_properties(given)
         if prefix:
             properties.setdefault("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
-            # What contradicts transactions is refused here, not in the tasks.
+            # Settings that contradict transactions are refused here, not in the tasks.
             ProducerConfig.from_properties({**properties, "transactional.id": prefix})
         return cls(properties, topic, frozenset(types) & _COLUMNS.keys(), prefix)
 

@@ -1,11 +1,11 @@
 """The few file operations a load needs, each of them atomic or repeatable.
 
-    create(path) … commit()   a large file, durable from `commit` on; what names it comes later
+    create(path) … commit()   a large file, durable from `commit` on; it is named in a commit later
     publish(path, bytes)      a small file, whole and durable, once: the first to publish wins
-    rename(a, b)              repeatable: done already is done
+    rename(a, b)              repeatable: fine if it was done before
     table_log(output)         the log of the Delta table, for the library that writes it
 
-Invariant: a reader never sees a file half written under a name given to `publish` or `rename`.
+Invariant: a reader never sees a half-written file under a name given to `publish` or `rename`.
 Local directories are served here; any other Hadoop file system by `hadoop.py`. Objects travel to
 the mappers, so they are picklable and hold nothing open. Paths use `/` everywhere.
 """
@@ -41,7 +41,7 @@ class OutputFile(Protocol):
         """Close the file and make its bytes durable."""
 
     def discard(self) -> None:
-        """Remove what was written; nothing happens after `commit`."""
+        """Remove the file; does nothing after `commit`."""
 
 
 class LakeFileSystem(Protocol):
@@ -65,7 +65,7 @@ class LakeFileSystem(Protocol):
         """Return the size in bytes, or None when there is no such file."""
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file; fine when it was moved before. FileNotFoundError when neither exists."""
+        """Move a file; fine if it was moved before. FileNotFoundError if neither name exists."""
 
     def delete(self, path: str) -> None:
         """Remove a file if it exists."""
@@ -77,7 +77,7 @@ class LakeFileSystem(Protocol):
         """Yield every file below a directory."""
 
     def lock(self, path: str, owner: str) -> contextlib.AbstractContextManager[None]:
-        """Hold a lock that ends with this process; raise LockedError when another holds it."""
+        """Hold a lock that ends with this process; raise LockedError if another process has it."""
 
     def table_log(self, output: str) -> TableLog:
         """Return the log of the table in a directory."""
@@ -92,7 +92,7 @@ class LocalFileSystem:
     """Directories of this machine, or one that every worker mounts at the same place.
 
     Attributes:
-        sync: whether files are flushed to the device; off only where nothing is to be kept.
+        sync: whether files are flushed to the device; off only for output that is not kept.
     """
 
     sync: bool = True
@@ -257,7 +257,7 @@ class HashingFile:
         return self.size_bytes
 
     def cancel(self) -> None:
-        """Drop what is still written: Arrow's writers write a footer whenever they are closed."""
+        """Drop later writes: Arrow's writers write a footer whenever they are closed."""
         self.cancelled = True
 
     def flush(self) -> None:

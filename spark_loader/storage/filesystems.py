@@ -19,7 +19,7 @@ def filesystem_for(
     settings: Mapping[str, str] | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> LakeFileSystem:
-    """Return the file system of a path, of a bucket, or of a URI of any scheme that Hadoop knows.
+    """Return the file system of a path, a bucket, or a URI of any scheme that Hadoop supports.
 
     Args:
         output: a local path, `s3://bucket/lake`, or a URI such as `hdfs://name:8020/lake`.
@@ -35,7 +35,7 @@ def filesystem_for(
 
         return S3FileSystem.of(output, storage or {})
     if storage:
-        raise ConfigError(f"storage options are for s3://: {output} has none")
+        raise ConfigError(f"storage options are for s3://, not for {output}")
     if is_local(output):
         return LocalFileSystem()
     from spark_loader.storage.hadoop import HadoopFileSystem, hadoop_settings, use_session
@@ -47,7 +47,7 @@ def filesystem_for(
 
 
 def is_local(output: str) -> bool:
-    """Return whether an output directory is one of this machine's own file system."""
+    """Return whether an output directory is in this machine's own file system."""
     scheme = _SCHEME.match(output)
     return scheme is None or scheme[1] == "file"
 
@@ -59,12 +59,12 @@ def is_s3(output: str) -> bool:
 
 
 def spark_path(path: str) -> str:
-    """Return a path as Spark reads it: buckets by Hadoop's own classes for them."""
+    """Return a path for Spark, which reads buckets by Hadoop's own classes."""
     return path.replace("s3:", "s3a:", 1) if is_s3(path) else path
 
 
 def output_path(output: str) -> str:
-    """Return an output directory in the form that file names are put behind.
+    """Return an output directory in a form to which file names can be appended.
 
     Local paths become absolute, since tasks run in directories of their own.
     """

@@ -1,11 +1,11 @@
-"""Any file system that Hadoop knows, through the Java classes that come with Spark.
+"""Any file system that Hadoop supports, through the Java classes that come with Spark.
 
     driver      the session's own Java machine
-    worker      a Java machine of its own, started at first use, that ends with the worker
+    worker      its own Java machine, started at first use, which ends with the worker
 
-Invariant: the same promises as for local directories, by what Hadoop file systems promise: `rename`
-is atomic and `create` without overwriting fails when the name exists. Data never passes through the
-bridge between Python and Java: large files are written locally, then copied by Java.
+Invariant: the same guarantees as for local directories, from those of Hadoop file systems: `rename`
+is atomic, and `create` without overwriting fails when the name exists. Data never passes through
+the bridge between Python and Java: large files are written locally, then copied by Java.
 """
 
 import contextlib
@@ -129,14 +129,13 @@ class HadoopFileSystem:
         return MirroredTableLog(self, output)
 
     def _take_over(self, path: str) -> None:
-        """Move a dead holder's lock away; raise LockedError when its holder lives."""
+        """Move a dead holder's lock away; raise LockedError when the holder is alive."""
         fs, target = self._at(path)
         modified = int(fs.getFileStatus(target).getModificationTime())
         if time.time() - modified / 1000 < _LOCK_STALE_S:
             held_by = self.read(path).decode()
             raise LockedError(f"{path} is held by {held_by}; a dead one's is free in 2 minutes")
-        # Of several clients that find it stale one moves it; a fresh lock moved by mistake is put
-        # back.
+        # If several clients find it stale, one moves it; a fresh lock moved by mistake is put back.
         aside = self._path(f"{path}.{uuid.uuid4().hex[:8]}.stale")
         if not fs.rename(target, aside):
             raise LockedError(f"{path} was taken by another a moment ago")
@@ -147,7 +146,7 @@ class HadoopFileSystem:
 
     def _renew(self, path: str, owner: str) -> bool:
         try:
-            # Over the old one, not in its place: the name is never free.
+            # Overwritten, not deleted and created: the name is never free.
             self._write(path, owner.encode())
         except OSError as error:
             logger.warning("lock not renewed path=%s error=%s", path, error)
@@ -166,7 +165,7 @@ class HadoopFileSystem:
             self.upload(Path(local.name), path)
 
     def _rename_new(self, fs: Any, temporary: Any, target: Any) -> bool:
-        """Rename unless the name exists, which file systems say by an answer or by an error."""
+        """Rename unless the name exists, which file systems report by a result or an error."""
         try:
             renamed = bool(fs.rename(temporary, target))
         except OSError:
@@ -198,13 +197,13 @@ class HadoopFileSystem:
 
 @contextlib.contextmanager
 def java_errors(path: str) -> Iterator[None]:
-    """Raise what Java throws as an OSError of one line."""
+    """Turn Java exceptions into an OSError of one line."""
     from py4j.protocol import Py4JJavaError
 
     try:
         yield
     except Py4JJavaError as error:
-        # What a server threw has its trace in the text.
+        # The text of a server's exception contains its trace.
         said = str(error.java_exception.toString()).partition("\n")[0]
         raise OSError(f"{path}: {said}") from None
 
@@ -234,13 +233,13 @@ def use_session(spark: Any) -> None:
 def hadoop_settings(spark: Any) -> dict[str, str]:
     """Return the Hadoop properties that a session has beyond Hadoop's own defaults.
 
-    They come from `spark.hadoop.…` and from the files of `HADOOP_CONF_DIR`, which the nodes of the
-    workers need not have.
+    They come from `spark.hadoop.…` and from the files of `HADOOP_CONF_DIR`, which the workers'
+    nodes need not have.
     """
     text = spark._jvm.java.io.StringWriter()
     spark.sparkContext._jsc.hadoopConfiguration().writeXml(text)
     settings = {}
-    # Written by this process's own Java machine a moment ago.
+    # This process's own Java machine wrote it a moment ago.
     for each in ET.fromstring(text.toString()):  # noqa: S314
         name, value = each.findtext("name"), each.findtext("value")
         sources = [source.text or "" for source in each.findall("source")]
@@ -267,7 +266,7 @@ def _start_java() -> Any:
     jars = Path(home) / "jars"
     [bridge] = jars.glob("py4j-*.jar")
     java_home = os.environ.get("JAVA_HOME")
-    # Beside Hadoop's own classes: its configuration, and what was sent along by `spark.jars`.
+    # Beside Hadoop's own classes: its configuration, and the files of `spark.jars`.
     places = [os.environ.get("HADOOP_CONF_DIR", ""), f"{jars}/*", str(Path.cwd() / "*")]
     port, token = launch_gateway(
         jarpath=str(bridge),

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _PREFIX = "s3://"
 _LOCK_REFRESH_S = 20.0
 _LOCK_STALE_S = 120.0
-# Where a machine of Amazon's asks for its role, when there is nothing else.
+# Where a machine of Amazon's gets its role, if no credentials are given.
 _METADATA = "169.254.169.254"
 _RETRY_FOR = timedelta(seconds=60)
 _OPTIONS = frozenset(
@@ -56,7 +56,7 @@ _ALSO = {"aws_default_region": "aws_region", "aws_endpoint_url_s3": "aws_endpoin
 
 
 def s3_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of S3: the environment's, and over them those that are given.
+    """Return the settings of S3: those of the environment, overridden by those given.
 
     Args:
         given: names as in the environment, in any case: `AWS_ENDPOINT_URL`.
@@ -115,7 +115,7 @@ class S3FileSystem:
             try:
                 obstore.put(self._store, self._key(path), data, mode="create")
             except AlreadyExistsError:
-                # A put whose answer was lost is repeated, and then finds itself.
+                # A put whose answer was lost is repeated, and then finds its own object.
                 return self.read(path) == data
         return True
 
@@ -206,10 +206,10 @@ class S3FileSystem:
         return BucketTableLog(output, self.settings)
 
     def put_if(self, path: str, data: bytes, e_tag: str | None) -> str | None:
-        """Put an object in the place of one known by its ETag, None for no object at all.
+        """Replace the object with this ETag; None to create an object.
 
         Returns:
-            the new ETag; None when there is another object, or none.
+            the new ETag; None when the present object is not that one.
         """
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
@@ -222,7 +222,7 @@ class S3FileSystem:
                 return None
 
     def state(self, path: str) -> tuple[str, datetime]:
-        """Return the ETag of an object and when it was put, by the server's clock.
+        """Return the ETag of an object and the time of its put, by the server's clock.
 
         Raises:
             FileNotFoundError: there is none.
@@ -290,7 +290,7 @@ class _Lease:
             logger.warning("lock not renewed path=%s error=%s", self._path, error)
             return True
         if renewed is None:
-            # What is published collides with the other's, and one of the two is refused.
+            # The commits of the two holders conflict, and one is refused.
             logger.error("lock lost path=%s", self._path)
             return False
         self._e_tag = renewed
@@ -306,7 +306,7 @@ class _Lease:
         """Return the ETag of a dead holder's lock.
 
         Raises:
-            LockedError: its holder lives.
+            LockedError: its holder is alive.
         """
         try:
             e_tag, renewed = self._fs.state(self._path)
@@ -328,31 +328,31 @@ class _Lease:
             self._fs.delete(probe)
 
     def _content(self) -> bytes:
-        # Another content each time: the ETag of the same one would be the same.
+        # The content differs each time, since equal content has an equal ETag.
         return f"{self._owner}\n{uuid.uuid4().hex}\n".encode()
 
 
 @contextlib.contextmanager
 def _errors(path: str) -> Iterator[None]:
-    """Raise what the server or the network says as an OSError of one line."""
+    """Turn errors of the server or the network into an OSError of one line."""
     from obstore.exceptions import BaseError
 
     try:
         yield
     except (FileNotFoundError, BaseError) as error:
         text = str(error)
-        # A bucket that is not there is no empty directory.
+        # A missing bucket is not an empty directory.
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
             raise FileNotFoundError(path) from None
         raise OSError(f"{path}: {_said(text)}") from None
 
 
 def _said(text: str) -> str:
-    """Return what of an error's text is for people, in one line: the server's own words if any."""
+    """Return an error's text for people, in one line: the server's own words, if any."""
     if _METADATA in text:
         return (
             "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in the "
-            "environment or as storage options, or run where a role is given"
+            "environment or as storage options, or run on a machine with a role"
         )
     said = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
     if said:

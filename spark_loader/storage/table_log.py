@@ -2,11 +2,12 @@
 
     local      the library works on the output directory itself
     bucket     the library works on the bucket itself, by puts that are refused when the name exists
-    mirrored   it works on a local copy of `_delta_log`; each commit goes up as a new file
+    mirrored   the library works on a local copy of `_delta_log`; each commit is uploaded as a new
+    file
 
-Invariant: a commit counts once its file has its name, which is given once: of two writers of the
-same version one is turned back. Nothing relies on a rename over an older file. What `commit`
-returned from is durable.
+Invariant: a commit counts once its file has its name, which is given only once: of two writers of
+    the same version one is refused. Nothing relies on a rename over an older file. A commit is
+    durable once `commit` returns.
 """
 
 import contextlib
@@ -24,19 +25,19 @@ class TableLog(Protocol):
 
     @property
     def uri(self) -> str:
-        """What the library opens."""
+        """The URI that the library opens."""
 
     @property
     def options(self) -> dict[str, str]:
         """Storage options for the library."""
 
     def pull(self) -> None:
-        """Let the library see what is committed by now."""
+        """Let the library see all commits made so far."""
 
     def commit(self, write: Callable[[], int]) -> int:
         """Commit by calling `write`, which returns the version it wrote; return that version.
 
-        `write` is called again, on a newer log, where another writer took the version first.
+        `write` is called again, on a newer log, if another writer took the version first.
         """
 
     def fetch(self, paths: list[str]) -> None:
@@ -58,7 +59,7 @@ class LocalTableLog:
     def commit(self, write: Callable[[], int]) -> int:
         version = write()
         if self._sync:
-            # The library leaves that to the system, which may lose a name on a power cut.
+            # The library does not sync the directory, so a power cut could lose the name.
             log = Path(self.uri) / LOG
             for path in (log / f"{version:020d}.json", log):
                 descriptor = os.open(path, os.O_RDONLY)
@@ -93,7 +94,7 @@ class BucketTableLog:
         """Nothing to do: the library reads the bucket."""
 
     def commit(self, write: Callable[[], int]) -> int:
-        # A put that was answered is durable.
+        # An acknowledged put is durable.
         return write()
 
     def fetch(self, paths: list[str]) -> None:
@@ -101,7 +102,7 @@ class BucketTableLog:
 
 
 class MirroredTableLog:
-    """The log on a file system that the library does not know, by way of a local copy.
+    """The log on a file system that the library does not support, by way of a local copy.
 
     Args:
         filesystem: where the table lies.
@@ -157,7 +158,7 @@ class MirroredTableLog:
         for path in commits:
             if not self._fs.publish(f"{self._output}/{path}", (self._local / path).read_bytes()):
                 return False
-        # Checkpoints only make reading faster: one that is missing or late does no harm.
+        # Checkpoints only make reading faster: a missing or late one does no harm.
         for path in sorted(each for each in made if each.startswith(LOG)):
             if path not in commits:
                 self._fs.replace(f"{self._output}/{path}", (self._local / path).read_bytes())

@@ -1,6 +1,6 @@
-"""What file systems share that are reached over a network: files put when complete, kept locks.
+"""Shared by file systems over a network: files uploaded when complete, and renewed locks.
 
-Invariant: nothing of a file is seen before all of it is there.
+Invariant: a file is visible only when it is complete.
 """
 
 import tempfile
@@ -41,7 +41,7 @@ class UploadedFile:
 
 @contextmanager
 def renewed(renew: Callable[[], bool], every_s: float) -> Iterator[None]:
-    """Call `renew` again and again beside what is done meanwhile, until it returns False."""
+    """Call `renew` again and again in the background, until it returns False."""
     released = threading.Event()
 
     def keep() -> None:

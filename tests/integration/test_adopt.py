@@ -81,7 +81,7 @@ def test_partitions_that_another_broker_has_stay_there(directory, chroot, zk):
 def test_what_does_not_fit_is_refused(directory, chroot, zk, tmp_path):
     other = tmp_path / "other"
     (other / "looks-1").mkdir(parents=True)
-    with pytest.raises(StorageError, match="is no data directory"):
+    with pytest.raises(StorageError, match="is not a data directory"):
         zkbroker(other, "-z", chroot, "--broker-id", 0)
     shutil.copytree(directory / "g-v2-none-0", other / "g-v2-none-0")
     with pytest.raises(ConfigError, match="give its id"):

@@ -160,11 +160,11 @@ def test_quotas_are_set_shown_and_dropped(run, zk):
     ("arguments", "said"),
     [
         (["--user", "a", "--config", "producer_rate=1"],
-         "producer_rate is no setting of user-principal 'a'"),
+         "producer_rate is not a setting of user-principal 'a'"),
         (["--user", "a", "--config", "producer_byte_rate=0"], "give bytes a second, above 0"),
         (["--user", "a", "--config", "producer_byte_rate=1.5"], "give bytes a second, above 0"),
         (["--user", "a", "--config", "request_percentage=nan"], "percent of one thread's time"),
-        (["--client", "c", "--config", "SCRAM-SHA-256=x"], "no setting of client-id 'c'"),
+        (["--client", "c", "--config", "SCRAM-SHA-256=x"], "not a setting of client-id 'c'"),
         (["--user", "a", "--delete-config", "request_percentage"], "set are: none"),
         (["--broker", "one", "--config", "log.cleaner.threads=2"], "give its id, as in 1"),
         (["--topic", "none", "--config", "retention.ms=2"], "none"),

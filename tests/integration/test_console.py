@@ -205,8 +205,8 @@ def test_a_cluster_that_is_not_there_is_said_in_words():
         (["-b", "h:1", "--host", "0.0.0.0"], "--users FILE"),
         (["-b", "h:1", "--operator", "ann"], "--operator names a user of --users"),
         (["-b", "h:1", "--cluster", "x"], "NAME=FILE"),
-        (["--lake", "/x", "--cluster", "a=/none"], "--lake are about the cluster of -z or -b"),
-        (["-b", "h:1", "-X", "nonsense=1"], "nonsense is no setting"),
+        (["--lake", "/x", "--cluster", "a=/none"], "--lake apply to the cluster of -z or -b"),
+        (["-b", "h:1", "-X", "nonsense=1"], "nonsense is not a setting"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_it_listens(arguments, said, tmp_path):

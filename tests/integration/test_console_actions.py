@@ -108,7 +108,7 @@ def test_a_topic_is_created_altered_and_deleted(operator):
 
     operator.eventually("topics/made", changed)
     plan = done(operator, "topics/made/delete", {})
-    assert "its messages cannot be had back" in plan["warnings"]
+    assert "its messages cannot be restored" in plan["warnings"]
     operator.eventually("topics?search=made", lambda view: view["total"] == 0)
 
 

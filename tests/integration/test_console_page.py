@@ -72,7 +72,7 @@ VIEWS = {
     "groups/zookeeper/classic": ["events", "40"],
     "clients": ["shop", "load", "Produce"],
     "mirrors": ["No mirror copies"],
-    "loads": ["The console knows no lake."],
+    "loads": ["The console has no lake."],
     "messages?topic=events": ["user-1", "committed", "Live tail"],
     "settings": ["auto.create.topics.enable", "while it runs"],
     "nowhere": ["No view has this address."],

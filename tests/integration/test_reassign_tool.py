@@ -97,7 +97,7 @@ def test_a_running_reassignment_is_turned_back(run, zk, tmp_path):
     # Partition 1 is done before it is turned back.
     zk.set(REASSIGN, b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,1]}]}')
     shown = run("reassign", "cancel", f"{plan}.rollback")
-    assert shown.startswith("Reassignment of partition t-0 is turned back\n1 of 2 ")
+    assert shown.startswith("Reassignment of partition t-0 is being reverted\n1 of 2 ")
     assert zk.get(REASSIGN)[0] == (
         b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[0,1]}]}'
     )
@@ -111,7 +111,7 @@ def test_a_running_reassignment_is_turned_back(run, zk, tmp_path):
 
 @pytest.mark.parametrize(
     ("partition", "replicas", "problem"),
-    [(0, [7], "broker 7 does not run; there are 0, 1, 2"), (9, [1], "no partition t-9")],
+    [(0, [7], "broker 7 is not running; running are 0, 1, 2"), (9, [1], "no partition t-9")],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing(
     run, zk, tmp_path, partition, replicas, problem
@@ -135,7 +135,7 @@ def test_a_plan_is_printed_and_changes_nothing(run, zk, chroot, tmp_path):
         {"topic": "t", "partition": number, "replicas": [1]} for number in range(6)
     ]
     assert zk.exists(REASSIGN) is None
-    with pytest.raises(ConfigError, match="broker 5 does not run"):
+    with pytest.raises(ConfigError, match="broker 5 is not running"):
         run("reassign", "plan", "--brokers", "5")
     topics = write(tmp_path / "topics.json", '{"version":1,"topics":[{"topic":"t"}]}')
     shown = run(

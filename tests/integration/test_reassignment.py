@@ -220,7 +220,7 @@ def move_turn_back_and_drain(world, sender, throttle, *, exact):
     assert world.throttles()
     assert sender.acknowledges()
     shown = world.run("reassign", "cancel", f"{away}.rollback")
-    assert "is turned back" in shown
+    assert "is being reverted" in shown
     world.finish(f"{away}.rollback")
     assert world.assigned() == before
     assert world.throttles() == []

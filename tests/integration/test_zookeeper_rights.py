@@ -170,7 +170,7 @@ def test_the_command_takes_its_login_from_files(genuine, tmp_path, server):
     code, out, err = run("secure", "-z", genuine, "--command-config", str(config))
     assert (code, out) == (
         0,
-        "26 nodes changed, 0 had these rights already\nnot Kafka's, and left alone: /somebody\n",
+        "26 nodes changed, 0 had these rights already\nnot Kafka's, and not changed: /somebody\n",
     )
     # As scripts call the genuine tool.
     options = (f"--zookeeper.connect={genuine}", "--zookeeper.acl=unsecure")

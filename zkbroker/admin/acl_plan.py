@@ -1,12 +1,12 @@
-"""Which ACLs an operator means: resources, principals, hosts and operations become bindings.
+"""Turns an operator's resources, principals, hosts and operations into ACL bindings.
 
     --producer   topics: Describe, Write, Create; transactional ids: Describe, Write
     --consumer   topics: Describe, Read; groups: Read
     --idempotent the cluster: IdempotentWrite
 
-Invariant: nothing is guessed. What is to be added names resources, principals and operations that
-fit the resources; what is to be removed or listed chooses among what there is. The sets of
-operations are those of genuine kafka-acls (2.3).
+Invariant: nothing is guessed. ACLs to add name resources, principals and operations that fit the
+    resources; for removal and lists, the plan filters existing ACLs. The sets of operations are
+    those of genuine kafka-acls (2.3).
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ FITTING = {
     ResourceType.TRANSACTIONAL_ID: frozenset({_ALL, _DESCRIBE, _WRITE}),
     ResourceType.DELEGATION_TOKEN: frozenset({_ALL, _DESCRIBE}),
 }
-"""Operations that mean something for a resource type."""
+"""The valid operations of each resource type."""
 
 OPERATIONS = {each.label.lower(): each for each in Operation}
 PATTERN_TYPES = {"any": ANY, "match": 2, "literal": 3, "prefixed": 4}
@@ -49,15 +49,15 @@ PATTERN_TYPES = {"any": ANY, "match": 2, "literal": 3, "prefixed": 4}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclPlan:
-    """What an operator asks for.
+    """An operator's choice of ACLs.
 
     Args:
         resources: types and names.
-        pattern_type: how the names are meant; a `PatternType`, or `MATCH` or `ANY` to choose.
-        allowed, denied: principals.
-        allowed_hosts, denied_hosts: their addresses; none is every host to add, any to choose.
-        operations: none is All to add, any to choose.
-        producer, consumer, idempotent: the operations that such a client needs.
+        pattern_type: of the names: a `PatternType`, or `MATCH` or `ANY` to choose. allowed, denied:
+        principals. allowed_hosts, denied_hosts: their addresses; empty adds every host, and chooses
+        any.
+        operations: empty adds All, and chooses any.
+        producer, consumer, idempotent: add or choose the operations that such a client needs.
     """
 
     resources: Sequence[Resource] = ()
@@ -72,23 +72,23 @@ class AclPlan:
     idempotent: bool = False
 
     def bindings(self) -> list[Binding]:
-        """Return what is to be added.
+        """Return the bindings to add.
 
         Raises:
-            ConfigError: it is not whole, or does not fit together.
+            ConfigError: the plan is incomplete or inconsistent.
         """
         self._check()
         if not self.allowed and not self.denied:
             raise ConfigError("no principal is named: give --allow-principal or --deny-principal")
         if self.pattern_type not in tuple(PatternType):
             raise ConfigError(
-                "what is added is for a literal name or a prefix: give --resource-pattern-type "
+                "ACLs can be added for a literal name or a prefix: give --resource-pattern-type "
                 "literal or prefixed"
             )
         form = PatternType(self.pattern_type)
         found: dict[Binding, None] = {}
         for resource, operations in self._wanted():
-            # A cluster has one name, whatever is meant by those of the others.
+            # The cluster has one literal name, whatever the pattern type.
             literal = resource.type is ResourceType.CLUSTER
             pattern = Pattern(*resource, PatternType.LITERAL if literal else form)
             for permission, principals, hosts in self._clients():
@@ -99,10 +99,10 @@ class AclPlan:
         return list(found)
 
     def filters(self) -> list[BindingFilter]:
-        """Return what chooses the bindings that are meant; with nothing named, all there are.
+        """Return the filters for the chosen bindings; if nothing is named, for all bindings.
 
         Raises:
-            ConfigError: it does not fit together.
+            ConfigError: the plan is inconsistent.
         """
         if not self.resources:
             if self.producer or self.consumer or self.idempotent:
@@ -172,7 +172,9 @@ class AclPlan:
         for principal in (*self.allowed, *self.denied):
             kind, colon, name = principal.partition(":")
             if not (kind and colon and name):
-                raise ConfigError(f"{principal!r} is no principal: give TYPE:NAME, as User:alice")
+                raise ConfigError(
+                    f"{principal!r} is not a principal: give TYPE:NAME, as User:alice"
+                )
         if self.idempotent and not self.producer:
             raise ConfigError("--idempotent goes with --producer")
         if self.producer or self.consumer:
@@ -182,12 +184,14 @@ class AclPlan:
             if odd:
                 fitting = ", ".join(sorted(each.label for each in FITTING[resource.type]))
                 raise ConfigError(
-                    f"{odd[0].label} means nothing for a {resource.type.label}: there are {fitting}"
+                    f"{odd[0].label} is not an operation of a {resource.type.label}: give {fitting}"
                 )
 
     def _check_shortcuts(self, kinds: set[ResourceType]) -> None:
         if self.operations:
-            raise ConfigError("--producer and --consumer say the operations: leave out --operation")
+            raise ConfigError(
+                "--producer and --consumer imply the operations: leave out --operation"
+            )
         if ResourceType.TOPIC not in kinds:
             raise ConfigError("--producer and --consumer need a --topic")
         if self.consumer and ResourceType.GROUP not in kinds:
@@ -196,4 +200,4 @@ class AclPlan:
         used |= {ResourceType.TRANSACTIONAL_ID} if self.producer else set()
         used |= {ResourceType.GROUP} if self.consumer else set()
         for kind in sorted(kinds - used):
-            raise ConfigError(f"--producer and --consumer say nothing of a {kind.label}")
+            raise ConfigError(f"--producer and --consumer do not apply to a {kind.label}")

@@ -1,7 +1,7 @@
 """ACLs of a cluster, looked up and changed through a broker or through ZooKeeper.
 
-Invariant: both ways show and leave the same. A broker asks its authorizer; the other way is
-guarded by ZooKeeper's own rights alone, and works before the first broker was started.
+Invariant: both ways show and store the same ACLs. A broker asks its authorizer. The other way is
+    guarded only by ZooKeeper's own rights, and works before the first broker has started.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from zkbroker.security.authorizer import Operation, ResourceType
 from zkbroker.zookeeper.session import ZkSession
 
 _AT_ONCE = 500
-"""ACLs in one request: a broker writes for so many seconds only."""
+"""ACLs in one request: a broker must write them within the request's timeout."""
 TIMEOUT_S = 60.0
 _PATTERNS_SINCE = 1
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Acls(Protocol):
-    """Where ACLs are looked up and changed."""
+    """A way to look up and change ACLs."""
 
     def find(self, filters: Sequence[BindingFilter]) -> list[Binding]:
         """Return the bindings that any of the filters chooses, each once."""
@@ -65,7 +65,7 @@ class ZooKeeperAcls:
         """See `Acls.add`.
 
         Raises:
-            ProtocolError: one cannot be kept; nothing was written then.
+            ProtocolError: an ACL cannot be stored; nothing was written.
         """
         for pattern, acl in bindings:
             check_pattern(pattern)
@@ -156,7 +156,7 @@ class BrokerAcls:
                 name = ApiKey(request.api_key).name
                 raise ClientError(
                     f"the broker {connection.address} speaks {name} of before Kafka 2.0, which "
-                    "knows literal names alone: give --resource-pattern-type literal"
+                    "supports only literal names: give --resource-pattern-type literal"
                 )
             return connection.request(request, version, timeout_s)
 

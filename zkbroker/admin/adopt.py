@@ -1,10 +1,10 @@
-"""Taking over data directories of genuine Kafka: their partitions are assigned in ZooKeeper.
+"""Adopts data directories of genuine Kafka: assigns their partitions in ZooKeeper.
 
-A broker serves what ZooKeeper assigns to it. A directory that comes from elsewhere has partitions
-that this ZooKeeper knows nothing of; adopting it writes their topics.
+A broker serves the partitions that ZooKeeper assigns to it. A directory from another cluster has
+partitions that this ZooKeeper lacks; its adoption writes their topics.
 
-Invariant: nothing in the data directories is changed, and no assignment that exists is changed: a
-partition that another broker has stays there, and is reported.
+Invariant: nothing in the data directories is changed, and no existing assignment is changed: a
+    partition of another broker stays there, and is reported.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ from zkbroker.zookeeper import ZkSession
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What data directories hold.
+    """The contents of data directories.
 
     Args:
-        broker_id: the broker they belonged to; None where they do not say.
-        cluster_id: the cluster they belonged to; None where they do not say (before 0.10.1).
+        broker_id: the broker they belonged to; None if not recorded.
+        cluster_id: the cluster they belonged to; None if not recorded (before 0.10.1).
         partitions: topic → partition numbers in order.
         highest_producer_id: of the idempotent producers that the logs know; -1 for none.
     """
@@ -48,14 +48,14 @@ class Survey:
 
 @dataclass(slots=True)
 class Adoption:
-    """What was done.
+    """The result of an adoption.
 
     Args:
-        broker_id: the broker that has the partitions now.
-        adopted: assigned to it now.
+        broker_id: the broker that the partitions are assigned to.
+        adopted: assigned to it by this adoption.
         already: assigned to it before.
-        elsewhere: partition → the broker that has it; its data here is not served.
-        missing: partitions of adopted topics that no directory seen so far holds.
+        elsewhere: partition → the other broker that it is assigned to; the data here is not served.
+        missing: partitions of adopted topics that are in no directory seen so far.
     """
 
     broker_id: int
@@ -66,10 +66,10 @@ class Adoption:
 
 
 def survey(directories: Sequence[Path]) -> Survey:
-    """Look at data directories, without changing them.
+    """Read data directories, without changing them.
 
     Raises:
-        StorageError: one is no data directory, or they are of different brokers or clusters.
+        StorageError: one is not a data directory, or they are of different brokers or clusters.
     """
     partitions: dict[str, set[int]] = {}
     brokers: dict[int, Path] = {}
@@ -87,7 +87,7 @@ def survey(directories: Sequence[Path]) -> Survey:
         here = _partitions(directory)
         if not here and not (directory / META_PROPERTIES).exists():
             raise StorageError(
-                f"{directory} is no data directory: give one with directories like visits-0 in it, "
+                f"{directory} is not a data directory: give one with directories like visits-0, "
                 "each with its *.log files (log.dirs of the broker it comes from)"
             )
         for found in here:
@@ -151,16 +151,18 @@ def adopt(session: ZkSession, found: Survey, *, broker_id: int | None = None) ->
 
     Args:
         session: a started session.
-        found: what the directories hold.
+        found: the contents of the directories.
         broker_id: the broker; the one the directories belonged to by default.
 
     Raises:
-        ConfigError: no broker is known, or it is another than the directories say.
-        RegistryError: this ZooKeeper holds another cluster.
+        ConfigError: no broker is known, or it differs from the directories' own.
+        RegistryError: this ZooKeeper belongs to another cluster.
     """
     chosen = broker_id if broker_id is not None else found.broker_id
     if chosen is None:
-        raise ConfigError("the directories do not say which broker they belonged to: give its id")
+        raise ConfigError(
+            "the directories do not record which broker they belonged to: give its id"
+        )
     if found.broker_id is not None and chosen != found.broker_id:
         raise ConfigError(
             f"the directories belong to broker {found.broker_id}, not {chosen}; a broker refuses "

@@ -1,12 +1,11 @@
-"""Questions that each broker answers for itself, and records deleted at the leaders.
+"""Requests that each broker answers for itself, and deletion of records at the leaders.
 
-    api_versions     what every broker speaks
-    log_dirs         what lies in the data directories of every broker
+    api_versions     the API versions of every broker
+    log_dirs         the data directories of every broker, and their replicas
     delete_records   moves the start of logs, at the brokers that lead them
-    elect_preferred  asks the controller that preferred replicas lead again
+    elect_preferred  asks the controller to make preferred replicas leaders again
 
-Invariant: a broker that does not answer is named beside those that do; what it was not asked for is
-left out of no sum silently.
+Invariant: a result names the brokers that did not answer, so that no total is silently too small.
 """
 
 import contextlib
@@ -48,13 +47,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[T]):
-    """What brokers answered, and why others did not; by their ids in order."""
+    """Brokers' answers, and the errors of the others; by ids in order."""
 
     found: dict[int, T] = field(default_factory=dict)
     silent: dict[int, ZkbrokerError] = field(default_factory=dict)
 
     def reasons(self) -> list[str]:
-        """Return in words why brokers did not answer."""
+        """Return the errors of brokers as text."""
         return [f"broker {broker}: {error}" for broker, error in self.silent.items()]
 
     def require_all(self) -> None:
@@ -76,7 +75,7 @@ class StoredReplica:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """A data directory of a broker; `error` says that it failed, and it has no replicas then."""
+    """A data directory of a broker; one that failed has an `error` and no replicas."""
 
     path: str
     error: str | None
@@ -85,14 +84,14 @@ class LogDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What became of one partition: where its log starts now, or why it stayed."""
+    """The outcome for one partition: the new start of its log, or an error."""
 
     start_offset: int
     error: ZkbrokerError | None = None
 
 
 def api_versions(cluster: Cluster) -> Answers[Mapping[int, tuple[int, int]]]:
-    """Return what every broker speaks: API → lowest and highest version."""
+    """Return the API versions of every broker: API → lowest and highest version."""
     return _ask_each(cluster, cluster.brokers(), lambda connection: connection.versions)
 
 
@@ -147,7 +146,7 @@ def delete_records(
         starts: the offset at which each log is to start; `HIGH_WATERMARK` for its end.
 
     Returns:
-        What became of each of them. A leader that moved meanwhile is asked for again.
+        The outcome for each partition. If a leader moves meanwhile, the new one is asked.
     """
     done: dict[PartitionKey, Deletion] = {}
     left = dict(starts)
@@ -161,7 +160,7 @@ def delete_records(
                 del left[key]
         if not left:
             break
-        with contextlib.suppress(ZkbrokerError):  # the next try says what is wrong
+        with contextlib.suppress(ZkbrokerError):  # the next try raises the reason
             cluster.refresh(sorted({topic for topic, _ in left}))
     return done
 
@@ -177,7 +176,7 @@ def elect_preferred(
         timeout_ms: how long the controller waits for the new leaders.
 
     Returns:
-        The error of each partition that was looked at, None where its preferred replica leads.
+        The error of each partition; None if its preferred replica leads.
 
     Raises:
         ProtocolError: the request was refused as a whole.

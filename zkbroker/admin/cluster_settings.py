@@ -1,7 +1,7 @@
-"""What new topics get, and how many replicas have to be in sync, where the topic does not say it.
+"""Brokers' defaults for settings that a topic does not have, such as `min.insync.replicas`.
 
-These defaults stand in the brokers' own settings, which ZooKeeper does not know: brokers are asked,
-one after the other. Those before 0.11 cannot be asked.
+ZooKeeper does not have the brokers' own settings, so brokers are asked, one after the other. Those
+before 0.11 cannot be asked.
 """
 
 import logging
@@ -22,7 +22,7 @@ REPLICATION_FACTOR = "default.replication.factor"
 
 
 def effective_min_isr(cluster: Cluster, topics: Iterable[str]) -> dict[str, int]:
-    """Return `min.insync.replicas` of topics, with the brokers' default where they do not say.
+    """Return `min.insync.replicas` of topics, or the brokers' default for it.
 
     Returns:
         topic → replicas; empty when no broker can be asked (those before 0.11 cannot).
@@ -38,7 +38,7 @@ def effective_min_isr(cluster: Cluster, topics: Iterable[str]) -> dict[str, int]
 
 
 def broker_defaults(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
-    """Return settings that are whole numbers, as a broker has them.
+    """Return a broker's values of settings that are whole numbers.
 
     Raises:
         ClientError: no broker can be asked.
@@ -52,17 +52,17 @@ def broker_defaults(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
 
 
 def zookeeper_of(cluster: Cluster) -> str:
-    """Return `zookeeper.connect` as the brokers of a cluster have it, with the chroot.
+    """Return `zookeeper.connect` of a cluster's brokers, with the chroot.
 
     Raises:
-        ClientError: no broker answers, or none may tell it.
+        ClientError: no broker answers, or none shows it to this client.
     """
     failures: list[ZkbrokerError] = []
     for found in _own_settings(cluster, [CONNECT], failures):
         if found.get(CONNECT):
             return found[CONNECT]
     raise ClientError(
-        "the brokers do not say where their ZooKeeper is: they are older than 0.11, or this client "
+        "the brokers do not name their ZooKeeper: they are older than 0.11, or this client "
         "may not describe the settings of the cluster; give -z HOST:PORT[/CHROOT]"
     ) from (failures[-1] if failures else None)
 
@@ -70,7 +70,7 @@ def zookeeper_of(cluster: Cluster) -> str:
 def _own_settings(
     cluster: Cluster, names: Sequence[str], failures: list[ZkbrokerError]
 ) -> Iterator[dict[str, str]]:
-    """Yield settings of each broker as it describes itself: a broker describes no other."""
+    """Ask each broker for its own settings, and yield them: no broker describes another."""
 
     def resources(broker: int) -> list[DescribeConfigsResource]:
         return [DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))]
@@ -84,7 +84,7 @@ def _answers(
     resources: Callable[[int], list[DescribeConfigsResource]],
     failures: list[ZkbrokerError],
 ) -> Iterator[dict[str, dict[str, str]]]:
-    """Yield resource → setting → value of each broker that answers; note why others do not."""
+    """Yield resource → setting → value of each broker that answers; log the errors of others."""
     for broker in sorted(cluster.brokers()):
         try:
             answer = described(cluster.connection(broker), resources(broker))

@@ -1,11 +1,11 @@
-"""Whether a ZooKeeper address names a cluster, and where else in that ZooKeeper there is one.
+"""Checks whether a ZooKeeper address names a cluster, and finds others in that ZooKeeper.
 
     /brokers/ids/[id]     brokers run: the address is right
     /cluster/id, or a child of /brokers/topics
                           a cluster whose brokers are stopped
     neither               a wrong or forgotten chroot, or a ZooKeeper without a cluster
 
-Invariant: nothing is created, and at most `MAX_SEARCHED` nodes are looked at.
+Invariant: nothing is created, and at most `MAX_SEARCHED` nodes are read.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ class NoBrokers:
     """No broker is registered under an address.
 
     Args:
-        text: says so, and what to do.
-        stopped: a cluster is there whose brokers are stopped.
+        text: message with a remedy.
+        stopped: whether there is a cluster whose brokers are stopped.
         elsewhere: chroots under which brokers are registered, `/` for the root.
     """
 
@@ -43,7 +43,7 @@ class NoBrokers:
 
 
 def find_no_brokers(session: ZkSession) -> NoBrokers | None:
-    """Return why an address names no running cluster; None when brokers are registered there.
+    """Return why there is no running cluster at an address; None if brokers are registered.
 
     Args:
         session: a started session under the chroot in question, which need not exist.
@@ -102,7 +102,7 @@ def find_brokers(session: ZkSession) -> tuple[list[str], bool]:
         session: a started session without a chroot.
 
     Returns:
-        the chroots, the shortest first; and whether all nodes up to `MAX_DEPTH` were looked at.
+        the chroots, the shortest first; and whether all nodes up to `MAX_DEPTH` were read.
     """
     found: list[str] = []
     level = [""]

@@ -1,4 +1,4 @@
-"""Moving a group from one generation to the other: byte positions in views to offsets, and back.
+"""Moves a group between generations: byte positions in views become offsets, and back.
 
     0.7     /consumers/[group]/offsets/[topic]/[N]-[i]   position in the view i of broker N
     newer   /consumers/[group]/offsets/[topic]/[p]       offset, or with the group's coordinator
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 
 class Converted(NamedTuple):
-    """One place of a group in both generations.
+    """A position of a group, in both generations.
 
     Args:
         topic: name of the topic.
@@ -41,7 +41,7 @@ class Converted(NamedTuple):
 
 
 def to_newer(session: ZkSession, group: str, directories: Mapping[int, Path]) -> list[Converted]:
-    """Look up the offsets for what a group of 0.7 committed.
+    """Look up the offsets for the positions that a group of 0.7 committed.
 
     Args:
         session: in the registry of 0.7.
@@ -72,7 +72,7 @@ def to_newer(session: ZkSession, group: str, directories: Mapping[int, Path]) ->
 def to_07(
     committed: Mapping[PartitionKey, int], directories: Mapping[int, Path]
 ) -> list[Converted]:
-    """Look up the positions for what a newer group committed.
+    """Look up the positions for the offsets that a newer group committed.
 
     Args:
         committed: offset by topic and partition.

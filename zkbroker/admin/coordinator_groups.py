@@ -1,7 +1,7 @@
 """Consumer groups kept by coordinators (Kafka 0.9 and later), through the protocol.
 
-Invariant: each function looks the coordinator of its group up, and does so again while it moves or
-loads its groups, for a bounded time.
+Invariant: each function looks up the coordinator of its group, and retries for a bounded time while
+    that moves or loads its groups.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ _RETRY_MS = 200
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member and what it was assigned, where its protocol is that of consumers."""
+    """A member, and its assignment if its protocol is that of consumers."""
 
     member_id: str
     client_id: str
@@ -137,7 +137,7 @@ def set_offsets(cluster: Cluster, group: str, offsets: Mapping[PartitionKey, int
     """Commit offsets for a group that has no members now.
 
     Raises:
-        ClientError: it has some, which would commit over them.
+        ClientError: it has members, which would overwrite them.
         ProtocolError: its coordinator does not answer, or refuses.
     """
     check_idle(cluster, group)
@@ -146,7 +146,7 @@ def set_offsets(cluster: Cluster, group: str, offsets: Mapping[PartitionKey, int
     for topic in answer.topics:
         for each in topic.partitions:
             if each.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                # Someone joined since it was looked at.
+                # A member joined after the check.
                 raise ClientError(f"group {group} has members now: stop them first")
             if each.error_code:
                 raise protocol_error(
@@ -158,7 +158,7 @@ def check_idle(cluster: Cluster, group: str) -> None:
     """Check that a group has no members.
 
     Raises:
-        ClientError: it has some.
+        ClientError: it has members.
         ProtocolError: its coordinator does not answer, or refuses.
     """
     found = describe(cluster, group)
@@ -166,13 +166,13 @@ def check_idle(cluster: Cluster, group: str) -> None:
         first, count = found.members[0], len(found.members)
         raise ClientError(
             f"group {group} has {count} member{'s' if count > 1 else ''} now (state "
-            f"{found.state}), which would commit over it: stop {first.client_id} at {first.host}"
+            f"{found.state}), which would overwrite it: stop {first.client_id} at {first.host}"
             f"{' and the others' if count > 1 else ''} first"
         )
 
 
 class _Coordinator:
-    """The coordinator of one group, for one question after the other."""
+    """The coordinator of one group, for one request after the other."""
 
     def __init__(self, cluster: Cluster, group: str) -> None:
         self._connection = CoordinatorConnection(
@@ -186,5 +186,5 @@ class _Coordinator:
         return -1 if found is None else found
 
     def ask(self, request: Any, error_of: Callable[[Any], int]) -> Any:
-        # The first question of all makes the brokers create the offsets topic.
+        # The first request ever makes the brokers create the offsets topic.
         return self._connection.ask(request, timeout_s=COORDINATOR_TIMEOUT_S, error_of=error_of)

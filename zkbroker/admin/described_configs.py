@@ -1,9 +1,10 @@
 """Settings of topics and brokers through the brokers: DescribeConfigs and AlterConfigs.
 
-AlterConfigs replaces all settings of a resource: what is not named is read first and sent again.
+AlterConfigs replaces all settings of a resource, so the other settings are read first and sent
+again.
 
-Invariant: a setting whose value brokers do not tell is never lost: a change that would lose it is
-refused, as genuine tools refuse it.
+Invariant: a setting whose value brokers hide is never lost: a change that would lose it is refused,
+    as by genuine tools.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,14 +47,14 @@ def described(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
 
 
 def own_source(entity: Entity) -> ConfigSource:
-    """Return the source of those settings that are an entity's own."""
+    """Return the source that an entity's own settings have."""
     if isinstance(entity, BrokerEntity) and isinstance(entity.id, Default):
         return ConfigSource.DYNAMIC_DEFAULT_BROKER
     return OWN[_resource(entity)[0]]
 
 
 def own_settings(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
-    """Return the settings that are an entity's own."""
+    """Return an entity's own settings."""
     source = own_source(entity)
     return [entry for entry in described(cluster, entity) if entry.source == source]
 
@@ -68,7 +69,7 @@ def change_described(
     """Change settings of a topic or a broker.
 
     Raises:
-        ConfigError: one to delete is not set, or one is set that brokers do not tell.
+        ConfigError: one to delete is not set, or a setting is set that brokers hide.
         ProtocolError: the broker refuses.
     """
     own = {entry.name: entry for entry in own_settings(cluster, entity)}
@@ -82,8 +83,8 @@ def change_described(
     )
     if hidden:
         raise ConfigError(
-            f"brokers do not tell the value of {', '.join(hidden)}, which would be lost: give "
-            "them again, or delete them"
+            f"brokers hide the value of {', '.join(hidden)}, which would be lost: give "
+            "it again, or delete it"
         )
     whole = {key: entry.value for key, entry in kept.items()} | dict(add or {})
     kind, name = _resource(entity)
@@ -100,7 +101,7 @@ def _resource(entity: Entity) -> tuple[ConfigResourceType, str]:
         name = "" if isinstance(entity.id, Default) else str(entity.id)
         return ConfigResourceType.BROKER, name
     raise ConfigError(
-        f"settings of {title(entity)} are not known to brokers of this level: they are kept in "
+        f"settings of {title(entity)} are not known to brokers of this version: they are kept in "
         "ZooKeeper, give -z HOST:PORT[/CHROOT]"
     )
 
@@ -111,8 +112,8 @@ def _asked(cluster: Cluster, entity: Entity) -> BrokerConnection:
     if entity.id not in cluster.brokers():
         live = ", ".join(map(str, sorted(cluster.brokers()))) or "none"
         raise ClientError(
-            f"broker {entity.id} is not there to be asked; there are: {live}. Settings of a "
-            "broker that is away can be changed with -z"
+            f"broker {entity.id} is not running; running are: {live}. Settings of a "
+            "stopped broker can be changed with -z"
         )
     return cluster.connection(entity.id)
 

@@ -1,6 +1,6 @@
-"""Checks whether a machine can run brokers, and says what to do where it cannot.
+"""Checks whether a machine can run brokers, with a remedy for each problem.
 
-Each check is independent; none changes anything but a probe file that it removes.
+The checks are independent; none changes anything, except a probe file that it removes.
 """
 
 import os
@@ -35,10 +35,10 @@ class MachineCheck:
     """The outcome of one check.
 
     Args:
-        check: what was looked at.
-        ok: whether it is as it should be.
-        found: what was found, one sentence.
-        cure: what to do; empty when nothing needs doing.
+        check: subject of the check.
+        ok: whether the check passed.
+        found: the finding, one sentence.
+        cure: the remedy; empty if none is needed.
     """
 
     check: str
@@ -60,9 +60,9 @@ def diagnose(
     Args:
         data: a directory that a broker would use; it need not exist yet.
         ports: ports that should be free.
-        zookeeper: connect string of an ensemble to look at.
-        bootstrap: brokers of a cluster to look at.
-        security: how both are connected to.
+        zookeeper: connect string of an ensemble to check.
+        bootstrap: brokers of a cluster to check.
+        security: settings of connections to both.
     """
     checks: list[Callable[[], MachineCheck]] = [
         check_python,
@@ -92,7 +92,7 @@ def check_python() -> MachineCheck:
 
 
 def check_java() -> MachineCheck:
-    """Java is there and new enough; only Spark and the embedded ZooKeeper need it."""
+    """Java is installed and new enough; only Spark and the embedded ZooKeeper need it."""
     try:
         java = require_java()
         return MachineCheck("Java", True, f"version {java_version(java)}, {java}")
@@ -101,7 +101,7 @@ def check_java() -> MachineCheck:
 
 
 def check_zookeeper_jars() -> MachineCheck:
-    """The jars of the embedded ZooKeeper are there."""
+    """The jars of the embedded ZooKeeper are installed."""
     try:
         return MachineCheck("ZooKeeper jars", True, str(find_jars()[0].parent))
     except RegistryError as error:
@@ -114,7 +114,7 @@ def check_zookeeper_jars() -> MachineCheck:
 
 
 def check_open_files() -> MachineCheck:
-    """A broker may open enough files: it raises its own limit to the hard one at its start."""
+    """A broker may open enough files: at its start it raises its limit to the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     ok = hard >= MIN_OPEN_FILES
     raised = f", which a broker raises to {hard}" if soft < hard else ""
@@ -146,7 +146,7 @@ def check_disk_space(data: Path) -> MachineCheck:
 
 
 def check_port(port: int) -> MachineCheck:
-    """A port can be listened on."""
+    """A broker can listen on a port."""
     name = f"port {port}"
     try:
         with socket.create_server(("127.0.0.1", port)):
@@ -161,9 +161,9 @@ def check_port(port: int) -> MachineCheck:
 
 
 def check_zookeeper(connect: str, security: ClientSecurity = NO_SECURITY) -> list[MachineCheck]:
-    """An ensemble answers, its clock agrees with ours, and which brokers it knows.
+    """An ensemble answers, its clock agrees with ours, and brokers are registered there.
 
-    No node is left behind: a chroot that is missing stays missing.
+    No node is left behind: a missing chroot is not created.
     """
     try:
         with ZkSession(connect, make_chroot=False, security=security.zookeeper) as session:
@@ -194,7 +194,7 @@ def check_zookeeper(connect: str, security: ClientSecurity = NO_SECURITY) -> lis
 def check_brokers(bootstrap: str, security: ClientSecurity = NO_SECURITY) -> list[MachineCheck]:
     """Brokers of a cluster can be reached from here, each at the address that it advertises.
 
-    ZooKeeper and its clock are not looked at: brokers do not say where it is.
+    ZooKeeper and its clock are not checked.
     """
     start = "start the brokers, or correct the addresses"
     try:
@@ -208,8 +208,8 @@ def check_brokers(bootstrap: str, security: ClientSecurity = NO_SECURITY) -> lis
     said = f"{bootstrap} answers; brokers: {known}; " + (
         f"the controller is {controller}" if led else "there is no controller"
     )
-    cure = "" if led else "wait some seconds; if it stays, see what the brokers log of ZooKeeper"
-    return [MachineCheck("brokers", led, f"{said}; ZooKeeper is looked at with -z", cure), *found]
+    cure = "" if led else "wait some seconds; if it stays, look for ZooKeeper in the brokers' logs"
+    return [MachineCheck("brokers", led, f"{said}; give -z to check ZooKeeper too", cure), *found]
 
 
 def _check_broker(cluster: Cluster, broker: int) -> MachineCheck:
@@ -247,7 +247,7 @@ def _registered(
 
 
 def _clock_skew(session: ZkSession) -> float:
-    """Return how far our clock is from ZooKeeper's, in seconds, by a node made for a moment."""
+    """Return the difference of our clock and ZooKeeper's, in seconds, by a temporary node."""
     with ZkSession(session.hosts, security=session.security) as whole:
         place = session.chroot
         while place and whole.exists(place) is None:

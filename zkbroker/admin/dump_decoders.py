@@ -1,7 +1,7 @@
 """How a dump prints keys and payloads.
 
-A decoder takes key and payload of a record with a value and returns what is printed of each, None
-for nothing. They are named as in the genuine tool, by a short name, or as `module:function`.
+A decoder takes the key and payload of a record with a value, and returns the text of each, None for
+nothing. Decoders are named as in the genuine tool, by a short name, or as `module:function`.
 """
 
 import importlib
@@ -26,7 +26,7 @@ RecordDecoder = Callable[[bytes | None, bytes], tuple[str | None, str | None]]
 
 
 def decode_string(data: bytes) -> str:
-    """UTF-8; what is not becomes the replacement character, as Java prints it."""
+    """UTF-8; other bytes become the replacement character, as in Java."""
     return data.decode("utf-8", "replace")
 
 
@@ -59,7 +59,7 @@ def named_decoder(name: str) -> Decoder:
             kafka.serializer.StringDecoder; or `module:function` of one's own.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no decoder of that name.
     """
     known = _DECODERS.get(name.removeprefix("kafka.serializer."))
     if known is not None:
@@ -75,7 +75,7 @@ def named_decoder(name: str) -> Decoder:
 
 
 def record_decoder(key: Decoder, value: Decoder) -> RecordDecoder:
-    """Decode key and payload each on its own; of a tombstone nothing is printed."""
+    """Decode key and payload separately; nothing is printed for a tombstone."""
 
     def decode(raw_key: bytes | None, payload: bytes) -> tuple[str | None, str | None]:
         return None if raw_key is None else key(raw_key), value(payload)

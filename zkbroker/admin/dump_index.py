@@ -7,8 +7,8 @@
                  coordinator epoch:int32  first offset of the transaction:int64 }*
     .txnindex    { version:int16  producer id:int64  first, last, last stable offset:int64 }*
 
-Invariant: lines of the genuine tool on standard output come out of the iterator, its complaints go
-to `report`.
+Invariant: the iterator yields the genuine tool's lines of standard output; its complaints go to
+    `report`.
 """
 
 import struct

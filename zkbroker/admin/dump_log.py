@@ -1,11 +1,11 @@
-"""What a segment holds, line for line as the genuine DumpLogSegments of 2.3 prints it.
+"""Dumps a segment, line for line like the genuine DumpLogSegments of 2.3.
 
     Starting offset: 0
     offset: 9 position: 0 CreateTime: 1795178524017 size: 341 magic: 1 compresscodec: GZIP ...
     | offset: 0 CreateTime: 1795178524010 keysize: 6 valuesize: 19 crc: 3153406696 ...
 
-Invariant: the iterator gives the lines of standard output, `report` gets those of standard error;
-damage never raises, it is reported and the dump goes on with the next entry where there is one.
+Invariant: the iterator yields the lines of standard output, `report` gets those of standard error.
+    Damage never raises: it is reported, and the dump goes on with the next entry, if any.
 """
 
 import mmap
@@ -42,7 +42,7 @@ class DumpOptions:
         print_data_log: print keys and payloads; includes `deep_iteration`.
         deep_iteration: print the records of each entry, not the entry alone.
         verify_index_only: compare indexes with the log without printing them.
-        index_sanity_check: check only what start-up checks of an index.
+        index_sanity_check: do only the start-up checks of an index.
         max_message_size: an entry above it, in bytes, ends the dump of its file.
         decoder: of keys and payloads.
     """
@@ -67,7 +67,7 @@ def dump_log(
     Args:
         files: of the kinds .log, .index, .timeindex, .snapshot, .txnindex and .kafka (0.7).
         options: None is the tool's defaults.
-        report: takes what the tool writes to standard error.
+        report: receives the lines for standard error.
 
     Raises:
         OSError: a file cannot be read.

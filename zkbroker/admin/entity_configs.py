@@ -1,7 +1,7 @@
-"""Settings of topics, brokers, users, clients and addresses, as ZooKeeper has them.
+"""Settings of topics, brokers, users, clients and addresses in ZooKeeper.
 
-Invariant: what is written is checked first, as brokers check it, and says what to change; settings
-that are not named are kept. Credentials are stored with quotas, and `shown` hides them.
+Invariant: a change is first checked as brokers check it, and its errors name a remedy; settings
+    that are not named are kept. Credentials are stored with quotas, and `shown` hides them.
 """
 
 import re
@@ -70,10 +70,10 @@ class Selection:
 
     @property
     def entity(self) -> Entity | None:
-        """The one entity that is named; None where any part is not.
+        """The one named entity; None if any part has no name.
 
         Raises:
-            ConfigError: a broker is named by something else than its id.
+            ConfigError: a broker is not named by its id.
         """
         if None in self.names:
             return None
@@ -86,7 +86,7 @@ class Selection:
         if "brokers" in named:
             broker = named["brokers"]
             if not isinstance(broker, Default) and not str(broker).isdecimal():
-                raise ConfigError(f"{broker!r} is no broker: give its id, as in 1")
+                raise ConfigError(f"{broker!r} is not a broker: give its id, as in 1")
             return BrokerEntity(broker if isinstance(broker, Default) else int(str(broker)))
         return ConfigEntity(
             user=named.get("users"), client=named.get("clients"), ip=named.get("ips")
@@ -94,7 +94,7 @@ class Selection:
 
 
 def title(entity: Entity) -> str:
-    """Return an entity in words, those of genuine tools."""
+    """Return an entity as text, in the words of genuine tools."""
     if isinstance(entity, TopicEntity):
         return f"topic '{entity.name}'"
     if isinstance(entity, BrokerEntity):
@@ -108,7 +108,7 @@ def _named(word: str, name: Name) -> str:
 
 
 def shown(key: str, value: str) -> str:
-    """Return a value as it may be shown: a credential is hidden."""
+    """Return a value for display: a credential is hidden."""
     return HIDDEN if key in HASHES or value.startswith("encryptedPassword:") else value
 
 
@@ -116,11 +116,11 @@ def shown(key: str, value: str) -> str:
 
 
 def describe(session: ZkSession, selection: Selection) -> Iterator[tuple[Entity, Settings]]:
-    """Yield the settings of one entity, or of each of its kind that has any.
+    """Yield the settings of one entity, or of each of its kind that has settings.
 
     Raises:
-        ConfigError: the one that is named cannot be.
-        RegistryError: ZooKeeper does not answer, or a node of one that is named is unreadable.
+        ConfigError: the named entity cannot exist.
+        RegistryError: ZooKeeper does not answer, or the node of the named entity is unreadable.
     """
     entity = selection.entity
     if entity is not None:
@@ -132,7 +132,7 @@ def describe(session: ZkSession, selection: Selection) -> Iterator[tuple[Entity,
 
 
 def stored(session: ZkSession, entity: Entity) -> dict[str, str]:
-    """Return the settings of an entity, empty without any."""
+    """Return the settings of an entity; empty if it has none."""
     if isinstance(entity, TopicEntity):
         return topics.topic_config(session, entity.name)
     if isinstance(entity, BrokerEntity):
@@ -210,7 +210,7 @@ def change(
 
 
 def checked_setting(entity: ConfigEntity, key: str, text: str) -> str:
-    """Return a setting of a user, a client or an address as it is stored: a credential is made.
+    """Return the stored form of a user's, client's or address's setting; of a password, a hash.
 
     Raises:
         ConfigError: there is no such setting, or its value is not allowed.
@@ -220,7 +220,7 @@ def checked_setting(entity: ConfigEntity, key: str, text: str) -> str:
         return _credential(key, text)
     if key not in units:
         raise ConfigError(
-            f"{key} is no setting of {title(entity)}{nearest(key, units)}; there are "
+            f"{key} is not a setting of {title(entity)}{nearest(key, units)}; there are "
             f"{', '.join(units)}"
         )
     try:
@@ -234,7 +234,7 @@ def checked_setting(entity: ConfigEntity, key: str, text: str) -> str:
 
 
 def _credential(mechanism: str, text: str) -> str:
-    """Return what is stored of a password, given as `[iterations=N,]password=P`."""
+    """Return the credential to store for a password, given as `[iterations=N,]password=P`."""
     match = _PASSWORD.fullmatch(text)
     if match is None:
         raise ConfigError(

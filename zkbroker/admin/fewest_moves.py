@@ -1,9 +1,9 @@
-"""Even brokers out exactly, with the fewest replicas moved: for assignments without racks.
+"""Balances brokers exactly, with the fewest replicas moved: for assignments without racks.
 
-The replicas are a flow from partitions to brokers. A partition gives each of its replicas to
-another broker; a replica on a broker that had the partition before costs nothing, any other costs
-one move; a broker above its upper share, or below its lower one, costs more than any moves do.
-Such a flow is cheapest exactly when no cycle of exchanges makes it cheaper (Klein 1967):
+The replicas are a flow from partitions to brokers. A partition sends each of its replicas to a
+different broker. A replica on a broker that had the partition before costs nothing, any other one
+move; a broker above its upper share, or below its lower one, costs more than any number of moves. A
+flow is cheapest exactly when no cycle of exchanges makes it cheaper (Klein 1967):
 
     broker --a partition that it holds and the next lacks--> broker ... --> back to the first
     broker --one replica more--> POOL --one replica less--> broker
@@ -11,7 +11,7 @@ Such a flow is cheapest exactly when no cycle of exchanges makes it cheaper (Kle
 Invariants:
 - an exchange leaves every partition with as many replicas, on different brokers: a cycle passes
   each broker once, so it takes at most one replica from it and gives it at most one;
-- every cycle that is exchanged makes the whole cheaper, so the search ends.
+- every exchange along a cycle makes the whole cheaper, so the search ends.
 """
 
 from collections import defaultdict
@@ -29,12 +29,12 @@ def with_fewest_moves(
     target: Mapping[PartitionKey, Sequence[int]],
     brokers: Iterable[int],
 ) -> dict[PartitionKey, list[int]]:
-    """Return the target, changed so that the brokers are even and the fewest replicas move.
+    """Return the target, changed so that brokers are balanced and the fewest replicas move.
 
     Args:
         current: partition → its replicas now.
-        target: partition → its replicas as planned so far, all of them on `brokers`. The nearer
-            it is to an answer, the less there is to do.
+        target: partition → its replicas as planned so far, all of them on `brokers`. The closer it
+            is to a solution, the less work there is.
         brokers: the brokers that may hold replicas.
     """
     exchanges = _Exchanges(current, target, brokers)
@@ -44,7 +44,7 @@ def with_fewest_moves(
 
 
 class _Exchanges:
-    """A target, and what it costs to pass replicas on between brokers."""
+    """A target, and the costs of passing replicas between brokers."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class _Exchanges:
         self._current = current
         self._brokers = sorted(brokers)
         self._held: dict[int, dict[PartitionKey, None]] = {b: {} for b in self._brokers}
-        # Partitions that a broker holds and did not hold before: to pass one on costs nothing.
+        # Partitions that a broker got in this plan: passing one on costs nothing.
         self._new: dict[int, dict[PartitionKey, None]] = {b: {} for b in self._brokers}
-        # (from, to) → partitions that `to` held before and lacks now: they may come back.
+        # (from, to) → partitions of `from` that `to` had before the plan: they may go back.
         self._back: dict[tuple[int, int], dict[PartitionKey, None]] = defaultdict(dict)
         for key, replicas in self.replicas.items():
             for broker in replicas:
@@ -79,7 +79,7 @@ class _Exchanges:
         return bool(cycle)
 
     def _cheaper_cycle(self) -> list[tuple[_Node, _Node, PartitionKey | None]]:
-        """Return the steps of a cycle with a negative cost, as Bellman and Ford find it."""
+        """Return the steps of a cycle with a negative cost, found by Bellman-Ford."""
         edges = self._edges()
         cost: dict[_Node, int] = dict.fromkeys([_POOL, *self._brokers], 0)
         came: dict[_Node, tuple[_Node, PartitionKey | None]] = {}
@@ -112,7 +112,7 @@ class _Exchanges:
         return edges
 
     def _edge(self, giver: int, taker: int) -> _Edge | None:
-        """Return the cheapest way to pass a replica on: the later loops cost more."""
+        """Return the cheapest replica to pass on; the loops are in order of cost."""
         lacking = self._held[taker]
         new = self._new[giver]
         free = None

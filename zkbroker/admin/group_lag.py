@@ -1,12 +1,11 @@
-"""How far a group is behind the ends of its partitions.
+"""The lag of a group behind the ends of its partitions.
 
     committed:     lag = log end - committed offset
-    not committed: whether `auto.offset.reset` has the messages read is not known here; they are
-                   counted apart
-    no leader:     the log end is not known
+    not committed: `auto.offset.reset`, which is unknown here, decides whether the messages are
+    read; they are counted apart no leader:     the log end is unknown
 
-Invariant: a partition of a group's topics is in exactly one of the three, so that no sum is smaller
-than it looks.
+Invariant: a partition of a group's topics is in exactly one of the three, so that a sum never hides
+    a partition.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,11 +19,11 @@ from zkbroker.types import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """Where a group is in a partition.
+    """The position of a group in a partition.
 
     Args:
-        offset: the committed one; None without a commit.
-        start: first offset that the log holds; None while no broker serves the partition.
+        offset: the committed offset; None without a commit.
+        start: log start offset; None while no broker serves the partition.
         end: log end offset; None while no broker serves the partition.
         owner: the member that reads it.
     """
@@ -36,14 +35,14 @@ class GroupPosition:
 
     @property
     def lag(self) -> int | None:
-        """Messages between the commit and the end; None where one of the two is not known."""
+        """Messages between the commit and the end; None if one of the two is unknown."""
         if self.offset is None or self.end is None:
             return None
         return max(0, self.end - self.offset)
 
     @property
     def uncommitted(self) -> int | None:
-        """Messages that the log holds, where nothing is committed; None where something is."""
+        """Messages in the log, if nothing is committed; None if there is a commit."""
         if self.offset is not None or self.end is None:
             return None
         return self.end - (self.start or 0)
@@ -55,10 +54,10 @@ class LagSum:
 
     Args:
         lag: messages after the commits.
-        partitions: how many of the partitions that counts.
+        partitions: how many partitions the lag counts.
         uncommitted: messages in partitions without a commit.
-        without_commit: how many partitions those are.
-        without_leader: partitions whose end is not known.
+        without_commit: how many partitions have no commit.
+        without_leader: how many partitions have an unknown end.
     """
 
     lag: int
@@ -69,7 +68,7 @@ class LagSum:
 
     @property
     def not_counted(self) -> str:
-        """What the lag leaves out, in words; empty for nothing."""
+        """The messages and partitions that the lag leaves out, as text; empty for none."""
         said = []
         if self.without_commit:
             said.append(
@@ -100,13 +99,13 @@ def locate(
     owners: Mapping[PartitionKey, str],
     topics: Collection[str],
 ) -> dict[PartitionKey, GroupPosition]:
-    """Return where a group is in every partition of its topics.
+    """Return a group's position in every partition of its topics.
 
     Args:
         cluster: the brokers.
-        offsets: what the group committed.
+        offsets: the group's commits.
         owners: partition → member.
-        topics: those that the group reads besides; with a commit or an owner a topic is one.
+        topics: further topics of the group, beside those with a commit or an owner.
 
     Raises:
         ProtocolError: a leader does not answer.

@@ -1,15 +1,15 @@
-"""What is wrong with a cluster, in words: for probes and for people.
+"""The problems of a cluster, as text for probes and people.
 
     no brokers         none is registered
-    no controller      no broker decides who leads
+    no controller      no broker elects leaders
     broker missing     replicas are assigned to a broker that is not registered
     offline            partitions that no broker serves
     under-replicated   partitions with replicas that are not in sync
     below min ISR      partitions that refuse acks=all
     offline directory  a data directory that its broker does not use any more
 
-Invariant: a partition without a leader is named once, as offline. Topics that are being deleted are
-not looked at.
+Invariant: a partition without a leader is named once, as offline. Topics under deletion are not
+    checked.
 """
 
 from collections import defaultdict
@@ -23,12 +23,12 @@ from zkbroker.types import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """One problem.
 
     Args:
         problem: a name for programs, such as `offline_partitions`.
-        text: what is wrong, in words, without the partitions.
-        partitions: those that it is about.
+        text: the problem, without the partitions.
+        partitions: the partitions that have it.
     """
 
     problem: str
@@ -42,13 +42,13 @@ def find_problems(
     controller: int | None,
     min_isr: Mapping[str, int],
 ) -> list[Problem]:
-    """Return what is wrong; nothing where a cluster is healthy.
+    """Return the problems of a cluster; none if it is healthy.
 
     Args:
         described: its topics.
         brokers: ids that are registered.
         controller: id of the controller; None while there is none.
-        min_isr: topic → `min.insync.replicas`; topics that are not in it are not checked for it.
+        min_isr: topic → `min.insync.replicas`; it is not checked for other topics.
     """
     found: list[Problem] = []
     if not brokers:
@@ -103,7 +103,7 @@ def offline_directories(directories: Mapping[int, Sequence[LogDirectory]]) -> li
     """Return a problem for each data directory that its broker does not use any more.
 
     Args:
-        directories: of each broker that said which it has.
+        directories: of each broker that answered.
     """
     return [
         Problem(

@@ -1,12 +1,12 @@
-"""Files of Kafka 0.7 (`.kafka`), as 0.7.2's DumpLogSegments prints them, and maps; and checks.
+"""Dumps files of Kafka 0.7 (`.kafka`) like 0.7.2's DumpLogSegments, and maps; checks both.
 
     Starting offset: 2143
     offset: 2143 isvalid: true payloadsize: 121 magic: 1 compresscodec: GZIPCompressionCodec
     tail of the log is at offset: 4234
 
-Invariant: only `repair_log07` changes anything, and what `check_log07` reports is what a broker's
-recovery cuts off when the last clean stop is not believed. Damage before the last file is reported
-too: a broker leaves it there.
+Invariant: only `repair_log07` changes anything. `check_log07` reports the bytes that a broker's
+    recovery after a crash would cut. It also reports damage before the last file, which a broker
+    leaves there.
 """
 
 import mmap
@@ -39,7 +39,7 @@ _MAX_BYTES: Final = 128 * 1024 * 1024
 
 
 class Damage07(NamedTuple):
-    """A place in a file from which on it is not valid."""
+    """A position in a file from which on the file is invalid."""
 
     file: Path
     position: int
@@ -49,7 +49,7 @@ class Damage07(NamedTuple):
 
 
 class Check07(NamedTuple):
-    """What was found in the folder of a 0.7 log."""
+    """The findings in the folder of a 0.7 log."""
 
     segments: int
     entries: int
@@ -146,7 +146,7 @@ def dump_map07(path: Path) -> Iterator[str]:
 
 
 def check_log07(directory: Path) -> Check07:
-    """Verify every entry of a log, inside its wrappers too, and what a view's map says of it.
+    """Verify every entry of a log, inside its wrappers too, and compare it with a view's map.
 
     Raises:
         StorageError: files are missing between others, or cannot be read.
@@ -179,9 +179,9 @@ def repair_log07(directory: Path, now_ms: int) -> list[Cut]:
 
     Args:
         directory: of the log, which no broker uses.
-        now_ms: names the file that keeps what is cut.
+        now_ms: part of the name of the file for the cut bytes.
 
-    A view is left as it is: its broker makes it right from its map and its master when it starts.
+    A view is not changed: its broker repairs it at its start, from its map and its master.
 
     Raises:
         StorageError: files are missing between others.
@@ -211,7 +211,7 @@ def _damaged_map(path: Path) -> Iterator[Damage07]:
                 yield Damage07(
                     kafka,
                     place,
-                    "it is not what its map says; the broker rebuilds it when it starts",
+                    "it does not match its map; the broker rebuilds it when it starts",
                     0,
                     0,
                 )

@@ -1,8 +1,8 @@
-"""Checking and repairing the logs of a broker that does not run.
+"""Checks and repairs the logs of a stopped broker.
 
-Invariant: `check_logs` changes nothing, and what it reports is what the broker's own recovery would
-find if it verified everything. `repair_logs` does that recovery: it cuts each log to its longest
-valid prefix, keeps what is cut in `*.log.corrupt-<ms>`, and rebuilds the indexes.
+Invariant: `check_logs` changes nothing, and reports what the broker's own recovery would find if it
+    verified everything. `repair_logs` does that recovery: it cuts each log to its longest valid
+    prefix, keeps the cut bytes in `*.log.corrupt-<ms>`, and rebuilds the indexes.
 """
 
 import logging
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with a file.
+    """A problem with a file.
 
     Args:
-        file: which.
-        position: where in it, in bytes.
-        reason: what is wrong.
-        bytes_lost: bytes of log that a repair cuts off; 0 when it loses none.
-        valid_messages_behind: messages among them that are valid by themselves.
+        file: its name.
+        position: in the file, in bytes.
+        reason: the problem.
+        bytes_lost: bytes of log that a repair cuts off, or 0.
+        valid_messages_behind: valid messages among those bytes.
     """
 
     file: Path
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass(slots=True)
 class LogCheck:
-    """What was found in a partition's directory.
+    """The findings in a partition's directory.
 
     Args:
         directory: of the partition.
@@ -71,7 +71,7 @@ class LogCheck:
         entries: how many of them.
         log_start_offset: base offset of the first segment.
         log_end_offset: offset after the last valid entry.
-        findings: what is wrong, in order.
+        findings: the problems, in order.
         holes: offsets, first and last, that are missing between segments: compacted away, or lost;
             only the topic's settings could tell.
     """
@@ -87,7 +87,7 @@ class LogCheck:
 
 
 def partition_directories(paths: Sequence[Path]) -> list[Path]:
-    """Return the partitions' directories among and below the paths given.
+    """Return the partitions' directories among and below the given paths.
 
     Args:
         paths: data directories or partitions' directories.
@@ -98,7 +98,7 @@ def partition_directories(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
-            raise StorageError(f"{path} is no directory")
+            raise StorageError(f"{path} is not a directory")
         try:
             alone = _holds_log(path) or is_log_folder(path)
             here = [path] if alone else sorted(filter(_is_partition, path.iterdir()))
@@ -133,11 +133,11 @@ def check_logs(paths: Sequence[Path]) -> Iterator[LogCheck]:
     """Verify every entry, index, snapshot and checkpoint, and change nothing.
 
     Args:
-        paths: data directories or partitions' directories; of a broker that runs, the end of a log
-            may be seen half written.
+        paths: data directories or partitions' directories; while a broker runs, the end of a log
+            may be half written.
 
     Raises:
-        StorageError: a path is no directory, or cannot be read.
+        StorageError: a path is not a directory, or cannot be read.
     """
     for path in paths:
         yield from _check_data_directory(path)
@@ -184,7 +184,7 @@ def _check_log(directory: Path) -> LogCheck:
         if scan.reason is not None:
             check.findings.append(_lost(path, scan.valid_bytes, scan.reason))
             broken = following != scan.next_offset
-            # The indexes speak of what a repair cuts off; it rebuilds them.
+            # The indexes point at bytes that a repair cuts; it rebuilds them.
             continue
         if following is not None and following != scan.next_offset:
             check.holes.append((scan.next_offset, following - 1))
@@ -211,7 +211,7 @@ def _offsets(directory: Path, suffix: str) -> list[int]:
 
 
 def _gaps_allowed(directory: Path) -> bool | None:
-    """Whether a log is compacted, None where its topic's settings would have to tell."""
+    """Whether a log is compacted; None if only its topic's settings could tell."""
     try:
         return TopicPartition.parse(directory.name).topic in INTERNAL_TOPICS or None
     except ValueError:
@@ -224,7 +224,7 @@ def _lost(path: Path, position: int, reason: str) -> Finding:
 
 
 class _IndexVerifier:
-    """Compares a segment's indexes with its entries while these go by."""
+    """Compares a segment's indexes with its entries, one entry at a time."""
 
     def __init__(self, directory: Path, base: int, tracker: TransactionTracker) -> None:
         fs = FileSystem()
@@ -250,7 +250,7 @@ class _IndexVerifier:
             times.close()
             self._has_times = True
         except FileNotFoundError as error:
-            # Genuine brokers before 0.10 have no time index; it is built when it is needed.
+            # Genuine brokers before 0.10 have no time index; it is built when needed.
             logger.debug("index missing file=%s", error.filename)
         self._next_offset = 0
         self._next_time = 0
@@ -278,7 +278,7 @@ class _IndexVerifier:
                 break
             if timestamp != self._largest:
                 reason = (
-                    f"entry {self._next_time} says {timestamp} up to offset {offset}, "
+                    f"entry {self._next_time} has {timestamp} up to offset {offset}, "
                     f"the largest timestamp there is {self._largest}"
                 )
                 self._findings.append(Finding(self._times_file, 12 * self._next_time, reason))
@@ -298,18 +298,18 @@ class _IndexVerifier:
         except CorruptMessage as error:
             yield Finding(path, 0, str(error))
             return
-        # What began in a segment that was deleted is not known here: the markers are compared.
+        # A transaction may have begun in a deleted segment, so only markers are compared.
         if [each.last_offset for each in found] != [each.last_offset for each in self._aborted]:
             reason = f"{len(found)} aborted transactions, the log has {len(self._aborted)}"
             yield Finding(path, 0, reason)
 
     def findings(self, valid_bytes: int, next_offset: int, *, closed: bool) -> list[Finding]:
-        """Return what is wrong with the indexes of a segment.
+        """Return the problems of a segment's indexes.
 
         Args:
-            valid_bytes: of the segment.
+            valid_bytes: valid bytes of the segment.
             next_offset: the offset after it.
-            closed: it is not written any more.
+            closed: whether it is no longer written.
         """
         self._findings += self._transactions(next_offset)
         if closed and self._has_times and not self._times and self._largest > 0:
@@ -346,10 +346,10 @@ def repair_logs(paths: Sequence[Path], *, now_ms: int | None = None) -> list[Cut
 
     Args:
         paths: data directories, or partitions' directories in them; no broker may use them.
-        now_ms: names the files that keep what is cut off; the time by default.
+        now_ms: part of the names of the files for the cut bytes; the time by default.
 
     Returns:
-        What was cut off.
+        The cuts.
 
     Raises:
         StorageError: a data directory is in use, or cannot be written.

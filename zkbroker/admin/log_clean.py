@@ -1,7 +1,7 @@
-"""Compacting the logs of a broker that does not run.
+"""Compacts the logs of a stopped broker.
 
-Invariant: only the logs that are named are compacted, whatever their topics' settings are in
-ZooKeeper: those are not known here. A dry run changes no log.
+Invariant: only the named logs are compacted, whatever their topics' settings, which are unknown
+    without ZooKeeper. A dry run changes no log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ from zkbroker.log.manager import wall_ms
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What was done to a log, or would be.
+    """The compaction of a log, done or only planned.
 
     Args:
-        partition: which.
-        stats: figures; None where nothing was to be done.
+        partition: of the log.
+        stats: figures; None if there was nothing to do.
     """
 
     partition: TopicPartition
@@ -39,7 +39,7 @@ def clean_logs(
     Args:
         paths: data directories, or partitions' directories in them; no broker may use them.
         config: segment sizes, and how long records without a value stay.
-        only_look: find out what would go, and change nothing.
+        only_look: only compute the figures, and change nothing.
 
     Raises:
         StorageError: a data directory is in use, cannot be written, or a log is damaged.
@@ -49,7 +49,7 @@ def clean_logs(
         manager = LogManager(
             LogManagerConfig(log_dirs=(str(root),), cleaner_enable=False), config or LogConfig()
         )
-        # What the topics' settings are is not known here: nothing is cut for a gap.
+        # The topics' settings are unknown here, so a gap in offsets is not cut off.
         manager.start(topic_settings=lambda _: {})
         try:
             marks = manager.checkpointed_high_watermarks()
@@ -82,5 +82,5 @@ def _clean(
         return clean(part, settings, keep=lambda: present)
     except CorruptMessage as error:
         raise StorageError(
-            f"{log.path} cannot be compacted: {error}; zkbroker log check tells more"
+            f"{log.path} cannot be compacted: {error}; zkbroker log check shows more"
         ) from error

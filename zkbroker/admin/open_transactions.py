@@ -1,17 +1,16 @@
-"""Transactions that are open in the partitions' logs, and those of them that will never end.
+"""Finds open transactions in the partitions' logs, and those that will never end.
 
-    last stable offset < high watermark      a transaction is open: its batches and the markers of
-                                             those that ended lie between the two
-    hanging                                  open for long, and no coordinator has it: readers of
-                                             committed messages wait before it for ever, and the
-                                             log is not compacted behind it
+    last stable offset < high watermark      a transaction is open: its batches, and later
+    transactions and markers, lie between the two hanging                                  open for
+    long, and unknown to any coordinator: readers of committed messages wait before it for ever, and
+    the log is not compacted beyond it
 
-Both offsets come from ListOffsets, and what lies between them is fetched and read, as any client
-may: so this works with genuine brokers from 0.11 on as well as with ours.
+Both offsets come from ListOffsets, and the entries between them are fetched, as any client may: so
+this works with genuine brokers from 0.11 on as well as with ours.
 
-Invariants: a transaction is hanging only if it was open in the log, then not its coordinator's, and
-after that still open in the log: one that ends meanwhile is none. What its coordinator knows is
-not ended without it, unless the caller forces that.
+Invariants: a transaction is hanging only if it was open in the log, then unknown to its
+    coordinator, and after that still open in the log: so one that ends meanwhile is not hanging. A
+    transaction that its coordinator knows is not ended without it, unless the caller forces that.
 """
 
 import time
@@ -33,7 +32,7 @@ from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC, TransactionSt
 from zkbroker.types import PartitionKey
 
 DEFAULT_OLDER_THAN_MS = 15 * 60_000
-"""The longest time-out that brokers grant by default, `transaction.max.timeout.ms`."""
+"""The default of brokers' `transaction.max.timeout.ms`."""
 _MARKERS_VERSION = 0
 
 
@@ -42,13 +41,13 @@ class OpenTransaction:
     """A transaction without a marker.
 
     Args:
-        partition: where.
-        leader: the broker that leads it, None while there is none.
-        producer_id: whose.
-        producer_epoch: under which its last batch was written.
+        partition: its partition.
+        leader: the broker that leads it, None if there is none.
+        producer_id: of its producer.
+        producer_epoch: of its last batch.
         first_offset: of its first message.
-        last_offset: of its last one.
-        since_ms: the time that its first batch carries.
+        last_offset: of its last message.
+        since_ms: timestamp of its first batch.
     """
 
     partition: PartitionKey
@@ -61,7 +60,7 @@ class OpenTransaction:
 
 
 class Verdict(Enum):
-    """What becomes of an open transaction."""
+    """The future of an open transaction."""
 
     HANGING = "hanging"
     ONGOING = "ongoing"
@@ -70,7 +69,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An open transaction, what becomes of it, and the id that its producer has, if any."""
+    """An open transaction, its verdict, and the transactional id of its producer, if any."""
 
     transaction: OpenTransaction
     verdict: Verdict
@@ -80,11 +79,11 @@ class Judged:
 def led_partitions(
     cluster: Cluster, topic: str | None = None
 ) -> tuple[list[PartitionKey], list[PartitionKey]]:
-    """Return the partitions that can be looked at, and those that have no leader now.
+    """Return the partitions that can be read, and those without a leader.
 
     Args:
         cluster: the brokers.
-        topic: of this topic alone.
+        topic: only of this topic.
 
     Raises:
         UnknownTopicOrPartition: it does not exist.
@@ -105,14 +104,14 @@ def led_partitions(
 def find_open(
     cluster: Cluster, partitions: Iterable[PartitionKey] | None = None
 ) -> list[OpenTransaction]:
-    """Return the open transactions of partitions, of all that have a leader by default.
+    """Return the open transactions of partitions; by default of all with a leader.
 
     Args:
         cluster: the brokers.
-        partitions: where to look, see `led_partitions`.
+        partitions: to read, see `led_partitions`.
 
     Raises:
-        ZkbrokerError: a broker does not answer, or a partition that was named does not exist.
+        ZkbrokerError: a broker does not answer, or a named partition does not exist.
     """
     keys = led_partitions(cluster)[0] if partitions is None else list(partitions)
     ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
@@ -132,12 +131,12 @@ def find_hanging(
     older_than_ms: int = DEFAULT_OLDER_THAN_MS,
     now_ms: int | None = None,
 ) -> list[Judged]:
-    """Return the transactions that are open for long, with what becomes of each.
+    """Return the transactions that are open for long, each with a verdict.
 
     Args:
         cluster: the brokers.
-        partitions: where to look; all that have a leader by default.
-        older_than_ms: by the time that the first batch carries.
+        partitions: to read; all with a leader by default.
+        older_than_ms: least age of the first batch, by its timestamp.
         now_ms: the time of day; the clock's by default.
 
     Raises:
@@ -160,11 +159,11 @@ def find_hanging(
 
 
 def judge(found: Iterable[OpenTransaction], ids: Iterable[TransactionalId]) -> list[Judged]:
-    """Say what becomes of open transactions, by what their coordinators know.
+    """Judge open transactions by the states of their coordinators.
 
     Args:
         found: read before `ids`.
-        ids: all there are.
+        ids: all transactional ids.
     """
     by_producer = {each.producer_id: each for each in ids}
     judged = []
@@ -172,7 +171,7 @@ def judge(found: Iterable[OpenTransaction], ids: Iterable[TransactionalId]) -> l
         known = by_producer.get(each.producer_id)
         verdict = Verdict.HANGING
         if known is not None and each.partition in known.partitions:
-            # An older epoch's is ended by the same marker.
+            # The same marker ends a transaction of an older epoch.
             if known.state is TransactionState.ONGOING:
                 verdict = Verdict.ONGOING
             elif known.state in ENDING:
@@ -185,7 +184,7 @@ def select(found: Iterable[OpenTransaction], *, first_offset: int) -> OpenTransa
     """Return the open transaction that begins at an offset.
 
     Raises:
-        ClientError: none does; the message names those that are open.
+        ClientError: there is none; the message names the open ones.
     """
     others = list(found)
     for each in others:
@@ -194,7 +193,7 @@ def select(found: Iterable[OpenTransaction], *, first_offset: int) -> OpenTransa
     begin = ", ".join(str(each.first_offset) for each in others)
     raise ClientError(
         f"no open transaction begins at offset {first_offset}: "
-        + (f"those that are open begin at {begin}" if begin else "none is open in this partition")
+        + (f"open ones begin at {begin}" if begin else "none is open in this partition")
     )
 
 
@@ -206,15 +205,14 @@ def abort_by_marker(
     coordinator_epoch: int | None = None,
     force: bool = False,
 ) -> OpenTransaction:
-    """Have the leader of a partition write an ABORT marker; returns what that ended.
+    """Have the leader of a partition write an ABORT marker; return the ended transaction.
 
     Args:
         cluster: the brokers.
-        partition: where.
+        partition: its partition.
         first_offset: of the transaction.
-        coordinator_epoch: that the marker carries; None for the one that its coordinator has, as
-            far as it is known.
-        force: also what a coordinator knows.
+        coordinator_epoch: of the marker; None for the coordinator's own, if it is known.
+        force: whether to abort a transaction that a coordinator knows.
 
     Raises:
         ClientError: there is no such transaction, or its coordinator has it.
@@ -263,17 +261,17 @@ def _refusal(verdict: Verdict, known: TransactionalId) -> str:
         )
     return (
         f"the transaction of {known.name!r} is decided (state {state_name(known.state)}), and its "
-        "coordinator sends the marker: look whether that broker is up; --force ends it here all "
-        "the same, and readers may then find half of it"
+        "coordinator sends the marker: check that its broker is up; --force ends it here "
+        "anyway, and readers may then find half of it"
     )
 
 
 def _coordinator_epoch(
     cluster: Cluster, of: TransactionalId | None, ids: Iterable[TransactionalId]
 ) -> int:
-    """The epoch of the coordinator that could have sent a marker of the producer last.
+    """Return the epoch of the coordinator that may have sent the producer's last marker.
 
-    A producer of which nothing is known could have had any: no id will be given out again.
+    An unknown producer may have had any coordinator; its id is never given out again.
     """
     epochs = [0, *(each.coordinator_epoch for each in ([of] if of else ids))]
     if of is None:
@@ -285,7 +283,7 @@ def _coordinator_epoch(
 def _open_in(
     cluster: Cluster, key: PartitionKey, start: int, end: int
 ) -> Iterable[OpenTransaction]:
-    """What is open in a log: begun at the last stable offset or later, and without a marker."""
+    """Return a log's transactions from the last stable offset on that have no marker."""
     found: dict[int, OpenTransaction] = {}
     for entry in read_entries(cluster, key, start, end):
         head = entry.head

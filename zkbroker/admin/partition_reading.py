@@ -1,7 +1,7 @@
-"""The stored entries of a partition, batches and markers, as tools read them from its leader.
+"""Reads the stored entries of a partition, batches and markers, from its leader.
 
-Invariant: entries come whole and in the order of the log; what is being written meanwhile is not
-waited for. A leader that moved is asked for again, a bounded number of times.
+Invariant: entries come whole and in the order of the log, without waiting for new ones. If the
+    leader moves, it is looked up again, a bounded number of times.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _SETTINGS = FetchSettings(max_wait_ms=0)
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """One stored entry. Args: data is the whole of it."""
+    """One stored entry. Args: data is all of its bytes."""
 
     head: EntryInfo
     data: memoryview
@@ -39,7 +39,7 @@ class StoredEntry:
 def read_entries(
     cluster: Cluster, key: PartitionKey, start: int, end: int
 ) -> Iterator[StoredEntry]:
-    """Yield the entries from the one that holds an offset on, below an end.
+    """Yield the entries from the one that holds the offset `start`, up to `end`.
 
     Args:
         cluster: finds the leader.
@@ -60,7 +60,7 @@ def read_entries(
         before = position
         for head in iter_entries(view):
             if head.last_offset < position:
-                continue  # of a batch that begins below what was asked for
+                continue  # entries before `start`
             if head.base_offset >= end:
                 return
             position = head.last_offset + 1
@@ -88,7 +88,7 @@ def _fetch(cluster: Cluster, key: PartitionKey, offset: int, size: int) -> Fetch
             if not passing or not left:
                 raise
         cluster.runtime.sleep(_BACKOFF_S)
-        with contextlib.suppress(ZkbrokerError):  # the next try may be luckier
+        with contextlib.suppress(ZkbrokerError):  # the next try may succeed
             cluster.refresh([key[0]])
     raise AssertionError("unreachable")
 

@@ -1,4 +1,4 @@
-"""Reassignments and preferred-replica elections: asked for in ZooKeeper, done by the controller.
+"""Reassignments and preferred-replica elections: requested in ZooKeeper, done by the controller.
 
     /admin/reassign_partitions
         {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}
@@ -40,11 +40,11 @@ LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 MAX_REQUEST_BYTES = 1_000_000
-"""What one ZooKeeper node holds (jute.maxbuffer is 1 MiB)."""
+"""Limit for one ZooKeeper node (jute.maxbuffer is 1 MiB)."""
 
 
 class MoveState(Enum):
-    """How far a partition's reassignment is; the values are the genuine tool's words."""
+    """State of a partition's reassignment; the values are the genuine tool's words."""
 
     DONE = "completed successfully"
     RUNNING = "is still in progress"
@@ -53,11 +53,11 @@ class MoveState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentStatus:
-    """How far a reassignment is.
+    """State of a reassignment.
 
     Args:
         partitions: of each partition.
-        throttles_removed: whether there were throttles, which are gone now that all is over.
+        throttles_removed: whether throttles were removed, because all of it is over.
     """
 
     partitions: Mapping[PartitionKey, MoveState]
@@ -81,7 +81,7 @@ def decode_target(text: str | bytes) -> dict[PartitionKey, tuple[int, ...]]:
     """Read the JSON of a reassignment.
 
     Raises:
-        ConfigError: it is none, names a partition twice, or asks for what cannot be.
+        ConfigError: it is invalid, names a partition twice, or is impossible.
     """
     target: dict[PartitionKey, tuple[int, ...]] = {}
     try:
@@ -92,7 +92,7 @@ def decode_target(text: str | bytes) -> dict[PartitionKey, tuple[int, ...]]:
             target[key] = tuple(int(broker) for broker in each["replicas"])
             if set(each.get("log_dirs") or ()) - {"any"}:
                 raise ConfigError(
-                    f"partition {_shown(key)}: replicas cannot be put into a certain directory; "
+                    f"partition {_shown(key)}: the directories of replicas cannot be chosen; "
                     'leave log_dirs out, or name "any"'
                 )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -110,7 +110,7 @@ def decode_partitions(text: str | bytes) -> list[PartitionKey]:
     """Read the JSON of an election.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is invalid.
     """
     try:
         return [
@@ -118,7 +118,7 @@ def decode_partitions(text: str | bytes) -> list[PartitionKey]:
         ]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(
-            'these are no partitions: give {"partitions":[{"topic":"t","partition":0}]} '
+            'these are not partitions: give {"partitions":[{"topic":"t","partition":0}]} '
             f"({error})"
         ) from error
 
@@ -126,7 +126,7 @@ def decode_partitions(text: str | bytes) -> list[PartitionKey]:
 def current_assignment(
     session: ZkSession, names: Sequence[str] | None = None
 ) -> dict[PartitionKey, tuple[int, ...]]:
-    """Return the replicas of the partitions of some topics, of all when none is named.
+    """Return the replicas of the partitions of some topics; of all if none is named.
 
     Raises:
         ConfigError: one of them does not exist.
@@ -145,15 +145,15 @@ def current_assignment(
 def execute(
     session: ZkSession, target: Target, *, throttle: int | None = None
 ) -> dict[PartitionKey, tuple[int, ...]]:
-    """Ask for a reassignment.
+    """Request a reassignment.
 
     Args:
         session: a started session.
-        target: partition → the replicas it shall have.
-        throttle: bytes a second that each broker copies for it at most; None for no limit.
+        target: partition → its new replicas.
+        throttle: most bytes a second that each broker copies; None for no limit.
 
     Returns:
-        The replicas of these partitions as they were: what rolls it back.
+        The previous replicas of these partitions: the target of a rollback.
 
     Raises:
         ConfigError: a partition does not exist, or a broker does not run.
@@ -179,8 +179,8 @@ def execute(
 
 
 def verify(session: ZkSession, target: Target) -> ReassignmentStatus:
-    """Say how far a reassignment is, and remove its throttles once all of it is over."""
-    # The request first: what ends in between counts as under way, never as failed.
+    """Return the state of a reassignment, and remove its throttles once all of it is over."""
+    # Read the request first, so that a move that ends meanwhile counts as in progress, not failed.
     asked = read_requests(session).reassignment or {}
     found = topics.assignments(session, sorted({topic for topic, _ in target}))
     partitions: dict[PartitionKey, MoveState] = {}
@@ -197,17 +197,17 @@ def verify(session: ZkSession, target: Target) -> ReassignmentStatus:
 
 
 def cancel(session: ZkSession, rollback: Target) -> list[PartitionKey]:
-    """Turn partitions that are being reassigned back to where they were.
+    """Revert partitions that are being reassigned.
 
-    The request then asks for the old replicas, which have all the data: the controller only drops
-    the new ones. A genuine controller does not look at a request again, and finishes it.
+    The request then names the old replicas, which have all the data, and the controller only drops
+    the new ones. A genuine controller does not read a request again, and finishes it.
 
     Args:
         session: a started session.
-        rollback: what `execute` returned.
+        rollback: the result of `execute`.
 
     Returns:
-        The partitions turned back; those that are over stay where they are.
+        The reverted partitions; finished ones stay as they are.
 
     Raises:
         ClientError: no reassignment is under way.
@@ -220,7 +220,7 @@ def cancel(session: ZkSession, rollback: Target) -> list[PartitionKey]:
         asked = decode_target(data)
         turned = [key for key in asked if key in rollback]
         wanted = {key: tuple(rollback.get(key, replicas)) for key, replicas in asked.items()}
-        # Gone or changed in between: the controller has finished something; look again.
+        # The request changed: the controller has finished a partition; read again.
         with contextlib.suppress(BadVersion, NoNode):
             session.set(paths.REASSIGN_PARTITIONS, encode_target(wanted), stat.version)
             return turned
@@ -229,7 +229,7 @@ def cancel(session: ZkSession, rollback: Target) -> list[PartitionKey]:
 def elect_preferred(
     session: ZkSession, partitions: Sequence[PartitionKey] | None = None
 ) -> list[PartitionKey]:
-    """Ask that the first replica of partitions lead them.
+    """Request that the first replica of partitions lead them.
 
     Args:
         session: a started session.
@@ -263,7 +263,7 @@ def elect_preferred(
 
 
 def is_throttled(session: ZkSession, topic: str) -> bool:
-    """Whether a reassignment has limited how fast a topic's replicas are copied."""
+    """Whether a reassignment throttles a topic's replicas."""
     return not {LEADER_REPLICAS, FOLLOWER_REPLICAS}.isdisjoint(topics.topic_config(session, topic))
 
 
@@ -291,11 +291,11 @@ def remove_throttles(session: ZkSession, target: Target) -> bool:
 
 
 def throttled_replicas(target: Target, current: Target) -> dict[str, tuple[str, str]]:
-    """Return which replicas a throttle slows down.
+    """Return the replicas that a throttle applies to.
 
     Returns:
-        Topic → the replicas that are read from (those there are) and those that are written (those
-        that come), each as `partition:broker,…`.
+        Topic → the replicas that are read (the present ones) and those that are written (the new
+        ones), each as `partition:broker,…`.
     """
     found: dict[str, tuple[list[str], list[str]]] = {}
     for (topic, partition), replicas in target.items():
@@ -326,17 +326,17 @@ def _check(session: ZkSession, target: Target, current: Target) -> None:
         if key not in current:
             raise ConfigError(f"there is no partition {_shown(key)}")
         for broker in replicas:
-            # One that is down may keep what it has, but cannot copy anything.
+            # A stopped broker may keep its replicas, but cannot get new ones.
             if broker not in live and broker not in current[key]:
                 raise ConfigError(
-                    f"partition {_shown(key)}: broker {broker} does not run; there are "
+                    f"partition {_shown(key)}: broker {broker} is not running; running are "
                     f"{', '.join(map(str, live)) or 'none'}"
                 )
 
 
 def _under_way() -> ClientError:
     return ClientError(
-        "a reassignment is under way: wait until zkbroker reassign verify says that it is over, or "
+        "a reassignment is under way: wait until zkbroker reassign verify shows its end, or "
         "cancel it"
     )
 

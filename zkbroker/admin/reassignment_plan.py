@@ -1,17 +1,16 @@
-"""Which replicas to move when brokers come or go: a pure function of the assignment.
+"""Plans which replicas to move when brokers come or go: a pure function of the assignment.
 
 Invariants, of every plan:
-- a partition keeps as many replicas as it had (or gets the number asked for), on different brokers,
-  all of them allowed ones;
-- a replica that may stay is moved only to even out the brokers; none is moved twice;
-- the replicas of a partition stand in as many racks as before, or in as many as there are left;
-- partitions that need no change are not in it.
+- a partition keeps its number of replicas (or gets the requested number), on different, allowed
+  brokers;
+- a replica that may stay is moved only to balance the brokers; none is moved twice;
+- the replicas of a partition are in as many racks as before, or in as many as are left;
+- a plan names only partitions that change.
 
-The order of work: replicas on brokers that leave go to those with most room; then brokers above
-their share give replicas to those below theirs. A broker's share is the mean, rounded up for the
-brokers that hold most already, so that as much as possible stays where it is. Without racks
-`fewest_moves` then undoes what a better choice would have spared: no plan that evens the brokers
-out moves fewer replicas.
+First, replicas on brokers that leave go to the brokers with most room. Then brokers above their
+share give replicas to those below theirs. A broker's share is the mean, rounded up for the brokers
+that already hold most, so that as many replicas as possible stay. Without racks, `fewest_moves`
+then removes unnecessary moves: no balanced plan moves fewer replicas.
 """
 
 from collections import Counter
@@ -33,14 +32,14 @@ def plan_reassignment(
     replication_factor: int | None = None,
     balance: bool = True,
 ) -> dict[PartitionKey, tuple[int, ...]]:
-    """Plan where replicas shall be.
+    """Plan the replicas of partitions.
 
     Args:
         current: partition → its replicas, the preferred leader first.
         brokers: the brokers that may hold replicas: id → rack, None without one; racks count only
             when all brokers name one.
-        replication_factor: replicas of each partition; as many as it has by default.
-        balance: even the brokers out; False moves only what has to be moved.
+        replication_factor: replicas of each partition; unchanged by default.
+        balance: balance the brokers; False moves only replicas that have to move.
 
     Returns:
         The partitions that change → their new replicas.
@@ -88,7 +87,7 @@ def _check_counts(
 
 
 class _Plan:
-    """Replicas as they will be, while the plan is made. None marks a replica without a broker."""
+    """The planned replicas so far. None marks a replica without a broker."""
 
     def __init__(
         self, current: Mapping[PartitionKey, Sequence[int]], brokers: Mapping[int, str | None]
@@ -113,7 +112,7 @@ class _Plan:
         self._least_racks: dict[PartitionKey, int] = {}
 
     def set_factor(self, factor: int | None) -> None:
-        """Drop or add replicas until each partition has as many as asked for."""
+        """Drop or add replicas until each partition has the requested number."""
         for key, replicas in self._replicas.items():
             while factor is not None and len(replicas) > factor:
                 self._drop_one(key, replicas)
@@ -125,7 +124,7 @@ class _Plan:
         self._share = {b: mean + (place < rest) for place, b in enumerate(fullest)}
         racks = len(set(self._racks.values()))
         for key, replicas in self._replicas.items():
-            # Brokers that left have no rack any more: what they had of one is made good by others.
+            # Brokers that left have no rack; replicas on other brokers must cover their racks.
             stay = self._rack_count(broker for broker in replicas if broker is not None)
             gaps = sum(broker is None for broker in replicas)
             self._least_racks[key] = min(stay + gaps, racks)
@@ -167,7 +166,7 @@ class _Plan:
             )
 
     def spread_leaders(self) -> None:
-        """Put other replicas first, in the partitions that change, where that evens leaders out."""
+        """Reorder replicas of partitions that change, where that balances preferred leaders."""
         changed = [key for key in self._replicas if self._changed(key)]
         leads = Counter(replicas[0] for replicas in self._replicas.values() if replicas)
         swapped = True
@@ -193,7 +192,7 @@ class _Plan:
         }
 
     def _in_old_order(self, key: PartitionKey, replicas: Sequence[int]) -> list[int | None]:
-        """Return the replicas with those that stay in the order that they had."""
+        """Return the replicas, those that stay in their old order."""
         staying = iter([broker for broker in self._current[key] if broker in replicas])
         return [next(staying) if broker in self._current[key] else broker for broker in replicas]
 
@@ -232,7 +231,7 @@ class _Plan:
                 return
 
     def _preference(self, giver: int, key: PartitionKey) -> tuple[bool, int, PartitionKey]:
-        """Order what may be given: what changes anyhow, then what the giver has most of."""
+        """Sort key for giving away: changing partitions first, then the giver's largest topics."""
         return not self._changed(key), -self._of_topic[giver, key[0]], key
 
     def _next_to_give(
@@ -253,7 +252,7 @@ class _Plan:
         return None
 
     def _give_roundabout(self, giver: int) -> bool:
-        """Move one replica to a broker that passes another one on; False when none may."""
+        """Move one replica to a broker that passes on another one; False if none can."""
         full: set[int] = set()
         for key in sorted(self._held[giver]):
             index = self._replicas[key].index(giver)
@@ -268,7 +267,7 @@ class _Plan:
         return False
 
     def _free_a_place(self, broker: int) -> bool:
-        """Send a replica that was to be moved to this broker to another one that has room."""
+        """Redirect a replica that is planned to move to this broker to another broker with room."""
         for key in sorted(self._held[broker]):
             index = self._replicas[key].index(broker)
             if (key, index) in self._moved:

@@ -1,8 +1,8 @@
-"""Where a group goes on after a reset: the offsets that a target means, partition by partition.
+"""Offset resets: the offset of a target in each partition.
 
     earliest, latest      the ends of the log
-    time                  the first message at or after it; the log end where none is as late
-    current               the committed offset; the log end where nothing is committed
+    time                  the first message at or after it; the log end if there is none
+    current               the committed offset; the log end if there is none
     offset, shift         a number, or the committed offset moved by one: kept within the log
     given                 offsets of a file: kept within the log
 
@@ -22,7 +22,7 @@ from zkbroker.types import PartitionKey
 
 
 class Way(Enum):
-    """What a target is counted from."""
+    """The kind of a target."""
 
     TIME = "time"
     CURRENT = "current"
@@ -33,13 +33,13 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to go.
+    """The target of a reset.
 
     Args:
-        way: how.
-        value: ms since 1970, `EARLIEST_TIME` or `LATEST_TIME` (TIME), an offset, or messages to
-            move by, backwards below 0 (SHIFT).
-        given: the offset of each partition (GIVEN).
+        way: its kind.
+        value: ms since 1970, `EARLIEST_TIME` or
+    `LATEST_TIME` (TIME), an offset, or messages to move by, backwards below 0 (SHIFT). given:
+    the offset of each partition (GIVEN).
     """
 
     way: Way
@@ -67,10 +67,10 @@ def plan_reset(
         cluster: the brokers.
         target: where to go.
         keys: the partitions.
-        committed: what the group has committed.
+        committed: the group's commits.
 
     Raises:
-        ConfigError: a shift, and nothing is committed for a partition.
+        ConfigError: a shift of a partition without a commit.
         ZkbrokerError: a leader does not answer.
     """
     if target.way is Way.TIME:

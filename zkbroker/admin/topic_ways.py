@@ -1,7 +1,7 @@
 """The two ways to the topics of a cluster: by its ZooKeeper, and by its brokers.
 
-Invariant: both do and return the same; placing replicas without a look at racks is for ZooKeeper
-alone, since by brokers the controller places them.
+Invariant: both do and return the same. Only ZooKeeper allows placing replicas without regard to
+    racks, since with brokers the controller places them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,19 +20,19 @@ from zkbroker.zookeeper import ZkSession
 Assignment = Mapping[int, Sequence[int]]
 
 _ANSWER_MS = 5_000
-"""How long each broker may take to connect, and to answer, where ZooKeeper is the way."""
+"""How long each broker may take to connect and to answer, for `ByZooKeeper`."""
 
 
 class ByZooKeeper:
     """Topics by ZooKeeper.
 
-    `names` says which topics are marked for deletion; `set_config` replaces all settings of a
-    topic; `defaults` returns settings of the brokers that are whole numbers; `min_isr` leaves
-    topics out that no broker describes.
+    `names` marks topics under deletion; `set_config` replaces all settings of a topic; `defaults`
+    returns settings of the brokers that are whole numbers; `min_isr` leaves out topics that no
+    broker describes.
 
     Args:
         session: a started one.
-        security: how brokers are connected to, for what ZooKeeper does not know.
+        security: of connections to brokers, for settings that are not in ZooKeeper.
         client_id: sent to them.
     """
 
@@ -122,7 +122,7 @@ class ByBrokers:
         self._cluster = cluster
 
     def names(self) -> dict[str, bool]:
-        # Which are marked is written in ZooKeeper alone.
+        # Only ZooKeeper records which topics are marked.
         return dict.fromkeys(sorted(self._cluster.topics()), False)
 
     def assignment(self, topic: str) -> Assignment | None:
@@ -188,7 +188,7 @@ TopicWay = ByZooKeeper | ByBrokers
 def min_isr_of(
     way: TopicWay, described: Sequence[TopicDescription]
 ) -> tuple[dict[str, int], set[str]]:
-    """Return `min.insync.replicas` of topics, and the topics of which no broker tells it."""
+    """Return `min.insync.replicas` of topics, and the topics for which no broker shows it."""
     own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
     others = {each.topic for each in described} - own.keys()
     found = {**way.min_isr(others), **own}

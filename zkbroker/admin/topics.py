@@ -1,7 +1,7 @@
 """Topics, as the genuine topic tool sees and changes them: through ZooKeeper.
 
-Invariant: everything is checked before anything is written. What is written takes effect when the
-brokers named in it see it.
+Invariant: everything is checked before anything is written. A change takes effect when the brokers
+    see it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,11 +42,11 @@ class PartitionDescription:
     """One partition.
 
     Args:
-        leader: id of the broker that serves it; None while none does.
+        leader: id of the broker that serves it; None if none does.
         replicas: ids in the assignment.
-        isr: ids in sync, as they are stored, also while no broker serves the partition.
-        available: whether the leader lives: where genuine brokers write the states, these outlive
-            their brokers.
+        isr: ids in sync, as stored, even while no broker serves the partition.
+        available: whether the leader is alive; states that genuine brokers write outlive their
+            brokers.
         missing: ids of the ISR that are not registered, while no broker serves the partition: one
             of them has to come back.
     """
@@ -60,7 +60,7 @@ class PartitionDescription:
 
     @property
     def under_replicated(self) -> bool:
-        """Whether fewer replicas are in sync than there should be."""
+        """Whether some replicas are out of sync."""
         return len(self.isr) < len(self.replicas)
 
 
@@ -89,7 +89,7 @@ def create_topic(
     Args:
         session: a started session.
         topic: 1-249 characters of [a-zA-Z0-9._-].
-        partitions: how many; not looked at when an assignment is given.
+        partitions: how many; ignored if there is an assignment.
         replication_factor: replicas of each.
         assignment: partition → broker ids.
         config: the topic's own configuration, such as `retention.ms`.
@@ -98,7 +98,7 @@ def create_topic(
     Raises:
         InvalidTopic: the name is not allowed.
         ProtocolError: the topic exists (36), the partitions (37) or the replication factor (38)
-            cannot be had.
+            are not possible.
         ConfigError: a setting is not allowed.
     """
     check_new_name(topic, topics.list_topics(session))
@@ -123,18 +123,19 @@ def add_partitions(
     assignment: Sequence[Sequence[int]] | None = None,
     rack_aware: bool = True,
 ) -> None:
-    """Let a topic grow.
+    """Add partitions to a topic.
 
     Args:
         session: a started session.
         topic: its name.
-        total: how many partitions it shall have.
+        total: the new number of partitions.
         assignment: brokers of each new one; chosen like the first ones by default.
         rack_aware: whether the brokers' racks count; all brokers name one then, or none does.
 
     Raises:
         UnknownTopicOrPartition: there is no such topic.
-        ProtocolError: it has as many or more already (37), or the brokers cannot be had (38, 39).
+        ProtocolError: it has as many or more already (37), or the brokers are not possible (38,
+            39).
     """
     current = _assignment(session, topic)
     added = plan_growth(
@@ -158,7 +159,7 @@ def alter_config(
     """Change a topic's own configuration; brokers follow at once.
 
     Returns:
-        What it is now.
+        The new configuration.
 
     Raises:
         UnknownTopicOrPartition: there is no such topic.
@@ -227,7 +228,7 @@ def describe(session: ZkSession, names: Sequence[str] = ()) -> list[TopicDescrip
 def describe_lines(described: TopicDescription) -> list[str]:
     """Render a description as the genuine topic tool of 0.8 to 2.x does, with its tabs.
 
-    A partition that no broker serves has one field more: who is missing.
+    A partition that no broker serves has one more field: the missing brokers.
     """
     first = described.partitions[0].replicas if described.partitions else ()
     config = ",".join(f"{key}={value}" for key, value in described.config.items())

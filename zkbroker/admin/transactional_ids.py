@@ -1,11 +1,11 @@
-"""Transactional ids as the topic `__transaction_state` has them.
+"""Transactional ids, read from the topic `__transaction_state`.
 
 The protocol of this level has no request that lists or describes transactions; those came with 3.0.
-What coordinators know of an id is its last record in the topic, which any client may read: so this
+A coordinator's state of an id is its last record in the topic, which any client may read: so this
 works with genuine brokers from 0.11 on as well as with ours.
 
-Invariant: nothing is changed but by `abort`, and that asks the id's own coordinator: it fences the
-producer, as a new instance of it would.
+Invariant: only `abort` changes anything. It asks the id's own coordinator, and fences the producer,
+    as a new instance of it would.
 """
 
 from collections.abc import Iterable
@@ -55,9 +55,9 @@ class TransactionalId:
         producer_id: of its producer.
         producer_epoch: of the latest instance.
         timeout_ms: after which an ongoing transaction is aborted.
-        state: where it stands.
+        state: of its last transaction.
         partitions: of the transaction that is ongoing or ending.
-        start_ms: when that, or the last one, began; -1 before the first.
+        start_ms: when the last transaction began; -1 before the first.
         last_update_ms: when the record was written.
     """
 
@@ -84,7 +84,7 @@ def state_name(state: TransactionState) -> str:
 
 
 def list_ids(cluster: Cluster) -> list[TransactionalId]:
-    """Return every transactional id, in order; none where no transaction ever was.
+    """Return every transactional id, in order; none if there never was a transaction.
 
     Raises:
         ZkbrokerError: a broker does not answer.
@@ -108,13 +108,13 @@ def describe_id(cluster: Cluster, name: str) -> TransactionalId:
         if found is not None:
             return found
     raise ClientError(
-        f"there is no transactional id {name!r}: zkbroker transactions list shows those there are "
-        "(one that was not used for transactional.id.expiration.ms is forgotten)"
+        f"there is no transactional id {name!r}: zkbroker transactions list shows all ids "
+        "(one unused for transactional.id.expiration.ms is forgotten)"
     )
 
 
 def abort(cluster: Cluster, name: str, *, timeout_s: float = ABORT_TIMEOUT_S) -> TransactionalId:
-    """Abort the ongoing transaction of an id, and fence its producer; returns what was aborted.
+    """Abort the ongoing transaction of an id, and fence its producer; return the transaction.
 
     Args:
         cluster: finds the coordinator.
@@ -130,8 +130,8 @@ def abort(cluster: Cluster, name: str, *, timeout_s: float = ABORT_TIMEOUT_S) ->
         verb = "committed" if found.state is _S.PREPARE_COMMIT else "aborted"
         raise ClientError(
             f"the transaction of {name!r} is being {verb} (state {state_name(found.state)}): "
-            "that was decided, and its coordinator sends the markers until every partition has "
-            "its own; look whether the leaders of its partitions are up"
+            "its coordinator sends the markers until every partition has "
+            "one; check that the leaders of its partitions are up"
         )
     if found.state is not _S.ONGOING:
         raise ClientError(f"{name!r} has no transaction to abort (state {state_name(found.state)})")
@@ -142,7 +142,7 @@ def abort(cluster: Cluster, name: str, *, timeout_s: float = ABORT_TIMEOUT_S) ->
         backoff_ms=_RETRY_MS,
         key_type=TRANSACTION_COORDINATOR,
     )
-    # A new producer epoch is what fences: the coordinator aborts, and answers when that is done.
+    # A new producer epoch fences: the coordinator aborts, and answers when that is done.
     answer = coordinator.ask(
         InitProducerIdRequest(name, found.timeout_ms),
         timeout_s=timeout_s,
@@ -179,7 +179,7 @@ def _read(cluster: Cluster, keys: Iterable[PartitionKey]) -> dict[str, Transacti
                         f"{key[0]}-{key[1]} cannot be read at offset {record.offset}: {error}"
                     ) from error
                 if name is None:
-                    continue  # of a later version than this
+                    continue  # a later version of the record
                 if value is None:
                     found.pop(name, None)
                 else:

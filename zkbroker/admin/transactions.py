@@ -1,10 +1,10 @@
-"""Ending the transactions that genuine brokers left open in logs that were adopted.
+"""Ends the transactions that genuine brokers left open in adopted logs.
 
-A transaction is ended by its coordinator, and there is none here. One that is open holds up readers
-of committed messages at its first message, for ever.
+A transaction is ended by its coordinator, which adopted logs do not have. Readers of committed
+messages would wait for ever at its first message.
 
-Invariant: a transaction is aborted only where the user runs the command; a data directory
-without open transactions is not touched.
+Invariant: a transaction is aborted only when the user runs the command; a data directory without
+    open transactions is not changed.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from zkbroker.log.producers.loading import find_open_transactions
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A transaction that was open, or still is."""
+    """A transaction that was open, and in a dry run still is."""
 
     partition: TopicPartition
     producer_id: int
@@ -61,7 +61,7 @@ def abort_transactions(paths: Sequence[Path], *, dry_run: bool = False) -> list[
 
 def _abort(root: Path, directories: list[Path]) -> None:
     manager = LogManager(LogManagerConfig(log_dirs=(str(root),)), LogConfig())
-    # What the topics' settings are is not known here: nothing is cut for a gap.
+    # The topics' settings are unknown here, so a gap in offsets is not cut off.
     manager.start(topic_settings=lambda _: {})
     try:
         for directory in directories:

@@ -1,4 +1,4 @@
-"""Topics through the brokers: what `topics` of this package does in ZooKeeper, over the protocol.
+"""Topics through the brokers: the counterpart of `topics`, over the protocol.
 
     list, describe   Metadata and DescribeConfigs, of any broker
     create           CreateTopics, of the controller (0.10.1 and later)
@@ -6,8 +6,8 @@
     delete           DeleteTopics, of the controller (0.10.1 and later)
     settings         DescribeConfigs and AlterConfigs (0.11 and later)
 
-Invariant: brokers check and decide; what they refuse is raised with their words. What a broker is
-too old for is an error that names the way through ZooKeeper.
+Invariant: brokers check and decide; a refusal is raised with their text. If a broker is too old for
+    a request, the error names the way through ZooKeeper.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ from zkbroker.protocol.messages.topics import (
 )
 
 TIMEOUT_MS = 30_000
-"""How long the controller may take until what was asked has taken effect."""
+"""How long the controller may take until a request has taken effect."""
 _AGAIN_S = 0.05
 _KNOWN_S = 10.0
 
@@ -74,7 +74,7 @@ def create_topic(
     Args:
         cluster: a started one.
         topic: its name.
-        partitions: how many; not looked at when an assignment is given.
+        partitions: how many; ignored if there is an assignment.
         replication_factor: replicas of each; likewise.
         assignment: partition → broker ids.
         config: the topic's own configuration, such as `retention.ms`.
@@ -97,12 +97,14 @@ def create_topic(
 def await_topic(cluster: Cluster, topic: str) -> None:
     """Wait until every broker that answers knows a topic that was just created.
 
-    Brokers learn of it one after the other; what is asked next may be asked of any of them. After
-    the time it is left at that.
+    Brokers learn of it one after the other, and the next request may go to any of them. After a
+    timeout the function returns all the same.
     """
     deadline = time.monotonic() + _KNOWN_S
     for broker in sorted(cluster.brokers()):
-        with contextlib.suppress(ZkbrokerError):  # one that does not answer is asked nothing next
+        with contextlib.suppress(
+            ZkbrokerError
+        ):  # the next request will not go to a broker that is down
             connection = cluster.connection(broker)
             while time.monotonic() < deadline:
                 (found,) = ask(connection, [topic]).topics
@@ -118,12 +120,12 @@ def add_partitions(
     *,
     assignment: Sequence[Sequence[int]] | None = None,
 ) -> None:
-    """Let a topic grow.
+    """Add partitions to a topic.
 
     Args:
         cluster: a started one.
         topic: its name.
-        total: how many partitions it shall have.
+        total: the new number of partitions.
         assignment: brokers of each new one; the controller chooses by default.
 
     Raises:
@@ -152,7 +154,7 @@ def delete_topic(cluster: Cluster, topic: str) -> None:
     answer = _ask_controller(cluster, DeleteTopicsRequest([topic], TIMEOUT_MS))
     found = answer.topics[0]
     if found.error_code == ErrorCode.REQUEST_TIMED_OUT:
-        return  # It is marked; a broker that is away keeps it from being deleted.
+        return  # It is marked; a stopped broker delays its deletion.
     _check(found, f"topic {topic} was not deleted")
 
 
@@ -194,8 +196,8 @@ def set_config(cluster: Cluster, topic: str, settings: Mapping[str, str]) -> Non
 def describe(cluster: Cluster, names: Sequence[str] = ()) -> list[TopicDescription]:
     """Describe topics in order.
 
-    Whether one is marked for deletion is not known to brokers, and left False. Those before 0.11
-    do not describe settings: none are shown.
+    Brokers do not know which topics are marked for deletion: the field is False. Brokers before
+    0.11 do not describe settings: none are shown.
 
     Args:
         cluster: a started one.
@@ -236,12 +238,12 @@ def controller_id(cluster: Cluster) -> int | None:
     """Return the id of the controller; None while there is none.
 
     Raises:
-        UnsupportedVersion: the broker is older than 0.10 and does not say it.
+        UnsupportedVersion: the broker is older than 0.10 and does not name it.
     """
     connection = cluster.any_connection()
     if connection.best_version(ApiKey.METADATA) == 0:
         raise UnsupportedVersion(
-            f"the broker at {connection.address} does not say which is the controller: give -z "
+            f"the broker at {connection.address} does not name the controller: give -z "
             "HOST:PORT[/CHROOT] instead of -b"
         )
     found: int = ask(connection, []).controller_id
@@ -255,7 +257,7 @@ def _own_settings(connection: BrokerConnection, names: Sequence[str]) -> dict[st
     answer = connection.request(DescribeConfigsRequest(resources))
     own: dict[str, dict[str, str]] = {}
     for each in answer.resources:
-        # A topic that went meanwhile has none.
+        # The topic was deleted meanwhile.
         if each.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             raise protocol_error(each.error_code, f"settings of topic {each.resource_name}")
         own[each.resource_name] = {
@@ -267,7 +269,7 @@ def _own_settings(connection: BrokerConnection, names: Sequence[str]) -> dict[st
 
 
 def _is_own(entry: ConfigEntry) -> bool:
-    """Whether a topic has this setting itself; brokers before 1.1 tell no source."""
+    """Whether this is a topic's own setting; brokers before 1.1 give no source."""
     if entry.source == ConfigSource.UNKNOWN:
         return not entry.is_default
     return entry.source == ConfigSource.TOPIC
@@ -284,7 +286,7 @@ def _describe_partition(found: MetadataPartition, live: set[int]) -> PartitionDe
 
 
 def _ask_controller(cluster: Cluster, request: Any) -> Any:
-    """Ask the controller; brokers that are it no more name the next one.
+    """Ask the controller; a broker that no longer is the controller names the new one.
 
     Raises:
         ClientError: no broker is the controller.
@@ -304,10 +306,10 @@ def _ask_controller(cluster: Cluster, request: Any) -> Any:
 
 
 def _require_api(connection: BrokerConnection, api: ApiKey) -> None:
-    """Raise `UnsupportedVersion` where a broker does not take an API; it names the other way."""
+    """Raise `UnsupportedVersion` if a broker lacks an API; the error names the other way."""
     if api not in connection.versions:
         raise UnsupportedVersion(
-            f"the broker at {connection.address} does not take {api.name}: give the cluster's "
+            f"the broker at {connection.address} does not support {api.name}: give the cluster's "
             "ZooKeeper instead (-z HOST:PORT[/CHROOT], or zookeeper.connect)"
         )
 

@@ -4,8 +4,8 @@ Export and import use the form of ExportZkOffsets and ImportZkOffsets, one line 
 
     /consumers/counters/offsets/visits/0:286894308
 
-Invariant: what an export wrote, an import of the same file writes back, whole or not at all: every
-line is understood before the first one is written.
+Invariant: an import of an exported file restores its offsets, all or none: every line is parsed
+    before the first one is written.
 """
 
 import re
@@ -24,13 +24,13 @@ _LINE = re.compile(r"^/consumers/([^/]+)/offsets/([^/]+)/(\d+):(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What VerifyConsumerRebalance looks for in a group.
+    """The findings of VerifyConsumerRebalance in a group.
 
     Args:
         group: its name.
         members: consumer ids registered now.
         unowned: partitions of subscribed topics without an owner.
-        gone: partition → owner, where the owner is not registered (any more).
+        gone: partition → owner, if the owner is not registered.
     """
 
     group: str
@@ -71,7 +71,7 @@ def import_offsets(session: ZkSession, lines: Iterable[str]) -> int:
 
     Raises:
         ConfigError: a line has another form; nothing was written.
-        ClientError: a group has members now, whose own commits would undo it.
+        ClientError: a group has members now, whose own commits would overwrite them.
     """
     offsets: dict[str, dict[PartitionKey, int]] = {}
     for number, line in enumerate(lines, 1):
@@ -134,16 +134,17 @@ def verify(
     group: str,
     make_match: Callable[[str, str], Callable[[str], bool]] | None = None,
 ) -> Ownership:
-    """Look for partitions without an owner, and for owners that are gone.
+    """Find partitions without an owner, and owners that are gone.
 
-    Looked at are the topics that live members take, and every owner node that there is. A topic
-    that the group took once and takes no more needs no owner.
+    It checks the topics of live members, and every existing owner node. A topic to which no member
+    subscribes any more needs no owner.
 
     Args:
         session: a started session.
         group: its name.
-        make_match: makes the match of topic names from the pattern and the expression of a
-            member's filter; without it, a filter takes the topics that the group has offsets of.
+        make_match: makes a predicate of topic names from the pattern and the expression of a
+            member's filter; without it, a filter matches the topics for which the group has
+            offsets.
 
     Raises:
         ClientError: there is no such group.
@@ -169,7 +170,7 @@ def taken_topics(
     members: Mapping[str, groups.StreamSubscription | None],
     make_match: Callable[[str, str], Callable[[str], bool]] | None = None,
 ) -> set[str]:
-    """Return the topics that live members take; see `verify` for the arguments."""
+    """Return the topics of live members; see `verify` for the arguments."""
     taken: set[str] = set()
     for subscription in members.values():
         if subscription is None:
@@ -194,7 +195,7 @@ def delete(session: ZkSession, group: str) -> None:
     check_memberless(session, group)
     path = f"{paths.CONSUMERS}/{group}"
     try:
-        # Refused where a member came since it was looked at.
+        # ZooKeeper refuses if a member came after the check.
         session.delete(paths.consumer_ids(group), missing_ok=True)
         for name in session.children(path):
             if name != "ids":
@@ -204,7 +205,7 @@ def delete(session: ZkSession, group: str) -> None:
         return
     except NotEmpty:
         check_memberless(session, group)
-        raise ClientError(f"members come to group {group} and go: stop them first") from None
+        raise ClientError(f"members keep joining group {group}: stop them first") from None
 
 
 def check_memberless(session: ZkSession, group: str) -> None:
@@ -223,7 +224,7 @@ def checker_lines(group: str, positions: Mapping[PartitionKey, GroupPosition]) -
 
     Args:
         group: its name.
-        positions: where it is in each partition; one without log end offset has no broker.
+        positions: of the group in each partition; one without a log end offset has no broker.
     """
     form = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
     yield form % ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
@@ -245,6 +246,6 @@ def check_idle(session: ZkSession, group: str) -> None:
     members = groups.members(session, group)
     if members:
         raise ClientError(
-            f"group {group} has {len(members)} members now, which would commit over it: stop "
+            f"group {group} has {len(members)} members now, which would overwrite it: stop "
             f"{members[0]}{' and the others' if len(members) > 1 else ''} first"
         )

@@ -1,16 +1,15 @@
 """Gives the nodes of a cluster to the brokers' login, or to everybody again.
 
-    secure     each node as a broker with zookeeper.set.acl=true would have made it
+    secure     each node gets the rights that a broker with zookeeper.set.acl=true creates it with
     unsecure   every right to everybody
 
-A walk over the tree, level by level; a node that has its rights already is left alone, so that a
-walk that was broken off is simply begun again. Nodes that come while it goes on are made with the
-rights of those who make them: brokers get `zookeeper.set.acl` before `secure`, and lose it before
-`unsecure`.
+The walk goes over the tree level by level. It skips a node that has the rights already, so an
+interrupted walk can simply be run again. Nodes created meanwhile get rights from their creators:
+set `zookeeper.set.acl` for brokers before `secure`, and remove it before `unsecure`.
 
-Invariant: only nodes that belong to Kafka are changed; what else stands beside them, as other
-programs' nodes do where the cluster has no chroot, is named and left alone. `/consumers` is open
-either way: any member of a group writes there.
+Invariant: only nodes of Kafka are changed; other nodes beside them, such as other programs' if the
+    cluster has no chroot, are reported and not changed. `/consumers` stays open either way: any
+    member of a group writes there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,14 +38,14 @@ KAFKA_ROOTS = (
     "/legacy07",
     "/log_dir_event_notification",
 )
-"""What belongs to Kafka at the top of a cluster's tree, `/consumers` apart."""
+"""Kafka's nodes at the top of a cluster's tree, except `/consumers`."""
 _ATTEMPTS = 5
 _AT_ONCE = 1000
 
 
 @dataclass(slots=True)
 class RightsReport:
-    """What a walk did.
+    """The result of a walk.
 
     Args:
         changed: nodes whose rights were replaced.
@@ -67,11 +66,11 @@ def secure(
     with_root: bool = False,
     dry_run: bool = False,
 ) -> RightsReport:
-    """Give every node of the cluster the rights that a broker with a login gives.
+    """Give every node of the cluster the rights that a broker with a login sets.
 
     Args:
-        session: logged in; its logins own the nodes then.
-        with_root: the top of the tree as well where it is `/`, which may be shared with others.
+        session: logged in; its logins become the owners of the nodes.
+        with_root: also change `/`, if that is the top of the tree; other programs may share it.
         dry_run: count only.
 
     Raises:
@@ -107,7 +106,7 @@ def unsecure(
 
 
 def _owners(session: ZkSession) -> frozenset[Grant]:
-    """Return the logins of the session as the server names them: as one of its nodes gets them."""
+    """Return the session's logins in the server's form, read from a node that it created."""
     if not session.security.logins:
         return frozenset()
     probe = session.create(
@@ -134,7 +133,7 @@ def _walk(
     known = [path for path in top if path in KAFKA_ROOTS]
     others = {*KAFKA_ROOTS, paths.CONSUMERS, "/zookeeper"}
     report.left = [path for path in top if path not in others]
-    # From the top down: a login that may change a node can remove what is below it.
+    # From the top down: a login that may change a node can remove its children.
     if with_top:
         _set(session, ["/"], lambda _: wanted(""), dry_run, report)
     (root,) = session.acls(["/"])
@@ -181,7 +180,7 @@ def _set(
                 raise failure
         if not left:
             return
-    raise RegistryError(f"the rights on {left[0]} are changed by others: begin again later")
+    raise RegistryError(f"other programs keep changing the rights on {left[0]}: try again later")
 
 
 def _parts(level: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -3,8 +3,8 @@
     Current ACLs for resource `Topic:LITERAL:orders`:
             User:alice has Allow permission for operations: Read from hosts: *
 
-Invariant: through a broker and through ZooKeeper the genuine tool prints the same facts in two
-forms; each is kept to the blank.
+Invariant: the genuine tool has one form of output for a broker and another for ZooKeeper; both are
+    reproduced exactly, blanks included.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def adding_lines(bindings: "Sequence[Binding]", *, through_broker: bool) -> list[str]:
-    """Return what is printed of ACLs that are about to be added."""
+    """Return the lines for ACLs that are about to be added."""
     return _lines("Adding ACLs", bindings, through_broker=through_broker, in_words=True)
 
 
 def current_lines(bindings: "Sequence[Binding]", *, through_broker: bool) -> list[str]:
-    """Return what is printed of ACLs that there are; nothing for none."""
+    """Return the lines for existing ACLs; empty for none."""
     return _lines(
         "Current ACLs", bindings, through_broker=through_broker, in_words=not through_broker
     )

@@ -1,4 +1,4 @@
-"""`zkbroker acls`: list, add and remove what clients are allowed."""
+"""`zkbroker acls`: list, add and remove ACLs, the permissions of clients."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,11 +37,10 @@ _OPERATIONS = (
     "  zkbroker acls remove --topic orders -b 127.0.0.1:9092",
 )
 def command() -> None:
-    """List, add and remove ACLs: what clients may do.
+    """List, add and remove ACLs, the permissions of clients.
 
-    Through a broker (-b) they are changed by a principal that may Alter the cluster. Through
-    ZooKeeper (-z) any client that may write there changes them, also before the first broker
-    starts.
+    With -b a broker changes them, for a principal that may Alter the cluster. With -z any client
+    that may write to ZooKeeper can change them, even before the first broker starts.
     """
 
 
@@ -68,7 +67,7 @@ _clients = grouped(
         "allowed",
         multiple=True,
         metavar="TYPE:NAME",
-        help="As User:alice, or User:* for every one.",
+        help="A principal such as User:alice, or User:* for all.",
     ),
     click.option(
         "--deny-principal",
@@ -82,7 +81,7 @@ _clients = grouped(
         "allowed_hosts",
         multiple=True,
         metavar="ADDRESS",
-        help="Only from this address; every one if none is given.",
+        help="Only from this address; from all if none is given.",
     ),
     click.option(
         "--deny-host",
@@ -98,8 +97,8 @@ _clients = grouped(
         type=click.Choice(_OPERATIONS, case_sensitive=False),
         help="Repeatable; All if none is given.",
     ),
-    click.option("--producer", is_flag=True, help="All that a producer needs."),
-    click.option("--consumer", is_flag=True, help="All that a consumer needs."),
+    click.option("--producer", is_flag=True, help="All permissions that a producer needs."),
+    click.option("--consumer", is_flag=True, help="All permissions that a consumer needs."),
     click.option("--idempotent", is_flag=True, help="The producer has a producer id."),
 )
 
@@ -131,7 +130,7 @@ def list_command(
 ) -> None:
     """List ACLs: those of the named resources, or all.
 
-    A name without --resource-pattern-type is taken literally.
+    A name without --resource-pattern-type is literal.
     """
     plan = _plan(given, choosing=True)
     with _open(bootstrap, zookeeper) as acls:
@@ -207,13 +206,13 @@ def remove_command(
     with _open(bootstrap, zookeeper) as acls:
         chosen = acls.find(plan.filters())
         if not chosen and not genuine_text:
-            raise ClientError("there are no such ACLs; zkbroker acls list shows those there are")
+            raise ClientError("there are no such ACLs; zkbroker acls list shows all ACLs")
         if not yes:
             _show(chosen, as_json=False)
             question = f"Remove {'this ACL' if len(chosen) == 1 else f'these {len(chosen)} ACLs'}?"
             if not click.confirm(question, err=True):
                 raise click.Abort
-        # Exactly what was shown, and not what was added meanwhile.
+        # Exactly the ACLs that were shown, not others added meanwhile.
         removed = acls.remove([_exactly(each) for each in chosen])
         current = acls.find(_of_resources(plan)) if genuine_text else []
     if genuine_text:
@@ -240,7 +239,7 @@ def _plan(given: dict[str, Any], *, choosing: bool) -> "AclPlan":
     ]
     if given["cluster"]:
         resources.append(CLUSTER)
-    # Names are literal unless another meaning is asked for; without names all patterns are meant.
+    # Names are literal unless another pattern type is given; without names, any pattern matches.
     unsaid = ANY if choosing and not resources else PATTERN_TYPES["literal"]
     pattern_type = given["pattern_type"]
     return AclPlan(
@@ -277,7 +276,7 @@ def _open(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Acls]":
 
 
 def _of_resources(plan: "AclPlan") -> list[Any]:
-    """Return what chooses all ACLs of the resources that were changed."""
+    """Return the filters of all ACLs of the changed resources."""
     from zkbroker.admin.acl_plan import AclPlan
     from zkbroker.security.authorizer import CLUSTER
 

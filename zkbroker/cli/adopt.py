@@ -24,7 +24,7 @@ from zkbroker.cli.output import say
 @click.option(
     "--broker-id", type=click.IntRange(0), help="The broker's id, if no directory stores it."
 )
-@click.option("--dry-run", is_flag=True, help="Only print what the directories hold.")
+@click.option("--dry-run", is_flag=True, help="Only print the directories' partitions.")
 def command(
     directories: tuple[Path, ...], zookeeper: str | None, broker_id: int | None, dry_run: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""`zkbroker api-versions`: which versions of each API brokers speak."""
+"""`zkbroker api-versions`: the versions of each API that brokers speak."""
 
 import click
 
@@ -19,9 +19,9 @@ from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey
 def command(
     bootstrap: str | None, zookeeper: str | None, genuine_text: bool, as_json: bool
 ) -> None:
-    """Show which versions of each API every broker speaks, and which are used here.
+    """Show the versions of each API that every broker speaks, and those used by zkbroker.
 
-    Of a broker before 0.10, which cannot be asked, they are those of its generation.
+    A broker before 0.10 cannot be asked: the versions of its generation are shown.
     """
     from zkbroker.admin.broker_queries import api_versions
 

@@ -76,7 +76,7 @@ def command(
 
 
 def _console() -> "Mount":
-    """Return what makes the console on a broker's admin page.
+    """Return the function that mounts the console on a broker's admin page.
 
     Raises:
         ConfigError: its library is not installed.

@@ -1,4 +1,4 @@
-"""`zkbroker clients`: which client speaks what to a broker."""
+"""`zkbroker clients`: the API versions that each client uses."""
 
 import http.client
 import json
@@ -26,9 +26,9 @@ _TIMEOUT_S = 10
 @click.option("--refused", is_flag=True, help="Only requests that were not served.")
 @json_option
 def command(sources: tuple[str, ...], refused: bool, as_json: bool) -> None:
-    """List which client ids sent which requests, in which versions.
+    """List client ids, and the requests and versions that they sent.
 
-    Asks brokers at their admin.port, or reads what they wrote to their data directories.
+    Asks brokers at their admin.port, or reads the record in their data directories.
     """
     clients = [client for source in sources for client in _read(source)["clients"]]
     if refused:
@@ -69,7 +69,7 @@ def _read(source: str) -> Any:
     try:
         if directory.is_dir():
             return json.loads((directory / _FILE).read_text(encoding="utf-8"))
-        # A broker is asked directly: the proxy of the environment is for the web.
+        # Connect directly: the environment's proxy is for the web.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(f"http://{source}/clients", timeout=_TIMEOUT_S) as answer:
             return json.load(answer)

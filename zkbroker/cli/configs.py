@@ -32,13 +32,13 @@ _EXAMPLES = (
 def command() -> None:
     """Describe and alter settings that change while brokers run, quotas among them.
 
-    Those of users, clients and addresses are kept in ZooKeeper: give -z. Those of topics and
-    brokers are there too; -b asks the brokers, which tell sources and defaults as well.
+    Settings of users, clients and addresses are in ZooKeeper: give -z. Settings of topics and
+    brokers are there too; with -b the brokers show sources and defaults as well.
     """
 
 
 def _entity_options(*, several: bool) -> Callable[[F], F]:
-    """Add the options that name an entity; those that name all of a kind with `several`."""
+    """Add the options that name an entity; with `several`, also those that name all of a kind."""
 
     def add(command: F) -> F:
         for kind in reversed(KINDS):
@@ -46,7 +46,9 @@ def _entity_options(*, several: bool) -> Callable[[F], F]:
                 command = click.option(f"--{kind}s", is_flag=True, help=f"All {kind}s.")(command)
             if kind != "topic":
                 command = click.option(
-                    f"--{kind}-default", is_flag=True, help=f"Every {kind} without own settings."
+                    f"--{kind}-default",
+                    is_flag=True,
+                    help=f"Every {kind} without settings of its own.",
                 )(command)
             command = click.option(f"--{kind}", metavar="NAME", help=f"One {kind}.")(command)
         return command
@@ -55,10 +57,10 @@ def _entity_options(*, several: bool) -> Callable[[F], F]:
 
 
 def _selection(chosen: dict[str, Any]) -> "Selection":
-    """Return what the options select.
+    """Return the selection of the options.
 
     Raises:
-        click.UsageError: nothing, twice the same kind, or kinds that do not go together.
+        click.UsageError: no kind, the same kind twice, or kinds that do not go together.
     """
     from zkbroker.admin.entity_configs import Selection
     from zkbroker.registry.user_configs import DEFAULT
@@ -180,7 +182,7 @@ def _show(rows: list[list[str]], *, as_json: bool) -> None:
 @click.option(
     "--config-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Set what this property file says.",
+    help="Set the properties of this file.",
 )
 @click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Remove a setting.")
 @cluster_options
@@ -231,7 +233,7 @@ def _change_stored(
             f"settings of {_title(entity)} are kept in ZooKeeper: give -z HOST:PORT[/CHROOT] or "
             "set ZKBROKER_ZOOKEEPER"
         )
-    # Users of brokers must be there before the first broker starts.
+    # Users for brokers must exist before the first broker starts.
     opened = open_empty_session if isinstance(entity, ConfigEntity) else open_session
     with opened(zookeeper) as session:
         change(session, entity, add=added, delete=deleted)

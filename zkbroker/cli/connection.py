@@ -1,8 +1,8 @@
 """How commands find the cluster: `-b` brokers or `-z` ZooKeeper, or their environment variables.
 
-A command that works in ZooKeeper takes brokers too, and asks one of them where its ZooKeeper is.
+A command that needs ZooKeeper accepts brokers too, and asks one of them for its ZooKeeper.
 
-Invariant: what is typed counts before what the environment names.
+Invariant: the command line overrides the environment.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ NO_CLUSTER = (
 )
 NO_ZOOKEEPER = (
     "no ZooKeeper is named: give -z HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER; or name a broker "
-    "that says where it is, with -b HOST:PORT"
+    "that knows it, with -b HOST:PORT"
 )
 _BOOTSTRAP_META = "zkbroker.bootstrap"
 
@@ -52,9 +52,9 @@ def cluster_options(command: F) -> F:
 def _typed_before_environment(
     context: click.Context, option: click.Parameter, bootstrap: str | None
 ) -> str | None:
-    """Return the brokers; None where they stand in the environment and `-z` was typed.
+    """Return the brokers; None if they are from the environment and `-z` was typed.
 
-    Without it a command would change another cluster than the one it names.
+    Otherwise a command would change a different cluster from the one it names.
     """
     typed = click.core.ParameterSource.COMMANDLINE
     # What is typed is taken before what is not.
@@ -66,7 +66,7 @@ def _typed_before_environment(
 def zookeeper_option(command: F) -> F:
     """Add `-z`, `-b` and `--command-config` to a command that works in ZooKeeper.
 
-    It gets `zookeeper` alone: None where only brokers are named, which `open_session` asks for it.
+    It gets only `zookeeper`: None if only brokers are named; then `open_session` asks them for it.
     """
     command = _zookeeper_itself(command, callback=_typed_brokers_before_environment)
     return click.option(
@@ -115,7 +115,7 @@ def _zookeeper_of_brokers() -> str | None:
     """Return the ZooKeeper of the brokers that the command names; None where it names none.
 
     Raises:
-        ClientError: no broker answers, or none says where its ZooKeeper is.
+        ClientError: no broker answers, or none names its ZooKeeper.
     """
     from zkbroker.admin.cluster_settings import zookeeper_of
     from zkbroker.client import Cluster, StaticSource
@@ -144,7 +144,7 @@ def discovery_properties(bootstrap: str | None, zookeeper: str | None) -> dict[s
 
 @contextmanager
 def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Cluster]":
-    """Connect to a cluster by its brokers or its ZooKeeper; brokers count when both are given.
+    """Connect to a cluster by its brokers or its ZooKeeper; by brokers when both are given.
 
     Raises:
         ConfigError: neither is given.
@@ -169,7 +169,7 @@ def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Clus
 def open_topics(
     bootstrap: str | None, zookeeper: str | None, *, needs_brokers: bool = False
 ) -> "Iterator[TopicWay]":
-    """Open the way to topics that the options name; brokers count when both are given.
+    """Open the `TopicWay` that the options name: by brokers when both are given.
 
     Args:
         bootstrap: brokers.
@@ -244,7 +244,7 @@ def open_empty_session(zookeeper: str | None, *, make_chroot: bool = True) -> "I
 
 @contextmanager
 def _started(zookeeper: str | None, make: "Callable[[str], ZkSession]") -> "Iterator[ZkSession]":
-    """Start a session at a ZooKeeper, or at that of the brokers which the command names."""
+    """Start a session at a ZooKeeper, or at that of the brokers that the command names."""
     found = None if zookeeper is not None else _zookeeper_of_brokers()
     address = zookeeper or found
     if address is None:
@@ -255,7 +255,7 @@ def _started(zookeeper: str | None, make: "Callable[[str], ZkSession]") -> "Iter
         except RegistryError as error:
             if found is not None:
                 error.add_note(
-                    f"{found} is the zookeeper.connect of the brokers; where it has another "
+                    f"{found} is the zookeeper.connect of the brokers; if it has another "
                     "address from here, give -z HOST:PORT[/CHROOT]"
                 )
             raise

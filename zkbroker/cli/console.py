@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     "operators",
     metavar="USER",
     multiple=True,
-    help="A user that may change things; all others only look. Repeatable.",
+    help="A user who may change things; all others can only look. Repeatable.",
 )
 @click.option(
     "--allow-changes",
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     "hosts",
     metavar="NAME",
     multiple=True,
-    help="A further host name of the page, as of a proxy. Repeatable.",
+    help="Another host name of the page, such as a proxy's. Repeatable.",
 )
 @click.option(
     "--tls-key",
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     "lakes",
     type=click.Path(file_okay=False),
     multiple=True,
-    help="A directory that loads of this cluster write; their runs and lag are shown. Repeatable.",
+    help="An output directory of loads, whose runs and lag are shown. Repeatable.",
 )
 @click.option(
     "--interval",
@@ -193,7 +193,7 @@ def _clusters(
     lakes: tuple[str, ...],
     given: Mapping[str, str],
 ) -> "list[ClusterSettings]":
-    """Return the settings of all clusters that were named."""
+    """Return the settings of all named clusters."""
     from zkbroker.config import load_properties
     from zkbroker.console import settings as keys
 
@@ -214,7 +214,7 @@ def _clusters(
         listed.append(keys.cluster_settings(name, properties, warn))
     elif given or admin_port is not None or admin_pages or lakes:
         raise ConfigError(
-            "-X, --admin-port, --admin-page and --lake are about the cluster of -z or -b: write "
+            "-X, --admin-port, --admin-page and --lake apply to the cluster of -z or -b: write "
             "them into the file of --cluster as console.* and client settings"
         )
     for text in files:
@@ -230,10 +230,10 @@ def _clusters(
 
 
 def _check_exposure(host: str, users_file: str | None, *, allow_changes: bool) -> None:
-    """Refuse to be open to others without a login.
+    """Refuse to serve other machines without a login.
 
     Raises:
-        ConfigError: it would be.
+        ConfigError: it would.
     """
     from zkbroker.broker.admin_port import is_loopback
 
@@ -246,7 +246,7 @@ def _check_exposure(host: str, users_file: str | None, *, allow_changes: bool) -
 
 
 def _hosts(host: str, hosts: tuple[str, ...], users_file: str | None) -> frozenset[str]:
-    """Return the names under which the page may be asked for; any where it has a login."""
+    """Return the host names that requests may have; any if there is a login."""
     if users_file is not None and not hosts:
         return frozenset()
     local = {"localhost", "127.0.0.1", "::1", host.strip("[]").lower()}

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 @click.option(
     "-G",
     "--group",
-    help="Share the TOPICS with a group: its coordinator's with -b, ZooKeeper's "
+    help="Share the TOPICS with a group, kept by its coordinator with -b, by ZooKeeper "
     "with -z. A topic that begins with ^ is a regular expression.",
 )
 @click.option(
@@ -276,7 +276,7 @@ def _of_other(
 
 
 def _in_zookeeper(context: click.Context, bootstrap: str | None, zookeeper: str | None) -> bool:
-    """Whether a group is the one in ZooKeeper: what was typed counts, then the environment."""
+    """Whether to use the group in ZooKeeper: by the command line, else by the environment."""
     if zookeeper is None or bootstrap is None:
         return zookeeper is not None
     sources = [context.get_parameter_source(name) for name in ("bootstrap", "zookeeper")]

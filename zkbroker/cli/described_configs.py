@@ -1,4 +1,4 @@
-"""What `zkbroker configs describe -b` prints: settings as brokers tell them, with their sources."""
+"""The output of `zkbroker configs describe -b`: settings and their sources, from brokers."""
 
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,8 @@ def describe_by_brokers(
 
     Args:
         bootstrap: brokers to ask.
-        selection: which.
-        everything: not only what is set for the entity itself.
+        selection: of entities.
+        everything: also settings that are not set for the entity itself.
         genuine: in the words of genuine tools.
         as_json: for programs.
     """
@@ -69,7 +69,7 @@ def _entities(cluster: "Cluster", selection: "Selection") -> "list[Entity]":
         return [TopicEntity(name) for name in sorted(cluster.topics())]
     if selection.kinds == ("brokers",):
         return [*(BrokerEntity(each) for each in sorted(cluster.brokers())), BrokerEntity(DEFAULT)]
-    raise click.UsageError("brokers tell settings of topics and brokers")
+    raise click.UsageError("brokers show settings of topics and brokers only")
 
 
 def _value(entry: "ConfigEntry") -> str | None:

@@ -1,4 +1,4 @@
-"""`zkbroker doctor`: can this machine run brokers, and what to do if not."""
+"""`zkbroker doctor`: checks whether this machine can run brokers."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ from zkbroker.cli.security import current_security, security_option
     "-b",
     "bootstrap",
     metavar="HOST:PORT[,HOST:PORT]",
-    help="Brokers to look at: each has to be reached at the address that it advertises.",
+    help="Brokers to check: each must be reachable at its advertised address.",
 )
 @security_option
 @json_option
@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Check whether this machine can run brokers, and say what to do if not.
 
-    With -z or -b, also whether it reaches those of a cluster; both may be given. The clock is
-    compared with ZooKeeper's, with -z only. Exit status 1 when something has to be changed.
+    With -z or -b, also check whether it reaches ZooKeeper or the brokers; both may be given. With
+    -z the clock is compared with ZooKeeper's. Exit status 1 when something has to be changed.
     """
     from zkbroker.admin.doctor import diagnose
 
@@ -65,7 +65,7 @@ def command(
     if as_json:
         print_json([{f: getattr(each, f) for f in each.__slots__} for each in findings])
     else:
-        # No table: a path that is broken into two lines cannot be copied.
+        # Not a table: a path broken over two lines cannot be copied.
         for finding in findings:
             say(f"{'ok ' if finding.ok else 'BAD'}  {finding.check}: {finding.found}")
             if finding.cure:

@@ -57,7 +57,7 @@ def command(
             say(f"broker {broker} holds no replica")
             return
         others = {b.id: b.rack for b in registered.values() if b.id != broker}
-        # Count all partitions to find the emptiest broker; brokers that are down keep theirs.
+        # All partitions count for the brokers' loads; brokers that are down keep their replicas.
         down = {each for replicas in current.values() for each in replicas} - {broker, *others}
         plan = plan_reassignment(
             {

@@ -1,4 +1,4 @@
-"""`zkbroker dump-log`: what a segment or an index holds, with the genuine tool's options."""
+"""`zkbroker dump-log`: the contents of segments and indexes, with the genuine tool's options."""
 
 import sys
 from pathlib import Path
@@ -44,7 +44,7 @@ def command(
     key_decoder_class: str | None,
     offsets_decoder: bool,
 ) -> None:
-    """Print what segments (.log, .kafka), indexes (.index, .timeindex), maps and snapshots hold.
+    """Print the contents of segments (.log, .kafka), indexes (.index, .timeindex), maps, snapshots.
 
     The output is that of the DumpLogSegments tool of Kafka 2.3.
     """
@@ -79,7 +79,7 @@ def command(
         max_message_size=max_message_size,
         decoder=decoder,
     )
-    # Keys and payloads go to files and programs as they are, but not to a terminal.
+    # Keys and payloads go unchanged to files and programs, but escaped to a terminal.
     show = say if sys.stdout.isatty() else click.echo
     for line in dump_log(chosen, options, report=lambda text: say(text, err=True)):
         show(line)

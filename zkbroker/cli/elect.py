@@ -34,9 +34,9 @@ def command(
 ) -> None:
     """Let the first replica of partitions lead them again.
 
-    All partitions when none is named. The controller does it for those whose first replica is in
-    sync. With -z the request waits in ZooKeeper for the controller; with -b (brokers of 2.2
-    or later) it answers for each partition, and the exit status is 1 where one failed.
+    If no partition is named, all are meant. The controller does it for those whose first replica is
+    in sync. With -z the request waits in ZooKeeper for the controller; with -b (brokers of 2.2 or
+    later) the controller answers for each partition, and the exit status is 1 if one failed.
     """
     from zkbroker.admin.reassignment import decode_partitions, elect_preferred
 
@@ -81,5 +81,5 @@ def _ask_controller(bootstrap: str, chosen: list[PartitionKey], genuine_text: bo
 def _parse(text: str) -> tuple[str, int]:
     topic, dash, number = text.rpartition("-")
     if not dash or not topic or not number.isdecimal():
-        raise ConfigError(f"{text!r} is no partition: give TOPIC-NUMBER, as in visits-0")
+        raise ConfigError(f"{text!r} is not a partition: give TOPIC-NUMBER, as in visits-0")
     return topic, int(number)

@@ -1,12 +1,12 @@
-r"""Makes text that others chose harmless in logs and on terminals.
+r"""Makes text from other programs harmless in logs and on terminals.
 
-Client ids, group names, error texts of peers and the like may hold anything: a newline forges a log
-line, an escape sequence moves the cursor, sets a title or writes to the clipboard, a bidirectional
-control shows text in another order than it has.
+Client ids, group names and error texts of peers may contain anything: a newline forges a log line,
+an escape sequence moves the cursor, sets a title or writes to the clipboard, a bidirectional
+control reorders the displayed text.
 
-Invariant: what leaves here holds no control character but the tab, no line end, no character that
-reorders or hides text, no half of a surrogate pair. Such a character is shown as Python writes it
-(`\x1b`, `\n`, `\u202e`); everything else stays as it is, so that harmless text is unchanged.
+Invariant: the result has no control character but the tab, no line end, no character that reorders
+    or hides text, no half of a surrogate pair. Such a character is shown as Python writes it
+    (`\x1b`, `\n`, `\u202e`); everything else is unchanged.
 """
 
 import re
@@ -18,7 +18,7 @@ _UNSAFE = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 CONTINUATION = "    "
-"""What later lines of one text begin with: none looks like a line of its own."""
+"""Prefix of the later lines of a text, so that none looks like a line of its own."""
 
 
 def harmless(text: object) -> str:
@@ -35,8 +35,8 @@ def harmless_json(text: str) -> str:
     r"""Return JSON text with unsafe characters as `\uXXXX`; its value stays the same.
 
     Args:
-        text: what `json.dumps` made: control characters below the space are escaped already, and
-            line ends stand between values only.
+        text: from `json.dumps`, which has escaped control characters below the space; line ends are
+            only between values.
     """
     return _UNSAFE.sub(_escaped_in_json, text)
 

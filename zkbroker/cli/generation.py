@@ -1,4 +1,4 @@
-"""What commands know of other generations of Kafka: `--kafka-generation`, and their partitions."""
+"""Other generations of Kafka in commands: `--kafka-generation`, and their partitions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,12 +24,12 @@ _LATEST = -1
 
 
 class CommandGeneration(Protocol):
-    """What commands need of another generation than 0.8 and later.
+    """A generation other than 0.8 and later, as commands use it.
 
     Attributes:
         name: of the generation.
         has_headers: whether its messages have headers.
-        offset_form: what an offset is there, for messages.
+        offset_form: the form of an offset, for messages.
     """
 
     name: str
@@ -51,7 +51,7 @@ class CommandGeneration(Protocol):
 
         Args:
             properties: of a producer for newer clusters.
-            given: those of them that the user gave.
+            given: the properties that the user gave.
             warn: receives each warning.
         """
 
@@ -65,14 +65,14 @@ class CommandGeneration(Protocol):
         exit_at_end: bool,
         security: "ZooKeeperSecurity",
     ) -> AbstractContextManager[Iterator["MessageAndMetadata"]]:
-        """Read partitions of a topic without a group; `start` is as of `plain_start`."""
+        """Read partitions of a topic without a group; `start` is a result of `plain_start`."""
 
 
 class PartitionNumber(click.ParamType[int]):
     """The number of a partition, or `broker-number` of Kafka 0.7.
 
     Args:
-        least: the smallest number; -1 where that stands for any.
+        least: the smallest number; -1 if -1 stands for any partition.
     """
 
     name = "partition"
@@ -109,10 +109,10 @@ def generation_option(command: F) -> F:
 def command_generation(
     generation: str | None, properties: Mapping[str, str]
 ) -> CommandGeneration | None:
-    """Return the generation that a command is about; None for 0.8 and later.
+    """Return the generation of a command's cluster; None for 0.8 and later.
 
     Args:
-        generation: the option, which goes before the property.
+        generation: the option, which overrides the property.
         properties: given to the command.
 
     Raises:
@@ -124,7 +124,7 @@ def command_generation(
 
 
 def require_zookeeper(generation: CommandGeneration, zookeeper: str | None) -> str:
-    """Return the ZooKeeper by which a cluster is read.
+    """Return the ZooKeeper of a cluster to read.
 
     Raises:
         ConfigError: none is given.
@@ -141,7 +141,7 @@ def plain_start(generation: CommandGeneration, chosen: Range) -> int:
     """Return where to read from: an offset, or -2 for the beginning and -1 for the end.
 
     Raises:
-        ConfigError: another generation has no such place.
+        ConfigError: the generation does not support this position.
     """
     start = chosen.start
     if chosen.stop is None:

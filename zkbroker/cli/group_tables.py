@@ -1,7 +1,7 @@
 """Tables of a group that a coordinator keeps: its partitions, members and state.
 
-Invariant: `genuine` prints what kafka-consumer-groups of 2.1 prints, with its columns and its notes
-on standard error.
+Invariant: with `genuine` the output is that of kafka-consumer-groups 2.1, with its columns and its
+    notes on standard error.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def show(
         raise click.UsageError("give --members or --state, not both")
     described = describe(cluster, group)
     if described.state == _DEAD:
-        text = f"there is no group {group}; zkbroker groups list shows those there are"
+        text = f"there is no group {group}; zkbroker groups list shows all groups"
         raise ClientError(f"Consumer group '{group}' does not exist." if genuine else text)
     if genuine and described.state == _EMPTY:
         say(f"Consumer group '{group}' has no active members.", err=True)
@@ -170,7 +170,7 @@ def _show_partitions(cluster: Cluster, described: ConsumerGroupDescription) -> N
 def _print_aligned(
     titles: Sequence[str], rows: Sequence[Sequence[str]], least: Sequence[int]
 ) -> None:
-    """Print columns as wide as their longest cell, but the last, below an empty line."""
+    """Print an empty line, then columns as wide as their longest cell, except the last."""
     widths = [
         max(width, *(len(row[index]) for row in rows), 0) if rows else width
         for index, width in enumerate(least)

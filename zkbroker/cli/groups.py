@@ -71,7 +71,7 @@ def list_command(
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; repeatable.")
 @click.option("--broker-info", is_flag=True, help="List the brokers that lead its partitions.")
 @click.option("--table-only", is_flag=True, hidden=True)
-@click.option("--members", is_flag=True, help="Its members: clients, hosts, what they read.")
+@click.option("--members", is_flag=True, help="Its members: clients, hosts, assigned partitions.")
 @click.option("--state", is_flag=True, help="Its state, strategy and coordinator.")
 @click.option("--genuine-text", is_flag=True, hidden=True)
 @json_option
@@ -89,9 +89,9 @@ def describe_command(
 ) -> None:
     """Show a group's offsets, lag and owners, or its members.
 
-    The table is that of the genuine ConsumerOffsetChecker, and a line with the sum. Partitions
-    without a commit, of which auto.offset.reset says whether they are read, are counted apart.
-    Members and state are those of groups that a coordinator keeps.
+    The table is that of the genuine ConsumerOffsetChecker, with a line for the sum. Partitions
+    without a commit, whose start depends on auto.offset.reset, are counted apart. --members and
+    --state are for groups that a coordinator keeps.
     """
     if members or state or genuine_text:
         from zkbroker.cli.group_tables import show
@@ -107,7 +107,7 @@ def describe_command(
         new = _in_coordinator(cluster, group)
         positions = dict(old or {})
         for key, place in (new or {}).items():
-            # Of a group that both keep, the coordinator's commit is the later one.
+            # If both keep a group, the coordinator's commit is the later one.
             if key not in positions or place.offset is not None:
                 positions[key] = place
         brokers = cluster.brokers()
@@ -115,7 +115,7 @@ def describe_command(
     if old is None and new is None:
         raise ClientError(
             f"there is no group {group}, or this client may not describe it; zkbroker groups list "
-            "shows those there are"
+            "shows all groups"
         )
     if topics:
         unread = sorted(set(topics) - {topic for topic, _ in positions})
@@ -207,7 +207,7 @@ def delete_command(
         for group in groups:
             kept = session is not None and group in list_groups(session)
             if session is not None and kept:
-                # Both are looked at before either is changed.
+                # Both are checked before either is changed.
                 zk_groups.check_memberless(session, group)
             deleted = _delete_from_coordinator(cluster, group)
             if session is not None and kept:

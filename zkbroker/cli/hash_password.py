@@ -17,8 +17,8 @@ from zkbroker.cli.output import say
 def command(user: str) -> None:
     """Print the line of a user for `admin.users.file`.
 
-    The password is asked for at a terminal, and otherwise the first line of standard input; it is
-    never an argument, which other users of the machine could see.
+    At a terminal the command asks for the password; otherwise it is the first line of standard
+    input. It is never an argument, which other users of the machine could see.
     """
     from zkbroker.security.password_hashes import PasswordHash
 

@@ -1,4 +1,4 @@
-"""`zkbroker health`: is a cluster well, for probes and for people."""
+"""`zkbroker health`: the problems of a cluster, for probes and for people."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @cluster_options
 @json_option
 def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
-    """Say what is wrong with a cluster; exit status 0 when nothing is, 1 otherwise.
+    """Show the problems of a cluster; exit status 0 when there are none, 1 otherwise.
 
-    Problems are: no controller, missing brokers, offline data directories, partitions that no
-    broker serves, that have replicas out of sync, or fewer in sync than min.insync.replicas, and an
-    unreachable cluster.
+    Problems are an unreachable cluster, no controller, missing brokers, offline data directories,
+    and partitions that no broker serves, or with replicas out of sync, or with fewer in sync than
+    min.insync.replicas.
     """
     from zkbroker.admin.health import Problem
 
@@ -41,7 +41,7 @@ def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None
                 offline, silent = _directories(bootstrap, zookeeper)
                 problems += offline
     except ConfigError:
-        raise  # says how to name a cluster, not how one is
+        raise  # names the missing option, not a problem of a cluster
     except ZkbrokerError as error:
         problems = [Problem("unreachable", f"the cluster cannot be asked: {error}")]
     if as_json:
@@ -81,7 +81,7 @@ def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None
 
 
 def _look(way: "TopicWay") -> "tuple[list[Problem], str, list[str]]":
-    """Return what is wrong, what was looked at, and the topics whose min ISR is not known."""
+    """Return the problems, a summary, and the topics whose min ISR is not known."""
     from zkbroker.admin.health import find_problems
     from zkbroker.admin.topic_ways import min_isr_of
 
@@ -99,7 +99,7 @@ def _look(way: "TopicWay") -> "tuple[list[Problem], str, list[str]]":
 
 
 def _directories(bootstrap: str | None, zookeeper: str | None) -> "tuple[list[Problem], list[str]]":
-    """Return the data directories that are offline, and why brokers did not say which they have."""
+    """Return the offline data directories, and why some brokers could not be asked."""
     from zkbroker.admin.broker_queries import log_dirs
     from zkbroker.admin.health import offline_directories
 

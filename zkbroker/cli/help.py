@@ -24,7 +24,7 @@ def command(context: click.Context, names: tuple[str, ...]) -> None:
             raise click.UsageError(f"{shown.command_path} has no commands of its own", shown)
         found = group.get_command(shown, name)
         if found is None:
-            # The main group suggests names of its own, those of the genuine tools too.
+            # The main group suggests names itself, those of the genuine tools included.
             group.resolve_command(shown, [name])
             raise no_such_command(name, group.list_commands(shown), shown)
         shown = click.Context(found, info_name=name, parent=shown, **found.context_settings)

@@ -1,7 +1,7 @@
-"""Entry point of the `zkbroker-load` script, which is there without the `spark` extra too.
+"""Entry point of the `zkbroker-load` script, which exists even without the `spark` extra.
 
-The command itself lives upstairs, in `spark_loader.cli`; it is looked up by name as subcommands
-are, and this room knows nothing of it but that.
+The command itself is in `spark_loader.cli`, a higher layer; it is imported by name, as subcommands
+are, and nothing else of it is known here.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from zkbroker.cli.output import say
 
 
 def main() -> NoReturn:
-    """Run `zkbroker-load`; where its packages are missing, say how to install them."""
+    """Run `zkbroker-load`; if its packages are missing, say how to install them."""
     try:
         command = importlib.import_module("spark_loader.cli")
     except ModuleNotFoundError as missing:

@@ -50,16 +50,16 @@ def check_command(paths: tuple[Path, ...]) -> None:
             say(f"  {finding}")
             wrong += 1
     if wrong:
-        say("zkbroker log repair cuts and rebuilds; what it cuts is kept aside", err=True)
+        say("zkbroker log repair cuts and rebuilds; the cut bytes are kept aside", err=True)
         sys.exit(1)
 
 
 @command.command("repair", epilog="\b\nExample:\n  zkbroker log repair /var/lib/zkbroker")
 @_PATHS
 def repair_command(paths: tuple[Path, ...]) -> None:
-    """Cut what is damaged and rebuild indexes.
+    """Cut damaged parts and rebuild indexes.
 
-    A log keeps its longest valid prefix, as in a broker's recovery. What is cut is kept in
+    A log keeps its longest valid prefix, as in a broker's recovery. The bytes that are cut go to
     `*.corrupt-*` beside the segment.
     """
     from zkbroker.admin.log_check import repair_logs
@@ -132,7 +132,7 @@ def abort_transactions_command(paths: tuple[Path, ...], dry_run: bool) -> None:
     """Abort transactions that were left open.
 
     Readers with isolation.level=read_committed stop at the first message of an open transaction.
-    Its coordinator would end it; it was left behind with the genuine cluster.
+    Its coordinator would end it, but that stayed with the genuine cluster.
     """
     from zkbroker.admin.transactions import abort_transactions
 

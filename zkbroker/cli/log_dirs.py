@@ -1,4 +1,4 @@
-"""`zkbroker log-dirs`: the data directories of brokers, and the sizes of what lies there."""
+"""`zkbroker log-dirs`: the data directories of brokers, and their sizes."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 )
 @cluster_options
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; repeatable.")
-@click.option("--broker", "brokers", type=int, multiple=True, help="Only this one; repeatable.")
+@click.option("--broker", "brokers", type=int, multiple=True, help="Only this broker; repeatable.")
 @click.option("--partitions", is_flag=True, help="List every replica, not only the sums.")
 @click.option("--genuine-text", is_flag=True, hidden=True)
 @json_option
@@ -58,7 +58,7 @@ def command(
             ["broker", "directory", "partition", "bytes", "lag", "note"],
             [
                 [broker, each.path, f"{one.topic}-{one.partition}", one.size, one.lag,
-                 "is moved here" if one.is_future else None]
+                 "is moving here" if one.is_future else None]
                 for broker, dirs in found.items()
                 for each in dirs
                 for one in sorted(each.replicas, key=lambda one: (one.topic, one.partition))

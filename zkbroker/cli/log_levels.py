@@ -1,4 +1,4 @@
-"""`zkbroker log-levels`: how much running brokers write into their logs."""
+"""`zkbroker log-levels`: the log levels of running brokers."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,9 @@ _DEFAULT = "default"
 )
 @click.argument("levels", nargs=-1, metavar="[LOGGER:LEVEL]...")
 @cluster_options
-@click.option("--broker", type=click.IntRange(0), help="Of this broker; of all without it.")
+@click.option(
+    "--broker", type=click.IntRange(0), help="Levels of this broker; of all if not given."
+)
 @json_option
 def command(
     levels: tuple[str, ...],
@@ -41,8 +43,8 @@ def command(
 
     LOGGER is a module of the brokers, such as zkbroker.replica, or root; LEVEL is debug, info,
     warning, error, or default, which removes the level. Levels are kept in the setting
-    logger.levels, and hold after a restart too. Where a broker has levels of its own, those of all
-    brokers do not count for it.
+    logger.levels, and survive a restart. If a broker has levels of its own, those of all brokers do
+    not apply to it.
     """
     from zkbroker.admin.entity_configs import BrokerEntity
     from zkbroker.registry.user_configs import DEFAULT
@@ -68,15 +70,15 @@ def _parsed(text: str) -> tuple[str, str]:
     name, colon, level = text.rpartition(":")
     if not colon or not is_logger(name):
         raise click.UsageError(
-            f"{text!r} names no logger: give LOGGER:LEVEL, as in zkbroker.replica:debug; loggers "
-            "are root, zkbroker.audit and the modules of zkbroker"
+            f"{text!r} does not name a logger: give LOGGER:LEVEL, as in zkbroker.replica:debug; "
+            "loggers are root, zkbroker.audit and the modules of zkbroker"
         )
     if level.lower() == _DEFAULT:
         return name, _DEFAULT
     ((_, known),) = LoggerLevels().parse(text).items()
     if known not in LEVELS:
         raise click.UsageError(
-            f"{level!r} is no level: give {', '.join(LEVELS).lower()} or {_DEFAULT}"
+            f"{level!r} is not a level: give {', '.join(LEVELS).lower()} or {_DEFAULT}"
         )
     return name, known
 
@@ -95,11 +97,11 @@ def _show(settings: "_Settings", broker: int | None, *, as_json: bool) -> None:
     elif rows:
         print_table(columns, rows)
     else:
-        say("no levels are set: loggers have that of --log-level")
+        say("no levels are set: all loggers have that of --log-level")
 
 
 class _Settings:
-    """The setting, by brokers or by ZooKeeper; one of both is given."""
+    """The setting, by brokers or by ZooKeeper; exactly one is given."""
 
     def __init__(self, cluster: "Cluster | None", session: "ZkSession | None") -> None:
         self._cluster = cluster
@@ -118,7 +120,7 @@ class _Settings:
         return sorted(found, key=lambda each: each.id if isinstance(each.id, int) else -1)
 
     def levels(self, entity: "Entity") -> dict[str, str]:
-        """Return the levels that are an entity's own."""
+        """Return an entity's own levels."""
         from zkbroker.admin.described_configs import own_settings
         from zkbroker.admin.entity_configs import stored
 

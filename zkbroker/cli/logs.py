@@ -1,7 +1,7 @@
 """Log lines of the long-running commands, on standard error.
 
-Invariant: one record is one line, whatever the texts in it hold; only a traceback takes more, and
-those are indented.
+Invariant: one record is one line, whatever its texts contain; only a traceback has more lines, and
+    those are indented.
 """
 
 import json
@@ -63,7 +63,7 @@ def log_options(command: F) -> F:
         type=click.Choice(["debug", "info", "warning", "error"]),
         default="info",
         show_default=True,
-        help="Least level of the log lines.",
+        help="Lowest level of the log lines.",
     )(command)
 
 
@@ -75,5 +75,5 @@ def configure_logging(level: str, form: str) -> None:
     else:
         handler.setFormatter(TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
-    # Its INFO lines tell of each ping and retry.
+    # It logs each ping and retry at INFO.
     logging.getLogger("kazoo").setLevel(logging.WARNING)

@@ -30,28 +30,28 @@ COMMANDS = {
     "consume": "print the messages of a topic",
     "kcat": "publish, print and list with kcat's own command line",
     "replay": "copy the messages of a topic into another one",
-    "mirror": "copy topics of other clusters into one, and keep on",
-    "perf": "measure how fast messages are published and read",
-    "users": "say who may log in by SCRAM",
+    "mirror": "copy topics of other clusters into one, continuously",
+    "perf": "measure the throughput of producers and consumers",
+    "users": "manage users that log in by SCRAM",
     "groups": "list, describe, verify and delete consumer groups",
     "transactions": "list, describe and abort transactions, find those that hang",
     "offsets": "look up log offsets; export, import and reset those of groups",
-    "clients": "list which clients send which requests",
-    "health": "say what is wrong with a cluster, for probes",
+    "clients": "list clients, their requests and versions",
+    "health": "show the problems of a cluster, for probes",
     "top": "show brokers, topics, groups and lag, live",
     "console": "show clusters in a web page",
-    "acls": "list, add and remove what clients are allowed",
+    "acls": "list, add and remove ACLs",
     "metadata": "list brokers, partitions and leaders",
     "reassign": "move replicas when brokers come or go",
     "drain": "empty a broker before it is taken away",
     "elect": "let preferred replicas lead again",
     "adopt": "serve a data directory of genuine Kafka",
     "log": "check, repair and compact logs, end transactions left open",
-    "dump-log": "print what segments and indexes hold",
+    "dump-log": "print the contents of segments and indexes",
     "log-levels": "show and set the levels of loggers of running brokers",
     "log-dirs": "show the data directories of brokers, and the sizes in them",
     "records": "delete the older records of partitions",
-    "api-versions": "show which versions of each API brokers speak",
+    "api-versions": "show the versions of each API that brokers speak",
     "zookeeper-security": "give the nodes in ZooKeeper to the brokers alone",
     "hash-password": "print a line for the file of users of the admin page",
     "doctor": "check whether this machine can run brokers",
@@ -63,12 +63,12 @@ _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 class ReaderGone(Exception):
-    """The reader of our output has gone, as `| head` does: the command ends well."""
+    """The reader of our output closed it, as `| head` does: the command succeeds."""
 
 
 @contextmanager
 def ending_with_the_reader() -> Iterator[None]:
-    """Raise `ReaderGone` where the output is closed; click and rich would call it a failure."""
+    """Raise `ReaderGone` when the output is closed, which click and rich treat as a failure."""
     try:
         yield
     except BrokenPipeError:
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
     """A group whose subcommands are imported when they are called."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, as long as its output has a reader."""
+        """Run a command until its output has no reader."""
         with ending_with_the_reader():
             return super().invoke(ctx)
 
@@ -101,7 +101,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; one that does not exist is answered with names close to it."""
+        """Find a command; the error for an unknown one suggests similar names."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = list(COMMANDS)
@@ -148,10 +148,10 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> NoReturn:
     """Run a command, turn the library's errors into one line each, and exit."""
-    # A server takes the signal itself when it starts; who ignores it goes on doing so.
+    # A server installs its own handler when it starts; an ignored signal stays ignored.
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
-    # What these have to say reaches people as our own errors.
+    # Problems of these libraries become errors of our own.
     for chatty in (
         "kazoo",
         "zkbroker.zookeeper.client",
@@ -159,11 +159,11 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         "zkbroker.producer.completion",
     ):
         logging.getLogger(chatty).addHandler(logging.NullHandler())
-    # A script may have closed them: output is dropped then, and input is empty.
+    # A script may have closed them: output is then dropped, and input is empty.
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for good
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character, as of LANG=C, gets its number.
+        # A terminal that cannot show a character, as with LANG=C, gets its escape.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if sys.stdin is None:
@@ -190,14 +190,14 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
     except KeyboardInterrupt as stop:
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
     except ReaderGone:
-        # Nothing is left to say to it; what is still in a buffer would fail at the very end.
+        # The reader is gone; buffered output would fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
         if error.filename is None and error.errno in _OF_OUTPUT:
             say(f"error: the output cannot be written: {error.strerror}", err=True)
-            # What is left in its buffer would fail once more.
+            # Buffered output would fail again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         if error.filename is None:

@@ -1,4 +1,4 @@
-r"""How a consumed message is printed, in kcat's words.
+r"""How a consumed message is printed, in kcat's format.
 
 %t topic  %p partition  %o offset  %T timestamp (ms)  %h headers (k=v,k=v)
 %k key  %K key length  %s value  %S value length (-1: null)  %R value length as big-endian int32
@@ -19,7 +19,7 @@ from zkbroker.types import Partition07
 
 
 class Printable(Protocol):
-    """What a message must have to be printed."""
+    """A message that can be printed."""
 
     @property
     def offset(self) -> int: ...
@@ -33,7 +33,7 @@ class Printable(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        """Names and values; a name's bytes that are not UTF-8 are surrogates."""
+        """Names and values; a name's bytes that are not UTF-8 become surrogates."""
         ...
 
 
@@ -50,8 +50,8 @@ def compile_format(
 
     Args:
         text: the format.
-        null: what stands for a null key or value.
-        key: how keys are shown (`%k`), as they are without it.
+        null: text for a null key or value.
+        key: how keys are shown (`%k`); None for unchanged.
         value: how values are shown (`%s`).
 
     Raises:
@@ -114,7 +114,7 @@ def json_line(
         topic: of the message.
         partition: of the message.
         message: the message.
-        broker: the partition's leader; left out where it is not known.
+        broker: the partition's leader; left out if unknown.
     """
     kind = {0: "create", 1: "logappend"}.get(message.timestamp_type, "unknown")
     fields: dict[str, object] = {
@@ -138,7 +138,7 @@ def json_line(
 
 
 def _name(text: str) -> bytes:
-    """Return the bytes that a header's name was decoded from."""
+    """Return the original bytes of a header's name."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -147,7 +147,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _escape(text: str, position: int) -> tuple[bytes, int]:
-    """Return what an escape stands for, and where it ends; `position` is behind the backslash."""
+    """Return the bytes of an escape, and where it ends; `position` is after the backslash."""
     found = _NUMBER.match(text, position)
     if found is not None:
         number = int(found[1], 16) if found[1] else int(found[2])

@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """List brokers, partitions, their leaders and replicas.
 
-    JSON has the brokers' own topics too, as internal.
+    JSON includes the brokers' own topics, marked as internal.
     """
     with open_cluster(bootstrap, zookeeper) as cluster:
         brokers = sorted(cluster.brokers().values())
@@ -78,7 +78,7 @@ def _partitions(cluster: "Cluster", topics: tuple[str, ...]) -> list[dict[str, A
     from zkbroker.protocol.messages import MetadataRequest
 
     for topic in topics:
-        # One that does not exist is an error here, and would be made by brokers before 0.11.
+        # A missing topic is an error here; brokers before 0.11 would create it.
         cluster.partitions(topic)
     names = list(topics or cluster.topics())
     if not names:

@@ -1,4 +1,4 @@
-"""`zkbroker mirror`: copy topics of any number of clusters into one, for as long as it runs."""
+"""`zkbroker mirror`: copy topics of any number of clusters into one, continuously."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def _file(*names: str, text: str, multiple: bool = False) -> Callable[[F], F]:
     return click.option(*names, type=kind, multiple=multiple, help=text)
 
 
-_CONFIG = _file("--config", "config_file", text="A property file with everything.")
+_CONFIG = _file("--config", "config_file", text="A property file with all settings.")
 _CONSUMERS = _file(
     "--consumer-config",
     "--consumer.config",
@@ -65,16 +65,20 @@ _SOURCE_NAMES = click.option(
 @_SOURCE_NAMES
 @click.option("--from-07", is_flag=True, help="The sources are clusters of Kafka 0.7.")
 @click.option("--to-07", is_flag=True, help="The target is a cluster of Kafka 0.7.")
-@click.option("--target-name", help="Name of the target; with names messages carry their path.")
+@click.option("--target-name", help="Name of the target; with names, messages carry their path.")
 @click.option("--whitelist", help="Topics: a Java regular expression, or names with commas.")
 @click.option("--blacklist", help="All topics but these.")
 @click.option("--num-streams", "--num.streams", type=int, help="Consumers of each source.")
-@click.option("--identity-partitions", is_flag=True, help="Keep counts and numbers of partitions.")
+@click.option("--identity-partitions", is_flag=True, help="Keep partition counts and numbers.")
 @click.option("--topic-prefix", help="Put before topic names; {source} is the source's name.")
-@click.option("--message-handler", "--message.handler", help="Import path: sees each message.")
-@click.option("--exactly-once", is_flag=True, help="Store messages and place in one transaction.")
+@click.option(
+    "--message-handler", "--message.handler", help="Import path of a handler for each message."
+)
+@click.option(
+    "--exactly-once", is_flag=True, help="Store messages and source positions in one transaction."
+)
 @click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="Any other setting.")
-@click.option("--until-caught-up", is_flag=True, help="End when what there is now has arrived.")
+@click.option("--until-caught-up", is_flag=True, help="End when the present messages have arrived.")
 @click.option("--top", "live", is_flag=True, help="Show topics, rates and lag, live.")
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics.")
 @click.pass_context
@@ -101,8 +105,8 @@ def command(
 ) -> None:
     """Copy topics of any number of clusters into one, until Ctrl-C.
 
-    Each message arrives at least once: it is committed in its source when the target has stored it.
-    With --exactly-once it arrives once, for readers of committed messages.
+    Each message arrives at least once: its offset is committed in the source once the target has
+    stored it. With --exactly-once it arrives once, for readers of committed messages.
     """
     if context.invoked_subcommand is not None:
         return
@@ -140,11 +144,11 @@ def make_config(
     from_07: bool = False,
     to_07: bool = False,
 ) -> "MirrorConfig":
-    """Put a mirror's settings together; options go before what the file says.
+    """Combine a mirror's settings; options override the file.
 
     Raises:
         ConfigError: they do not fit.
-        click.UsageError: names without sources.
+        click.UsageError: the numbers of names and sources differ.
     """
     from zkbroker.config import load_properties
     from zkbroker.config.generation import GENERATION
@@ -228,14 +232,14 @@ def _show(mirror: "Mirror") -> None:
                 shown.update(picture(before, now, time.monotonic() - at), refresh=True)
                 before, at = now, time.monotonic()
         finally:
-            # What stays on the screen is how it ended.
+            # The final state stays on the screen.
             shown.update(picture(before, mirror.status(), max(0.1, time.monotonic() - at)))
 
 
 def picture(
     before: "Sequence[TopicStatus]", now: "Sequence[TopicStatus]", seconds: float
 ) -> "RenderableType":
-    """Draw what happened between two moments."""
+    """Draw the progress between two moments."""
     from rich.table import Table
 
     earlier = {(each.source, each.topic): each for each in before}
@@ -266,14 +270,14 @@ def picture(
 @_PRODUCER
 @_SOURCE_NAMES
 @click.option("-g", "--group", required=True, help="A group of the source.")
-@click.option("--source", help="Which source, by its name; the only one without it.")
+@click.option("--source", help="Name of the source; not needed if there is only one.")
 @click.option(
     "--apply",
     "kept_by",
     is_flag=False,
     flag_value="auto",
     type=click.Choice(["auto", "zookeeper", "coordinator"]),
-    help="Commit the offsets for the group in the target, in ZooKeeper where that is named.",
+    help="Commit the offsets for the group in the target, in ZooKeeper if that is named.",
 )
 @click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="Any other setting.")
 @json_option
@@ -291,7 +295,7 @@ def offsets_command(
     """Print where a group of a source resumes in the target.
 
     It needs a mirror with --identity-partitions, which stores the offset pairs in a topic of the
-    target. `-` is a partition that is not mirrored that far.
+    target. `-` marks a partition that is not mirrored that far.
     """
     from zkbroker.mirror import read_syncs, translate
     from zkbroker.mirror.source_cluster import SourceCluster
@@ -313,8 +317,8 @@ def offsets_command(
         )
     if config.target_generation is not None:
         raise click.UsageError(
-            f"the target is a cluster of Kafka {config.target_generation.name}: a mirror keeps no "
-            "offsets there to translate by"
+            f"the target is a cluster of Kafka {config.target_generation.name}: a mirror stores no "
+            "offset pairs there"
         )
     runtime = get_runtime("threads")
     with (

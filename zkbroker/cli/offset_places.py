@@ -1,4 +1,4 @@
-"""Where groups keep offsets, and which times and partitions a command names."""
+"""The storages of groups' offsets, and the times and partitions in a command line."""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def keepers_of(cluster: "Cluster", session: "ZkSession | None", group: str) -> t
 
 
 def parse_time(text: str) -> int:
-    """Turn `latest`, `earliest`, -1, -2, milliseconds or a date into what requests carry.
+    """Turn `latest`, `earliest`, -1, -2, milliseconds or a date into the time in a request.
 
     Raises:
         ConfigError: it is none of these.
@@ -46,7 +46,7 @@ def parse_time(text: str) -> int:
 
 
 def chosen_partitions(cluster: "Cluster", topic: str, text: str | None) -> list[int]:
-    """Return the partitions named in a list, all of the topic without one.
+    """Return the partitions named in a list; all of the topic without a list.
 
     Raises:
         ConfigError: one of them does not exist.

@@ -1,4 +1,4 @@
-"""`zkbroker offsets reset`: other offsets for a group without members."""
+"""`zkbroker offsets reset`: set the offsets of a group without members."""
 
 import re
 import time
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     metavar="TOPIC[:N,N]",
     help="Topic, or some of its partitions; repeatable.",
 )
-@click.option("--all-topics", is_flag=True, help="Every topic that the group has offsets of.")
+@click.option("--all-topics", is_flag=True, help="Every topic for which the group has offsets.")
 @click.option(
     "--kept-by",
     type=click.Choice(["zookeeper", "coordinator"]),
-    help="Where the group keeps its offsets; without it, where it is found.",
+    help="Where the group keeps its offsets; looked up if not given.",
 )
-@click.option("--dry-run", is_flag=True, help="Only print what would be committed.")
+@click.option("--dry-run", is_flag=True, help="Only print the new offsets.")
 @click.option(
-    "--csv", "as_csv", is_flag=True, help="Print topic,partition,offset, which file: takes."
+    "--csv", "as_csv", is_flag=True, help="Print topic,partition,offset lines, which file: accepts."
 )
 @click.option("--genuine-text", is_flag=True, hidden=True)
 def reset_command(
@@ -62,7 +62,7 @@ def reset_command(
     as_csv: bool,
     genuine_text: bool,
 ) -> None:
-    r"""Commit other offsets for a group without members.
+    r"""Set the offsets of a group without members.
 
     \b
     TARGET is one of
@@ -73,9 +73,9 @@ def reset_command(
       offset:N, shift:N      an offset, or so many messages on (back below 0)
       file:FILE              the offsets of topic,partition,offset lines
 
-    Offsets are kept within the logs. A group is reset where it keeps its offsets, in ZooKeeper or
-    with its coordinator, or both. A new group is made in ZooKeeper with -z, and with its
-    coordinator with -b alone.
+    Offsets outside a log become its nearest end. A group is reset where it keeps its offsets: in
+    ZooKeeper, with its coordinator, or both. A new group is created in ZooKeeper with -z, and with
+    its coordinator if only -b is given.
     """
     from zkbroker.admin import coordinator_groups, zk_groups
     from zkbroker.admin.reset_offsets import Way, plan_reset
@@ -90,7 +90,7 @@ def reset_command(
         session = None if zookeeper is None else stack.enter_context(open_session(zookeeper))
         keepers = (kept_by,) if kept_by else keepers_of(cluster, session, group)
         committed: dict[PartitionKey, int] = {}
-        # Both are looked at before either is changed.
+        # Both are checked before either is changed.
         if "coordinator" in keepers:
             coordinator_groups.check_idle(cluster, group)
             committed.update(coordinator_groups.describe(cluster, group).offsets)
@@ -135,7 +135,7 @@ def reset_command(
 
 
 def parse_target(text: str) -> "Target":
-    """Turn the target of a reset into what it means.
+    """Parse the target of a reset.
 
     Raises:
         ConfigError: it is none of the forms.

@@ -57,7 +57,7 @@ def command() -> None:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="How many; beyond one, the starts of segments last written before the time.",
+    help="How many; above one, the starts of segments last written before the time.",
 )
 @json_option
 def get_command(
@@ -96,7 +96,7 @@ def get_command(
 def _offsets(
     cluster: "Cluster", topic: str, partition: int, time_ms: int, count: int
 ) -> list[int] | None:
-    """Ask the leader of a partition for its offsets; None where it has none."""
+    """Ask the leader of a partition for its offsets; None if there is no leader."""
     from zkbroker.client import BrokerUnavailable
     from zkbroker.consumer import SimpleConsumer
 
@@ -176,14 +176,14 @@ def import_command(file: Path, zookeeper: str | None) -> None:
     multiple=True,
     required=True,
     metavar="N=DIR",
-    help="legacy07.log.dir of 0.7 broker N, of each that shows something; repeatable.",
+    help="legacy07.log.dir of 0.7 broker N, for each broker with a view; repeatable.",
 )
 @click.option(
     "--kept-by",
     type=click.Choice(["zookeeper", "coordinator"]),
-    help="Where the newer group keeps its offsets; without it, where it is found.",
+    help="Where the newer group keeps its offsets; looked up if not given.",
 )
-@click.option("--dry-run", is_flag=True, help="Only print what would be committed.")
+@click.option("--dry-run", is_flag=True, help="Only print the new offsets.")
 def convert_command(
     group: str,
     to: str,
@@ -197,8 +197,8 @@ def convert_command(
     """Move a group from one generation to the other.
 
     Byte positions of 0.7 become offsets, or offsets byte positions, by the maps of the views. The
-    group keeps its name, and what it committed on the side it leaves. It may have no members on
-    either side. Inside a compressed message the group repeats its first messages.
+    group keeps its name, and its old commits stay. It must have no members on either side. If it
+    stopped inside a compressed message, it reads the first messages of that again.
     """
     from zkbroker.admin import convert_offsets, coordinator_groups, zk_groups
 
@@ -224,8 +224,8 @@ def convert_command(
         else:
             if len(keepers) > 1:
                 raise ConfigError(
-                    f"group {group} has offsets in ZooKeeper and with its coordinator: say which "
-                    "with --kept-by"
+                    f"group {group} has offsets in ZooKeeper and with its coordinator: choose "
+                    "one with --kept-by"
                 )
             committed = (
                 coordinator_groups.describe(cluster, group).offsets

@@ -1,6 +1,6 @@
-"""Lines and tables for people, JSON for programs: all that commands print, but messages themselves.
+"""Lines and tables for people, JSON for programs: all output of commands except messages.
 
-Invariant: what is printed here is harmless to a terminal, wherever it is from; see `foreign_text`.
+Invariant: output is harmless to a terminal, whatever its origin; see `foreign_text`.
 """
 
 import json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PIPED_WIDTH = 100_000
 _LEAST_WIDTH = 16
-"""Of a column whose cells are broken, unless its heading is wider."""
+"""Least width of a column whose cells are broken, unless its heading is wider."""
 _GAP = 2
 FEW = 5
 """Names in one line."""
@@ -39,7 +39,7 @@ def say(text: object = "", *, err: bool = False) -> None:
     """Print one line.
 
     Args:
-        text: the line; an end of line within it is shown, not obeyed.
+        text: the line; a line end within it is shown as an escape.
         err: to standard error.
     """
     click.echo(harmless(text), err=err)
@@ -56,7 +56,7 @@ def say_lines(text: object, *, err: bool = False) -> None:
 
 
 def name_partitions(partitions: Collection[PartitionKey]) -> str:
-    """Return partitions in words for one line: a few by name, many by topic and number."""
+    """Return partitions as text for one line: a few by name, many by topic and number."""
     if len(partitions) <= FEW:
         return ", ".join(f"{topic}-{number}" for topic, number in partitions)
     by_topic = Counter(topic for topic, _ in partitions)
@@ -72,7 +72,7 @@ def print_json(value: object, *, compact: bool = False) -> None:
     """Print a value as JSON.
 
     Args:
-        value: what `json.dumps` takes.
+        value: any value for `json.dumps`.
         compact: without spaces and without the end of line, as kcat prints it.
     """
     if compact:
@@ -85,7 +85,7 @@ def print_json(value: object, *, compact: bool = False) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = ()
 ) -> None:
-    """Print a table, in a pipe one line a row.
+    """Print a table; in a pipe each row is one line.
 
     On a terminal that is too narrow for columns, each row is a block of lines, one a column.
 
@@ -94,7 +94,7 @@ def print_table(
         rows: cells; None is shown as `-`.
         numbers: indexes of the columns that are aligned to the right.
     """
-    # Imported when a table is printed: it costs a tenth of a second.
+    # Imported only when a table is printed: the import takes a tenth of a second.
     from rich.table import Table
 
     cells = [["-" if cell is None else harmless(cell) for cell in row] for row in rows]
@@ -111,10 +111,10 @@ def print_table(
 
 
 def table_console() -> "Console":
-    """Return what tables are printed by: in a pipe it is so wide that no cell is ever broken."""
+    """Return the console that prints tables; in a pipe it is so wide that no cell is broken."""
     from rich.console import Console
 
-    # What is piped into another program is one line a row, unless a width is asked for.
+    # In a pipe each row is one line, unless a width is asked for.
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(highlight=False, markup=False, width=_PIPED_WIDTH if piped else None)
 

@@ -39,7 +39,7 @@ _report_options = grouped(
     "  zkbroker perf consume -b 127.0.0.1:9092 -t perf --messages 1000000",
 )
 def command() -> None:
-    """Measure how many messages a cluster takes and gives."""
+    """Measure the throughput of a cluster."""
 
 
 @dataclass
@@ -80,21 +80,25 @@ def _moment(seconds: float) -> str:
     "--messages", type=click.IntRange(1), default=100_000, show_default=True, help="How many."
 )
 @click.option(
-    "--message-size", type=click.IntRange(1), default=100, show_default=True, help="Bytes of each."
+    "--message-size",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Bytes of each message.",
 )
 @click.option(
     "--batch-size",
     type=click.IntRange(1),
     default=200,
     show_default=True,
-    help="Messages of a batch at most.",
+    help="Most messages in a batch.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Producers at the same time.",
+    help="Number of concurrent producers.",
 )
 @click.option("--sync", is_flag=True, help="Wait for each batch before the next.")
 @click.option(
@@ -129,7 +133,7 @@ def produce(
     hide_header: bool,
     settings: tuple[str, ...],
 ) -> None:
-    """Publish messages of one size and print how fast."""
+    """Publish messages of one size and print the throughput."""
     from zkbroker.admin.cluster_tree import require_cluster
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.producer import KeyedMessage, Producer
@@ -196,7 +200,7 @@ def produce(
     type=click.IntRange(1),
     default=1024 * 1024,
     show_default=True,
-    help="Bytes of a fetch at most.",
+    help="Most bytes of a fetch.",
 )
 @_report_options
 def consume(
@@ -209,7 +213,7 @@ def consume(
     show_detailed_stats: bool,
     hide_header: bool,
 ) -> None:
-    """Read a topic from its beginning and print how fast."""
+    """Read a topic from its beginning and print the throughput."""
     from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.config.fetching import LIMIT_BYTES, FetchSettings
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer

@@ -1,4 +1,4 @@
-"""Where to start and stop reading, in kcat's words.
+"""Where to start and stop reading, in kcat's syntax.
 
     beginning | end | stored | 42 (that offset) | -10 (ten before the end) | s@TIME | e@TIME
 
@@ -14,7 +14,7 @@ from zkbroker.errors import ConfigError
 
 
 class Anchor(Enum):
-    """What a position is counted from."""
+    """The reference of a position."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -38,7 +38,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Where to start, and where to stop if anywhere."""
+    """Where to start, and where to stop, if at all."""
 
     start: Position
     stop: Position | None = None
@@ -60,7 +60,7 @@ def parse_range(texts: tuple[str, ...]) -> Range:
     """Combine the `-o` options of a command line; without a start, reading starts at the beginning.
 
     Args:
-        texts: each one position; of two starts the later one counts.
+        texts: one position each; the last start counts.
 
     Raises:
         ConfigError: a text is none of the forms.

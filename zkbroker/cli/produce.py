@@ -42,9 +42,16 @@ _BLOCK_BYTES = 1 << 16
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @cluster_options
 @click.option("-t", "--topic", required=True, help="Topic to publish to.")
-@click.option("-p", "--partition", type=PartitionNumber(-1), help="Partition; by key without it.")
+@click.option(
+    "-p", "--partition", type=PartitionNumber(-1), help="Partition; chosen by key if not given."
+)
 @click.option("-k", "--key", help="One key for every message.")
-@click.option("-K", "--key-delimiter", metavar="DELIM", help="Splits each message: key, value.")
+@click.option(
+    "-K",
+    "--key-delimiter",
+    metavar="DELIM",
+    help="Delimiter between the key and the value of each message.",
+)
 @click.option(
     "-D", "--delimiter", metavar="DELIM", default="\\n", show_default=True, help="Ends a message."
 )
@@ -64,7 +71,7 @@ _BLOCK_BYTES = 1 << 16
 @click.option(
     "--codec",
     type=click.Choice(CODEC_NAMES),
-    help="Compression, none without it; -z CODEC, as kcat has it, is understood too.",
+    help="Compression, none by default; kcat's -z CODEC is understood too.",
 )
 @generation_option
 @properties_option
@@ -99,9 +106,9 @@ def command(
 ) -> None:
     """Publish messages: lines of standard input, or each FILE as one message.
 
-    Exit status 0 means that every message was acknowledged; in Kafka 0.7, which acknowledges
-    nothing, that it was written. Options are kcat's; other than there,
-    empty lines are messages too.
+    Exit status 0 means that every message was acknowledged; in Kafka 0.7, which has no
+    acknowledgements, that every message was sent. Options are kcat's; unlike there, empty lines are
+    messages too.
     """
     from zkbroker.admin.cluster_tree import require_cluster
     from zkbroker.config.producer import ProducerConfig
@@ -125,7 +132,7 @@ def command(
         raise click.UsageError(f"messages of Kafka {other.name} have no headers: leave out -H")
     properties = {
         **discovery_properties(brokers_of(given) if bootstrap is None else bootstrap, zookeeper),
-        # Lines are to show up while they are typed.
+        # Lines must be sent while more are being typed.
         "producer.type": "async",
         "queue.buffering.max.ms": "50",
     }
@@ -136,7 +143,7 @@ def command(
     properties |= given
     end = parse_delimiter(delimiter)
     if not end:
-        raise click.UsageError("-D must not be empty: it is what splits the input into messages")
+        raise click.UsageError("-D must not be empty: it splits the input into messages")
     split_key = None if key_delimiter is None else parse_delimiter(key_delimiter)
     fixed_key = None if key is None else key.encode()
     fixed_headers = tuple(map(_header, headers))
@@ -162,7 +169,8 @@ def command(
             require_cluster(shared.zookeeper_connect, shared.security.zookeeper)
         producer = stack.enter_context(Producer(config))
         if shared.transactional_id:
-            # All of the input is seen at once, or, where it cannot be read to its end, nothing.
+            # The transaction makes all of the input visible, or none if it cannot be read to its
+            # end.
             stack.enter_context(producer.transaction())
 
         def report(future: "SendFuture") -> None:
@@ -205,7 +213,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 
 def read_messages(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
-    """Yield what stands between delimiters as soon as it is there, without empty last piece."""
+    """Yield each message as soon as its delimiter is read; an empty last piece is dropped."""
     rest = b""
     read = getattr(stream, "read1", stream.read)
     while block := read(_BLOCK_BYTES):

@@ -1,7 +1,7 @@
-"""Where `zkbroker consume` takes its messages from: given partitions, or a share of a group.
+"""The sources of `zkbroker consume`: given partitions, or a share of a group.
 
-Invariant: with an end asked for, the end offsets are taken once, so that reading ends also while
-others go on writing.
+Invariant: if an end is asked for, end offsets are read once, so that reading ends even while others
+    keep writing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,7 +86,7 @@ def resolve(
 ) -> Offsets:
     """Return the offset of a position in each partition.
 
-    An offset outside the log is its end, as with kcat, and said so on standard error.
+    An offset outside the log becomes its end, as with kcat, with a note on standard error.
     """
     if position.anchor is Anchor.TIME:
         times = dict.fromkeys(keys, position.value)
@@ -115,7 +115,7 @@ def _stored(
     from zkbroker.registry.group_offsets import read_offset
 
     if group is None:
-        raise ConfigError("-o stored needs the group whose offsets to take: -X group.id=GROUP")
+        raise ConfigError("-o stored needs the group whose offsets to use: -X group.id=GROUP")
     starts = resolve(cluster, keys, Position(Anchor.BEGINNING), read_committed=False)
     with open_session(zookeeper) as session:
         for key in keys:
@@ -136,7 +136,7 @@ def of_zookeeper_group(
     blacklist: bool = False,
     delete_group: bool = False,
 ) -> Iterator[Messages]:
-    """Take a share of a group that is kept in ZooKeeper, of a cluster of any generation.
+    """Read as a member of a group kept in ZooKeeper, of a cluster of any generation.
 
     Args:
         topics: names, or Java regular expressions.
@@ -184,15 +184,16 @@ def of_coordinator_group(
     exit_at_end: bool,
     properties: Mapping[str, str],
 ) -> Iterator[Messages]:
-    """Take a share of a group that is kept by its coordinator.
+    """Read as a member of a group kept by its coordinator.
 
     Args:
         topics: names; those that begin with `^` are regular expressions.
         bootstrap: brokers.
         group: its id.
-        start: where to read partitions from that come to this member; None for the group's own
+        start: where to start in partitions assigned to this member; None for the group's own
             offsets.
-        exit_at_end: stop when all partitions held are read to where they ended when they came.
+        exit_at_end: stop when all assigned partitions are read to their ends at the time of
+            assignment.
         properties: of the consumer.
 
     Raises:
@@ -228,13 +229,13 @@ def of_coordinator_group(
 
 
 class _GroupReader:
-    """Follows the partitions that come to a member of a group.
+    """Reads the partitions assigned to a member of a group.
 
     Args:
         consumer: the member.
         bootstrap: brokers.
         start: see `of_coordinator_group`.
-        exit_at_end: stop at the ends that there are at first.
+        exit_at_end: stop at the ends at the time of assignment.
         read_committed: a log ends at its last stable offset.
     """
 
@@ -258,7 +259,7 @@ class _GroupReader:
     def messages(self) -> Messages:
         while True:
             self._look()
-            # One at a time, so that what is committed at the end is what was printed.
+            # One at a time, so that exactly the printed messages are committed at the end.
             yield from self._consumer.poll(_POLL_S, 1)
             if self._exit_at_end and self._at_end():
                 return

@@ -17,11 +17,9 @@ throttle_option = click.option(
     "--throttle",
     type=click.IntRange(1),
     metavar="BYTES",
-    help="Bytes a second that each broker copies at most; no limit without it.",
+    help="Most bytes a second that each broker copies; no limit by default.",
 )
-rack_option = click.option(
-    "--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks."
-)
+rack_option = click.option("--disable-rack-aware", is_flag=True, help="Ignore the brokers' racks.")
 _FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
 
@@ -54,13 +52,18 @@ def command() -> None:
     help='Only the topics of this file, in the genuine form: {"topics":[{"topic":"visits"}]}.',
 )
 @click.option(
-    "--brokers", "allowed", metavar="IDS", help="Brokers to use, as in 1,2,3; all that run."
+    "--brokers",
+    "allowed",
+    metavar="IDS",
+    help="Brokers to use, as in 1,2,3; all running ones by default.",
 )
 @click.option(
     "--remove", "removed", type=int, multiple=True, help="A broker to leave empty; repeatable."
 )
 @click.option(
-    "--replication-factor", type=click.IntRange(1), help="Replicas of each partition; as now."
+    "--replication-factor",
+    type=click.IntRange(1),
+    help="Replicas of each partition; unchanged by default.",
 )
 @rack_option
 @click.option("--with-current", is_flag=True, hidden=True)
@@ -112,7 +115,7 @@ def plan_command(
 @click.option(
     "--rollback",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File for the present replicas, which cancel needs; FILE.rollback without it.",
+    help="File for the present replicas, which cancel needs; FILE.rollback by default.",
 )
 @click.option("--no-rollback", is_flag=True, hidden=True)
 def execute_command(
@@ -124,7 +127,7 @@ def execute_command(
 ) -> None:
     """Start a reassignment.
 
-    Verify it from time to time: that also removes the throttle once all is done.
+    Run verify from time to time: it also removes the throttle once all is done.
     """
     from zkbroker.admin.reassignment import decode_target
 
@@ -139,7 +142,7 @@ def execute_command(
 @zookeeper_option
 @click.option("--status-zero", is_flag=True, hidden=True)
 def verify_command(file: Path, zookeeper: str | None, status_zero: bool) -> None:
-    """Show how far a reassignment is.
+    """Show the progress of a reassignment.
 
     Once it is over the throttle is removed. Exit status 1 while partitions are not in place.
     """
@@ -172,15 +175,15 @@ def cancel_command(file: Path, zookeeper: str | None) -> None:
     with open_session(zookeeper) as session:
         turned = cancel(session, rollback)
     for topic, partition in sorted(turned):
-        say(f"Reassignment of partition {topic}-{partition} is turned back")
+        say(f"Reassignment of partition {topic}-{partition} is being reverted")
     say(f"{len(rollback) - len(turned)} of {len(rollback)} partitions were not being reassigned")
 
 
 def racks_counted(brokers: dict[int, str | None], disabled: bool) -> dict[int, str | None]:
-    """Return brokers with their racks, without them where they do not count.
+    """Return brokers with their racks, or with None if racks do not count.
 
     Raises:
-        ProtocolError: they count, and only some brokers name one.
+        ProtocolError: racks count, and only some brokers name one.
     """
     from zkbroker.registry.topic_rules import check_racks
 
@@ -198,31 +201,30 @@ def start(
     *,
     genuine_text: bool = True,
 ) -> None:
-    """Start a reassignment, and say what was started and how it is turned back.
+    """Start a reassignment; print its partitions and how to revert it.
 
     Args:
         session: a started session.
         target: partition → replicas.
         throttle: bytes a second, None for no limit.
-        rollback: a file that is made, with the replicas as they were; None for none.
-        genuine_text: print what the genuine tool prints, all partitions by name; a few lines
-            without.
+        rollback: a file to create with the present replicas; None for no file.
+        genuine_text: print the genuine tool's output, which names all partitions; else a few lines.
 
     Raises:
-        ConfigError: the file exists, or the target cannot be had.
+        ConfigError: the file exists, or the target is impossible.
         ClientError: a reassignment is under way.
     """
     from zkbroker.admin.reassignment import current_assignment, encode_target, execute
 
     if rollback is not None and rollback.exists():
         raise ConfigError(
-            f"{rollback} exists: it may be needed to turn an earlier reassignment back; remove it, "
+            f"{rollback} exists: it may be needed to revert an earlier reassignment; remove it, "
             "or name another file with --rollback"
         )
     known = current_assignment(session, sorted({topic for topic, _ in target}))
     before = {key: known[key] for key in target if key in known}
     if rollback is not None:
-        # Kept before anything happens.
+        # Written before anything changes.
         rollback.write_bytes(encode_target(before) + b"\n")
     try:
         execute(session, target, throttle=throttle)
@@ -264,7 +266,7 @@ def _brokers(
     away = wanted - set(live)
     if away:
         raise ConfigError(
-            f"broker {min(away)} does not run; there are {', '.join(map(str, live)) or 'none'}"
+            f"broker {min(away)} is not running; running are {', '.join(map(str, live)) or 'none'}"
         )
     return {broker: live[broker] for broker in sorted(wanted - set(removed))}
 

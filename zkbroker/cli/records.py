@@ -47,8 +47,8 @@ def delete_command(
 ) -> None:
     """Delete all records of partitions below an offset.
 
-    OFFSET is where the log starts afterwards; `end` deletes all that consumers may read.
-    What is deleted cannot be brought back. Exit status 1 when one of them failed.
+    OFFSET is where the log starts afterwards; `end` deletes all that consumers may read. Deleted
+    records cannot be restored. Exit status 1 when one partition failed.
     """
     from zkbroker.admin.broker_queries import delete_records
 

@@ -1,4 +1,4 @@
-"""`zkbroker replay`: copy what a topic holds into another one."""
+"""`zkbroker replay`: copy the messages of a topic into another one."""
 
 import click
 
@@ -29,7 +29,7 @@ def command(
     sync: bool,
     settings: tuple[str, ...],
 ) -> None:
-    """Publish what a topic holds at this moment to another topic.
+    """Copy the present messages of a topic to another topic.
 
     Keys, headers and timestamps are kept; partitions are chosen by key.
     """

@@ -1,8 +1,8 @@
 """How commands connect to brokers: `--command-config FILE`, or settings of their own.
 
-A command's security travels with its click context, so that whatever opens a cluster in it uses it.
+A command's security settings are in its click context, where all code that connects finds them.
 
-Invariant: secrets come from files: a command that is given none connects plainly.
+Invariant: secrets come from files; a command without a file connects without TLS or a login.
 """
 
 import functools
@@ -21,15 +21,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 OPTION = "--command-config"
 _META = "zkbroker.security"
-_NOTE = f"security.protocol, ssl.* and sasl.* stand in a property file: give {OPTION} FILE"
-# Of a client's file, that say nothing to a command.
+_NOTE = f"security.protocol, ssl.* and sasl.* belong in a property file: give {OPTION} FILE"
+# Settings in a client's file that mean nothing to a command.
 _QUIET = ("client.id", "bootstrap.servers", "group.id")
 
 
 def security_option(command: F) -> F:
-    """Add `--command-config`; what it says is found by `current_security`.
+    """Add `--command-config`; `current_security` returns its settings.
 
-    A command that has no security settings, and fails for want of them, gets a note in its error.
+    If a command fails because it has no security settings, its error says so.
     """
 
     @functools.wraps(command)
@@ -68,7 +68,7 @@ def _read(context: click.Context, parameter: click.Parameter, path: str | None) 
 
 
 def use_security(properties: Mapping[str, str]) -> None:
-    """Add the security settings among properties to those of the command; later ones count."""
+    """Add the security settings among properties to those of the command; later ones override."""
     meta = click.get_current_context().meta
     meta[_META] = {**security_properties(), **_only(properties)}
 

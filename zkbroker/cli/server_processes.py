@@ -1,10 +1,10 @@
 """Brokers that `kafka-server-start` started, and that `kafka-server-stop` finds.
 
-    LOG_DIR/kafkaServer-PID.pid     one for each, while it runs: when its process started
-    LOG_DIR/kafkaServer.out         what those in the background print
+    LOG_DIR/kafkaServer-PID.pid     one for each, while it runs: the start time of its process
+    LOG_DIR/kafkaServer.out         output of brokers in the background
 
-Invariant: only a process that wrote its own file is ever sent a signal: the file holds the time at
-which the process started, and another one that has the same number by now did not start then.
+Invariant: only a process that wrote its own file gets a signal: the file holds the process's start
+    time, which differs for a later process with the same id.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ _SUFFIX = ".pid"
 
 
 def directory() -> Path:
-    """Return LOG_DIR of the environment, as genuine scripts have it; `logs` without it."""
+    """Return LOG_DIR of the environment, as genuine scripts use it; `logs` by default."""
     return Path(os.environ.get("LOG_DIR") or "logs")
 
 
 @contextlib.contextmanager
 def noted() -> Iterator[None]:
-    """Have this process found by `kafka-server-stop` while the context lasts."""
+    """Let `kafka-server-stop` find this process while the context lasts."""
     make_private_directory(directory())
     path = directory() / f"{_PREFIX}{os.getpid()}{_SUFFIX}"
     write_private(path, _started(os.getpid()).encode())
@@ -43,7 +43,7 @@ def spawn(arguments: Sequence[str]) -> tuple[int, Path]:
     """Start `zkbroker` with arguments in the background.
 
     Returns:
-        Its process id, and the file that it prints to.
+        Its process id, and the file of its output.
     """
     make_private_directory(directory())
     path = directory() / OUTPUT
@@ -80,7 +80,7 @@ def stop_all() -> list[int]:
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, in the words of its system; empty where it is gone."""
+    """Return the start time of a process, in the system's format; empty if it is gone."""
     with contextlib.suppress(OSError):
         # The 22nd field; the name of the process, the second, may hold spaces.
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -29,7 +29,7 @@ Places = dict[PartitionKey, tuple[int | None, str | None]]
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a cluster looked like at one moment.
+    """The state of a cluster at one moment.
 
     Args:
         at: seconds of a monotonic clock.
@@ -37,8 +37,8 @@ class Snapshot:
         leaders: partition → broker id, None while no broker serves it.
         ends: partition → log end offset.
         starts: partition → first offset held.
-        groups: group and what keeps it → partition → committed offset, if any, and owner.
-        troubles: what could not be asked.
+        groups: group and its storage → partition → committed offset, if any, and owner.
+        troubles: errors of requests that failed.
     """
 
     at: float
@@ -68,7 +68,7 @@ class Snapshot:
 def command(bootstrap: str | None, zookeeper: str | None, interval: float, once: bool) -> None:
     """Show brokers, topics, rates, groups and lag, until Ctrl-C.
 
-    By -b, groups that keep their offsets in ZooKeeper are not shown: brokers do not know them.
+    With -b, groups that keep their offsets in ZooKeeper are not shown: brokers do not know them.
     """
     from rich.live import Live
 
@@ -97,16 +97,16 @@ def command(bootstrap: str | None, zookeeper: str | None, interval: float, once:
                 try:
                     before, now = now, take(session, cluster)
                 except ZkbrokerError as error:
-                    # The picture stays, with the reason why it is old.
+                    # The last picture stays, with the error.
                     now.troubles = [f"not up to date: {error}"]
                 live.update(picture(before, now, width=console.width), refresh=True)
 
 
 def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
-    """Look at a cluster: topics and brokers by the brokers, groups where they are kept.
+    """Read the state of a cluster: topics and brokers from brokers, groups from their storages.
 
     Args:
-        session: to its ZooKeeper; without one, the groups kept there are missing.
+        session: to its ZooKeeper; None leaves out the groups kept there.
         cluster: a started one.
     """
     from zkbroker.admin import coordinator_groups
@@ -149,7 +149,7 @@ def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
 
 
 def _offsets(cluster: "Cluster", snapshot: Snapshot, time_ms: int) -> dict[PartitionKey, int]:
-    """Return an offset of every partition that is led; topics that may not be seen are dropped."""
+    """Return an offset of every partition with a leader; unauthorized topics are dropped."""
     from zkbroker.client.resolve_offsets import resolve_offsets
 
     led = [key for key, leader in snapshot.leaders.items() if leader is not None]
@@ -198,13 +198,13 @@ def _places(
     owners: Mapping[PartitionKey, str],
     topics: Collection[str],
 ) -> Places:
-    """Return where a group is in all partitions of its topics, those without a commit too."""
+    """Return a group's position in all partitions of its topics, also in those without a commit."""
     names = {*topics, *(topic for topic, _ in (*offsets, *owners))}
     return {key: (offsets.get(key), owners.get(key)) for key in keys if key[0] in names}
 
 
 def picture(before: Snapshot, now: Snapshot, *, width: int = _FRAMED[0]) -> "RenderableType":
-    """Draw what happened between two moments; a narrow terminal and a pipe get no frames."""
+    """Draw the changes between two snapshots; a narrow terminal and a pipe get no frames."""
     from rich.console import Group
     from rich.table import Table
 
@@ -265,6 +265,6 @@ def picture(before: Snapshot, now: Snapshot, *, width: int = _FRAMED[0]) -> "Ren
 
 
 def _moved(before: tuple[int | None, str | None] | None, now: int | None) -> int:
-    """Return how far a group's commit went on; 0 where one of the two commits is missing."""
+    """Return how far a group's commit advanced; 0 if one of the two commits is missing."""
     earlier = None if before is None else before[0]
     return 0 if earlier is None or now is None else now - earlier

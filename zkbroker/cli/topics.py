@@ -26,9 +26,9 @@ _CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repe
 def command() -> None:
     """List, create, describe, alter and delete topics.
 
-    By -z they are read and written in ZooKeeper, by -b the brokers are asked; or set
-    ZKBROKER_ZOOKEEPER or ZKBROKER_BOOTSTRAP once. Both print the same, but that only ZooKeeper
-    knows which topics are marked for deletion.
+    With -z the command uses ZooKeeper, with -b the brokers; or set ZKBROKER_ZOOKEEPER or
+    ZKBROKER_BOOTSTRAP once. Both print the same, but only ZooKeeper knows which topics are marked
+    for deletion.
     """
 
 
@@ -58,18 +58,16 @@ def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) ->
 @click.argument("topic")
 @cluster_options
 @click.option(
-    "--partitions", type=click.IntRange(1), help="How many; the brokers' num.partitions without it."
+    "--partitions", type=click.IntRange(1), help="How many; the brokers' num.partitions by default."
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(1),
-    help="Replicas of each partition; the brokers' default.replication.factor without it.",
+    help="Replicas of each partition; the brokers' default.replication.factor by default.",
 )
 @click.option("--replica-assignment", metavar="IDS", help="Brokers of each partition, as in 1,2,1.")
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
-@click.option(
-    "--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks; needs -z."
-)
+@click.option("--disable-rack-aware", is_flag=True, help="Ignore the brokers' racks; needs -z.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing when the topic exists.")
 def create_command(
     topic: str,
@@ -84,7 +82,7 @@ def create_command(
 ) -> None:
     """Create a topic.
 
-    The settings of the brokers are the defaults.
+    The brokers' settings are the defaults.
     """
     from zkbroker.admin.topics import parse_assignment
 
@@ -116,7 +114,7 @@ def create_command(
 def _check_racks(bootstrap: str | None, *, disable_rack_aware: bool) -> None:
     if bootstrap is not None and disable_rack_aware:
         raise click.UsageError(
-            "--disable-rack-aware needs -z: by -b the controller places replicas, and looks at "
+            "--disable-rack-aware needs -z: with -b the controller places replicas, and uses "
             "racks. --replica-assignment places them by hand"
         )
 
@@ -124,10 +122,10 @@ def _check_racks(bootstrap: str | None, *, disable_rack_aware: bool) -> None:
 def _counts(
     way: "TopicWay", partitions: int | None, replication_factor: int | None
 ) -> tuple[int, int]:
-    """Return how many partitions and replicas a new topic gets.
+    """Return the numbers of partitions and replicas of a new topic.
 
     Raises:
-        ClientError: one is not given, and no broker can be asked for it.
+        ClientError: one is not given, and no broker can be asked for its default.
     """
     from zkbroker.admin.cluster_settings import NUM_PARTITIONS, REPLICATION_FACTOR
 
@@ -151,7 +149,7 @@ def _counts(
 
 
 def _warn(way: "TopicWay", topic: str) -> None:
-    """Say what keeps a topic from being served or written to as it is now."""
+    """Warn of anything that keeps a topic from being served or written to."""
     from zkbroker.admin.cluster_settings import MIN_ISR
 
     assigned = way.assignment(topic) or {}
@@ -173,7 +171,7 @@ def _warn(way: "TopicWay", topic: str) -> None:
 
 
 def _min_isr(way: "TopicWay", topic: str) -> int | None:
-    """Return `min.insync.replicas` of a topic; None where no broker describes its own."""
+    """Return `min.insync.replicas` of a topic; None if no broker describes its default."""
     from zkbroker.admin.cluster_settings import MIN_ISR
 
     (described,) = way.describe([topic])
@@ -201,7 +199,9 @@ def _min_isr(way: "TopicWay", topic: str) -> int | None:
     is_flag=True,
     help="Only partitions with fewer replicas in sync than min.insync.replicas.",
 )
-@click.option("--topics-with-overrides", is_flag=True, help="Only topics with own settings.")
+@click.option(
+    "--topics-with-overrides", is_flag=True, help="Only topics with settings of their own."
+)
 @json_option
 def describe_command(
     topics: tuple[str, ...],
@@ -254,7 +254,7 @@ def describe_command(
 
 
 def _under(partition: "PartitionDescription", least: int) -> bool:
-    """Whether acks=all fails for want of replicas; a partition without a leader has none."""
+    """Whether acks=all fails for lack of replicas; a partition without a leader has none."""
     return (0 if partition.leader is None else len(partition.isr)) < least
 
 
@@ -280,15 +280,13 @@ def _least_in_sync(way: "TopicWay", described: "list[TopicDescription]") -> dict
 )
 @click.argument("topic")
 @cluster_options
-@click.option("--partitions", type=click.IntRange(1), help="Let the topic grow to this many.")
+@click.option("--partitions", type=click.IntRange(1), help="Grow the topic to this many.")
 @click.option(
     "--replica-assignment",
     metavar="IDS",
     help="Brokers of each partition, also of the existing ones, as in 1,2,1.",
 )
-@click.option(
-    "--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks; needs -z."
-)
+@click.option("--disable-rack-aware", is_flag=True, help="Ignore the brokers' racks; needs -z.")
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
 @click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Remove a setting.")
 def alter_command(
@@ -301,7 +299,7 @@ def alter_command(
     settings: tuple[str, ...],
     deleted: tuple[str, ...],
 ) -> None:
-    """Let a topic grow, or change its settings."""
+    """Add partitions to a topic, or change its settings."""
     from zkbroker.admin.cluster_settings import MIN_ISR
     from zkbroker.admin.topics import parse_assignment
 

@@ -38,8 +38,8 @@ def duration_ms(ctx: click.Context, param: click.Parameter, text: str) -> int:
 def command() -> None:
     """List, describe and abort transactions, find those that hang.
 
-    What coordinators know is read from the topic __transaction_state, and what is open from the
-    logs of the partitions: this works with brokers of Kafka 0.11 to 2.x, too.
+    Coordinators' states are read from the topic __transaction_state, open transactions from the
+    partitions' logs, so this works with brokers of Kafka 0.11 to 2.x too.
     """
 
 
@@ -58,7 +58,7 @@ def list_command(
     for state in states:
         if state.lower() not in allowed:
             names = ", ".join(state_name(each) for each in TransactionState)
-            raise click.BadParameter(f"{state!r} is no state: give one of {names}")
+            raise click.BadParameter(f"{state!r} is not a state: give one of {names}")
     wanted = {allowed[state.lower()] for state in states}
     with open_cluster(bootstrap, zookeeper) as cluster:
         found = [each for each in list_ids(cluster) if not wanted or each.state in wanted]
@@ -143,7 +143,9 @@ def describe_command(
 )
 @cluster_options
 @click.option("-t", "--topic", help="Only in this topic.")
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Only in this partition of it.")
+@click.option(
+    "-p", "--partition", type=click.IntRange(min=0), help="Only in this partition of the topic."
+)
 @click.option(
     "--older-than",
     callback=duration_ms,
@@ -152,7 +154,7 @@ def describe_command(
     show_default=True,
     help="How long a transaction must be open, by the time of its first messages.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Those that a coordinator will end, too.")
+@click.option("--all", "show_all", is_flag=True, help="Also those that a coordinator will end.")
 @json_option
 def find_hanging_command(
     bootstrap: str | None,
@@ -165,7 +167,7 @@ def find_hanging_command(
 ) -> None:
     """Find open transactions that no coordinator will end.
 
-    Readers of committed messages wait before them, and the log is not compacted behind them. Each
+    Readers of committed messages stop before them, and the log is not compacted beyond them. Each
     is shown with the command that aborts it.
 
     Exit status 1 when there are any.
@@ -186,7 +188,7 @@ def find_hanging_command(
     if without:
         names = ", ".join(f"{name}-{number}" for name, number in sorted(without)[:_NAMED])
         more = f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
-        warn(f"without a leader, and not looked at: {names}{more}")
+        warn(f"without a leader, and not checked: {names}{more}")
     hanging = [each for each in found if each.verdict is Verdict.HANGING]
     shown = found if show_all else hanging
     if as_json:
@@ -200,7 +202,7 @@ def find_hanging_command(
                 f"--start-offset {where.first_offset}"
             )
     else:
-        say(f"no transaction hangs that is open for {_span(older_than)} or longer")
+        say(f"no transaction hangs for {_span(older_than)} or longer")
     if hanging:
         sys.exit(1)
 
@@ -213,13 +215,13 @@ def find_hanging_command(
 )
 @click.argument("transactional_id", required=False)
 @cluster_options
-@click.option("-t", "--topic", help="Where a hanging transaction is open.")
+@click.option("-t", "--topic", help="Topic of a hanging transaction.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Its partition.")
-@click.option("--start-offset", type=click.IntRange(min=0), help="Of its first message.")
+@click.option("--start-offset", type=click.IntRange(min=0), help="Offset of its first message.")
 @click.option(
     "--coordinator-epoch",
     type=click.IntRange(min=0, max=2**31 - 1),
-    help="For the marker; the one that is known, by default.",
+    help="Coordinator epoch of the marker; the known one by default.",
 )
 @click.option("--force", is_flag=True, help="Write the marker even if a coordinator has it.")
 def abort_command(
@@ -234,9 +236,9 @@ def abort_command(
 ) -> None:
     """Abort a transaction.
 
-    With a TRANSACTIONAL_ID its coordinator aborts it in every partition, and its producer is
-    fenced. A hanging one, which no coordinator knows, is named by topic, partition and its first
-    offset, as find-hanging shows them: the leader of the partition writes an ABORT marker.
+    Given a TRANSACTIONAL_ID, its coordinator aborts the transaction in every partition, and fences
+    the producer. A hanging one, which no coordinator knows, is named by topic, partition and first
+    offset, as find-hanging shows them: the partition's leader writes an ABORT marker.
     """
     from zkbroker.admin import open_transactions, transactional_ids
 
@@ -343,7 +345,7 @@ def _moment(time_ms: int) -> str:
 
 
 def _span(ms: int) -> str:
-    """Say how long something takes, in the two largest units that matter."""
+    """Return a duration in its two largest units."""
     ms = max(0, ms)
     if ms < 1000:
         return f"{ms} ms"

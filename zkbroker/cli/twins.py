@@ -1,6 +1,6 @@
-"""Whether a broker uses the C twins of its hot loops, in words for a log.
+"""Warns when a broker runs without the C twins of its hot loops.
 
-Invariant: nothing is said of Python that was asked for by `ZKBROKER_PURE_PYTHON`.
+Invariant: there is no warning if `ZKBROKER_PURE_PYTHON` asks for Python.
 """
 
 import logging
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def missing_twins() -> list[str]:
-    """Return what runs in Python, and is slower, because its C twin was not built."""
+    """Return the tasks that run in slower Python because their C twin was not built."""
     if os.environ.get("ZKBROKER_PURE_PYTHON", "0") not in ("", "0"):
         return []
     twins = {
@@ -24,7 +24,7 @@ def missing_twins() -> list[str]:
 
 
 def warn_of_missing_twins() -> None:
-    """Log one WARNING with what is slower and what to do about it, if there is anything."""
+    """Log one WARNING that names the slower tasks and the remedy, if there are any."""
     if missing := missing_twins():
         logger.warning(
             "C extensions are missing, so that these run in Python and are slower: %s. Install"

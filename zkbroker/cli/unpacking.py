@@ -1,9 +1,9 @@
-"""Bytes shown as numbers and text, in kcat's words (`-s value=>iq`).
+"""Bytes shown as numbers and text, in kcat's syntax (`-s value=>iq`).
 
     < little-endian  > big-endian (from the start)  b B h H i I q Q  integers of 8, 16, 32, 64 bits
     c one character  s the rest as it is  $ nothing may be left  space is printed
 
-What is shown stands side by side; what the format does not reach is left out.
+Values are joined without a separator; bytes after the format's end are left out.
 """
 
 import struct
@@ -26,7 +26,7 @@ def parse_serdes(texts: tuple[str, ...]) -> tuple[Unpack | None, Unpack | None]:
         How to show keys, and values; None leaves them as they are.
 
     Raises:
-        ConfigError: a format that is none.
+        ConfigError: a format is invalid.
     """
     key: Unpack | None = None
     value: Unpack | None = None
@@ -44,7 +44,7 @@ def unpacking(form: str) -> Unpack:
     """Compile one format.
 
     Raises:
-        ConfigError: it holds something that is none of these.
+        ConfigError: it has an unknown character.
     """
     if not form or form == "avro" or set(form) - set(f"<> cs${_INTEGERS}"):
         raise ConfigError(

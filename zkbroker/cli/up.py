@@ -36,7 +36,7 @@ _WATCH_INTERVAL_S = 0.5
     type=click.IntRange(0, 2**31 - 101),
     default=1,
     show_default=True,
-    help="Id of the first broker, the others follow; each host of a cluster needs ids of its own.",
+    help="Id of the first broker; the others follow. Each host of a cluster needs its own ids.",
 )
 @click.option(
     "--disk",
@@ -48,23 +48,23 @@ _WATCH_INTERVAL_S = 0.5
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory for everything; kept at the end. Without it a temporary one, removed.",
+    help="Directory for all data, kept at the end; by default a temporary one, which is removed.",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT[/CHROOT]",
-    help="Use this ensemble. Without it a ZooKeeper is started too.",
+    help="Use this ensemble; by default a ZooKeeper is started too.",
 )
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
-    help="Port of the first broker, the others follow. Without it free ports.",
+    help="Port of the first broker; the others follow. By default free ports.",
 )
 @click.option(
     "--zookeeper-port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="Port of the ZooKeeper that is started. Without it a free one.",
+    help="Port of the started ZooKeeper; by default a free one.",
 )
 @click.option(
     "--set",
@@ -76,12 +76,12 @@ _WATCH_INTERVAL_S = 0.5
 @click.option(
     "--replication-factor",
     type=click.IntRange(1, 100),
-    help="Replicas of new topics; 3, or as many as there are brokers, without it.",
+    help="Replicas of new topics; by default 3, or the number of brokers if that is less.",
 )
 @click.option(
     "--min-insync-replicas",
     type=click.IntRange(1, 100),
-    help="Replicas that acks=all waits for at least; 2 of 3 or more without it.",
+    help="Least replicas in sync for acks=all; by default 2 if there are 3 replicas or more.",
 )
 @click.option("--no-restart", is_flag=True, help="Do not restart a broker that died.")
 def command(
@@ -99,7 +99,7 @@ def command(
 ) -> None:
     """Start a ZooKeeper and brokers on this machine.
 
-    When all serve, prints one line `zkbroker ready zookeeper=… brokers=…` to standard output.
+    When all serve, it prints one line `zkbroker ready zookeeper=… brokers=…` to standard output.
     A broker that dies is restarted, with a line on standard error. Ctrl-C stops everything cleanly.
 
     A broker is one event loop on one core: start several to use all cores. If several join a
@@ -145,7 +145,7 @@ def command(
 def _rack(
     zookeeper: str, properties: Mapping[str, str], own: Container[int], *, several: bool
 ) -> dict[str, str]:
-    """Return the rack of the brokers of this host, by what the others of the cluster name."""
+    """Return the rack of this host's brokers; none if other brokers of the cluster have none."""
     from zkbroker.cluster.placement import RACK, rack_of_host
     from zkbroker.config.zookeeper_security import take_zookeeper_security
     from zkbroker.registry.brokers import list_brokers

@@ -1,4 +1,4 @@
-"""`zkbroker users`: who may log in by SCRAM."""
+"""`zkbroker users`: the users that may log in by SCRAM."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ _mechanism_option = click.option(
     "mechanisms",
     type=click.Choice(MECHANISMS, case_sensitive=False),
     multiple=True,
-    help="One of both; both without it. Repeatable.",
+    help="SCRAM mechanism; both by default. Repeatable.",
 )
 _iterations_option = click.option(
     "--iterations",
@@ -50,11 +50,11 @@ _password_option = click.option(
     "  zkbroker users list",
 )
 def command() -> None:
-    """Say who may log in by SCRAM.
+    """Manage the users that may log in by SCRAM.
 
     Users are kept in ZooKeeper, as Kafka's own kafka-configs keeps them: give -z, or set
-    ZKBROKER_ZOOKEEPER once. Brokers know of a change at once. Passwords are not stored, and never
-    given on the command line, which others can read.
+    ZKBROKER_ZOOKEEPER once. Brokers use a change at once. Passwords are not stored, and never given
+    on the command line, which others can read.
     """
 
 
@@ -74,7 +74,7 @@ def add_command(
     """Add a user."""
     from zkbroker.registry.scram_users import scram_user, write_credentials
 
-    # Users of brokers must be there before the first broker starts.
+    # Users for brokers must exist before the first broker starts.
     with open_empty_session(zookeeper) as session:
         there = sorted(set(scram_user(session, user)) & set(mechanisms or MECHANISMS))
         if there:
@@ -100,9 +100,9 @@ def alter_command(
     iterations: int,
     password_file: str | None,
 ) -> None:
-    """Set another password of a user.
+    """Set a new password for a user.
 
-    Without --mechanism for those mechanisms that the user has. Connections that are open stay open.
+    Without --mechanism, for all mechanisms of the user. Open connections stay open.
     """
     from zkbroker.registry.scram_users import scram_user, write_credentials
 
@@ -142,7 +142,7 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
 def delete_command(user: str, zookeeper: str | None, mechanisms: tuple[str, ...]) -> None:
     """Delete a user's passwords: all, or those of --mechanism.
 
-    Quotas of the user stay. Connections that are open stay open.
+    Quotas of the user stay. Open connections stay open.
     """
     from zkbroker.registry.scram_users import delete_credentials, scram_user
 
@@ -157,7 +157,7 @@ def delete_command(user: str, zookeeper: str | None, mechanisms: tuple[str, ...]
 
 def _no_user(user: str, mechanisms: tuple[str, ...] = ()) -> str:
     which = f" for {' and '.join(mechanisms)}" if mechanisms else ""
-    return f"there is no user {user!r}{which}: zkbroker users list shows those there are"
+    return f"there is no user {user!r}{which}: zkbroker users list shows all users"
 
 
 def _credentials(
@@ -176,7 +176,7 @@ def _credentials(
 
 
 def _password(user: str, password_file: str | None) -> str:
-    """Return the password: of a file, of standard input, of the environment, or asked for."""
+    """Return the password: from a file, standard input, the environment or a prompt."""
     if password_file is not None:
         return _read_password(password_file)
     if PASSWORD_VARIABLE in os.environ:
@@ -190,7 +190,7 @@ def _password(user: str, password_file: str | None) -> str:
 
 
 def _read_password(name: str) -> str:
-    """Read a password; the end of its line is not part of it."""
+    """Read a password, without its line end."""
     try:
         if name == "-":
             data = sys.stdin.buffer.read(_MAX_PASSWORD_BYTES + 1)

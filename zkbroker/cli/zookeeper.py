@@ -21,7 +21,7 @@ from zkbroker.cli.output import say
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("zookeeper-data"),
     show_default=True,
-    help="Data directory; made when missing.",
+    help="Data directory; created if missing.",
 )
 def command(port: int, data: Path) -> None:
     """Run a ZooKeeper without installing one.

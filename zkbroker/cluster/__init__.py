@@ -1,7 +1,7 @@
 """A cluster as processes: one ZooKeeper and brokers, started, watched, killed and stopped.
 
-Invariant: whoever starts a process stops it. A broker that was started here also stops by itself
-when the starting process is gone, so nothing is ever left behind.
+Invariant: the process that starts a broker stops it. A broker started here also stops by itself
+    when its parent is gone, so nothing is ever left behind.
 """
 
 from zkbroker.cluster.broker import Broker

@@ -1,4 +1,4 @@
-"""What a cluster needs of a broker, whether it is a process or runs in this one."""
+"""The interface of a broker in a cluster, in its own process or in this one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Broker(Protocol):
-    """A broker that can be started, stopped and, where it is a process, killed and paused."""
+    """A broker that can be started, stopped and, if it is a process, killed and paused."""
 
     id: int
     data_directory: Path

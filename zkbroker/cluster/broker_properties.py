@@ -1,10 +1,10 @@
-"""The properties of one of several brokers on a machine, made of those that were given for all.
+"""The properties of one of several brokers on a machine, from properties given for all.
 
-    counts up      a port, unless it is free to be chosen (0) or off (-1): broker 2 gets the next
+    counts up      a port, unless it is 0 (any free one) or -1 (off): broker 2 gets the next
     own place      `legacy07.log.dir`: DIR for the first broker, DIR-broker-2 for the second
-    not for all    what only one broker can have: refused, with what to give instead
+    not for all    a property that only one broker can have: refused, with a remedy
 
-Invariant: the properties of a single broker are those that were given.
+Invariant: a single broker gets the given properties unchanged.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def properties_of(index: int, broker_id: int, properties: Mapping[str, str]) -> 
         properties: those for all.
 
     Raises:
-        ConfigError: the port of a broker would be none.
+        ConfigError: the port of a broker would be out of range.
     """
     own = dict(properties)
     if index == 0:
@@ -66,7 +66,7 @@ def properties_of(index: int, broker_id: int, properties: Mapping[str, str]) -> 
 
 
 def _free_ports(key: str, value: str) -> bool:
-    """Whether ports are named that each broker chooses itself."""
+    """Whether each broker chooses these ports itself."""
     return key in ("port", "listeners") and all(
         each.strip().rpartition(":")[2] == "0" for each in value.split(",")
     )

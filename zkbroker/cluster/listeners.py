@@ -1,6 +1,6 @@
-"""The listeners of a broker that runs, as it announces them, and how it keeps their ports.
+"""The listeners that a broker announces, and how they keep their ports over restarts.
 
-Invariant: a broker that is started again listens where it did before, so that clients find it.
+Invariant: a restarted broker listens where it did before, so that clients find it.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -23,12 +23,12 @@ def parse_listeners(text: str) -> Addresses:
 def keep_ports(
     properties: MutableMapping[str, str], address: tuple[str, int] | None, listeners: Addresses
 ) -> None:
-    """Put the ports that were free to be chosen (0) into the properties of the next start.
+    """Put the ports that the broker chose (0) into the properties of the next start.
 
     Args:
         properties: of the broker; they are changed.
         address: of its first listener, None before its first start.
-        listeners: those that it announced.
+        listeners: as announced.
     """
     if address is None:
         return

@@ -1,12 +1,12 @@
 """Several brokers on one host: how many, on which disks, and in which rack.
 
-    per-core    as many as this process may use cores: a broker is one event loop
-    per-disk    as many as directories are given, each on its own
-    N           as said; they take turns on the directories that are given
+    per-core    one for each core of this process: a broker is one event loop
+    per-disk    one for each given directory N           that many; they take turns on the given
+    directories
 
-Invariant: brokers of one host name the same rack, that host, so that the replicas of a partition
-are on different hosts; where other brokers of the cluster name none they name none either, because
-replicas are placed by racks only where every broker has one.
+Invariant: brokers of one host have the same rack, that host, so that the replicas of a partition
+    are on different hosts. If other brokers of the cluster have no rack, these have none either,
+    because racks count only if every broker has one.
 """
 
 import os
@@ -29,7 +29,7 @@ def cores() -> int:
 
 
 def broker_count(asked: str, disks: Sequence[Path], available: int | None = None) -> int:
-    """Return how many brokers are meant.
+    """Return the number of brokers.
 
     Args:
         asked: a number, `per-core` or `per-disk`.
@@ -53,7 +53,7 @@ def broker_count(asked: str, disks: Sequence[Path], available: int | None = None
 
 
 def log_directory(index: int, broker_id: int, disks: Sequence[Path]) -> dict[str, str]:
-    """Return the property that puts a broker on its disk; none where no disks were given.
+    """Return the property that puts a broker on its disk; empty if no disks were given.
 
     Args:
         index: 0 for the first broker of this host.
@@ -72,12 +72,12 @@ def rack_of_host(
     several: bool,
     host: str | None = None,
 ) -> str | None:
-    """Return the rack that the brokers of this host name; None for none of their own.
+    """Return the rack of this host's brokers; None for no rack of their own.
 
     Args:
-        properties: that were given for them; a rack in them counts.
+        properties: given for them; a rack in them wins.
         others: the brokers that are registered in the cluster.
-        several: whether several brokers are meant to be on one host.
+        several: whether there are several brokers on one host.
         host: this one's name.
     """
     if RACK in properties or any(each.rack is None for each in others):

@@ -5,7 +5,7 @@
                        +--- exits: start raises, with the end of the broker's log
 
 The child runs `zkbroker broker FILE --stop-with-stdin`: it holds the reading end of a pipe whose
-writing end lives here, and stops cleanly when that closes, however this process ended.
+writing end is here, and stops cleanly when that closes, however this process ends.
 """
 
 import contextlib
@@ -108,7 +108,8 @@ class BrokerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                # Its own session: Ctrl-C in a terminal reaches only us, and we stop it in order.
+                # Its own session: Ctrl-C in a terminal reaches only this process, which stops it in
+                # order.
                 start_new_session=True,
                 env=python_environment(self._environment),
             )
@@ -126,7 +127,7 @@ class BrokerProcess:
             )
 
     def poll_ready(self, timeout_s: float = 0) -> bool:
-        """Return whether the broker that was launched serves by now, after `timeout_s` at most.
+        """Return whether the launched broker serves, after `timeout_s` at most.
 
         Raises:
             ZkbrokerError: it exited.
@@ -181,7 +182,7 @@ class BrokerProcess:
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
-                # One that was paused could not stop otherwise.
+                # A paused process could not stop.
                 self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
@@ -192,7 +193,7 @@ class BrokerProcess:
             self._close_pipes()
 
     def pause(self) -> None:
-        """Stop the process's clock, as a long garbage collection or a swapping host would."""
+        """Suspend the process, as a long garbage collection or a swapping host would."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -202,7 +203,7 @@ class BrokerProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def ending(self) -> str:
-        """Say how the process ended: `exited with status 1`, `was ended by SIGKILL`."""
+        """Return how the process ended: `exited with status 1`, `was ended by SIGKILL`."""
         status = None if self._process is None else self._process.poll()
         if status is None:
             return "has not ended"
@@ -222,7 +223,7 @@ class BrokerProcess:
         return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
 
     def _reason(self) -> str:
-        """Return the error with which the command ended, or else the end of the log."""
+        """Return the error of the command, or else the end of the log."""
         tail = self.log_tail()
         errors = [line for line in tail.splitlines() if line.startswith(ERROR_PREFIX)]
         return errors[-1].removeprefix(ERROR_PREFIX) if errors else f"its log ends\n{tail}"

@@ -73,14 +73,14 @@ class ClusterProcesses:
     """A cluster on this machine: brokers as processes, on an embedded or an external ZooKeeper.
 
     Args:
-        directory: data directory of everything; kept at stop.
+        directory: of all data; kept at stop.
         brokers: how many.
-        zookeeper: `host:port[,host:port][/chroot]` of an external ensemble; embedded without it.
+        zookeeper: `host:port[,host:port][/chroot]` of an external ensemble; embedded if None.
         zookeeper_port: port of the embedded ZooKeeper, 0 for a free one.
-        ports: one port a broker; free ones without it.
+        ports: one for each broker; free ones if None.
         properties: properties for every broker; numbers and truth values may be given as such. See
             `broker_properties` for those that several cannot share.
-        replication: replicas of new topics; 3, or as many as there are brokers, without it.
+        replication: replicas of new topics; by default 3, or the number of brokers if less.
         min_insync_replicas: see `replication_properties`.
         first_id: id of the first broker; the others follow.
         disks: directories on which the brokers' logs take turns, instead of the data directory.
@@ -178,11 +178,11 @@ class ClusterProcesses:
             raise
 
     def watchdog(self, *, restart: bool, report: Callable[[str], object]) -> Watchdog:
-        """Return what looks after ZooKeeper and the brokers; call its `look` again and again.
+        """Return a watchdog of ZooKeeper and the brokers; call its `look` again and again.
 
         Args:
-            restart: whether to start again what died.
-            report: receives a line about each death and each return.
+            restart: whether to restart processes that die.
+            report: receives a line about each death and each restart.
         """
         members: list[WatchedProcess] = [_BrokerMember(broker) for broker in self.brokers]
         if self.embedded is not None:

@@ -1,11 +1,11 @@
-"""How a child runs a module of ours: the same one, wherever this process was started.
+"""Runs modules of this package in child processes, wherever this process was started.
 
 `python -m` puts the working directory before everything else, so that a directory with a
 sub-directory `zkbroker`, such as the one the sources were cloned into, would hide the package.
 
-Invariant: a child does not import from its working directory (`-P`), but finds the package that
-this process runs: where that is not installed, its directory is added to PYTHONPATH, whose other
-entries are kept.
+Invariant: a child does not import from its working directory (`-P`), but uses the package of this
+    process: if that is not installed, its directory is added to PYTHONPATH, whose other entries are
+    kept.
 """
 
 import os

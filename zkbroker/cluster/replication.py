@@ -1,13 +1,13 @@
-"""How many replicas the topics of a cluster get that is started here.
+"""The replication settings of a cluster started here.
 
-Invariant: with three brokers or more, one may be lost while another is away, and nothing that was
-acknowledged by all is lost; unless fewer replicas were asked for.
+Invariant: with three brokers or more, one may be lost while another is down without loss of a
+    message acknowledged with acks=all; unless fewer replicas were asked for.
 """
 
 from zkbroker.errors import ConfigError
 
 SAFE_REPLICATION_FACTOR = 3
-"""From this many replicas on, two of them have to be in sync: one may be away, one may be lost."""
+"""From this many replicas on, two must be in sync: one may be down, one may be lost."""
 
 
 def replication_properties(
@@ -19,12 +19,11 @@ def replication_properties(
         brokers: how many brokers there are.
         replication_factor: replicas of new topics and of the offsets topic; None for 3, or for as
             many as there are brokers.
-        min_insync_replicas: replicas that have to hold what was acknowledged with acks=all; 2 by
-            default where there are 3 replicas or more, otherwise 1.
+        min_insync_replicas: least replicas in sync for acks=all; by default 2 if there are 3
+            replicas or more, otherwise 1.
 
     Raises:
-        ConfigError: there are fewer brokers than replicas, or fewer replicas than have to be in
-            sync.
+        ConfigError: there are fewer brokers than replicas, or fewer replicas than must be in sync.
     """
     if replication_factor is None:
         replication_factor = min(brokers, SAFE_REPLICATION_FACTOR)

@@ -1,12 +1,12 @@
-"""Looks after the processes of a cluster: says which one died and how, and starts it again.
+"""Watches the processes of a cluster: reports a death and its cause, and restarts the process.
 
     serving --dies--> dead --after a pause--> starting --serves--> serving
                        ^                          |
                        +---- dies, or too slow ---+        the pause doubles, up to a minute
 
-Invariant: one that dies changes nothing for the others, and nothing here waits: `look` is called
-again and again, and returns at once. A process that died soon after its start waits longer each
-time, so that one that cannot live is not started in a tight loop.
+Invariant: a death does not affect other processes, and nothing here waits: `look` is called again
+    and again, and returns at once. A process that dies soon after its start waits longer each time,
+    so it is not restarted in a tight loop.
 """
 
 import time
@@ -18,12 +18,12 @@ from zkbroker.errors import ZkbrokerError
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
 SETTLED_S = 60.0
-"""Who served this long dies for a new reason: its next pause is a short one."""
+"""A process that served this long died for a new reason: its next pause is short."""
 START_TIMEOUT_S = 60.0
 
 
 class WatchedProcess(Protocol):
-    """A process to look after."""
+    """A process to watch."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ class WatchedProcess(Protocol):
 
 
 class _Watched:
-    """What is known of one process."""
+    """The state of one process."""
 
     def __init__(self, member: WatchedProcess, now: float) -> None:
         self.member = member
@@ -48,12 +48,12 @@ class _Watched:
 
 
 class Watchdog:
-    """Looks after processes that serve now.
+    """Watches processes that serve now.
 
     Args:
         members: the processes.
-        restart: whether to start again what died.
-        report: receives a line about each death and each return.
+        restart: whether to restart processes that die.
+        report: receives a line about each death and each restart.
         clock: seconds that only grow.
     """
 
@@ -71,7 +71,7 @@ class Watchdog:
         self._watched = [_Watched(member, clock()) for member in members]
 
     def look(self) -> None:
-        """Look at every process once, and do what is due."""
+        """Check every process once, and act where due."""
         now = self._clock()
         for watched in self._watched:
             if watched.dead:
@@ -112,8 +112,8 @@ class Watchdog:
         watched.dead = True
         watched.starting_since = None
         if not self._restart:
-            self._report(f"{what}; it stays dead, the others go on")
+            self._report(f"{what}; it is not restarted, the others go on")
             return
         watched.start_at = now + watched.pause_s
-        self._report(f"{what}; the others go on, it is started again in {watched.pause_s:g} s")
+        self._report(f"{what}; the others go on, it is restarted in {watched.pause_s:g} s")
         watched.pause_s = min(LONGEST_PAUSE_S, 2 * watched.pause_s)

@@ -1,7 +1,7 @@
-"""How the clusters of a console are reached, and the state of these ways.
+"""The connections of a console to its clusters, and their state.
 
-Invariant: a cluster that cannot be reached is tried again; the console starts without it and says
-why it is not seen.
+Invariant: the console starts without a cluster that it cannot reach, shows the reason, and tries
+    again.
 """
 
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ class ClusterSettings:
         id: its part of addresses.
         name: shown to people.
         bootstrap: `host:port,…` of brokers; None to find them in ZooKeeper.
-        zookeeper: `host:port,…/chroot`; None where it is reached by its brokers alone.
+        zookeeper: `host:port,…/chroot`; None if it is reached only by its brokers.
         security: of connections to brokers and ZooKeeper.
-        admin_port: of the brokers' admin pages, on each broker's host; None for no such pages.
+        admin_port: of the brokers' admin pages, on each broker's host; None for no pages.
         admin_pages: broker id → address of its admin page, over `admin_port`.
         admin_user: the login of admin pages; None for none.
         admin_password: of that user.
-        lakes: directories that loads of this cluster write.
+        lakes: output directories of loads of this cluster.
         generation: the plug-in of another generation of Kafka; None for 0.8 and later.
     """
 
@@ -54,8 +54,8 @@ class ClusterSettings:
     def __post_init__(self) -> None:
         if self.generation is not None and (self.bootstrap is not None or self.zookeeper is None):
             raise ConfigError(
-                f"cluster {self.name} is of Kafka {self.generation.name}, which is found by its "
-                "ZooKeeper alone: give zookeeper.connect, and no bootstrap.servers"
+                f"cluster {self.name} is of Kafka {self.generation.name}, which is found only by "
+                "its ZooKeeper: give zookeeper.connect, and no bootstrap.servers"
             )
         if self.bootstrap is None and self.zookeeper is None:
             raise ConfigError(
@@ -64,7 +64,7 @@ class ClusterSettings:
 
 
 class ClusterAccess:
-    """The connections to one cluster, opened when they are first needed.
+    """The connections to one cluster, opened when first needed.
 
     Args:
         settings: of the cluster.
@@ -80,12 +80,12 @@ class ClusterAccess:
 
     @property
     def other(self) -> OtherCluster | None:
-        """The cluster as the plug-in of another generation sees it; None for 0.8 and later."""
+        """The cluster, through the plug-in of another generation; None for 0.8 and later."""
         return self._other
 
     @property
     def session(self) -> ZkSession | None:
-        """The session at ZooKeeper; None where it is not used, or not open yet."""
+        """The session at ZooKeeper; None if it is not used, or not open yet."""
         return self._session
 
     @property
@@ -93,7 +93,7 @@ class ClusterAccess:
         """The brokers.
 
         Raises:
-            ZkbrokerError: they were not reached yet.
+            ZkbrokerError: they have not been reached yet.
         """
         if self._cluster is None:
             raise RegistryError(
@@ -103,10 +103,10 @@ class ClusterAccess:
         return self._cluster
 
     def open(self) -> Cluster:
-        """Connect where that was not done.
+        """Connect, unless connected.
 
         Raises:
-            ZkbrokerError: the cluster cannot be reached; says what to change.
+            ZkbrokerError: the cluster cannot be reached; the message names a remedy.
         """
         if self._cluster is not None:
             return self._cluster

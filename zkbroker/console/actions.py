@@ -1,11 +1,11 @@
-"""What operators change: topics, offsets, leaders, replicas; each first as a plan in words.
+"""Operators' changes to topics, offsets, leaders and replicas; each is first a plan as text.
 
-    plan     everything is checked as far as it can be, nothing is written
-    confirm  the name of what is changed, typed by a person
-    run      through the functions of `zkbroker.admin`: by the brokers where they are new enough,
-             otherwise in ZooKeeper where the console has it
+    plan     everything is checked as far as possible, nothing is written
+    confirm  a person types the name of the topic or group
+    run      through the functions of `zkbroker.admin`: by the brokers if they are new enough,
+    otherwise in ZooKeeper if the console has it
 
-Invariant: what runs is what was planned from the same request; brokers check once more.
+Invariant: an action runs exactly the plan of the same request; brokers check once more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,13 +38,13 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an action would do.
+    """The effect of an action.
 
     Args:
-        steps: in words.
-        confirm: what a person types.
+        steps: as text.
+        confirm: the word that a person types.
         run: does it.
-        warnings: what to think of before.
+        warnings: consequences to consider.
     """
 
     steps: Sequence[str]
@@ -62,7 +62,7 @@ def create(collector: Collector, given: Given) -> Plan:
     live = len(collector.seen.alive)
     if replicas > live:
         raise bad(
-            f"replication {replicas} is more than the {live} brokers that run: give at most {live}"
+            f"replication {replicas} is more than the {live} running brokers: give at most {live}"
         )
     settings = _settings(given.get("settings"))
     wanted = {key: value for key, value in settings.items() if value is not None}
@@ -73,12 +73,12 @@ def create(collector: Collector, given: Given) -> Plan:
 
     steps = [f"create topic {name}: {_count(partitions, 'partition')}, {replicas} replicas each"]
     steps += [f"set {key} = {value}" for key, value in sorted(wanted.items())]
-    warnings = [] if replicas > 1 else ["with one replica, a broker that is lost loses messages"]
+    warnings = [] if replicas > 1 else ["with one replica, the loss of a broker loses messages"]
     return Plan(steps, name, _by_either_way(collector.access, run), warnings)
 
 
 def alter(collector: Collector, topic: str, given: Given) -> Plan:
-    """Plan more partitions, and other settings of a topic."""
+    """Plan more partitions, and changes to the settings of a topic."""
     found = _topic(collector, topic)
     present = len(found.partitions)
     settings = _settings(given.get("settings"))
@@ -99,20 +99,20 @@ def alter(collector: Collector, topic: str, given: Given) -> Plan:
         steps += [f"set {key} = {value}" for key, value in sorted(add.items())]
         steps += [f"set {key} back to the brokers' default" for key in sorted(delete)]
     if not changes:
-        raise bad("nothing is to change: give partitions, or settings")
+        raise bad("there is nothing to change: give partitions, or settings")
     run = _by_either_way(collector.access, *changes)
     return Plan(steps, topic, run, [*warnings, *_internal(collector, topic)])
 
 
 def delete(collector: Collector, topic: str, given: Given) -> Plan:
-    """Plan the end of a topic."""
+    """Plan the deletion of a topic."""
     found = _topic(collector, topic)
     readers = sorted(
         group.name
         for group in collector.seen.groups.values()
         if any(key[0] == topic for key in (*group.offsets, *group.owners))
     )
-    warnings = ["its messages cannot be had back"]
+    warnings = ["its messages cannot be restored"]
     if readers:
         warnings.append(f"groups read it: {_listed(readers)}")
     steps = [f"delete topic {topic} with {_count(len(found.partitions), 'partition')}"]
@@ -121,7 +121,7 @@ def delete(collector: Collector, topic: str, given: Given) -> Plan:
 
 
 def elect(collector: Collector, topic: str, given: Given) -> Plan:
-    """Plan that preferred replicas lead again."""
+    """Plan an election of preferred replicas."""
     found = _topic(collector, topic)
     numbers = _partitions(found, given.get("partitions"))
     keys = [(topic, number) for number in numbers]
@@ -159,7 +159,7 @@ def elect(collector: Collector, topic: str, given: Given) -> Plan:
 
 
 def reassign(collector: Collector, topic: str, given: Given) -> Plan:
-    """Plan other replicas for a topic's partitions, copied as fast as `throttle` allows.
+    """Plan new replicas for a topic's partitions, copied within `throttle`.
 
     The limit is that of `zkbroker reassign execute --throttle`; `remove_throttle` ends it.
     """
@@ -182,11 +182,13 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
         chosen = _brokers(given.get("brokers"))
         away = [each for each in chosen if each not in live]
         if away:
-            raise bad(f"broker {away[0]} does not run; there are {_listed(map(str, sorted(live)))}")
+            raise bad(
+                f"broker {away[0]} is not running; running are {_listed(map(str, sorted(live)))}"
+            )
         wanted = plan_reassignment(current, {each: racks[each] for each in chosen})
     target = {key: replicas for key, replicas in wanted.items() if current[key] != replicas}
     if not target:
-        raise Refused(409, "nothing_to_do", "the replicas are where they are wanted already")
+        raise Refused(409, "nothing_to_do", "the replicas are in place already")
     copied = moved_replicas(current, target)
     if throttle is not None and not copied:
         raise bad("no replica is copied: leave the limit out")
@@ -216,14 +218,14 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
 
 
 def remove_throttle(collector: Collector, topic: str, given: Given) -> Plan:
-    """Plan that the limit of the last reassignment ends."""
+    """Plan the removal of the last reassignment's limit."""
     _topic(collector, topic)
     session = _through(collector.access.session)
     if not reassignment.is_throttled(session, topic):
         raise Refused(409, "nothing_to_do", f"copies of {topic} are not limited")
     warnings = []
     if read_requests(session).reassignment:
-        warnings.append("replicas are still moving: what is left is copied as fast as it can be")
+        warnings.append("replicas are still moving: the rest is copied without a limit")
     return Plan(
         [f"the limits of {topic} and of all brokers are removed"],
         topic,
@@ -255,7 +257,7 @@ def moving(session: ZkSession | None) -> list[dict[str, Any]]:
 def _by_either_way(
     access: ClusterAccess, *changes: Callable[[TopicWay], object]
 ) -> Callable[[], None]:
-    """Return what changes a topic by the brokers; in ZooKeeper where they are too old for it."""
+    """Return a function that changes a topic by brokers, or in ZooKeeper for old brokers."""
     cluster, session, security = access.cluster, access.session, access.settings.security
 
     def run() -> None:
@@ -273,7 +275,7 @@ def _through(session: ZkSession | None) -> ZkSession:
         raise Refused(
             501,
             "needs_zookeeper",
-            "this is done in ZooKeeper for brokers of this age: start the console with -z",
+            "brokers of this version need ZooKeeper for this: start the console with -z",
         )
     return session
 
@@ -292,7 +294,7 @@ def _internal(collector: Collector, topic: str) -> list[str]:
 
 
 def _settings(value: object) -> dict[str, str | None]:
-    """Return settings of a body: name → text, None to take one back."""
+    """Return settings of a body: name → text, None to remove one."""
     if value is None:
         return {}
     if not isinstance(value, dict) or len(value) > _MOST_SETTINGS:

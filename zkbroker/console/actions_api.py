@@ -1,10 +1,10 @@
-"""The part of the API that changes things: a plan first, and then with a word of confirmation.
+"""The part of the API that changes things: a plan first, then the action with a confirmation.
 
     {"dry_run": true, …}        -> {"plan": […], "warnings": […], "confirm": "the topic's name"}
     {"confirm": "…", …}         -> {"done": […]}
 
-Invariant: no action runs without its confirmation; each is one line of the log, with the user. Only
-operators get here (`application`).
+Invariant: no action runs without its confirmation, and each is logged in one line, with the user.
+    `application` lets only operators call it.
 """
 
 import logging
@@ -95,7 +95,7 @@ def _answered(name: str, collector: Collector, given: Given, plan: Plan) -> Resp
         raise Refused(
             409, "not_confirmed", f"nothing was changed: confirm with the word {plan.confirm!r}"
         )
-    # The controller may take longer than an exchange usually lasts.
+    # The controller may take longer than an ordinary request.
     request.environ.get(TAKE_TIME, lambda: None)()
     where = collector.access.settings.name
     logger.info(

@@ -1,7 +1,7 @@
 """The API: what is under `/api/clusters/{cluster}/`.
 
-Invariant: what a collector saw is answered from its publication; the network is asked by requests
-for one thing alone.
+Invariant: answers come from a collector's publication; only requests about a single object use the
+    network.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -94,7 +94,7 @@ class Api:
         down, column = sort.startswith("-"), sort.removeprefix("-")
         if column not in _SORTS:
             raise bad(f"sort has to be one of {', '.join(sorted(_SORTS))}, with - before it or not")
-        # What is not known comes last, either way.
+        # Unknown values come last, in either order.
         known = [row for row in rows if row[column] is not None]
         unknown = [row for row in rows if row[column] is None]
         rows = sorted(known, key=lambda row: row[column], reverse=down) + unknown
@@ -148,18 +148,18 @@ class Api:
         )
 
     def require_newer(self, collector: Collector, what: str) -> None:
-        """Refuse what another generation of Kafka has not."""
+        """Refuse requests that another generation of Kafka does not support."""
         if collector.seen.generation is not None:
             raise Refused(
                 501, "other_generation", f"Kafka {collector.seen.generation} has no {what}"
             )
 
     def collector(self, cluster: str) -> Collector:
-        """Return the collector of a cluster; raises a refusal where there is none."""
+        """Return the collector of a cluster; raise a refusal if there is none."""
         found = self._collectors.get(cluster)
         if found is None:
             raise missing(
-                f"there is no cluster {cluster[:100]}: see api/session for those there are"
+                f"there is no cluster {cluster[:100]}: see api/session for the known ones"
             )
         return found
 
@@ -173,13 +173,13 @@ def kind_of(text: str) -> Kind:
 
 
 def searched(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows whose name has the text that was asked for."""
+    """Return the rows whose name contains the requested text."""
     search = text_of("search").lower()
     return [row for row in rows if search in row["name"].lower()]
 
 
 def page_of(rows: list[Any]) -> list[Any]:
-    """Return the rows that were asked for."""
+    """Return the requested page of rows."""
     first = number_of("offset", 0, 0, 10_000_000)
     return rows[first : first + number_of("limit", 100, 0, _MAX_ROWS)]
 
@@ -187,7 +187,7 @@ def page_of(rows: list[Any]) -> list[Any]:
 def names_of(parameter: str) -> list[str]:
     """Return a list in the query, of names with percent-encoding."""
     text = text_of(parameter, most=_MAX_NAMES_TEXT)
-    # Each is encoded by itself: a group's name may hold a comma.
+    # Each name is encoded by itself, since a group's name may contain a comma.
     names = [unquote(name) for name in text.split(",") if name]
     if len(names) > _MAX_NAMES:
         raise bad(f"{parameter} names more than {_MAX_NAMES}: ask for fewer at a time")

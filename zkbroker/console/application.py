@@ -4,9 +4,9 @@
     /static/...   the files of the page
     /...          the page, whatever view the address names
 
-Invariant: every answer has the headers that keep a page to itself; without a login there are only
-the page's own files; changes need the token of the session. An error is JSON with a sentence, and
-no answer has a traceback.
+Invariant: every answer has the headers that isolate the page; without a login only the page's own
+    files are served; changes need the token of the session. An error is JSON with a sentence, and
+    no answer has a traceback.
 """
 
 import hmac
@@ -71,12 +71,12 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationSettings:
-    """How the page is served.
+    """Settings of the HTTP server.
 
     Args:
-        encrypted: by TLS: the cookie is sent over nothing else.
-        hosts: names under which it may be asked for; empty for any. Without a login this keeps
-            out pages that rebind their own name to this address.
+        encrypted: whether it uses TLS: the cookie is then sent only over TLS.
+        hosts: host names that requests may have; empty for any. Without a login this keeps out
+            pages that rebind their own name to this address.
     """
 
     encrypted: bool = False
@@ -94,14 +94,14 @@ def make_application(
     Args:
         collectors: by the ids of their clusters.
         logins: sessions and roles.
-        settings: how it is served.
+        settings: of the HTTP server.
         runtime: of its requests.
     """
     app = Flask("zkbroker.console", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["PROPAGATE_EXCEPTIONS"] = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    app.url_map.merge_slashes = False  # an address with two slashes is wrong, not another one
+    app.url_map.merge_slashes = False  # an address with two slashes is wrong, not redirected
     _Page(app, collectors, logins, settings)
     routes = Blueprint("api", __name__, url_prefix="/api/clusters/<cluster>")
     streams = Streams()
@@ -275,14 +275,16 @@ def _host_name(host: str) -> str:
 
 
 def _check_origin() -> None:
-    """Refuse what another page sends."""
+    """Refuse requests from other pages."""
     origin = request.headers.get("Origin")
     site = request.headers.get("Sec-Fetch-Site")
     foreign = site is not None and site not in ("same-origin", "none")
     if origin is not None:
         foreign = foreign or _netloc(origin) != request.host.lower()
     if foreign:
-        raise Refused(403, "wrong_origin", "this came from another page: use the console's own")
+        raise Refused(
+            403, "wrong_origin", "this request came from another page: use the console's own"
+        )
 
 
 def _netloc(origin: str) -> str:
@@ -294,7 +296,7 @@ def _netloc(origin: str) -> str:
 
 def _check_token(visitor: Visitor) -> None:
     token = request.headers.get("X-CSRF-Token", "")
-    # Compared as bytes: a header may hold any character.
+    # Compared as bytes: a header may contain any character.
     if not hmac.compare_digest(token.encode(errors="replace"), visitor.csrf.encode()):
         raise Refused(
             403,
@@ -315,7 +317,7 @@ def _http_error(error: HTTPException) -> Response:
         413: f"the body is larger than {MAX_BODY_BYTES} bytes: send less",
     }.get(status, "this request cannot be understood")
     if status < 400:
-        # A redirection of Flask's own: no address here needs one.
+        # A redirect by Flask, which no address here needs.
         status = 404
     return json_answer({"error": text, "code": f"http_{status}"}, status)
 

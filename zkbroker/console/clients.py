@@ -1,4 +1,4 @@
-"""Clients by API and version, as the brokers' admin pages count them.
+"""Clients by API and version, from the counts of the brokers' admin pages.
 
 Invariant: brokers that could not be asked are named; a page that is not of the expected form counts
 as one of them. The pages are read again after `KEPT_MS` at the earliest.
@@ -47,7 +47,7 @@ class Clients:
         return self._found
 
     def _read(self) -> dict[str, Any]:
-        # Those whose pages are known to be their own.
+        # Brokers whose pages were checked to be their own.
         pages = self._pages.read("/clients", sorted(self._seen.facts))
         read = {
             broker: merged
@@ -111,7 +111,7 @@ Counted = tuple[str, set[str], list[tuple[int, str, int, int]]]
 
 
 def _requests_of(page: Mapping[str, Any]) -> list[Counted] | None:
-    """Return what a page counts; None where it is of another form."""
+    """Return the counts of a page; None if it has another form."""
     found: list[Counted] = []
     try:
         for client in page["clients"]:

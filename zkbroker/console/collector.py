@@ -1,10 +1,10 @@
-"""The collector: looks at one cluster again and again, and publishes what it saw.
+"""The collector: reads the state of one cluster again and again, and publishes it.
 
     look     brokers and topics, offsets, directories, groups, admin pages, each at its own pace
     publish  the views, made once for all viewers; the series get one sample
 
-Invariant: one task reads the cluster, with or without viewers; a failed reading keeps the state
-before it, with the reason. Viewers read the last publication, and wait for the next one.
+Invariant: one task reads the cluster, with or without viewers; a failed reading keeps the earlier
+    state, with the reason. Viewers read the last publication, and wait for the next one.
 """
 
 import logging
@@ -33,12 +33,12 @@ _RETRY_S = 2.0
 
 
 class Collector:
-    """Looks at a cluster.
+    """Reads the state of a cluster.
 
     Args:
-        access: the way to it; closed with the collector.
+        access: its connections; closed with the collector.
         runtime: runs the task.
-        interval_s: seconds between two looks.
+        interval_s: seconds between two readings.
         samples: how many are kept of each series.
         own_pages: broker id → admin page, of a broker of this process.
     """
@@ -79,15 +79,15 @@ class Collector:
 
     @property
     def published(self) -> Published:
-        """What was published last."""
+        """The last publication."""
         return self._published
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the task."""
         self._loop.start(0)
 
     def close(self) -> None:
-        """End, and close the way to the cluster."""
+        """End the task, and close the connections."""
         self._loop.end()
         self._next.set()
         self._loop.close()
@@ -97,24 +97,24 @@ class Collector:
 
     @property
     def closed(self) -> bool:
-        """Whether it ends: streams of it end, too."""
+        """Whether it has ended or is ending: its streams end too."""
         return self._loop.closed
 
     def hurry(self) -> None:
-        """Look now, at everything, since something was changed."""
+        """Read everything now, since something was changed."""
         self._sight.hurry()
         self._loop.set()
 
     def describe_group(self, key: GroupKey) -> SeenGroup | None:
-        """Return a group as it is now; None where it is not known.
+        """Return the present state of a group; None if it is not known.
 
         Raises:
-            ZkbrokerError: it cannot be asked for.
+            ZkbrokerError: the group cannot be read.
         """
         return self._sight.look_at(self.access.cluster, self.access.session, key)
 
     def wait(self, after: int, timeout_s: float) -> Published:
-        """Return what was published after a number, or what there is when the time is over."""
+        """Wait for a publication after a number, and return the newest when the time is over."""
         if self._published.number <= after and not self.closed:
             self._next.wait(timeout_s)
         return self._published
@@ -132,7 +132,7 @@ class Collector:
         self._sight.look(cluster, session, now_ms)
         self.seen.troubles.pop("cluster", None)
         if not self._seen_topics:
-            # The first page need not wait for offsets, sizes and groups.
+            # The first publication does not wait for offsets, sizes and groups.
             self._seen_topics = True
             self._publish()
         self._sight.look_on(cluster, session, self.runtime.now_ms())
@@ -141,7 +141,7 @@ class Collector:
         return self._interval_s if self._sight.all_seen else _FIRST_LOOKS_S
 
     def _answering(self) -> ZkSession | None:
-        """Return the session, while ZooKeeper answers: what brokers know is seen without it too."""
+        """Return the session, while ZooKeeper answers; without it brokers are still read."""
         session = self.access.session
         self.seen.zookeeper = None if session is None else session.state.value
         if session is None or session.state is SessionState.CONNECTED:
@@ -166,6 +166,6 @@ class Collector:
         now_ms = self.runtime.now_ms()
         self._published = Published(self._published.number + 1, self.seen, self.access, now_ms)
         self.history.record(now_ms, self._published.series)
-        # Waiters for this publication have the event; later ones get another.
+        # Waiters for this publication hold this event; later ones get the next.
         woken, self._next = self._next, self.runtime.event()
         woken.set()

@@ -1,4 +1,4 @@
-"""The parts of a console, put together: collectors, logins and the application."""
+"""Builds a console from its parts: collectors, logins and the application."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class Console:
         settings: of the console.
         clusters: at least one; their ids differ.
         runtime: gevent's: streams and collectors are its tasks.
-        encrypted: whether it is served by TLS.
+        encrypted: whether it is served over TLS.
         own_pages: broker id → admin page, of a broker of this process.
 
     Raises:
@@ -63,11 +63,11 @@ class Console:
         )
 
     def start(self) -> None:
-        """Begin to look at the clusters."""
+        """Start the collectors."""
         for each in self.collectors.values():
             each.start()
 
     def close(self) -> None:
-        """End the streams, and close the ways to the clusters."""
+        """End the streams, and close the connections to the clusters."""
         for each in self.collectors.values():
             each.close()

@@ -1,8 +1,7 @@
-"""Bytes of messages as people read them: text, JSON, hex.
+"""Bytes of messages for people: text, JSON, hex.
 
-Invariant: what is made of one value is at most `SHOWN_BYTES` of it in each form, whatever the bytes
-are; text is exactly what the bytes say in UTF-8, or there is none. Nothing is escaped here: a page
-shows text as text.
+Invariant: each form shows at most `SHOWN_BYTES` of a value, whatever the bytes are; text is the
+    exact UTF-8 decoding, or absent. Nothing is escaped here: the page inserts text as text.
 """
 
 import base64
@@ -38,7 +37,7 @@ def shown(data: bytes | None, most: int = SHOWN_BYTES) -> dict[str, Any] | None:
 
 
 def _text(data: bytes, *, whole: bool) -> str | None:
-    """Return UTF-8; a character that was cut at the end is left out."""
+    """Return text from UTF-8, without a character that is cut off at the end."""
     try:
         return codecs.getincrementaldecoder("utf-8")("strict").decode(data, final=whole)
     except UnicodeDecodeError:
@@ -46,7 +45,7 @@ def _text(data: bytes, *, whole: bool) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """Return an object or a list, which is worth its own form; None for all else."""
+    """Return a JSON object or list; None for other values, which need no form of their own."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:

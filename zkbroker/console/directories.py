@@ -1,7 +1,7 @@
-"""Data directories of brokers: sizes of partitions, and how fast topics grow by them.
+"""Data directories of brokers: sizes of partitions, and the growth of topics.
 
-Invariant: of a broker that does not answer, or is older than 1.0 and cannot, nothing is known; a
-topic's size is that of its largest replicas.
+Invariant: nothing is known of a broker that does not answer, or is older than 1.0; a topic's size
+    is that of its largest replicas.
 """
 
 from zkbroker.admin.broker_queries import log_dirs
@@ -18,7 +18,7 @@ class Directories:
     """Reads data directories.
 
     Args:
-        seen: tells the brokers, and is filled.
+        seen: names the brokers, and is filled.
         runtime: lets other tasks run.
         every_s: seconds between two readings at least.
     """
@@ -30,7 +30,7 @@ class Directories:
         self._read_ms: int | None = None
 
     def look(self, cluster: Cluster, now_ms: int) -> None:
-        """Read them where that is due."""
+        """Read them if that is due."""
         if not self._pace.due(now_ms):
             return
         seen = self._seen
@@ -62,7 +62,7 @@ class Directories:
         grown: dict[str, int] = {}
         for key, size in sizes.items():
             if key in before:
-                # What retention deleted is no negative growth.
+                # Deletion by retention is not negative growth.
                 grown[key[0]] = grown.get(key[0], 0) + max(0, size - before[key])
         seconds = max(1, now_ms - then_ms) / 1000
         self._seen.growth = {topic: growth / seconds for topic, growth in grown.items()}

@@ -1,12 +1,12 @@
-"""What a fetch brought of a partition, record by record, with what became of each.
+"""The records of a fetch answer, each with the outcome of its transaction.
 
     committed   a plain record, or one of a transaction that was committed
     aborted     of a transaction that was aborted
-    open        of a transaction whose end is not in what was fetched
+    open        of a transaction whose end is not in the answer
     control     a marker that ends a transaction
-    corrupt     an entry whose bytes cannot be read; the ones after it can
+    corrupt     an entry whose bytes cannot be read; later ones can
 
-Invariant: every offset that is stored comes out once, in order; decompression is bounded.
+Invariant: every stored offset is yielded once, in order; decompression is bounded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,11 +23,11 @@ MAX_EXPANDED_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A record as it is stored.
+    """A stored record.
 
     Args:
-        inside: which one of a compressed set it is, where those have one offset together.
-        next_offset: where to go on, where that is not the offset after this one.
+        inside: its index in a compressed set whose records share one offset.
+        next_offset: the next offset, if that is not this one plus 1.
     """
 
     partition: int
@@ -46,7 +46,7 @@ class Stored:
 
     @property
     def after(self) -> int:
-        """Where to go on after it; of all but the last in a set of another generation, the set."""
+        """The next offset to read; within a set that shares one offset, the set itself."""
         return self.offset + 1 if self.next_offset is None else self.next_offset
 
     @property
@@ -66,14 +66,14 @@ def stored_records(
     """Yield the records of a message set.
 
     Args:
-        data: as fetched; a partial entry at the end is left.
+        data: as fetched; a partial entry at the end is left out.
         partition: that it is of.
         start: offsets below it are left out.
         aborted: (producer id, first offset) of aborted transactions.
-        stable: the last stable offset; None where all is committed.
+        stable: the last stable offset; None if everything is committed.
 
     Raises:
-        CorruptMessage: bytes that cannot be an entry: nothing after them can be read.
+        CorruptMessage: bytes that are not an entry, so nothing after them can be read.
     """
     view = memoryview(data)
     entries, error = _entries(data)
@@ -98,10 +98,10 @@ def stored_records(
 
 
 def _entries(data: bytes) -> tuple[list[EntryInfo], CorruptMessage | None]:
-    """Return the entries, and what ended them too early."""
+    """Return the entries, and the error that ended them early, if any."""
     found: list[EntryInfo] = []
     try:
-        # What came before an error stays in the list.
+        # Entries before an error stay in the list.
         found.extend(iter_entries(data))
     except CorruptMessage as error:
         return found, error
@@ -153,7 +153,7 @@ def codec_name(codec: int) -> str:
 
 
 def _ends(view: memoryview, entries: Sequence[EntryInfo]) -> dict[tuple[int, int], str]:
-    """Return (producer, position) of batches whose transaction ends in what was fetched → how."""
+    """Return (producer, position) of batches whose transaction ends in the answer → outcome."""
     found: dict[tuple[int, int], str] = {}
     next_end: dict[int, str] = {}
     for entry in reversed(entries):

@@ -1,4 +1,4 @@
-"""Streams of server-sent events: what changed since the event before.
+"""Streams of server-sent events: the changes since the previous event.
 
 Invariant: a stream ends with its reader, and there are at most `STREAMS` of them; a slow
 reader gets the changes since its last event, never a queue. A publication is encoded once for all
@@ -20,7 +20,7 @@ HEARTBEAT_S = 15.0
 
 
 class Streams:
-    """The streams that are open."""
+    """The open streams."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -36,23 +36,23 @@ class Streams:
 
         Args:
             collector: of the cluster.
-            what: `overview`, `topics` and `groups`, as far as they are wanted.
+            what: any of `overview`, `topics` and `groups`.
             names: of series.
             environ: of the request.
         """
         return self.stream(lambda: _events(collector, what, names), environ)
 
     def stream(self, events: Callable[[], Iterator[str]], environ: dict[str, Any]) -> Response:
-        """Return a stream; refused where too many are open."""
+        """Return a stream; raise a refusal if too many are open."""
         if self._open >= STREAMS:
             raise Refused(
-                503, "too_many_streams", f"{STREAMS} pages look on already: close one of them"
+                503, "too_many_streams", f"{STREAMS} pages are open already: close one of them"
             )
         environ.get(TAKE_TIME, lambda: None)()
         self._open += 1
         response = Response(_encoded(events()), mimetype="text/event-stream")
         response.call_on_close(self._closed)
-        # For proxies that would hold it back.
+        # Keeps proxies from buffering it.
         response.headers["X-Accel-Buffering"] = "no"
         return response
 

@@ -1,4 +1,4 @@
-"""Errors of the library as answers of HTTP.
+"""Turns errors of the library into HTTP answers.
 
 Invariant: every error has a status, a short code and a sentence of its own.
 """

@@ -1,7 +1,7 @@
 """Groups of both kinds: those that coordinators keep, and those in ZooKeeper.
 
-Invariant: one look describes at most `AT_ONCE` groups, those that were described longest ago; which
-groups there are is asked now and then. A broker that lists a group is its coordinator.
+Invariant: one reading describes at most `AT_ONCE` groups, those described longest ago; groups are
+    listed now and then. A broker that lists a group is its coordinator.
 """
 
 import contextlib
@@ -46,9 +46,9 @@ class Groups:
     """Reads groups.
 
     Args:
-        seen: tells the brokers, and is filled.
+        seen: names the brokers, and is filled.
         runtime: the clock.
-        every_s: seconds between two lists at least.
+        every_s: least seconds between two lists.
     """
 
     def __init__(self, seen: Observed, runtime: Runtime, every_s: float) -> None:
@@ -57,11 +57,11 @@ class Groups:
         self._pace = Pace(max(every_s, _LIST_EVERY_S))
 
     def hurry(self) -> None:
-        """Have the groups listed at the next look."""
+        """List the groups at the next reading."""
         self._pace.hurry()
 
     def look(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
-        """List the groups where that is due, and describe some."""
+        """List the groups if that is due, and describe some."""
         if self._pace.due(now_ms):
             begun_ms = self._runtime.clock_ms()
             self._list(cluster, session)
@@ -93,7 +93,7 @@ class Groups:
     def look_at(
         self, cluster: Cluster, session: ZkSession | None, key: GroupKey
     ) -> SeenGroup | None:
-        """Describe one group now; None where it is not known."""
+        """Describe one group now; None if it is not known."""
         group = self._seen.groups.get(key)
         if group is None:
             return None
@@ -117,7 +117,7 @@ class Groups:
                 continue  # older than 0.9: its groups are in ZooKeeper
             except ZkbrokerError as error:
                 silent.append(str(error))
-                # What it keeps is not known to have gone.
+                # Groups of a broker that did not answer are kept.
                 found |= {
                     key: group.coordinator
                     for key, group in seen.groups.items()
@@ -128,7 +128,7 @@ class Groups:
         if session is not None:
             found |= {(Kind.ZOOKEEPER, name): None for name in registry.list_groups(session)}
         else:
-            # Those that were seen before ZooKeeper was away.
+            # Groups seen before ZooKeeper went away.
             found |= {key: None for key in seen.groups if key[0] is Kind.ZOOKEEPER}
         seen.note_trouble("groups", silent, "groups cannot be listed")
         groups: dict[GroupKey, SeenGroup] = {}
@@ -143,7 +143,7 @@ class Groups:
 
 @contextlib.contextmanager
 def _noted(group: SeenGroup, now_ms: int) -> Iterator[None]:
-    """Note when a group was described, and why that failed."""
+    """Record when a group was described, and any error."""
     group.described_ms, group.error = now_ms, None
     try:
         yield
@@ -152,13 +152,13 @@ def _noted(group: SeenGroup, now_ms: int) -> Iterator[None]:
 
 
 def describe(connection: BrokerConnection, names: list[str]) -> Mapping[str, DescribedGroup]:
-    """Ask a coordinator for groups."""
+    """Ask a coordinator to describe groups."""
     answer = connection.request(DescribeGroupsRequest(groups=names))
     return {each.group_id: each for each in answer.groups}
 
 
 def of_coordinator(connection: BrokerConnection, group: SeenGroup, found: DescribedGroup) -> None:
-    """Fill in what a coordinator says of a group.
+    """Fill in a group from its coordinator.
 
     Raises:
         ProtocolError: it does not answer, or refuses.
@@ -196,7 +196,7 @@ def of_coordinator(connection: BrokerConnection, group: SeenGroup, found: Descri
 
 
 def of_zookeeper(session: ZkSession, group: SeenGroup) -> None:
-    """Fill in what ZooKeeper holds of a group.
+    """Fill in a group from ZooKeeper.
 
     Raises:
         RegistryError: it does not answer.
@@ -225,7 +225,7 @@ def of_zookeeper(session: ZkSession, group: SeenGroup) -> None:
 
 
 def _host(group: str, member: str) -> str | None:
-    """Return the host in the id of a member, `group_host-time-random`, where it has this form."""
+    """Return the host in a member's id, `group_host-time-random`; None for other forms."""
     host = member.removeprefix(f"{group}_").rsplit("-", 2)[0]
     return host if host != member else None
 

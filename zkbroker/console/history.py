@@ -1,11 +1,11 @@
-"""Series of numbers over time, one ring for each, all with the same times.
+"""Time series, one ring for each, all with the same times.
 
     times     t0  t1  t2 … tn      (the last `size` samples)
     series a  1   2   3  … 9
     series b  -   -   7  … 8       (- is not known; a series that began later)
 
-Invariant: at most `size` samples and `limit` series are kept. Which series those are is decided by
-rank: one that is not among the first is forgotten as a whole.
+Invariant: at most `size` samples and `limit` series are kept. Series are kept by rank: one that is
+    not among the first `limit` is dropped as a whole.
 """
 
 import math
@@ -58,10 +58,10 @@ class History:
     def read(
         self, names: Iterable[str], since_ms: int = 0
     ) -> tuple[list[int], dict[str, list[float | None]]]:
-        """Return times, oldest first, and the numbers of series; None where one is not known.
+        """Return times, oldest first, and the numbers of series; None for unknown ones.
 
         Args:
-            names: those that are not kept are left out.
+            names: of series; unknown ones are left out.
             since_ms: samples at or before it are left out.
         """
         first = max(0, self._count - self._size)

@@ -1,7 +1,8 @@
-"""Loads into lakes, as the loader's own books have them, beside the ends of the logs.
+"""Loads into lakes, from the lakes' own ledgers, with the ends of the logs.
 
-The loader is asked by `PLUGIN`, an import path: this room knows no lake. Invariant: a lake is read
-again after `KEPT_MS` at the earliest, off the event loop; an unreadable one has the reason.
+`PLUGIN`, an import path, reads a lake: this package has no code for lakes. Invariant: a lake is
+read again after `KEPT_MS` at the earliest, off the event loop; an unreadable one is shown with the
+reason.
 """
 
 import logging
@@ -24,7 +25,7 @@ class Loads:
 
     Args:
         lakes: their directories.
-        seen: tells the ends of logs.
+        seen: has the ends of logs.
         runtime: reads off the event loop.
     """
 
@@ -48,7 +49,7 @@ class Loads:
         partitions = []
         for each in found["positions"]:
             number = each["partition"]
-            # Those of 0.7 have no number, and no end that is known here.
+            # Partitions of 0.7 have no plain number, and their ends are unknown here.
             plain = int(number) if number.isdecimal() else number
             look = self._seen.looks.get((each["topic"], plain)) if plain != number else None
             end = None if look is None else look.end
@@ -77,7 +78,7 @@ def _books(path: str) -> Mapping[str, Any]:
     except (ZkbrokerError, OSError, ValueError) as error:
         text = f"the lake cannot be read: {error}"
     except Exception:
-        # Libraries of tables raise what they like.
+        # The libraries of table formats may raise anything.
         logger.exception("lake not read path=%s", path)
         text = "the lake cannot be read: the console's log says why"
     nothing: dict[str, Any] = {"runs": [], "positions": [], "gaps": []}

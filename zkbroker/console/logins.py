@@ -1,12 +1,12 @@
-"""Viewers, and what they may do.
+"""Viewers and their roles.
 
     no users      every client that can connect is a viewer; --allow-changes lets it change things
     users         a login with a password of the users file; operators are named
-    a page before it has asked for a login (a broker's admin port): its user counts
+    mounted       a broker's admin page asks for the login: its user is the viewer
 
-Invariant: a session is known by a random token that its cookie alone holds; it ends after
-`LASTS_S`, by a logout, and when its user's line in the file goes or changes. At most `SESSIONS` are
-kept, the oldest go first.
+Invariant: a session is identified by a random token, which only its cookie holds. It ends after
+    `LASTS_S`, at a logout, and when its user's line in the file is removed or changed. At most
+    `SESSIONS` are kept; the oldest are dropped first.
 """
 
 import base64
@@ -23,11 +23,11 @@ from zkbroker.security.password_hashes import PasswordHash
 LASTS_S = 12 * 3600.0
 SESSIONS = 1000
 ANYONE = "*"
-"""Among operators: every viewer."""
+"""As an operator: every viewer."""
 
 
 class Role(Enum):
-    """What a viewer may do."""
+    """The role of a viewer."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -51,10 +51,10 @@ class _Session:
 
 
 class Logins:
-    """Sessions of people.
+    """The sessions of viewers.
 
     Args:
-        access: compares passwords; None without users.
+        access: checks passwords; None without users.
         operators: users that may change things; `ANYONE` for all.
         now_s: a clock that never goes back, in seconds.
     """
@@ -74,11 +74,11 @@ class Logins:
         return self._access is not None
 
     def visitor(self, token: str | None, user: str | None = None) -> Visitor | None:
-        """Return the viewer that sends a request; None where a login is needed first.
+        """Return the viewer of a request; None if a login is needed first.
 
         Args:
             token: of the cookie.
-            user: of a page before this one, which has asked for the login.
+            user: of the admin page that has asked for the login.
         """
         if user is not None or self._access is None:
             return Visitor(user, self._role(user), self._constant(user))
@@ -91,7 +91,7 @@ class Logins:
         return Visitor(session.user, self._role(session.user), session.csrf)
 
     def log_in(self, user: str, password: str, address: str) -> str | Access:
-        """Return the token of a new session, or why there is none."""
+        """Return the token of a new session, or the reason for a refusal."""
         assert self._access is not None
         pair = base64.b64encode(f"{user}:{password}".encode()).decode()
         decided = self._access.check(f"Basic {pair}", address)
@@ -115,5 +115,5 @@ class Logins:
         return Role.OPERATOR if allowed else Role.VIEWER
 
     def _constant(self, user: str | None) -> str:
-        """Return what a page of another origin cannot know."""
+        """Return a token that a page of another origin cannot know."""
         return hmac.digest(self._secret, f"csrf {user!r}".encode(), "sha256").hex()

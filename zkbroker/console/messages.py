@@ -1,6 +1,6 @@
-"""Messages of a topic: found from an offset or a time on, by key and by what they contain.
+"""Finds messages of a topic from an offset or a time on, by key and by content.
 
-    several partitions   their records are merged by time; within one they keep their order
+    several partitions   records are merged by time; those of one partition keep their order
 
 Invariant: a request reads at most `SCAN_BYTES`, takes about `SCAN_S`, and returns at most
 `ANSWER_BYTES` of values; `next` continues where it stopped.
@@ -36,8 +36,8 @@ class Search:
 
     Args:
         start: where each partition begins.
-        at: where single partitions go on, over `start`.
-        limit: messages at most.
+        at: offsets of single partitions, which override `start`.
+        limit: most messages to return.
         key: bytes of the whole key; None for any.
         contains: bytes somewhere in key or value; None for any.
     """
@@ -49,7 +49,7 @@ class Search:
     contains: bytes | None = None
 
     def fits(self, record: Stored) -> bool:
-        """Whether a record is looked for."""
+        """Whether a record matches."""
         if self.key is not None and record.key != self.key:
             return False
         if self.contains is None:
@@ -64,7 +64,7 @@ def browse(
     search: Search,
     runtime: Runtime,
 ) -> dict[str, Any]:
-    """Return messages as the API shows them.
+    """Return messages in the form of the API.
 
     Raises:
         ZkbrokerError: a leader does not answer.
@@ -101,13 +101,13 @@ def browse(
 
 
 def message_row(record: Stored, most: int = SHOWN_BYTES) -> dict[str, Any]:
-    """Return a record as the API shows it. Args: most bytes of key, value and headers together."""
+    """Return a record for the API. Args: most bytes of key, value and headers together."""
     key = shown(record.key, most // 4)
     value = shown(record.value, most)
     left = most
     headers = []
     for name, data in record.headers[:100]:
-        # Names that are not UTF-8 come as surrogates, which JSON does not have.
+        # Names that are not UTF-8 contain surrogates, which JSON does not allow.
         text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         headers.append({"key": text[:1000], "value": shown(data, max(64, min(left, 4096)))})
         left -= len(data or b"")
@@ -140,7 +140,7 @@ def whole_part(
         open_reader: of the topic.
         topic: its name.
         partition: its number.
-        place: the offset, and which message of a set that is one offset.
+        place: the offset, and the index in a set that shares one offset.
         part: `key` or `value`.
 
     Raises:
@@ -176,7 +176,7 @@ def _begin(reader: Reader, search: Search, readers: int) -> None:
     elif start.begin is Begin.OFFSET:
         reader.seek(start.value)
     elif start.begin is Begin.BACK:
-        # That many over all of them.
+        # Shared by all partitions.
         reader.seek(reader.end - -(-start.value // readers))
     elif start.begin is Begin.TIME:
         offset = reader.offset_at(start.value)
@@ -189,7 +189,7 @@ def _merged(
     over: Callable[[], bool],
     runtime: Runtime,
 ) -> tuple[list[Stored], dict[int, int]]:
-    """Return the first records that fit, and where each partition goes on."""
+    """Return the first matching records, and the next offset of each partition."""
     streams = {reader.partition: _fitting(reader, search, over, runtime) for reader in readers}
     places: dict[int, int] = {}
     waiting: list[tuple[int, int, int, Stored]] = []
@@ -206,7 +206,7 @@ def _merged(
     for reader in readers:
         advance(reader)
     found: list[Stored] = []
-    # A set that has one offset is shown whole: one goes on behind it, not within.
+    # A set that shares one offset is shown whole, since reading cannot resume within it.
     within = False
     while waiting and (len(found) < search.limit or (within and len(found) < _MOST_ROWS)):
         *_, record = heapq.heappop(waiting)

@@ -1,11 +1,11 @@
-"""Mirrors, by what they keep in the target: which offset of a source they have come to.
+"""Mirrors and their progress in each source, from their topics in the target.
 
-    mirror-offset-syncs   of mirrors that keep the numbers of partitions
-    mirror-positions      of mirrors that deliver exactly once
+    mirror-offset-syncs   of mirrors with identity partitions mirror-positions      of mirrors that
+    deliver exactly once
 
 Invariant: a view reads at most `MOST_BYTES` of each topic, its newest records, and again after
-`KEPT_MS` at the earliest. The lag is known where the source is a cluster of this console, under the
-name that the mirror has for it.
+`KEPT_MS` at the earliest. The lag is known if the source is a cluster of this console, under the
+mirror's name for it.
 """
 
 import logging
@@ -30,15 +30,15 @@ MOST_RECORDS = 50_000
 _ALIVE_MS = 60_000
 _CHUNK_BYTES = 512 * 1024
 _SHOWN = 10_000
-"""Partitions of one mirror at most."""
+"""Most partitions of one mirror."""
 
 Sources = Callable[[str], Observed | None]
-"""Returns what is seen of a cluster by the name that a mirror has for it."""
+"""Returns the state of a cluster by a mirror's name for it."""
 
 
 @dataclass(slots=True)
 class _Mirror:
-    """What one mirror keeps. Args: offsets is the next offset in the source."""
+    """The progress of one mirror. Args: offsets is the next offset in the source."""
 
     offsets: dict[PartitionKey, int] = field(default_factory=dict)
     last_ms: int | None = None
@@ -49,7 +49,7 @@ class Mirrors:
 
     Args:
         target: its name.
-        seen: tells its topics.
+        seen: has its topics.
         sources: other clusters of this console.
         runtime: the clock.
     """
@@ -65,7 +65,7 @@ class Mirrors:
         self._reading = runtime.lock()
 
     def view(self, cluster: Cluster) -> dict[str, Any]:
-        """Return the mirrors as the API shows them."""
+        """Return the mirrors in the form of the API."""
         with self._reading:
             now_ms = self._runtime.clock_ms()
             if self._read_ms is None or now_ms - self._read_ms >= KEPT_MS:
@@ -112,7 +112,7 @@ class Mirrors:
     def _read_topic(self, cluster: Cluster, topic: str) -> None:
         for each in cluster.partitions(topic):
             reader = PartitionReader(cluster, topic, each.partition, _CHUNK_BYTES)
-            # The newest count; older ones are of partitions that have not moved since.
+            # Newest last; older messages are of partitions that have not moved since.
             reader.seek(reader.end - MOST_RECORDS)
             while not reader.at_end and reader.bytes_read < MOST_BYTES:
                 for record in reader.chunk():
@@ -136,10 +136,10 @@ class Mirrors:
 
 
 def source_finder(seen: Mapping[str, tuple[str, Observed]]) -> Sources:
-    """Return what finds a cluster of this console by its id or name.
+    """Return a function that finds a cluster of this console by its id or name.
 
     Args:
-        seen: id → name and what is seen.
+        seen: id → name and state.
     """
     by_name = dict(seen.values())
     return lambda name: seen[name][1] if name in seen else by_name.get(name)

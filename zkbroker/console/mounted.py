@@ -1,7 +1,7 @@
-"""The console on the admin page of a broker: of this one cluster, under `/console/`.
+"""The console of a broker's own cluster, on its admin page under `/console/`.
 
 Invariant: the admin page asks for logins, and its user is the viewer. The console reads the cluster
-as clients do, over connections of its own.
+    as clients do, over its own connections.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class MountedConsole:
     Args:
         config: of the broker.
         broker_id: its id.
-        own_page: what its page says.
+        own_page: the data of its page.
 
     Raises:
         ConfigError: the file of admin.console.config cannot be used.
@@ -41,7 +41,7 @@ class MountedConsole:
         found = replace(
             found,
             security=security,
-            # Brokers of one cluster have the same port as a rule; what answers is checked.
+            # Brokers of a cluster usually have the same port; answers are checked.
             admin_port=found.admin_port or config.admin_port or None,
         )
         hosts: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class MountedConsole:
         )
 
     def start(self) -> None:
-        """Begin to look at the cluster."""
+        """Start the collector."""
         self._console.start()
 
     def close(self) -> None:

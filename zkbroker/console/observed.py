@@ -1,6 +1,6 @@
-"""What a collector has seen of a cluster: the model that its readers fill and its views show.
+"""The state of a cluster as seen by its collector: readers fill it, views show it.
 
-Invariant: one collector writes it, between two of its publications; what is not known is None.
+Invariant: only its collector writes it, between two publications; unknown values are None.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from zkbroker.types import PartitionKey
 
 
 class Kind(Enum):
-    """What keeps a group; the values are those of addresses."""
+    """The storage of a group; the values are used in URLs."""
 
     COORDINATOR = "coordinator"
     ZOOKEEPER = "zookeeper"
@@ -25,7 +25,7 @@ GroupKey = tuple[Kind, str]
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a broker listens under one name."""
+    """One listener of a broker."""
 
     name: str
     protocol: str
@@ -51,10 +51,10 @@ class SeenBroker:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """What a broker's admin page says; rates are those since it was read before.
+    """Data of a broker's admin page; rates are since the previous reading.
 
     Args:
-        bytes_in_s: of messages that came in; `bytes_out_s` and `messages_in_s` likewise.
+        bytes_in_s: of incoming messages; `bytes_out_s` and `messages_in_s` likewise.
         cpu: share of one core.
     """
 
@@ -79,7 +79,7 @@ class SeenMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """What a group committed for a partition."""
+    """A group's commit for a partition."""
 
     offset: int
     metadata: str | None = None
@@ -87,11 +87,11 @@ class GroupOffset:
 
 @dataclass(slots=True)
 class SeenGroup:
-    """A group as it was last described; `described` is False until that was done.
+    """A group as last described; `described` is False before the first time.
 
     Args:
         coordinator: id of the broker that keeps it.
-        topics: what it reads besides those with offsets.
+        topics: its topics beside those with offsets.
     """
 
     kind: Kind
@@ -111,17 +111,17 @@ class Observed:
     """A cluster as its collector sees it.
 
     Args:
-        brokers: those that were registered since the console runs.
-        alive: ids of those that are now.
+        brokers: all registered since the console started.
+        alive: ids of those registered now.
         topics: by name.
-        internal: names of those that brokers keep for themselves.
+        internal: names of the brokers' own topics.
         epochs: leader epochs of partitions.
-        settings: topic → its own settings; None while they are not known.
+        settings: topic → its own settings; None while unknown.
         min_isr: topic → `min.insync.replicas`.
         sizes: bytes of the largest replica of each partition.
-        growth: topic → bytes a second, by its sizes.
-        troubles: what could not be asked: a name of the question → why.
-        generation: another one of Kafka than 0.8 and later: offsets are positions in bytes there.
+        growth: topic → bytes a second, computed from sizes.
+        troubles: name of a failed question → reason.
+        generation: a generation other than 0.8 and later, where offsets are positions in bytes.
     """
 
     cluster_id: str | None = None
@@ -144,12 +144,12 @@ class Observed:
     generation: str | None = None
 
     def note_trouble(self, question: str, failures: Collection[str], text: str) -> None:
-        """Note why a question was not answered; without failures it was.
+        """Record why a question was not answered; without failures, clear it.
 
         Args:
             question: its name among the troubles.
-            failures: why, for each that did not answer; the first three are named.
-            text: what cannot be seen for that.
+            failures: a reason for each broker that did not answer; the first three are shown.
+            text: the data that cannot be seen.
         """
         if failures:
             self.troubles[question] = f"{text}: {'; '.join(list(failures)[:3])}"

@@ -1,7 +1,7 @@
-"""New offsets for a group, by an operator: planned, confirmed, and committed for idle groups.
+"""Resets of a group's offsets by an operator: planned, confirmed, and committed for idle groups.
 
 Invariant: no offset outside a log is committed; a group with members is refused, since they would
-commit over it.
+    overwrite it.
 """
 
 from typing import Any
@@ -21,10 +21,10 @@ _MAX_PARTITION = 2**31 - 1
 
 
 def reset(collector: Collector, kind: Kind, group: str, given: Given) -> Plan:
-    """Plan where a group goes on.
+    """Plan a group's new offsets.
 
     Raises:
-        Refused: the request cannot be meant.
+        Refused: the request is invalid.
         ZkbrokerError: the group has members, or the cluster does not answer.
     """
     cluster, session = collector.access.cluster, collector.access.session

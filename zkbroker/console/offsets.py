@@ -1,4 +1,4 @@
-"""Starts and ends of partitions, asked of their leaders, so many at a look as `sampling` allows."""
+"""Reads starts and ends of partitions from their leaders, as many at once as `sampling` allows."""
 
 from collections.abc import Collection
 
@@ -24,7 +24,7 @@ class Offsets:
     """Reads offsets.
 
     Args:
-        seen: tells the partitions, and is filled.
+        seen: names the partitions, and is filled.
     """
 
     def __init__(self, seen: Observed) -> None:
@@ -32,11 +32,11 @@ class Offsets:
 
     @property
     def all_seen(self) -> bool:
-        """Whether every partition with a leader was looked at."""
+        """Whether every partition with a leader has been read."""
         return all(self._seen.looks[key].seen_ms for key in self._seen.led())
 
     def look(self, cluster: Cluster, now_ms: int) -> None:
-        """Ask for what is due; a leader that does not answer is named among the troubles."""
+        """Ask for the offsets that are due; a leader that does not answer becomes a trouble."""
         seen = self._seen
         led = seen.led()
         served = set(led)
@@ -62,7 +62,7 @@ class Offsets:
         time_ms: int,
         failed: dict[str, None],
     ) -> dict[PartitionKey, int | None]:
-        """Return the offset of each partition, None where its leader does not tell it."""
+        """Return the offset of each partition, None if its leader does not give it."""
         seen = self._seen
         found: dict[PartitionKey, int | None] = dict.fromkeys(keys)
         leaders = {
@@ -92,7 +92,7 @@ class Offsets:
                 failed[str(error)] = None
                 continue
             for key, offsets in answers.items():
-                # One that moved is found by the next reading of topics.
+                # The next reading of topics finds a leader that moved.
                 if not isinstance(offsets, ProtocolError) and key in found:
                     found[key] = offsets[0] if offsets else None
         return found

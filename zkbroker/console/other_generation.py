@@ -1,7 +1,7 @@
-"""Clusters of another generation of Kafka, as a plug-in sees them: positions are bytes.
+"""Clusters of another generation of Kafka, through a plug-in: positions are bytes.
 
-    what there is       brokers, partitions, sizes and growth, groups in ZooKeeper, messages
-    what there is not   a controller, replicas, settings of topics, counts and times of messages
+    shown       brokers, partitions, sizes and growth, groups in ZooKeeper, messages
+    not shown   a controller, replicas, settings of topics, counts and times of messages
 
 Invariant: one look asks for at most `POSITIONS_AT_ONCE` ends and describes `GROUPS_AT_ONCE` groups.
 """
@@ -34,7 +34,7 @@ from zkbroker.zookeeper import ZkSession
 POSITIONS_AT_ONCE = 250
 GROUPS_AT_ONCE = 25
 INSIDE = 500
-"""Messages of one compressed set that are shown."""
+"""Most messages shown of one compressed set."""
 
 
 class OtherEntry(Protocol):
@@ -68,7 +68,7 @@ class OtherGroup(Protocol):
 
 
 class OtherCluster(Protocol):
-    """What a plug-in sees of a cluster; errors are `ZkbrokerError`."""
+    """A plug-in's view of a cluster; errors are `ZkbrokerError`."""
 
     cluster: Cluster
 
@@ -93,13 +93,13 @@ class ConsoleGeneration(Protocol):
 
 
 class OtherSight:
-    """Looks at such a cluster; fits `sight.Sight`.
+    """Reads such a cluster; implements `sight.Sight`.
 
     Args:
         seen: is filled.
         runtime: lets other tasks run.
 
-    `other` is what the plug-in sees; None while the cluster was not reached.
+    `other` is the plug-in's view; None until the cluster is reached.
     """
 
     def __init__(self, seen: Observed, runtime: Runtime) -> None:
@@ -109,11 +109,11 @@ class OtherSight:
 
     @property
     def all_seen(self) -> bool:
-        """Whether every partition was looked at."""
+        """Whether every partition has been read."""
         return all(self._seen.looks[key].seen_ms for key in self._seen.led())
 
     def hurry(self) -> None:
-        """Nothing to do: every look reads all that ZooKeeper has."""
+        """Nothing to do: every reading covers all of ZooKeeper."""
 
     def look(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
         """Read brokers and partitions."""
@@ -127,7 +127,9 @@ class OtherSight:
         away = sorted(seen.brokers.keys() - seen.alive)
         if away:
             named = ", ".join(map(str, away))
-            seen.troubles["brokers"] = f"what brokers {named} hold is away: they are not registered"
+            seen.troubles["brokers"] = (
+                f"partitions of brokers {named} are unavailable: the brokers are not registered"
+            )
         else:
             seen.troubles.pop("brokers", None)
         topics: dict[str, TopicDescription] = {}
@@ -165,7 +167,7 @@ class OtherSight:
     def look_at(
         self, cluster: Cluster, session: ZkSession | None, key: GroupKey
     ) -> SeenGroup | None:
-        """Describe one group now; None where it is not known."""
+        """Describe one group now; None if it is not known."""
         group = self._seen.groups.get(key)
         if group is not None and self.other is not None:
             _describe(self.other, group)
@@ -216,10 +218,10 @@ def _describe(other: OtherCluster, group: SeenGroup) -> None:
 
 
 class OtherReader:
-    """Reads one partition onwards; fits `partition_reader.Reader`.
+    """Reads one partition forwards; implements `partition_reader.Reader`.
 
     Args:
-        other: what the plug-in sees.
+        other: the plug-in's view.
         topic: its name.
         partition: its number.
     """
@@ -234,20 +236,20 @@ class OtherReader:
         self.records_read = 0
 
     def seek(self, offset: int) -> None:
-        """Go on at a position, kept within the log."""
+        """Move to a position, limited to the log."""
         self.position = max(self.start, min(offset, self.end))
 
     def offset_at(self, time_ms: int) -> int | None:
-        """Return where the file begins that holds a time; times are those of files."""
+        """Return the start of the file for a time; 0.7 has only times of files."""
         return self._other.offset(self._topic, self.partition, time_ms)
 
     @property
     def at_end(self) -> bool:
-        """Whether the end that there was at first is reached."""
+        """Whether the initial end is reached."""
         return self.position >= self.end
 
     def chunk(self) -> Iterator[Stored]:
-        """Yield the messages of one fetch, and go on behind it."""
+        """Yield the messages of one fetch, and move past them."""
         begun = self.position
         found, after = self._other.read(self._topic, self.partition, begun)
         self.bytes_read += after - begun
@@ -270,5 +272,5 @@ class OtherReader:
                 "committed" if error is None else "corrupt", each.magic, each.codec, error,
                 each.inside, following,
             )  # fmt: skip
-        # A broker that has nothing more than it had before: its log was cut.
+        # The log ends before the initial end: it was cut.
         self.position = after if after > begun else self.end

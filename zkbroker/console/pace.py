@@ -1,22 +1,22 @@
-"""When something is asked again, so that asking stays a small share of what brokers do.
+"""The pace of repeated questions, so that they stay a small share of the brokers' work.
 
 Invariant: after a question that took `t` seconds, the next one comes `t / SHARE` seconds later at
-the earliest: a large cluster is looked at less often, by itself.
+    the earliest, so a large cluster is read less often.
 """
 
 SHARE = 1 / 200
-"""The share of the time in which one question may be under way."""
+"""The largest share of time for one kind of question."""
 MOST_MS = 120_000
-"""Nothing is asked less often: a broker that is slow for a moment is not left alone for hours."""
+"""Longest pause: one slow answer does not stop questions for hours."""
 HURRIED_SHARE = 1 / 20
-"""That share while one thing after the other changes."""
+"""The share while changes keep coming."""
 
 
 class Pace:
     """The pace of one kind of question.
 
     Args:
-        every_s: between two questions at least.
+        every_s: least seconds between two questions.
     """
 
     def __init__(self, every_s: float) -> None:
@@ -29,10 +29,10 @@ class Pace:
         return now_ms >= self._next_ms
 
     def done(self, now_ms: float, took_ms: float) -> None:
-        """Note that it was asked, and how long that took."""
+        """Record a question and how long it took."""
         self._next_ms = now_ms + max(self._every_ms, min(took_ms / SHARE, MOST_MS))
         self._soonest_ms = now_ms + took_ms / HURRIED_SHARE
 
     def hurry(self) -> None:
-        """Have it asked soon, since something changed."""
+        """Ask again soon, since something changed."""
         self._next_ms = self._soonest_ms

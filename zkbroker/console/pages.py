@@ -1,7 +1,7 @@
-"""What the admin pages of brokers say: `/summary` and `/clients`.
+"""Reads the admin pages of brokers: `/summary` and `/clients`.
 
-Invariant: a page that does not answer, or is not what was expected, leaves what it says unknown; at
-most `MAX_BYTES` of one are read. Waiting for them holds up no other task.
+Invariant: the data of a page that does not answer, or is not as expected, stays unknown; at most
+    `MAX_BYTES` of a page are read. Waiting for pages does not block other tasks.
 """
 
 import base64
@@ -33,8 +33,8 @@ class AdminPages:
     """Reads the admin pages of a cluster's brokers.
 
     Args:
-        settings: of the cluster: where its pages are.
-        seen: tells the brokers, and is filled.
+        settings: of the cluster, with the addresses of its pages.
+        seen: names the brokers, and is filled.
         runtime: reads pages off the event loop.
         every_s: seconds between two readings.
         own: broker id → page, of a broker of this process.
@@ -56,7 +56,7 @@ class AdminPages:
         self._before: dict[int, tuple[int, Mapping[str, Any]]] = {}
 
     def address(self, broker: int) -> str | None:
-        """Return the address of a broker's admin page; None where it is not known to have one."""
+        """Return the address of a broker's admin page; None if none is known."""
         given = self._settings.admin_pages.get(broker)
         known = self._seen.brokers.get(broker)
         if given is not None or known is None or self._settings.admin_port is None:
@@ -65,7 +65,7 @@ class AdminPages:
         return f"http://{host}:{self._settings.admin_port}"
 
     def look(self, now_ms: int) -> None:
-        """Read `/summary` of every page where that is due."""
+        """Read `/summary` of every page if that is due."""
         if not self._pace.due(now_ms):
             return
         found = self.read("/summary")
@@ -76,7 +76,7 @@ class AdminPages:
             if isinstance(page, Mapping) and page.get("id") == broker:
                 facts[broker] = self._facts(broker, page)
             elif isinstance(page, Mapping):
-                failed.append(f"broker {broker}: its address is the page of another one")
+                failed.append(f"broker {broker}: its address is the page of another broker")
             else:
                 failed.append(f"broker {broker}: {page}")
         self._seen.facts = facts
@@ -89,11 +89,11 @@ class AdminPages:
     def read(
         self, path: str, brokers: Collection[int] | None = None
     ) -> dict[int, Mapping[str, Any] | str]:
-        """Return broker → the JSON of a page, or why it was not read; only of those with pages.
+        """Return broker → the JSON of a page, or the error; only for brokers with pages.
 
         Args:
             path: of the page.
-            brokers: which to ask; all that live by default.
+            brokers: to ask; all registered ones by default.
         """
         asked = {
             broker: address
@@ -124,9 +124,9 @@ class AdminPages:
         try:
             page = json.loads(read_page(request, _TIMEOUT_S, MAX_BYTES))
         except (ValueError, RecursionError):
-            raise ClientError(f"{address} is no page of a broker: it is not JSON") from None
+            raise ClientError(f"{address} is not a broker's page: it is not JSON") from None
         if not isinstance(page, dict):
-            raise ClientError(f"{address} is no page of a broker: it is not a JSON object")
+            raise ClientError(f"{address} is not a broker's page: it is not a JSON object")
         return page
 
     def _facts(self, broker: int, page: Mapping[str, Any]) -> BrokerFacts:
@@ -148,7 +148,7 @@ class AdminPages:
 
 
 def _rate(before: Any, now: Any, seconds: float) -> float | None:
-    """Return how fast a count grew; None where that is not known, as after a restart."""
+    """Return the rate of a count; None if unknown, as after a restart."""
     if not isinstance(before, int | float) or not isinstance(now, int | float):
         return None
     if seconds <= 0 or now < before:

@@ -1,7 +1,8 @@
-"""A partition's log: its segments, where the broker's files can be read, and offsets by time.
+"""A partition's log: its segments, if the broker's files can be read, and offsets by time.
 
-Invariant: only what a broker names as its directory is read, on the broker's own machine; at most
-`WALKED_BYTES` of segments are walked, heads alone. Files that come and go meanwhile are left out.
+Invariant: only the directory that a broker names is read, on the broker's own machine; at most
+    `WALKED_BYTES` of segments are walked, headers only. Files that come and go meanwhile are left
+    out.
 """
 
 import contextlib
@@ -30,13 +31,13 @@ _CHUNK_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class _Walk:
-    """What is left to spend on one request."""
+    """The budget left for one request."""
 
     bytes_left: int
     ends_s: float
 
     def allows(self, size: int) -> bool:
-        """Whether a segment of a size may be walked; it is taken off then."""
+        """Whether a segment of a size may be walked; if so, take it off the budget."""
         if size > self.bytes_left or time.monotonic() > self.ends_s:
             return False
         self.bytes_left -= size
@@ -44,7 +45,7 @@ class _Walk:
 
 
 def segments_of(directory: Path) -> list[dict[str, Any]] | None:
-    """Return the segments of a partition's directory; None where it cannot be read."""
+    """Return the segments of a partition's directory; None if it cannot be read."""
     try:
         files = sorted(
             (offset, path)
@@ -100,7 +101,7 @@ def _segment(offset: int, path: Path, walk: _Walk) -> dict[str, Any]:
 
 
 def files_of(files: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return a log as the API shows it of which no more is known than where its files begin."""
+    """Return a log in the form of the API if only the ranges of its files are known."""
     segments: list[dict[str, Any]] = [
         {
             "base_offset": begin,
@@ -130,7 +131,7 @@ def _mapped(descriptor: int, size: int) -> Iterator[memoryview]:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine: whether one of its addresses can be bound here."""
+    """Whether a host is this machine, so that one of its addresses can be bound here."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except OSError:
@@ -167,7 +168,7 @@ def offsets_by_time(reader: Reader) -> list[dict[str, int]]:
 
 
 def _time_at(reader: Reader, offset: int) -> int | None:
-    """Return the time of the first message from an offset on; None where it has none."""
+    """Return the time of the first message from an offset on; None if it has none."""
     reader.seek(offset)
     try:
         for record in reader.chunk():

@@ -1,7 +1,7 @@
-"""Reads one partition onwards, chunk by chunk, committed or not.
+"""Reads one partition forwards, chunk by chunk, committed or not.
 
-Invariant: the position only grows, past what cannot be read too; a chunk is what was asked for, or
-one entry that is larger, up to `MAX_ENTRY_BYTES`.
+Invariant: the position only grows, also past unreadable bytes; a chunk has the requested size, or
+    is one larger entry of up to `MAX_ENTRY_BYTES`.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,14 +21,14 @@ from zkbroker.protocol.messages.fetch import FetchResponsePartition
 from zkbroker.records import iter_entries
 
 LANE = "console-messages"
-"""Of connections: what reads messages holds up no collector."""
+"""Connections for messages are apart, so that reads do not delay collectors."""
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 _SETTINGS = FetchSettings(max_wait_ms=0, min_bytes=1, timeout_ms=REQUEST_TIMEOUT_MS)
 _COMMITTED = replace(_SETTINGS, read_committed=True)
 
 
 class Reader(Protocol):
-    """Reads a partition onwards, from its start until one seeks; see `PartitionReader`."""
+    """Reads a partition forwards, from its start unless moved; see `PartitionReader`."""
 
     partition: int
     start: int
@@ -45,7 +45,7 @@ class Reader(Protocol):
 
 
 OpenReader = Callable[[int, int], Reader]
-"""Opens a partition of a topic by its number, with the bytes that are asked for at a time."""
+"""Opens a partition of a topic by its number, with the bytes per fetch."""
 
 
 class PartitionReader:
@@ -55,7 +55,7 @@ class PartitionReader:
         cluster: the brokers.
         topic: its name.
         partition: its number.
-        chunk_bytes: asked for at a time.
+        chunk_bytes: bytes per fetch.
 
     Raises:
         LeaderNotAvailable: no broker serves it.
@@ -80,16 +80,16 @@ class PartitionReader:
         return one_offset(self._connection, self._topic, self.partition, time_ms)
 
     def seek(self, offset: int) -> None:
-        """Go on at an offset, kept within the log."""
+        """Move to an offset, limited to the log."""
         self.position = max(self.start, min(offset, self.end))
 
     @property
     def at_end(self) -> bool:
-        """Whether the end that there was at first is reached."""
+        """Whether the initial end is reached."""
         return self.position >= self.end
 
     def chunk(self) -> Iterator[Stored]:
-        """Yield the records of one chunk, and go on behind it.
+        """Yield the records of one chunk, and move past it.
 
         Raises:
             ZkbrokerError: the leader does not answer, or refuses.
@@ -114,11 +114,11 @@ class PartitionReader:
                 str(error),
             )  # fmt: skip
         if self.position <= begun:
-            # Nothing that can be read: the log was cut, or this is a gap that compaction left.
+            # Nothing to read: the log was cut, or compaction left a gap.
             self.position = self.end
 
     def _fetch(self) -> tuple[FetchResponsePartition, int | None]:
-        """Return an answer with at least one entry, or nothing more; and its last stable offset."""
+        """Return an answer with an entry, or an empty one at the end; and its stable offset."""
         knows_transactions = self._connection.best_version(ApiKey.FETCH) >= TRANSACTIONS_SINCE
         part = self._answer(_COMMITTED if knows_transactions else _SETTINGS)
         stable = part.last_stable_offset if knows_transactions else -1
@@ -145,8 +145,8 @@ class PartitionReader:
                 size = doubled(size, MAX_ENTRY_BYTES, where)
             except MessageSizeTooLarge as error:
                 raise MessageSizeTooLarge(
-                    f"{where}: the entry is larger than {MAX_ENTRY_BYTES} bytes, which this page "
-                    "does not read: give another offset"
+                    f"{where}: the entry is larger than {MAX_ENTRY_BYTES} bytes, the limit of "
+                    "this page: give another offset"
                 ) from error
 
 

@@ -22,8 +22,8 @@ class Published:
 
     Args:
         number: grows with each publication; 0 is before the first look.
-        seen: what the collector saw.
-        access: the way to the cluster, named in the overview.
+        seen: the collector's state.
+        access: connections to the cluster, named in the overview.
         time_ms: when.
     """
 
@@ -31,14 +31,14 @@ class Published:
         self.number = number
         self._texts: dict[tuple[str, int], str | None] = {}
         self.time_ms = time_ms
-        # Made at once, while nothing else is seen.
+        # Made now, before the collector changes its state.
         self.topics: Sequence[Row] = views.topics(seen)
         self.groups: Sequence[Row] = views.groups(seen)
         self.overview: Row = views.overview(seen, access, self.topics, time_ms, looked=number > 0)
 
     @cached_property
     def overview_text(self) -> str:
-        """The overview for streams, without what only its page shows."""
+        """The overview for streams, without the fields that only its page shows."""
         brokers = [
             {
                 name: value
@@ -58,7 +58,7 @@ class Published:
         """Return the changed rows as text; None where there are none."""
         key = (what, -1 if before is None else before.number)
         if key not in self._texts:
-            # Most readers come from the publication before.
+            # Most readers have the previous publication.
             if len(self._texts) >= _TEXTS:
                 self._texts.clear()
             rows = self.changed(what, before)
@@ -66,7 +66,7 @@ class Published:
         return self._texts[key]
 
     def changed(self, what: str, before: "Published | None") -> list[Row]:
-        """Return the rows of `topics` or `groups` that are not as they were."""
+        """Return the changed rows of `topics` or `groups`."""
         rows: Sequence[Row] = getattr(self, what)
         if before is None:
             return list(rows)
@@ -74,7 +74,7 @@ class Published:
         return [row for row in rows if old.get(views.row_key(row)) != row]
 
     def gone(self, what: str, before: "Published | None") -> list[Any]:
-        """Return the names of rows that are there no more."""
+        """Return the names of rows that no longer exist."""
         if before is None:
             return []
         now = {views.row_key(row) for row in getattr(self, what)}
@@ -86,5 +86,5 @@ class Published:
 
 
 def dumps(value: object) -> str:
-    """Return JSON that stands on one line and holds no number that JSON has not."""
+    """Return JSON on one line, without NaN and infinities."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)

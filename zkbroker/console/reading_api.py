@@ -1,7 +1,7 @@
-"""The part of the API that reads what is stored: messages, the tail, logs; and clients, settings.
+"""The part of the API that reads stored data: messages, the tail, logs; and clients, settings.
 
-Invariant: at most `READERS` requests read messages at once, the others wait a moment or are
-refused; what they hold in memory is bounded by that.
+Invariant: at most `READERS` requests read messages at once; others wait a moment or are refused.
+    That bounds their memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ _SLICE = 256 * 1024
 
 
 class ReadingApi:
-    """Views of what is stored.
+    """Views of stored data.
 
     Args:
         api: finds collectors.
@@ -75,7 +75,7 @@ class ReadingApi:
         start = parse_start(text_of("from") or ("earliest" if other else "-50"))
         if start.begin is Begin.BACK and other:
             raise bad(
-                f"positions of Kafka {other} are bytes, and where a message begins is not known "
+                f"positions of Kafka {other} are bytes, and the start of a message is not known "
                 "before it is read: give earliest, latest, a position, or a time"
             )
         if start.begin is Begin.ON:
@@ -109,7 +109,7 @@ class ReadingApi:
         name = f"{topic}-{partitions[0]}-{offset}-{part}.bin"
         response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
         response.headers["Content-Length"] = str(len(data))
-        # Whatever it holds, it is not to be shown in this page's name.
+        # Whatever its content, a browser must not run it as part of this page.
         response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
         return response
 
@@ -189,10 +189,10 @@ class ReadingApi:
 
 
 def _readers(collector: Collector, topic: str) -> OpenReader:
-    """Return what opens partitions of a topic, whose leaders are known then.
+    """Return a function that opens partitions of a topic, after a look-up of their leaders.
 
     Raises:
-        ZkbrokerError: they cannot be asked.
+        ZkbrokerError: they cannot be looked up.
     """
     cluster, other = collector.access.cluster, collector.access.other
     if other is not None:
@@ -202,7 +202,7 @@ def _readers(collector: Collector, topic: str) -> OpenReader:
 
 
 def _partitions(collector: Collector, topic: str) -> list[int]:
-    """Return the partitions that a request is about."""
+    """Return the partitions of a request."""
     described_topic = collector.seen.topics.get(topic)
     if described_topic is None:
         raise missing(f"there is no topic {topic[:249]}" if topic else "topic has to be given")
@@ -216,7 +216,7 @@ def _partitions(collector: Collector, topic: str) -> list[int]:
 
 
 def _partition_number(text: str) -> int:
-    """Return the number of a partition, also of one that is named otherwise."""
+    """Return the number of a partition, from a number or a name of 0.7."""
     try:
         return parse_partition(text)
     except ValueError:
@@ -241,7 +241,7 @@ def _searched(name: str) -> bytes | None:
 
 
 def _directory(collector: Collector, topic: str, partition: int) -> tuple[str, str] | None:
-    """Return the leader's host and the directory of a partition on it; None where unknown."""
+    """Return the leader's host and the directory of a partition on it; None if unknown."""
     for each in collector.seen.topics[topic].partitions:
         if each.partition == partition and each.leader is not None:
             broker = collector.seen.brokers.get(each.leader)

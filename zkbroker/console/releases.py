@@ -1,7 +1,7 @@
-"""Which release of Kafka brought a version of an API: how old a client's requests are.
+"""The release of Kafka that introduced each version of an API: the age of a client's requests.
 
-Source: the protocol documents of Kafka 0.8 to 2.4. A client's age is that of the oldest request on
-its way of data (`DATA`): others keep old versions for years without being old themselves.
+Source: the protocol documents of Kafka 0.8 to 2.4. A client's age is that of its oldest data
+    request (`DATA`): new clients use old versions of other requests for years.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ DATA = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA)
 
 
 def since(api_key: int, version: int) -> str | None:
-    """Return the release that brought a version; None where that is not in the table."""
+    """Return the release that introduced a version; None if it is not in the table."""
     try:
         known = SINCE.get(ApiKey(api_key))
     except ValueError:
@@ -62,7 +62,7 @@ def since(api_key: int, version: int) -> str | None:
 
 
 def oldest(requests: Iterable[tuple[int, int]]) -> str | None:
-    """Return the release that a client's requests need at least to be served.
+    """Return the oldest release that serves all of a client's requests.
 
     Args:
         requests: API key and version of each.
@@ -74,5 +74,5 @@ def oldest(requests: Iterable[tuple[int, int]]) -> str | None:
 
 
 def order(release: str) -> tuple[int, ...]:
-    """Return what sorts releases by age."""
+    """Return a key that sorts releases by age."""
     return tuple(int(part) for part in release.split("."))

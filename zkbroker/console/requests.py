@@ -1,6 +1,6 @@
-"""What a request says, checked: numbers within bounds, texts of a bounded length, JSON bodies.
+"""Checks the parameters of requests: bounded numbers, texts of a bounded length, JSON bodies.
 
-Invariant: what is not allowed is a `Refused` whose sentence says what to change.
+Invariant: a value that is not allowed raises `Refused`, with a sentence that names a remedy.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Refused(Exception):
     Args:
         status: of HTTP.
         code: a short name for programs.
-        text: says what to change.
+        text: with a remedy.
     """
 
     def __init__(self, status: int, code: str, text: str) -> None:
@@ -28,17 +28,17 @@ class Refused(Exception):
 
 
 def bad(text: str) -> Refused:
-    """Return the refusal of a request that cannot be meant."""
+    """Return the refusal of an invalid request."""
     return Refused(400, "bad_request", text)
 
 
 def missing(text: str) -> Refused:
-    """Return the refusal of a request about something that is not there."""
+    """Return the refusal of a request about something that does not exist."""
     return Refused(404, "not_found", text)
 
 
 def text_of(name: str, *, most: int = _MAX_TEXT) -> str:
-    """Return a text of the query, empty where it is not given."""
+    """Return a text of the query; empty if it is not given."""
     value = request.args.get(name, "")
     if len(value) > most:
         raise bad(f"{name} is longer than {most} characters: shorten it")

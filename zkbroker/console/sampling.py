@@ -1,8 +1,8 @@
-"""Which partitions are asked for their offsets now, so that a look costs brokers little.
+"""Chooses the partitions to read offsets of, so that a reading costs brokers little.
 
-Invariant: one look asks for at most `budget` partitions, however large the cluster is. Those that
-were never looked at go first, then half of the rest is for partitions that move, and half goes
-round all others, so that each is looked at again after `partitions / budget * 2` looks at most.
+Invariant: one reading covers at most `budget` partitions, however large the cluster is. Partitions
+    never read come first. Half of the rest is for partitions that move, and half goes round all
+    others, so that each is read again after at most `partitions / budget * 2` readings.
 """
 
 import heapq
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from zkbroker.types import PartitionKey
 
 MOVES_FOR_MS = 60_000
-"""A partition that moved no longer ago is one that moves."""
+"""A partition that moved within this time counts as moving."""
 _STARTS_EVERY_MS = 60_000
 
 
 @dataclass(slots=True)
 class Look:
-    """What was seen of a partition.
+    """The readings of a partition.
 
     Args:
-        seen_ms: when it was asked last; 0 for never.
-        moved_ms: when its end was seen to have moved.
-        start_seen_ms: when its start was asked last.
-        end: log end offset; None while it is not known.
-        start: first offset held; None while it is not known.
-        rate: messages a second between the last two looks; None until there are two.
+        seen_ms: time of its last reading; 0 for never.
+        moved_ms: time of the last reading with a new end.
+        start_seen_ms: time of the last reading of its start.
+        end: log end offset; None while unknown.
+        start: log start offset; None while unknown.
+        rate: messages a second between the last two readings; None until there are two.
     """
 
     seen_ms: int = 0
@@ -37,7 +37,7 @@ class Look:
     rate: float | None = None
 
     def saw_end(self, end: int | None, now_ms: int) -> None:
-        """Take what a leader answered; None where none did."""
+        """Record a leader's answer; None if there was none."""
         before, seen_ms = self.end, self.seen_ms
         self.seen_ms = now_ms
         if end is None:
@@ -51,7 +51,7 @@ class Look:
             self.moved_ms = now_ms
 
     def saw_start(self, start: int | None, now_ms: int) -> None:
-        """Take the first offset that a leader holds."""
+        """Record the log start offset from a leader."""
         self.start_seen_ms = now_ms
         if start is not None:
             self.start = start
@@ -60,13 +60,13 @@ class Look:
 def choose(
     looks: Mapping[PartitionKey, Look], led: Collection[PartitionKey], now_ms: int, budget: int
 ) -> list[PartitionKey]:
-    """Return the partitions whose ends are asked for now.
+    """Return the partitions whose ends are read now.
 
     Args:
-        looks: what was seen of each.
-        led: those that have a leader.
+        looks: readings of each.
+        led: partitions with a leader.
         now_ms: the time.
-        budget: how many at most.
+        budget: most partitions.
     """
     if len(led) <= budget:
         return list(led)
@@ -89,7 +89,7 @@ def choose(
 def choose_starts(
     looks: Mapping[PartitionKey, Look], led: Collection[PartitionKey], now_ms: int, budget: int
 ) -> list[PartitionKey]:
-    """Return the partitions whose starts are asked for now: those not seen for a minute."""
+    """Return the partitions whose starts are read now: those not read for a minute."""
     due = [key for key in led if now_ms - looks[key].start_seen_ms >= _STARTS_EVERY_MS]
     return heapq.nsmallest(budget, due, key=lambda key: looks[key].start_seen_ms)
 

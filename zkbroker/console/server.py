@@ -1,4 +1,4 @@
-"""The console as a process of its own: listens, until a signal ends it."""
+"""The console as its own process: it listens until a signal ends it."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from zkbroker.runtime import get_runtime
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 300
-"""More wait to be accepted: streams, and what pages ask beside."""
+"""Streams and other requests of pages; further connections wait to be accepted."""
 
 
 def serve(
@@ -37,7 +37,7 @@ def serve(
         clusters: that it shows.
         host: address to listen on.
         port: to listen on, 0 for a free one.
-        on_ready: called with the port once it is listened on.
+        on_ready: called with the port once it listens.
         contexts: of TLS; None for plain HTTP.
 
     Raises:
@@ -50,7 +50,7 @@ def serve(
     failures: list[ZkbrokerError] = []
 
     def run() -> None:
-        # An error that leaves a greenlet is printed with its traceback; this one has a reader.
+        # gevent prints an error that leaves a greenlet; this one is handled.
         try:
             _serve(settings, clusters, host, port, on_ready, contexts, stop)
         except ZkbrokerError as error:

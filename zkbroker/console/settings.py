@@ -1,15 +1,15 @@
 """The settings of a console, and of its clusters from property files.
 
     zookeeper.connect=zk1:2181,zk2:2181/kafka      or bootstrap.servers, or both
-    security.protocol=SASL_SSL                     and what else clients of this cluster need
+    security.protocol=SASL_SSL                     and other client settings of this cluster
     console.admin.port=9100                        of the brokers' admin pages
-    console.admin.pages=1=http://b1:9100,2=...     where they are not on the brokers' hosts
+    console.admin.pages=1=http://b1:9100,2=...     if they are not on the brokers' hosts
     console.admin.user=console                     their login
     console.admin.password=${file:/etc/zkbroker/secrets.properties:console}
-    console.lakes=/lake/events,/lake/clicks        directories that loads write
+    console.lakes=/lake/events,/lake/clicks        output directories of loads
     kafka.generation=0.7                           for a cluster of this generation
 
-Invariant: a setting that is not known is refused by name.
+Invariant: an unknown setting is refused by name.
 """
 
 import re
@@ -32,19 +32,19 @@ ADMIN_PASSWORD = "console.admin.password"  # noqa: S105 - the name of a setting
 LAKES = "console.lakes"
 _KEYS = (ZOOKEEPER, BOOTSTRAP, ADMIN_PORT, ADMIN_PAGES, ADMIN_USER, ADMIN_PASSWORD, LAKES)
 _QUIET = ("client.id", "group.id")
-"""Of a client's file, that say nothing to a console."""
+"""Settings in a client's file that mean nothing to a console."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSettings:
-    """How a console looks and lets people in.
+    """Settings of readings and logins.
 
     Args:
-        interval_s: seconds between two looks at a cluster.
+        interval_s: seconds between two readings of a cluster.
         samples: how many are kept of each series.
         users_file: lines `user:hash`; empty without a login.
         operators: users that may change things; `*` for all viewers.
-        hosts: names under which it may be asked for; empty for any.
+        hosts: host names that requests may have; empty for any.
     """
 
     interval_s: float = 5.0
@@ -61,7 +61,7 @@ class ConsoleSettings:
 
 
 def cluster_id_of(name: str) -> str:
-    """Return the part of addresses that stands for a cluster's name."""
+    """Return the part of URLs that stands for a cluster's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cluster"
 
 
@@ -82,7 +82,7 @@ def cluster_settings(
     for key in rest:
         if key not in _KEYS and key not in _QUIET:
             raise ConfigError(
-                f"{key} is no setting of a console's cluster {name}{nearest(key, _KEYS)}"
+                f"{key} is not a setting of a console's cluster {name}{nearest(key, _KEYS)}"
             )
     password = rest.get(ADMIN_PASSWORD)
     return ClusterSettings(
@@ -109,7 +109,7 @@ def parse_page(text: str) -> tuple[int, str]:
     broker, _, address = text.partition("=")
     if not broker.isdecimal() or not address.startswith(("http://", "https://")):
         raise ConfigError(
-            f"{text!r} is no admin page of a broker: give ID=http://HOST:PORT, as in "
+            f"{text!r} is not an admin page of a broker: give ID=http://HOST:PORT, as in "
             "1=http://broker1:9100"
         )
     return int(broker), address.rstrip("/")

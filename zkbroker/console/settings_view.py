@@ -1,7 +1,7 @@
-"""Settings as rows: what is set, where it comes from, and never a secret.
+"""Settings as rows with values and sources, never with a secret.
 
-Invariant: the value of a setting that brokers call sensitive, or whose name says so, is not shown,
-whatever a broker answers.
+Invariant: the value of a setting that is sensitive, by a broker's mark or by its name, is never
+    shown.
 """
 
 import re
@@ -33,7 +33,7 @@ def setting_rows(entries: Iterable[ConfigEntry]) -> list[dict[str, Any]]:
     for entry in sorted(entries, key=lambda entry: entry.name):
         hidden = is_secret(entry.name, sensitive=bool(entry.is_sensitive))
         if entry.source == ConfigSource.UNKNOWN:
-            # Brokers before 1.1 say no more.
+            # Brokers before 1.1 give no source.
             text, default = ("default" if entry.is_default else "set"), bool(entry.is_default)
         else:
             text = _SOURCES.get(entry.source, f"source {entry.source}")

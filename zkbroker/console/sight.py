@@ -1,4 +1,4 @@
-"""All that is read of a cluster of 0.8 and later, each part at its own pace."""
+"""The readers of a cluster of 0.8 and later, each at its own pace."""
 
 from typing import Protocol
 
@@ -15,14 +15,14 @@ _DIRECTORIES_EVERY_S = 10.0
 
 
 class Sight(Protocol):
-    """What a collector looks with."""
+    """The readers of a collector."""
 
     @property
     def all_seen(self) -> bool:
         """Whether the offsets of every partition with a leader are known."""
 
     def hurry(self) -> None:
-        """Read everything at the next look."""
+        """Read everything at the next reading."""
 
     def look(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
         """Read brokers and topics."""
@@ -33,11 +33,11 @@ class Sight(Protocol):
     def look_at(
         self, cluster: Cluster, session: ZkSession | None, key: GroupKey
     ) -> SeenGroup | None:
-        """Describe one group now; None where it is not known."""
+        """Describe one group now; None if it is not known."""
 
 
 class BrokerSight:
-    """Looks by brokers and ZooKeeper. Args: as of `Collector`; seen is filled."""
+    """Reads brokers and ZooKeeper. Args: as for `Collector`; seen is filled."""
 
     def __init__(self, seen: Observed, runtime: Runtime, interval_s: float) -> None:
         self._runtime = runtime

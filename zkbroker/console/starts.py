@@ -1,4 +1,4 @@
-"""Where reading begins, or a group goes on: a text of the page.
+"""Parses where reading begins, or a group goes on: a text of the page.
 
     earliest  latest  123 (an offset)  -50 (so many before the end)  +50 (so many further)
     @2026-11-23  @2026-11-23T10:00:00+01:00  @1795446755254 (milliseconds)
@@ -18,7 +18,7 @@ _TOO_LATE_MS = 10**15
 
 
 class Begin(Enum):
-    """What a start is counted from."""
+    """The reference of a start."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -65,5 +65,5 @@ def _time_ms(text: str) -> int:
     except ConfigError:
         time_ms = _MOST
     if time_ms >= _TOO_LATE_MS:
-        raise bad(f"@{text[:40]} is no time: give one as in @2026-11-23T10:00:00Z")
+        raise bad(f"@{text[:40]} is not a time: give one as in @2026-11-23T10:00:00Z")
     return time_ms

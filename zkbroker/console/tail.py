@@ -1,8 +1,7 @@
-"""The live tail of a topic: what arrives, as server-sent events.
+"""The live tail of a topic: new messages, as server-sent events.
 
-Invariant: at most `RATE` messages a second are sent; what arrives beyond that is skipped and
-counted, so that a reader is never behind by more than a moment. Brokers are asked about twice a
-second, by one request for each leader.
+Invariant: at most `RATE` messages a second are sent; further ones are skipped and counted, so that
+    a reader is never far behind. Each leader gets about two requests a second.
 """
 
 from collections import defaultdict
@@ -47,10 +46,10 @@ class Tail:
         topic: its name.
         partitions: their numbers.
         runtime: the clock.
-        closed: whether the console ends.
+        closed: whether the console is ending.
 
     Raises:
-        ZkbrokerError: the ends cannot be asked for.
+        ZkbrokerError: the ends cannot be read.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class Tail:
         for pending in asked:
             for key, part in fetched(pending, _SETTINGS):
                 if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    # Cut meanwhile; the next round begins at the end that there is then.
+                    # The log was cut; the next round begins at its new end.
                     ends = resolve_offsets(self._cluster, {key: LATEST_TIME})
                     self._positions[key] = ends[key] or 0
                 elif part.error_code:
@@ -139,7 +138,7 @@ class Tail:
             self._cluster.refresh(sorted({topic for topic, _ in self._positions}))
 
     def _whole(self, key: PartitionKey, data: bytes) -> bytes:
-        """Return what was fetched; more is asked for where not even one entry was whole."""
+        """Return the fetched bytes; fetch more if they hold not even one whole entry."""
         if data and not any(True for _ in _readable(data, key[1], self._positions[key])):
             self._sizes[key] = min(self._sizes[key] * 2, MAX_ENTRY_BYTES)
         else:
@@ -148,7 +147,7 @@ class Tail:
 
 
 def _readable(data: bytes, partition: int, start: int) -> Iterator[Stored]:
-    """Yield the records up to the first bytes that are no entry; whether committed is not known."""
+    """Yield the records up to the first bytes that are not an entry, committed or not."""
     try:
         yield from stored_records(data, partition, start, (), 0)
     except CorruptMessage as error:

@@ -1,10 +1,10 @@
-"""Brokers, topics and the controller, as Metadata and the registry say them.
+"""Brokers, topics and the controller, from Metadata and the registry.
 
     every time    registered brokers and the controller: from ZooKeeper, or by a Metadata request
                   without topics
-    now and then  all topics, by one Metadata request; at once where brokers changed
+    now and then  all topics, by one Metadata request; at once if brokers changed
 
-Invariant: a topic that Metadata does not name any more is forgotten, with all that was seen of it.
+Invariant: a topic that Metadata no longer names is dropped, with all of its state.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Topology:
     Args:
         seen: is filled.
         runtime: lets other tasks run.
-        every_s: seconds between two readings of all topics at least.
+        every_s: least seconds between two readings of all topics.
     """
 
     def __init__(self, seen: Observed, runtime: Runtime, every_s: float) -> None:
@@ -54,7 +54,7 @@ class Topology:
         self._notes = _IsrNotes(self._all)
 
     def hurry(self) -> None:
-        """Have all topics read at the next look."""
+        """Read all topics at the next reading."""
         self._all.hurry()
         self._settings.hurry()
 
@@ -63,7 +63,7 @@ class Topology:
 
         Args:
             cluster: the brokers, as they are known.
-            session: to a ZooKeeper that answers; without one brokers are asked for everything.
+            session: to a ZooKeeper that answers; if None, brokers are asked for everything.
             now_ms: the time.
 
         Raises:
@@ -122,7 +122,7 @@ class Topology:
                 each.node_id, each.host, each.port, each.rack, listeners
             )
         seen.alive = frozenset(each.node_id for each in answer.brokers)
-        # Brokers before 0.10 do not say it.
+        # Brokers before 0.10 do not name it.
         seen.controller = answer.controller_id if answer.controller_id >= 0 else None
         if answer.cluster_id is not None:
             seen.cluster_id = answer.cluster_id
@@ -193,10 +193,10 @@ class Topology:
 
 
 class _IsrNotes:
-    """Watches the notes that brokers leave where replicas fall out of sync, or come back.
+    """Watches the notifications of brokers about changed ISRs.
 
     Args:
-        pace: is hurried by a note.
+        pace: hurried by a notification.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -204,14 +204,14 @@ class _IsrNotes:
         self._watched = False
 
     def set(self) -> None:
-        """Take the news of the watch, or of a session that has no watches any more."""
+        """Handle a watch that fired, or a session that lost its watches."""
         self._watched = False
         self._pace.hurry()
 
     def watch(self, session: ZkSession) -> None:
-        """Watch, where no watch is left."""
+        """Set the watch, unless one is set."""
         if not self._watched:
-            # Brokers before 0.9 leave none.
+            # Brokers before 0.9 write none.
             with contextlib.suppress(NoNode):
                 session.children(paths.ISR_CHANGES, self)
                 self._watched = True

@@ -1,7 +1,7 @@
-"""Views of what a collector saw, as JSON: the rows and pages that people look at.
+"""Views of a collector's state, as JSON: rows and pages.
 
-Invariant: pure functions; a number that is not known is None, and a sum over numbers of which one
-is not known is None too, unless it says how many it is about.
+Invariant: pure functions; an unknown number is None, and a sum with an unknown part is None too,
+    unless it has a count of its parts.
 """
 
 from collections import defaultdict
@@ -18,13 +18,13 @@ from zkbroker.types import PartitionKey
 Row = dict[str, Any]
 
 RANKED = 200
-"""Topics and groups that have series: the busiest, and those with the largest lag."""
+"""Number of topics and groups with series: the busiest, and those with the largest lag."""
 _WARNINGS = frozenset({"under_replicated_partitions"})
 _NAMED = 3
 
 
 def row_key(row: Mapping[str, Any]) -> Any:
-    """Return what names a row of topics or groups."""
+    """Return the key of a row of topics or groups."""
     return (row["kind"], row["name"]) if "kind" in row else row["name"]
 
 
@@ -156,7 +156,7 @@ def group_page(seen: Observed, group: SeenGroup) -> Row:
 
 
 def lag_of(seen: Observed, group: SeenGroup, key: PartitionKey) -> int | None:
-    """Return the messages after a commit; None where the commit or the end is not known."""
+    """Return the messages after a commit; None if the commit or the end is unknown."""
     found, look = group.offsets.get(key), seen.looks.get(key)
     if found is None or look is None or look.end is None:
         return None
@@ -171,7 +171,7 @@ def overview(
     *,
     looked: bool = True,
 ) -> Row:
-    """Return the page of the whole cluster; before the first look no problem is known."""
+    """Return the page of the whole cluster; before the first reading it has no problems."""
     settings = access.settings
     known = looked and (seen.alive or not seen.troubles)
     problems = _problems(seen) if known else []
@@ -312,7 +312,7 @@ def _disk(seen: Observed, broker: int) -> int | None:
 
 
 def _bytes_in(seen: Observed) -> float | None:
-    """Return what brokers say, where all of them do, and otherwise how fast topics grow."""
+    """Return the brokers' own rates if all of them give one, otherwise the growth of topics."""
     rates = [seen.facts[each].bytes_in_s for each in seen.alive if each in seen.facts]
     if rates and len(rates) == len(seen.alive) and None not in rates:
         return sum(each for each in rates if each is not None)
@@ -321,7 +321,7 @@ def _bytes_in(seen: Observed) -> float | None:
 
 def _problems(seen: Observed) -> list[Problem]:
     if seen.generation is not None:
-        return []  # what goes with a broker is among the troubles
+        return []  # the broker itself is a trouble already
     return [
         *offline_directories(seen.directories),
         *find_problems(list(seen.topics.values()), seen.alive, seen.controller, seen.min_isr),
@@ -366,7 +366,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def _known_sum(numbers: Iterable[float | None]) -> float | None:
-    """Return the sum of what is known; None where nothing is."""
+    """Return the sum of the known numbers; None if none is known."""
     known = [each for each in numbers if each is not None]
     return sum(known) if known else None
 

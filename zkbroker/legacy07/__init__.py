@@ -1,7 +1,7 @@
 """Kafka 0.7: a generation of clusters that plugs into clients, mirrors and commands.
 
-Positions are bytes; partitions are named `broker-number`. No room below knows this package:
-`zkbroker.config.generation` finds it by name, and settings make the parts that fit it.
+Positions are bytes; partitions are named `broker-number`. No lower layer imports this package:
+`zkbroker.config.generation` finds it by name, and its settings make the matching parts.
 """
 
 from zkbroker.legacy07.cluster import Cluster07

@@ -1,15 +1,15 @@
-"""The way to one 0.7 broker, which never answers a produce.
+"""The channel to one 0.7 broker, which never answers a produce.
 
     one set, sync      0 produce          several sets, or async      3 multiproduce
-    acks=1             4 offsets, behind them: the broker takes requests of a connection in order,
-                       and closes it without an answer where it could not take one
+    acks=1             then 4 offsets: the broker handles requests of a connection in order, and
+    closes it without an answer if one fails
 
-With acks=0 a connection that the broker closed is noticed before the next write, not by it: what
-was written last may be lost.
+With acks=0 a connection that the broker closed is noticed only before the next write: the last
+messages written may be lost.
 
-Invariant: as of `BrokerChannel`, where an exchange is reported when it is written, or with acks=1
-when the broker answered the request behind it. A set that the broker would drop in silence for its
-size is refused here.
+Invariant, as in `BrokerChannel`: an exchange is reported when it is written, or with acks=1 when
+the broker has answered the request after it. A set that the broker would silently drop for its size
+is refused here.
 """
 
 import logging
@@ -90,7 +90,7 @@ class Channel07(BrokerChannel):
         alone = len(sets) == 1 and self._settings.producer_type == "sync"
         requests: list[Request07] = [sets[0] if alone else MultiProduce07(tuple(sets))]
         if self._settings.required_acks:
-            # Every broker has partition 0 of a topic that it has.
+            # Every broker with a topic has its partition 0.
             requests.append(Offsets07(sets[-1].topic, 0, _LATEST_TIME, 1))
         frames = [encode_request(each) for each in requests]
         try:
@@ -101,7 +101,7 @@ class Channel07(BrokerChannel):
             if self._settings.required_acks:
                 answer = FrameReader(connection.recv_into, _MOST_ANSWER_BYTES).next_frame()
                 if answer is None:
-                    raise FrameError("closed without an answer: messages may not be taken")
+                    raise FrameError("closed without an answer: messages may not be stored")
         except (OSError, FrameError) as error:
             self._disconnect()
             host, port = self._address
@@ -129,9 +129,9 @@ class Channel07(BrokerChannel):
         what = f"a message of {size} bytes to topic {batch.topic} is larger than {limit}"
         if len(batch) == 1:
             raise MessageTooLarge(
-                f"{what}: brokers drop it in silence; raise max.message.size there and here"
+                f"{what}: brokers drop it silently; raise max.message.size there and here"
             )
-        # It is split, until what is too large stands alone.
+        # The set is split until a message that is too large is alone.
         raise protocol_error(ErrorCode.MESSAGE_TOO_LARGE, what)
 
     def _connected(self) -> socket.socket:
@@ -154,11 +154,11 @@ class Channel07(BrokerChannel):
         return connection
 
     def _outworn(self, address: tuple[str, int]) -> bool:
-        """Whether the connection is to be replaced before the next write."""
+        """Whether the connection must be replaced before the next write."""
         assert self._socket is not None
         if _closed_by_peer(self._socket):
             logger.warning(
-                "connection closed by the broker: what was sent last may be lost broker=%d "
+                "connection closed by the broker: the last messages may be lost broker=%d "
                 "requests=%d",
                 self._broker_id,
                 self._requests,
@@ -179,7 +179,7 @@ class Channel07(BrokerChannel):
 
 
 def _closed_by_peer(connection: Any) -> bool:
-    """Whether there is something to read: a 0.7 broker sends nothing to a producer but its end."""
+    """Whether the socket is readable, which means that the broker closed it."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))

@@ -1,6 +1,6 @@
-"""A cluster of Kafka 0.7 with a consumer of each broker: positions are positions in bytes.
+"""A cluster of Kafka 0.7 with a consumer for each broker: offsets are positions in bytes.
 
-Invariant: a partition that was found keeps its place; one whose broker went is left out, not moved.
+Invariant: a partition keeps its broker; one whose broker is down is left out, not moved.
 """
 
 from zkbroker.client import BrokerUnavailable, Cluster
@@ -16,8 +16,8 @@ from zkbroker.zookeeper import ZkSession
 class FixedLeaders07(Cluster):
     """The brokers of a 0.7 cluster; arguments as of `Cluster`.
 
-    A partition is led by its broker while that is up, also before the registry names the partition:
-    brokers register a topic one after the other.
+    A partition is led by its broker while that is up, even before it is registered: brokers
+    register a topic one after the other.
     """
 
     def leader(self, topic: str, partition: int) -> int | None:
@@ -40,7 +40,7 @@ class Cluster07(FixedLeaders07):
         security: of the session made here.
         session_timeout_ms: of the session made here.
         socket_timeout_ms: of connections to brokers.
-        fetch_bytes: what a fetch asks for at most.
+        fetch_bytes: most bytes of a fetch.
         runtime: `threads`, `gevent` or a `Runtime`.
     """
 
@@ -80,7 +80,7 @@ class Cluster07(FixedLeaders07):
         return [Partition07.from_number(each.partition) for each in known]
 
     def consumer(self, broker: int) -> SimpleConsumer07:
-        """Return the consumer of a broker, wherever it listens now.
+        """Return the consumer of a broker, at its present address.
 
         Raises:
             BrokerUnavailable: it is down.
@@ -104,7 +104,7 @@ class Cluster07(FixedLeaders07):
         return consumer
 
     def offset(self, topic: str, partition: int, time_ms: int) -> int | None:
-        """Return the newest place at or before a time where one may begin; safe in any task.
+        """Return the newest position to begin at, at or before a time; safe in any task.
 
         Args:
             topic: of the partition.

@@ -25,7 +25,7 @@ from zkbroker.legacy07.group_member import Generation07
 from zkbroker.runtime import Runtime
 from zkbroker.zookeeper import ZkSession
 
-_MIRROR = "zkbroker mirror takes it, a consumer does not"
+_MIRROR = "it is a setting of zkbroker mirror, not of a consumer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class ConsumerConfig07:
         "zk.connectiontimeout.ms zookeeper.connection.timeout.ms", Ms(-1), -1,
         "How long the start waits for a connection to ZooKeeper; -1: as zk.sessiontimeout.ms.")
     zookeeper_sync_time_ms: int = option("zk.synctime.ms zookeeper.sync.time.ms", Ms(1), 2000,
-        "The default of rebalance.backoff.ms, and nothing else: watches tell of a change.")
+        "Only the default of rebalance.backoff.ms: watches report changes.")
     socket_timeout_ms: int = option("socket.timeout.ms", Ms(1), 30_000,
         "How long to wait for a broker's answer.")
     socket_buffer_bytes: int = option(
@@ -75,14 +75,14 @@ class ConsumerConfig07:
         "Only false: streams always deliver single messages, never compressed ones.")
     # fmt: on
     zookeeper: ZooKeeperSecurity = UNPROTECTED
-    """How ZooKeeper is connected to."""
+    """Security of connections to ZooKeeper."""
 
     def __post_init__(self) -> None:
         validate(self)
         if self.shallow_iterator:
             raise ConfigError(
                 "shallowiterator.enable=true is not supported: streams deliver single messages. "
-                "A mirror keeps the codec of what it reads without it"
+                "A mirror keeps the codec of messages without it"
             )
         self.connector()
 
@@ -124,7 +124,7 @@ class ConsumerConfig07:
             rebalance_drain_ms=self.rebalance_drain_ms,
             auto_offset_reset=self.autooffset_reset,
             consumer_timeout_ms=self.consumer_timeout_ms,
-            # 0.7 has no topics of its own.
+            # 0.7 has no internal topics.
             exclude_internal_topics=False,
             security=ClientSecurity(zookeeper=self.zookeeper),
         )

@@ -1,7 +1,7 @@
-"""Fetched bytes of a 0.7 log to messages of a stream.
+"""Decodes fetched bytes of a 0.7 log into messages of a stream.
 
-The offset of a message is where to go on after it, as in 0.7: its end, or inside a wrapper the
-start of the wrapper for all messages but the last. There is no key, no time and no header.
+The offset of a message is the next position to read, as in 0.7: its end, or for all but the last
+message in a wrapper, the start of the wrapper. There is no key, no time and no header.
 """
 
 from zkbroker.consumer.fetching.decode import DecodedChunk
@@ -19,7 +19,7 @@ def decode_chunk07(
         topic: name for the messages.
         partition: a `Partition07` for the messages.
         records: bytes of the log.
-        start_offset: position of the first of them.
+        start_offset: position of the first byte.
     """
     found: list[MessageAndMetadata] = []
     error = None

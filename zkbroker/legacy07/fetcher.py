@@ -1,10 +1,9 @@
 """The fetcher of one 0.7 broker: all its partitions in one multifetch, again and again.
 
-A broker of 0.7 answers at once, also where there is nothing: the fetcher then waits for
-`fetcher.backoff.ms`. It names no end of the log either, so that the lag is known by asking for it
-from time to time.
+A broker of 0.7 answers at once, even without data: the fetcher then waits for `fetcher.backoff.ms`.
+The answer has no log end either, so the fetcher asks for that from time to time, for the lag.
 
-Invariant: beside those of `fetch_loop`, a position moves by the bytes of whole entries only.
+Invariant, beside those of `fetch_loop`: a position moves only by the bytes of whole entries.
 """
 
 import logging
@@ -140,7 +139,7 @@ class BrokerFetcher07(FetchLoop):
             size = len(found.data)
             self.fetched_bytes += size
             partition.counts.add(0, size)
-            # A copy, since a slice would keep the whole answer of all partitions in memory.
+            # A copy: a slice would keep the answer of all partitions in memory.
             return partition.add(
                 Chunk(partition, progress, offset, found.next_offset, bytes(found.data))
             )
@@ -166,14 +165,14 @@ class BrokerFetcher07(FetchLoop):
         *,
         out_of_range: int | None = None,
     ) -> None:
-        """Go on where the policy says: without an offset, or with one that is not in the log."""
+        """Reset to the policy's offset: there is no offset, or it is not in the log."""
         policy = self._settings.auto_offset_reset
         if policy == FAIL:
             earliest = _offset(consumer, partition, EARLIEST_TIME)
             latest = _offset(consumer, partition, LATEST_TIME)
             what = "no committed offset" if out_of_range is None else f"no offset {out_of_range}"
             error = OffsetOutOfRange(
-                f"{partition.topic}-{partition.partition} has {what}: the log holds {earliest} to "
+                f"{partition.topic}-{partition.partition} has {what}: the log has {earliest} to "
                 f"{latest}; seek, or set autooffset.reset",
                 earliest=earliest,
                 latest=latest,

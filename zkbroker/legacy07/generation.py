@@ -1,6 +1,6 @@
-"""The plug-in of Kafka 0.7: what `kafka.generation=0.7` stands for in mirrors, commands, pages.
+"""The plug-in of Kafka 0.7, for mirrors, commands and pages with `kafka.generation=0.7`.
 
-Invariant: what differs from newer clusters is decided here and below, never by who asks.
+Invariant: every difference from newer clusters is decided in this package, never by its callers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ from zkbroker.zookeeper import ZkSession
 
 
 class Kafka07:
-    """Kafka 0.7; fits `mirror.generations.Generation` and `cli.generation.CommandGeneration`."""
+    """Kafka 0.7 for mirrors and commands: their `Generation` and `CommandGeneration`."""
 
     name = "0.7"
     why_no_identity = (
-        "partitions of Kafka 0.7 are numbered on each broker, and its brokers make them"
+        "partitions of Kafka 0.7 are numbered on each broker, and created by its brokers"
     )
     why_no_transactions = "Kafka 0.7 has no transactions"
     has_headers = False
@@ -46,7 +46,7 @@ class Kafka07:
             )
         given = {key: value for key, value in properties.items() if key != "isolation.level"}
         if given.get("shallowiterator.enable", "").strip().lower() == "true":
-            # Asked for to keep what is compressed as it is: a mirror keeps the codec anyway.
+            # Used to keep compressed messages unchanged: a mirror keeps the codec anyway.
             del given["shallowiterator.enable"]
         return ConsumerConfig07.from_properties(given)
 
@@ -98,11 +98,11 @@ class Kafka07:
         given: Mapping[str, str],
         warn: Callable[[str], None],
     ) -> ProducerConfig07:
-        """Return the settings of a producer of lines: what is typed waits rather than fails.
+        """Return the settings of a producer of lines: it blocks rather than fails.
 
         Args:
             properties: of a producer for newer clusters.
-            given: those of them that the user gave.
+            given: the properties that the user gave.
             warn: receives each warning.
 
         Raises:
@@ -137,12 +137,12 @@ class Kafka07:
     # -- for the console
 
     def observe(self, session: ZkSession, runtime: Runtime) -> Observer07:
-        """Look at a cluster. Args: session: a started one under its registry."""
+        """Return an observer of a cluster. Args: session: a started one under its registry."""
         return Observer07(session, runtime)
 
 
 def _with_ids(bootstrap: str) -> str:
-    """Return brokers as 0.7 lists them, `id:host:port`; those without an id are numbered."""
+    """Return brokers in the form of 0.7, `id:host:port`; those without an id are numbered."""
     addresses = [each.strip() for each in bootstrap.split(",") if each.strip()]
     if all(each.count(":") == 1 for each in addresses):
         return ",".join(f"{number}:{each}" for number, each in enumerate(addresses))

@@ -1,7 +1,7 @@
 """A cluster of Kafka 0.7 under a connector: byte positions, `broker-number` partitions.
 
-Positions are committed into ZooKeeper, under the names and in the numbers of 0.7, so that genuine
-0.7 members of the group go on where ours ended, and the other way round.
+Positions are committed to ZooKeeper in the form of 0.7, so that genuine 0.7 members of the group
+and ours can take over from each other.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from zkbroker.zookeeper import ZkSession
 
 
 class Generation07:
-    """Fits `consumer.streams.generation.Generation`.
+    """Implements `consumer.streams.generation.Generation`.
 
     Args:
         config: the consumer's settings.
@@ -53,7 +53,7 @@ class Generation07:
 
     @staticmethod
     def check_topic(topic: str) -> None:
-        """Raise `InvalidTopic` for what is no name in ZooKeeper; 0.7 knows no other rule."""
+        """Raise `InvalidTopic` for a name that ZooKeeper does not allow; 0.7 has no other rule."""
         if not isinstance(topic, str) or not topic or "/" in topic:
             raise InvalidTopic(f"a topic name must be text without /, not {topic!r}")
 
@@ -80,7 +80,7 @@ class Generation07:
         )
 
     def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
-        """Return the newest file's start at or before each time; 0.7 knows no more of times."""
+        """Return the newest file's start at or before each time; 0.7 has only times of files."""
         cluster = self._cluster
         found: dict[PartitionKey, int] = {}
         for (topic, partition), time_ms in times_ms.items():

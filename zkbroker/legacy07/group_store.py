@@ -1,9 +1,9 @@
-"""A group of Kafka 0.7 as a rebalance sees it.
+"""A group of Kafka 0.7, for a rebalance.
 
-    /brokers/topics/[topic]/N      how many partitions of a topic broker N has, while it is up
+    /brokers/topics/[topic]/N      number of partitions of a topic on broker N, while it is up
 
-Invariant: as of `ZkGroupStore`. There are no leaders and no assignment of replicas: the partitions
-of a topic are those of the brokers that are up, and come and go with them.
+Invariant: as in `ZkGroupStore`. There are no leaders and no replicas: the partitions of a topic are
+    those on the brokers that are up, and come and go with them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,13 +33,13 @@ class GroupStore07(ZkGroupStore):
         return {name: list(legacy07.partitions(self._session, name, watch)) for name in names}
 
     def watch_brokers(self, watch: Settable) -> None:
-        """Nothing to watch: what a broker has goes with it, and is watched."""
+        """Nothing to do: the nodes of its partitions, which go with a broker, are watched."""
 
 
 def range_assign_07(
     partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
 ) -> Shares:
-    """Deal each topic's partitions out as members of 0.7 do: 10-0 before 3-0.
+    """Assign each topic's partitions as members of 0.7 do: 10-0 before 3-0.
 
     Arguments as of `range_assign`.
     """

@@ -1,12 +1,12 @@
 """Clusters of Kafka 0.7 as source and as target of a mirror.
 
-Messages of 0.7 have neither key nor time nor header. From such a source a message has no key, the
-time at which it was read, and the codec of the wrapper that it lay in. For such a target keys,
-times and headers are left out, and a null becomes an empty message.
+Messages of 0.7 have neither key nor time nor header. A message from such a source gets no key, the
+time of reading, and the codec of its wrapper. For such a target keys, times and headers are left
+out, and a null becomes an empty message.
 
 Invariants: each message of the bytes is in exactly one piece, in the order of the log; checksums
-were verified before it is passed on. What is sent counts as stored only when its broker answered a
-request behind it.
+    are verified before a message is passed on. A message counts as stored only when its broker has
+    answered a later request.
 """
 
 import logging
@@ -80,7 +80,7 @@ class SourceCluster07(SourceCluster):
         aligned: bool,
         decode: bool,
     ) -> Iterator[Piece]:
-        # What was mirrored before ends between two entries.
+        # The mirrored position is between two entries.
         return cut07(chunk.records[begin - chunk.offset :], max_bytes=max_bytes)
 
 
@@ -98,7 +98,7 @@ class Target07(Target):
         self.settings = own.producer()
         self._zookeeper = self.settings.zookeeper_connect
         partitioner = resolve("partitioner", own.make_partitioner())
-        # Brokers that are listed pick the partition themselves.
+        # With a list of brokers, the brokers choose the partition.
         self.partitioner = partitioner if self._zookeeper else None
         self.own_partitioner = type(partitioner) is not Partitioner07
         self.cluster = own.make_cluster(runtime).start()
@@ -122,7 +122,7 @@ class Target07(Target):
 
 
 def _identity(zookeeper: str) -> str | None:
-    """Return where the registry of a 0.7 cluster is: it has no id."""
+    """Return the address of a 0.7 cluster's registry: the cluster has no id."""
     return f"0.7 at {zookeeper}" if zookeeper else None
 
 
@@ -131,10 +131,10 @@ def cut07(data: bytes | memoryview, *, max_bytes: int) -> Iterator[Decoded]:
 
     Args:
         data: whole entries.
-        max_bytes: about the most of one piece.
+        max_bytes: about the size of one piece.
 
     Raises:
-        CorruptMessage: the pieces before it came out.
+        CorruptMessage: after the pieces before the damage.
     """
     now_ms = int(time.time() * 1000)
     view = memoryview(data)

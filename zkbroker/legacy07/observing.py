@@ -1,7 +1,6 @@
-"""A 0.7 cluster as one looks at it: brokers, partitions, positions, groups and messages.
+"""Reads a 0.7 cluster for the console: brokers, partitions, positions, groups and messages.
 
-Invariant: nothing is written; what is asked of a broker goes one request after the other over one
-connection, whoever asks.
+Invariant: nothing is written; all requests to a broker go one after the other over one connection.
 """
 
 import contextlib
@@ -27,13 +26,13 @@ _MAX_FILES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message as it lies in a log.
+    """A message in a log.
 
     Args:
         position: of its entry, in bytes.
-        inside: which message of a compressed set it is; 0 for the first, and without compression.
-        next_position: where to go on after it: of all but the last in a set, the set itself.
-        payload: None where it cannot be read.
+        inside: its index in a compressed set; 0 without compression.
+        next_position: next position to read; for all but the last message in a set, the set itself.
+        payload: None if it cannot be read.
         magic: of its format.
         codec: the compression, empty for none.
         error: why it cannot be read.
@@ -50,10 +49,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """A group as ZooKeeper holds it.
+    """The state of a group in ZooKeeper.
 
     Args:
-        members: consumer id → topics; none where they are matched by a pattern.
+        members: consumer id → topics; empty for a pattern.
         owners: partition → thread of a consumer.
         positions: partition → next position in bytes.
     """
@@ -64,7 +63,7 @@ class GroupFacts:
 
 
 class Observer07:
-    """Looks at a 0.7 cluster.
+    """Reads a 0.7 cluster.
 
     Args:
         session: a started session under its registry; it is not closed here.
@@ -88,11 +87,11 @@ class Observer07:
         }
 
     def broker_of(self, partition: int) -> int:
-        """Return the broker that has a partition for ever."""
+        """Return the broker of a partition, which never changes."""
         return Partition07.from_number(partition).broker
 
     def offset(self, topic: str, partition: int, time_ms: int) -> int | None:
-        """Return a position as `Cluster07.offset` does."""
+        """Return a position; see `Cluster07.offset`."""
         with self._asking:
             return self.cluster.offset(topic, Partition07.from_number(partition), time_ms)
 
@@ -102,7 +101,7 @@ class Observer07:
         return start or 0, self.offset(topic, partition, LATEST_TIME) or 0
 
     def files(self, topic: str, partition: int) -> list[tuple[int, int]]:
-        """Return where each file of a log begins and ends, the oldest first."""
+        """Return the range of each file of a log, the oldest first."""
         name = Partition07.from_number(partition)
         with self._asking:
             consumer = self.cluster.consumer(name.broker)
@@ -111,10 +110,10 @@ class Observer07:
         return list(pairwise(found)) or [(each, each) for each in found]
 
     def read(self, topic: str, partition: int, position: int) -> tuple[list[Entry], int]:
-        """Return the messages of one fetch, and where to go on; nothing at the end of a log.
+        """Return the messages of one fetch, and the next position; no messages at the end of a log.
 
         Raises:
-            ProtocolError: the broker has not that position, or the first message there is damaged.
+            ProtocolError: the position is not in the log, or the first message there is damaged.
             NetworkError: the broker does not answer.
         """
         name = Partition07.from_number(partition)
@@ -139,7 +138,7 @@ class Observer07:
         return found, fetched.next_offset
 
     def group(self, name: str) -> GroupFacts:
-        """Return what ZooKeeper holds of a group."""
+        """Return the state of a group in ZooKeeper."""
         subscriptions = groups.subscriptions(self._session, name, parse=parse_subscription)
         members = {
             member: tuple(each.streams)
@@ -156,7 +155,7 @@ class Observer07:
                 [f"{paths.owners(name, topic)}/{each}" for each in names]
             )
             for each, node in zip(names, nodes, strict=True):
-                # What is not of 0.7 is another generation's.
+                # Other forms belong to another generation.
                 with contextlib.suppress(ValueError):
                     if node is not None:
                         owners[topic, Partition07.parse(each)] = node[0].decode("utf-8", "replace")

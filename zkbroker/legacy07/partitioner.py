@@ -1,4 +1,4 @@
-"""Which partition of which broker a message goes to, as 0.7's own partitioner chooses."""
+"""Chooses the broker and partition of a message like 0.7's own partitioner."""
 
 import random
 from collections.abc import Sequence

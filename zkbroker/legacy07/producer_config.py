@@ -1,6 +1,6 @@
-"""A producer for a 0.7 cluster: its settings, and what they make.
+"""A producer for a 0.7 cluster: its settings, and the parts made from them.
 
-Invariant: it fits `producer.generation.ProducerGeneration`.
+Invariant: it implements `producer.generation.ProducerGeneration`.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ from zkbroker.runtime import Runtime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig07(ProducerOptions07):
-    """How a producer finds the brokers of a 0.7 cluster, batches and gives up.
+    """Settings of a producer for a 0.7 cluster.
 
     A 0.7 broker never answers a produce. Without `request.required.acks` a message counts as sent
-    when it was written to the connection, and what was written to one that then breaks is lost.
+    once it is written to the connection, and is lost if that then breaks.
     """
 
     @classmethod

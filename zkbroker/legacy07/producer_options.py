@@ -19,7 +19,7 @@ from zkbroker.errors import ConfigError
 _FOREVER = 2**31 - 1
 _BROKER = re.compile(r"(\d+):([^:,\s]+):(\d{1,5})", re.ASCII)
 _OVERHEAD_BYTES = 40
-# Room for what a codec may add: the broker drops a wrapper above max.message.size in silence.
+# Room for the overhead of a codec: the broker silently drops a wrapper above max.message.size.
 _BATCH_SHARE = 10
 
 
@@ -41,7 +41,7 @@ class ProducerOptions07:
         "Brokers as id:host:port,id:host:port: each message goes to a random one, which picks the "
         "partition. Either this or zk.connect.")
     host: str = option("host", Str(), "",
-        "With port: the one broker to send to, as 0.7's SyncProducer has it.")
+        "With port: the one broker to send to, as for 0.7's SyncProducer.")
     port: int = option("port", Int(0, 65_535), 0, "See host.")
     producer_type: str = option("producer.type", Str(choices=("sync", "async")), "sync",
         "sync: send returns when the message is written. async: send puts it on a queue.")
@@ -51,18 +51,18 @@ class ProducerOptions07:
     encoder: str = option("serializer.class", Str(empty=False), "DefaultEncoder",
         "Encoder of the messages.")
     key_encoder: str = option("key.serializer.class", Str(), "",
-        "Encoder of keys for a partitioner.class that sees bytes; that of the messages when empty. "
+        "Encoder of keys for a partitioner.class that needs bytes; if empty, that of the messages. "
         "Keys are not stored.")
     compression_codec: str = option(
         "compression.codec", Str(tuple(_CODECS.values()), spellings=_OLD_CODECS), "none",
         "Codec of the sets that are sent: 0 none, 1 gzip, 2 snappy.")
     compressed_topics: tuple[str, ...] = option("compressed.topics", StrList(), (),
-        "With producer.type=async: topics to compress; all where the list is empty.")
+        "With producer.type=async: topics to compress; if empty, all.")
     required_acks: int = option("request.required.acks acks", Int(-1, 1), 0,
-        "0: a message is sent when it is written. 1 or -1: when the broker answered a request that "
-        "was written behind it, for which it has to have taken the message.")
+        "0: a message counts as sent when it is written. 1 or -1: when the broker has answered a "
+        "later request, before which it must have handled the message.")
     retries: int = option("num.retries message.send.max.retries", Int32(0), 0,
-        "With producer.type=async: how often a set that could not be written is tried again.")
+        "With producer.type=async: retries of a set that could not be written.")
     retry_backoff_ms: int = option("retry.backoff.ms", Int32(0), 100,
         "Wait before each retry, in ms.")
     delivery_timeout_ms: int = option("delivery.timeout.ms", Int32(1), 120_000,
@@ -70,14 +70,14 @@ class ProducerOptions07:
     send_buffer_bytes: int = shared.SEND_BUFFER_BYTES("buffer.size")
     connect_timeout_ms: int = shared.CONNECT_TIMEOUT_MS("connect.timeout.ms")
     socket_timeout_ms: int = option("socket.timeout.ms", Int32(1), 30_000,
-        "How long a broker may take no more bytes before the connection is given up, in ms.")
+        "How long a write may be blocked before the connection is closed, in ms.")
     reconnect_interval: int = option("reconnect.interval", Int32(-1), 30_000,
         "Requests after which a connection is replaced by another one; -1: never.")
     reconnect_time_ms: int = option("reconnect.time.interval.ms", Int32(-1), 10_000_000,
         "After this time a connection is replaced by another one, in ms; -1: never.")
     max_message_bytes: int = option(
         "max.message.size", Int(1, _FOREVER - _OVERHEAD_BYTES), 1_000_000,
-        "Largest message, in bytes; a broker drops larger ones in silence.")
+        "Largest message, in bytes; a broker silently drops larger ones.")
     linger_ms: int = shared.LINGER_MS("queue.time queue.buffering.max.ms")
     queue_max_messages: int = option("queue.size queue.buffering.max.messages", Int32(1), 10_000,
         "Most messages that may wait in async mode.")
@@ -97,7 +97,7 @@ class ProducerOptions07:
         "zk.connectiontimeout.ms zookeeper.connection.timeout.ms")
     # fmt: on
     zookeeper: ZooKeeperSecurity = UNPROTECTED
-    """How ZooKeeper is connected to."""
+    """Security of connections to ZooKeeper."""
 
     def __post_init__(self) -> None:
         validate(self)
@@ -115,8 +115,8 @@ class ProducerOptions07:
             raise ConfigError(f"give one of zk.connect, broker.list and host; given: {said}")
         if not self.zookeeper_connect and self.partitioner:
             raise ConfigError(
-                f"partitioner.class={self.partitioner} needs zk.connect: brokers that are "
-                "listed pick the partition themselves"
+                f"partitioner.class={self.partitioner} needs zk.connect: with a list of brokers, "
+                "the brokers choose the partition"
             )
         if self.host and not self.port:
             raise ConfigError("host needs port: the broker to send to")
@@ -124,12 +124,12 @@ class ProducerOptions07:
 
     @property
     def named_partitioner(self) -> str:
-        """The partitioner that is asked for; empty for that of 0.7, which sees keys as they are."""
+        """The configured partitioner; empty for that of 0.7, which gets unencoded keys."""
         own = self.partitioner.rpartition(".")[2] == "DefaultPartitioner"
         return "" if own else self.partitioner
 
     def brokers(self) -> dict[int, tuple[str, int]]:
-        """Return host and port of the brokers that are listed, by id; none with ZooKeeper.
+        """Return host and port of the listed brokers, by id; empty with ZooKeeper.
 
         Raises:
             ConfigError: one is not id:host:port.

@@ -1,6 +1,6 @@
-"""Partitions of a 0.7 cluster read without a group.
+"""Reads partitions of a 0.7 cluster without a group.
 
-Invariant: with an end asked for, the ends are taken once.
+Invariant: if an end is asked for, the ends are read once.
 """
 
 import time
@@ -34,11 +34,11 @@ def read_partitions(
 
     Args:
         topic: its name.
-        partitions: which; all of them where it is empty.
+        partitions: to read; if empty, all.
         zookeeper: of the registry.
         start: a position in bytes between two messages, `EARLIEST_TIME` or `LATEST_TIME`.
-        exit_at_end: stop at the ends as they are now.
-        security: how ZooKeeper is connected to.
+        exit_at_end: stop at the present ends.
+        security: of connections to ZooKeeper.
 
     Raises:
         ConfigError: a partition does not exist.

@@ -2,11 +2,11 @@
 
     fetch(topic, partition, offset) -> messages, and the position to go on at
 
-A broker of 0.7 answers at once, also where there is nothing; the caller waits before it asks again.
-Next position = the position asked for + the bytes of the whole entries received.
+A broker of 0.7 answers at once, even without data; the caller waits before it asks again. Next
+position = requested position + the bytes of the whole entries received.
 
-Invariant: a connection on which anything went wrong is closed, so that no answer is taken for that
-of a later request; the next request opens another one.
+Invariant: a connection is closed after any error, so that no answer is taken for that of a later
+    request; the next request opens a new one.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ _NOTHING = memoryview(b"")
 
 @dataclass(frozen=True, slots=True)
 class Messages07:
-    """What one fetch brought.
+    """The messages of one fetch.
 
     Args:
         messages: wrappers unpacked, each with its next offset.
@@ -63,10 +63,10 @@ class Messages07:
 
 @dataclass(frozen=True, slots=True)
 class Fetched07:
-    """What one fetch brought, not decoded.
+    """The undecoded entries of one fetch.
 
     Args:
-        data: whole entries, as they are in the log.
+        data: whole entries, as in the log.
         next_offset: where to go on: the position asked for when nothing whole came.
         error: why nothing came, None without an error.
     """
@@ -83,8 +83,8 @@ class SimpleConsumer07:
         host: of the broker.
         port: of the broker.
         socket_timeout_ms: how long to wait for a connection and for bytes of an answer.
-        fetch_bytes: what a fetch asks for at most (`fetch.size`).
-        max_fetch_bytes: how far that is doubled for a message that does not fit.
+        fetch_bytes: most bytes of a fetch (`fetch.size`).
+        max_fetch_bytes: limit to which that is doubled for a message that does not fit.
         receive_buffer_bytes: of the socket; -1 leaves the system's.
         runtime: `threads`, `gevent` or a `Runtime`.
     """
@@ -124,10 +124,10 @@ class SimpleConsumer07:
         """Fetch messages of one partition from a position on.
 
         Raises:
-            OffsetOutOfRange: the broker has not that position; ask `offsets` for those it has.
-            MessageSizeTooLarge: the limit is not enough for the message there.
+            OffsetOutOfRange: the position is not in the log; `offsets` returns valid ones.
+            MessageSizeTooLarge: the message there is above the limit.
             CorruptMessage: the first message there is damaged.
-            NetworkError: the broker does not answer; it also closes for what it has no error for.
+            NetworkError: the broker does not answer; it also closes the connection on some errors.
         """
         found = self.multifetch([(topic, partition, offset)])[0]
         if found.error is not None:
@@ -141,7 +141,7 @@ class SimpleConsumer07:
             wanted: topic, partition and position of each.
 
         Returns:
-            for each, what came or the error that kept it away.
+            for each, the messages or the error.
 
         Raises:
             NetworkError: the broker does not answer.
@@ -150,7 +150,7 @@ class SimpleConsumer07:
         return [_read(each, offset) for each, (_, _, offset) in zip(found, wanted, strict=True)]
 
     def fetch_entries(self, wanted: Sequence[tuple[str, int, int]]) -> list[Fetched07]:
-        """Fetch as `multifetch`, for those who decode for themselves or pass bytes on."""
+        """Fetch like `multifetch`, without decoding."""
         if not wanted:
             return []
         asked = tuple(Fetch07(*each, self._fetch_bytes) for each in wanted)
@@ -167,10 +167,10 @@ class SimpleConsumer07:
         ]
 
     def fetch_raw(self, topic: str, partition: int, offset: int, max_bytes: int) -> memoryview:
-        """Fetch bytes of a log as they are, the last entry perhaps cut.
+        """Fetch raw bytes of a log; the last entry may be cut.
 
         Raises:
-            OffsetOutOfRange: the broker has not that position.
+            OffsetOutOfRange: the position is not in the log.
             ProtocolError: another error of the broker.
             NetworkError: the broker does not answer.
         """
@@ -182,7 +182,7 @@ class SimpleConsumer07:
     def offsets(
         self, topic: str, partition: int, time_ms: int = LATEST_TIME, count: int = 1
     ) -> list[int]:
-        """Return positions where one may begin, newest first.
+        """Return positions at which reading may begin, newest first.
 
         Args:
             topic: the topic.
@@ -191,7 +191,7 @@ class SimpleConsumer07:
             count: how many at most.
 
         Raises:
-            NetworkError: the broker does not answer, as to a partition that it does not have.
+            NetworkError: the broker does not answer, as for a partition that it does not have.
         """
         error, body = self._ask(Offsets07(topic, partition, time_ms, count))
         if error:
@@ -199,7 +199,7 @@ class SimpleConsumer07:
         return decode_offsets(body)
 
     def close(self) -> None:
-        """Close the connection; it opens no other one."""
+        """Close the connection for good."""
         self._closed = True
         connection = self._socket
         if connection is not None:
@@ -234,7 +234,7 @@ class SimpleConsumer07:
             if end or not data:
                 return Fetched07(data[:end], fetch.offset + end)
             if len(data) < size:
-                # The file ends inside a message: more bytes would not come.
+                # The file ends inside a message: a larger fetch would not help.
                 return Fetched07(_NOTHING, fetch.offset)
             size *= 2
             if size > self._limit_bytes:
@@ -280,7 +280,7 @@ class SimpleConsumer07:
 
 
 def _read(fetched: Fetched07, offset: int) -> Messages07:
-    """Decode whole entries; one that is damaged behind good ones is left for the next fetch."""
+    """Decode whole entries; a damaged one after good ones is left for the next fetch."""
     if fetched.error is not None:
         return Messages07([], offset, fetched.error)
     data = fetched.data

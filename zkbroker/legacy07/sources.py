@@ -1,13 +1,13 @@
 """Kafka 0.7 as the source of a `Cluster`: by the registry in ZooKeeper, or by a list of brokers.
 
     /brokers/ids                a broker joins, leaves, or comes back elsewhere
-    /brokers/topics/T           a broker gets partitions of a topic, or leaves with them
+    /brokers/topics/T           a broker gets partitions of a topic, or goes away
     /brokers/topics/T/N         the number of partitions of topic T on broker N
 
-A partition belongs to a broker for ever, which counts as its leader. It is away while its broker
-is. Partitions of a topic are in numeric order.
+A partition belongs to one broker for ever, which counts as its leader. The partition is unavailable
+while its broker is down. Partitions of a topic are in numeric order.
 
-Invariant: as of `ZooKeeperSource`: every node that a view was read from carries a watch.
+Invariant, as in `ZooKeeperSource`: every node that a view was read from has a watch.
 """
 
 from collections.abc import Collection, Mapping
@@ -47,7 +47,7 @@ class ZooKeeperSource07(ZooKeeperSource):
 
 
 class ProducerSource07(ZooKeeperSource07):
-    """The same for a producer: a topic that no broker has begins as partition 0 of each."""
+    """The same for a producer: a new topic begins as partition 0 on each broker."""
 
     def _partitions(
         self, topic: str, brokers: Mapping[int, BrokerAddress]
@@ -57,7 +57,7 @@ class ProducerSource07(ZooKeeperSource07):
 
 
 class ListedSource07:
-    """A list of 0.7 brokers: each is one place to send to, and picks the partition itself.
+    """A list of 0.7 brokers: each is one destination, and chooses the partition itself.
 
     Args:
         brokers: host and port by id.
@@ -85,7 +85,7 @@ class ListedSource07:
 
 
 def first_of_each(topic: str, brokers: Collection[int]) -> Partitions | ProtocolError:
-    """Return partition 0 of each broker; an error where there is no broker."""
+    """Return partition 0 of each broker; an error if there is no broker."""
     return tuple(
         PartitionInfo(topic, Partition07(broker, 0), broker) for broker in sorted(brokers)
     ) or protocol_error(ErrorCode.NETWORK_EXCEPTION, "no broker of the 0.7 cluster is up")

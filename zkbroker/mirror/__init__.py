@@ -1,7 +1,7 @@
 """Mirroring: any number of clusters into one, by a consumer and a producer.
 
-Invariant: nothing here knows of brokers more than any client does. A message is committed in its
-source only when the target has stored it.
+Invariant: a mirror uses only what any client may use. A message is committed in its source only
+    once the target has stored it.
 """
 
 from zkbroker.mirror.config import MirrorConfig

@@ -1,9 +1,9 @@
-"""What becomes of a chunk: batches for the target.
+"""Turns a chunk into batches for the target.
 
     chunk ──repack──▶ pieces ──mark, handle──▶ messages ──partition──▶ batches
 
-Invariant: batches come in the order of the log, and each message from the offset asked for on is in
-exactly one, or was left out by a rule that the user chose.
+Invariant: batches come in the order of the log, and each message from the requested offset on is in
+    exactly one, or was left out by a rule that the user chose.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ Done = Callable[[EncodedBatch], object]
 
 @dataclass(slots=True)
 class Counts:
-    """What a stream has done since it began."""
+    """Counts of a stream since it began."""
 
     stored_batches: int = 0
     encoded_batches: int = 0
@@ -44,7 +44,7 @@ class Counts:
 
 
 class MirrorBatch(EncodedBatch):
-    """A batch of a mirror; `begin` is the position in the source at which the first one begins."""
+    """A batch of a mirror; `begin` is the source position of a reading's first batch, else None."""
 
     __slots__ = ("begin",)
 
@@ -61,7 +61,7 @@ class BatchMaker:
         source: where chunks are from.
         routes: of the source.
         target: where to.
-        marker: writes paths; None where none are asked for.
+        marker: writes paths; None for no paths.
         handle: the user's message handler.
     """
 
@@ -91,14 +91,14 @@ class BatchMaker:
 
         Args:
             chunk: as it was fetched.
-            begin: the offset from which on it is to be sent.
-            route: where its topic goes.
+            begin: the first offset to send.
+            route: of its topic.
             done: called once with each batch when its outcome is known.
-            aligned: whether nothing in the chunk lies before `begin`.
+            aligned: whether nothing in the chunk is before `begin`.
 
         Raises:
-            CorruptMessage: the batches before it came out.
-            ConfigError: the message handler returned what is no message.
+            CorruptMessage: after the batches before the damage.
+            ConfigError: the message handler did not return messages.
         """
         topic, number = chunk.partition.key
         choose = self._routes.chooser(route, number)
@@ -135,7 +135,7 @@ class BatchMaker:
                 yield from self._handled(chunk, route, records, piece.codec, done, choose)
 
     def _filtered(self, piece: Decoded) -> Sequence[Unsent]:
-        """Return the records without those that were in the target, and the headers it takes."""
+        """Return the records that were not in the target before, with headers that it supports."""
         records = piece.records
         if self._marker is not None and self._target.magic == 2:
             records = self._marker.marked(records)

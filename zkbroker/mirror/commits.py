@@ -1,10 +1,10 @@
-"""When the place in a source is written down: the step that makes the promise.
+"""Commits of the position in a source, which give the delivery guarantee.
 
-    at least once     what arrived was acknowledged, then it is committed in the source
-    exactly once      the place goes into the target's transaction with the messages: see
-                      `mirror.transactions`
+    at least once     once the target has acknowledged messages, their offset is committed in the
+    source exactly once      the position is part of the target's transaction with the messages: see
+    `mirror.transactions`
 
-Invariant: no position is committed before everything in front of it is stored in the target.
+Invariant: a position is committed only after everything before it is stored in the target.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class SendsBatches(Protocol):
-    """A producer, as far as a stream uses it."""
+    """The part of a producer that a stream uses."""
 
     def send_batch(self, batch: EncodedBatch) -> None:
         """Send a whole batch to its partition."""
@@ -32,23 +32,23 @@ class SendsBatches(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Where a chunk goes, and from which offset of the source on it is to be sent."""
+    """The producer for a chunk, and the first offset to send."""
 
     producer: SendsBatches
     begin: int
 
 
 class CommitStep(Protocol):
-    """How positions are kept."""
+    """How positions are committed."""
 
     failures: int
 
     @property
     def idle(self) -> bool:
-        """Whether everything that was sent is committed."""
+        """Whether everything sent is committed."""
 
     def open(self, chunk: Chunk) -> AbstractContextManager[Outlet | None]:
-        """Prepare for a chunk; inside the block it is sent. None: the partition was lost.
+        """Prepare to send a chunk, which the block then does. None: the partition was lost.
 
         Raises:
             TransactionError: start over.
@@ -56,20 +56,20 @@ class CommitStep(Protocol):
         """
 
     def may_repeat(self, error: BaseException) -> bool:
-        """Whether a batch that failed so is sent again, after `commit` has raised."""
+        """Whether a batch with this error is sent again, after `commit` has raised."""
 
     def commit(self) -> Mapping[PartitionKey, int]:
-        """Keep what has arrived; returns it.
+        """Commit the positions that have arrived, and return them.
 
         Raises:
-            TransactionError: nothing of it counts; start over.
+            TransactionError: nothing was committed; start over.
         """
 
     def release(self, partitions: Collection[PartitionKey]) -> None:
-        """Keep what has arrived of partitions that are about to be given away."""
+        """Commit the positions of partitions that are about to be given away."""
 
     def drop(self, partitions: Collection[PartitionKey] | None) -> None:
-        """Forget partitions that have gone, all with None; nothing of them is kept."""
+        """Forget lost partitions, or all for None; commit nothing of them."""
 
 
 class FlushThenCommit:
@@ -78,8 +78,8 @@ class FlushThenCommit:
     Args:
         source: keeps the positions.
         producer: of the mirror.
-        tracker: knows what has arrived.
-        flush_timeout_s: how long to wait for what is under way before a release.
+        tracker: has the positions that have arrived.
+        flush_timeout_s: how long a release waits for messages in flight.
     """
 
     idle = True
@@ -109,7 +109,7 @@ class FlushThenCommit:
     def release(self, partitions: Collection[PartitionKey]) -> None:
         if not self._tracker.wait_done(partitions, self._flush_timeout_s):
             logger.warning(
-                "partitions given away before the target answered for all: what is open is "
+                "partitions given away before the target answered for all: the rest is "
                 "mirrored again partitions=%d",
                 len(partitions),
             )
@@ -124,7 +124,7 @@ class FlushThenCommit:
             logger.info("commit refused, the partitions have gone error=%s", error)
             return {}
         except ZkbrokerError as error:
-            # Tried again at the next step; nothing is lost, more would be mirrored again.
+            # The next step tries again; nothing is lost, but more might be mirrored again.
             self.failures += 1
             logger.warning("commit failed error=%s", error)
             return {}

@@ -1,11 +1,11 @@
-"""What is mirrored, how, from where, to where; as options or as one property file.
+"""The configuration of a mirror, as options or as one property file.
 
     whitelist=orders|payments         the mirror's own settings
     source.east.zookeeper.connect=…   `source.NAME.` before each setting of the consumer of a source
     target.bootstrap.servers=…        `target.` before each setting of the producer
 
-Invariant: what the promise rests on is not left to the settings of consumer and producer: nothing
-is committed but by the mirror, and a producer that does not wait for an answer is refused.
+Invariant: settings of consumer and producer cannot break the delivery guarantee: only the mirror
+    commits, and a producer that does not wait for an answer is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,15 +74,15 @@ class MirrorConfig(MirrorOptions):
     def _check_exactly_once(self, names: int) -> None:
         if not self.abort_on_send_failure:
             raise ConfigError(
-                "exactly.once=true needs abort.on.send.failure=true: a message that is dropped "
+                "exactly.once=true needs abort.on.send.failure=true: a dropped message "
                 "does not arrive once"
             )
         if not self.exactly_once_topic:
-            raise ConfigError("exactly.once=true needs a topic for the places: exactly.once.topic")
+            raise ConfigError("exactly.once=true needs a topic for positions: exactly.once.topic")
         if len(self.sources) > 1 and names < len(self.sources):
             raise ConfigError(
                 "exactly.once=true with several sources needs a name for each of them, under which "
-                "its place is kept (--source-name, or source.NAME. before its settings)"
+                "its position is kept (--source-name, or source.NAME. before its settings)"
             )
 
     @property
@@ -93,12 +93,12 @@ class MirrorConfig(MirrorOptions):
 
     @property
     def target_zookeeper(self) -> str:
-        """The target's ZooKeeper, empty where none is named."""
+        """The target's ZooKeeper; empty if none is named."""
         return self.target.get("zookeeper.connect") or self.target.get("zk.connect", "")
 
     @property
     def target_security(self) -> ClientSecurity:
-        """How the target, and its ZooKeeper, are connected to."""
+        """Security of connections to the target and its ZooKeeper."""
         return ClientSecurity.from_properties(self.target)
 
     @property
@@ -109,30 +109,30 @@ class MirrorConfig(MirrorOptions):
         return self.commit_interval_ms / 1000
 
     def exactly_once_name(self, source: SourceConfig) -> str:
-        """Return what the place of a source is kept under."""
+        """Return the name under which a source's position is kept."""
         return self.exactly_once_id or f"mirror-{source.group_id}-{source.label}"
 
     @property
     def writes_paths(self) -> bool:
-        """Whether messages get a header that names the clusters they came through."""
+        """Whether messages get a header with the clusters that they passed."""
         named = all(source.name for source in self.sources)
         return bool(self.target_name) and named and not self.topic_prefix
 
     def prefix(self, source: SourceConfig) -> str:
-        """Return what is put before the topics of a source."""
+        """Return the prefix of a source's topics."""
         return self.topic_prefix.replace("{source}", source.name)
 
     def producer(
         self, *, idempotent: bool | None = None, transactional_id: str = ""
     ) -> ProducerConfig:
-        """Return the producer's settings: as asked for, and else such that nothing is lost.
+        """Return the producer's settings: the configured ones, with defaults that lose nothing.
 
         Args:
-            idempotent: whether batches are numbered; None as the settings say, not without a word.
+            idempotent: whether the producer is idempotent; None to leave it to the settings.
             transactional_id: of a producer that mirrors exactly once.
 
         Raises:
-            ConfigError: they give up what a mirror promises.
+            ConfigError: they break the guarantee of a mirror.
         """
         given = self._producer_properties()
         if transactional_id:
@@ -147,7 +147,7 @@ class MirrorConfig(MirrorOptions):
         """Return the same for a target of another generation.
 
         Raises:
-            ConfigError: they give up what a mirror promises.
+            ConfigError: they break the guarantee of a mirror.
         """
         assert self.target_generation is not None
         made = self.target_generation.target_settings(self._producer_properties())
@@ -159,8 +159,8 @@ class MirrorConfig(MirrorOptions):
         for key in _SINGLE_MESSAGES:
             if given.get(key):
                 raise ConfigError(
-                    f"{key}={given[key]} is not for mirrors: whole batches pass; use "
-                    "message.handler to see single messages"
+                    f"{key}={given[key]} is not for mirrors, which copy whole batches; use "
+                    "message.handler for single messages"
                 )
         if given.get("transactional.id"):
             raise ConfigError(
@@ -189,7 +189,7 @@ class MirrorConfig(MirrorOptions):
             properties: those of the mirror, and `source.NAME.KEY` and `target.KEY`.
             sources: more sources.
             target: more settings of the target's producer.
-            every_source: settings of the sources in `properties` that they do not have themselves.
+            every_source: defaults for the sources in `properties`.
 
         Raises:
             ConfigError: a value is not allowed, or something is missing.

@@ -1,6 +1,6 @@
-"""The seam where another generation of Kafka plugs into a mirror, as source and as target.
+"""The interface of another generation of Kafka as source and target of a mirror.
 
-Invariant: nothing else in a mirror knows which generations there are.
+Invariant: no other code of a mirror depends on the generation.
 """
 
 from typing import Protocol
@@ -14,7 +14,7 @@ from zkbroker.runtime import Runtime
 
 
 class Generation(GenerationSettings, Protocol):
-    """Another generation than 0.8 and later; `config.generation` finds it."""
+    """A generation other than 0.8 and later; `config.generation` finds it."""
 
     def open_source(self, config: SourceConfig, runtime: Runtime) -> SourceCluster:
         """Connect to a source.
@@ -49,7 +49,7 @@ def open_target(config: MirrorConfig, runtime: Runtime) -> Target:
     """Connect to the target.
 
     Raises:
-        ConfigError: the settings ask for what it does not have.
+        ConfigError: the settings ask for features that it does not have.
         ZkbrokerError: it cannot be reached.
     """
     generation: Generation | None = find_generation(config.target)

@@ -1,10 +1,10 @@
-"""The user's code in a mirror: message handlers and rebalance listeners, by import path.
+"""Loads the user's code in a mirror: message handlers and rebalance listeners, by import path.
 
     class Masked:
         def __init__(self, args: str = "") -> None: ...
         def handle(self, message: MessageAndMetadata) -> Iterable[KeyedMessage]: ...
 
-A plain function of a message serves too.
+A plain function of a message works too.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,10 +19,10 @@ Handle = Callable[[MessageAndMetadata], Iterable[KeyedMessage]]
 
 
 def load(key: str, path: str, args: str) -> Any:
-    """Return what an import path names; a class is made, with the text where there is one.
+    """Return the object at an import path; a class is instantiated, with the text if there is one.
 
     Raises:
-        ConfigError: it cannot be imported or made.
+        ConfigError: it cannot be imported or instantiated.
     """
     found = import_object(key, path)
     if not isinstance(found, type):
@@ -30,18 +30,18 @@ def load(key: str, path: str, args: str) -> Any:
     try:
         return found(args) if args else found()
     except Exception as error:
-        raise ConfigError(f"{key}={path!r} cannot be made: {error!r}") from error
+        raise ConfigError(f"{key}={path!r} cannot be instantiated: {error!r}") from error
 
 
 def message_handler(path: str, args: str) -> Handle:
-    """Return the function that a message handler is called by.
+    """Return the function of a message handler.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: it has none.
     """
     handler = load("message.handler", path, args)
     handle = getattr(handler, "handle", handler)
     if not callable(handle):
-        raise ConfigError(f"message.handler={path!r} is not allowed: it has no handle")
+        raise ConfigError(f"message.handler={path!r} is not allowed: it has no method handle")
     function: Handle = handle
     return function

@@ -1,10 +1,10 @@
-"""Which way a message came, so that mirrors in both directions, or in a ring, do not loop.
+"""Prevents loops of mirrors in both directions or in a ring, by the path of a message.
 
-    header zkbroker.mirror.path     the clusters it was in, the first one first: `east,west`
-    topic names                     a prefix tells where a topic is from: `east.orders`
+    header zkbroker.mirror.path     the clusters it was in, first to last: `east,west`
+    topic names                     a prefix names the source of a topic: `east.orders`
 
-Invariant: no message is sent to a cluster that it was in, where names are given; with prefixes no
-topic is mirrored by one mirror twice.
+Invariant: if clusters have names, no message is sent to a cluster that it was in; with prefixes, no
+    mirror copies a topic twice.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class PathMarker:
         self._fresh = ((PATH_HEADER, self._source),)
 
     def marked(self, records: Sequence[Unsent]) -> list[Unsent]:
-        """Return the records that were not in the target, with the source put to their path."""
+        """Return the records that were not in the target, with the source added to their paths."""
         fresh = self._fresh
         kept: list[Unsent] = []
         for key, value, timestamp, headers in records:
@@ -56,12 +56,12 @@ def path_of(headers: Headers) -> list[bytes]:
 
 
 def would_loop(topic: str, prefix: str, target: str) -> bool:
-    """Whether a topic of the source came by a prefix mirror, and would go round.
+    """Whether a topic of the source came from a mirror with prefixes, and would loop.
 
     Args:
         topic: its name in the source.
-        prefix: that this mirror puts before names; empty for none.
-        target: name of the target cluster; empty where it has none.
+        prefix: of this mirror; empty for none.
+        target: name of the target cluster; empty if it has none.
     """
     if not prefix:
         return False

@@ -1,10 +1,10 @@
-"""A mirror: streams of any number of sources, one producer, and what is reported of them.
+"""A mirror: streams of any number of sources, one producer, and their reports.
 
     with Mirror(MirrorConfig.load("mirror.properties")) as mirror:
         mirror.wait()
 
-Invariant: it runs until `close`, or until something that trying again does not mend; then `wait`
-raises that, and nothing was committed behind it.
+Invariant: it runs until `close`, or until an error that retries do not cure. `wait` then raises the
+    error, and nothing after it was committed.
 """
 
 import logging
@@ -51,7 +51,7 @@ _CLOSE_S = 10.0
 
 
 class Mirror:
-    """Mirrors sources into a target; connects when it is made.
+    """Mirrors sources into a target; the constructor connects.
 
     Args:
         config: settings.
@@ -108,14 +108,14 @@ class Mirror:
             raise
 
     def _patiently(self, make: Callable[[], T]) -> T:
-        """Make something that needs a cluster, again while it may come back."""
+        """Make an object that needs a cluster; retry while the cluster may come back."""
         while True:
             try:
                 return make()
             except (ZkbrokerError, OSError) as error:
                 if not passes(error) or time.monotonic() >= self._start_by:
                     raise
-                logger.warning("not started yet, tried again error=%s", error)
+                logger.warning("not started yet, trying again error=%s", error)
             self._runtime.sleep(_START_AGAIN_S)
 
     def _check_distinct(self, source: SourceCluster) -> None:
@@ -193,10 +193,10 @@ class Mirror:
     # -- the end
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; False when it has not come in time.
+        """Wait for the end; return False on a time-out.
 
         Raises:
-            ZkbrokerError: what ended the mirror.
+            ZkbrokerError: the error that ended the mirror.
         """
         ended = self._ended.wait(timeout_s)
         if self._error is not None:
@@ -205,7 +205,7 @@ class Mirror:
 
     @property
     def failed(self) -> BaseException | None:
-        """What ended the mirror, if anything did."""
+        """The error that ended the mirror, if any."""
         return self._error
 
     def _fail(self, error: BaseException) -> None:
@@ -220,7 +220,7 @@ class Mirror:
         """Flush, commit, leave the groups; may be called twice.
 
         Args:
-            timeout_s: how long; the flush time-out and some seconds by default.
+            timeout_s: how long; by default the flush time-out and some seconds.
         """
         if self._closed:
             return
@@ -235,7 +235,7 @@ class Mirror:
             if not worker.join(max(0.1, deadline - time.monotonic())):
                 logger.warning("stream still runs mirror=%s", worker.name)
         try:
-            # What is still open was not answered in time, and is mirrored again.
+            # Messages without an answer in time are mirrored again.
             self._target.close(0.0 if self._error else max(0.1, deadline - time.monotonic()))
         except ClientError as error:
             logger.warning("producer closed error=%s", error)
@@ -256,15 +256,15 @@ class Mirror:
 
     @property
     def client_id(self) -> str:
-        """The id that its requests carry."""
+        """The client id of its requests."""
         return self._target.settings.client_id
 
     def status(self) -> list[TopicStatus]:
-        """Return what was mirrored of each topic, and how far behind it is."""
+        """Return counts and lag of each topic."""
         return [each for side in self._sides for each in side.status()]
 
     def metrics(self) -> dict[str, int]:
-        """Return counts since the start, lag, and what is under way."""
+        """Return counts since the start, the lag, and the bytes in flight."""
         workers = self._workers()
         counts = [worker.counts for worker in workers]
         status = self.status()
@@ -281,7 +281,7 @@ class Mirror:
         }
 
     def measures(self) -> Iterator[Family]:
-        """Yield what `zkbroker.monitoring` shows."""
+        """Yield the measures for `zkbroker.monitoring`."""
         status = self.status()
         for bean, attribute in (("MessagesPerSec", "messages"), ("BytesPerSec", "bytes")):
             family = Family(bean, labels=("source", "topic"))
@@ -300,7 +300,7 @@ class Mirror:
         yield Family.single("OpenBytes", metrics["open_bytes"])
 
     def _run_upkeep(self) -> None:
-        """Log once a minute how it goes, and bring topics in line."""
+        """Log the progress once a minute, and synchronize topics."""
         now = time.monotonic()
         reported_at, reported = now, self.metrics()
         topics_at = now + self.config.topics_interval_ms / 1000
@@ -338,5 +338,5 @@ class Mirror:
     # -- until caught up
 
     def ends(self) -> "CatchUp":
-        """Look where the sources end now."""
+        """Read the present ends of the sources."""
         return CatchUp(self._sides, self.config)

@@ -1,13 +1,13 @@
-"""Which offset of the target belongs to which of a source, and where a group goes on there.
+"""Pairs of source and target offsets, and the translation of a group's offsets by them.
 
     topic mirror-offset-syncs, one partition, a message for each partition that moved:
     key    {"source": NAME, "topic": T, "partition": P}
     value  {"offset": next offset in the source,
             "target_topic": T, "target_partition": P, "target_offset": next offset in the target}
 
-Invariant: a translated offset is never behind the first message that the group has not read.
-Between two syncs that are as far apart in both logs offsets are counted on; elsewhere the earlier
-sync is taken, and the group reads some messages again.
+Invariant: a translated offset is never after the first message that the group has not read. Between
+    two syncs with the same distance in both logs, offsets are interpolated; elsewhere the earlier
+    sync is used, and the group reads some messages again.
 """
 
 import json
@@ -45,7 +45,7 @@ class Sync:
 def sync_message(
     topic: str, source: str, key: PartitionKey, offset: int, place: Place
 ) -> KeyedMessage:
-    """Return the message that tells of one position."""
+    """Return the message of one position."""
     return KeyedMessage(
         topic,
         json.dumps(
@@ -66,7 +66,7 @@ def read_syncs(cluster: Cluster, topic: str, source: str) -> dict[PartitionKey, 
 
     Args:
         cluster: of the target, started.
-        topic: in which they are.
+        topic: of the syncs.
         source: name of the source.
 
     Raises:
@@ -90,7 +90,7 @@ def read_syncs(cluster: Cluster, topic: str, source: str) -> dict[PartitionKey, 
                 continue
             sync = _sync(message.value)
             if sync is None:
-                logger.warning("no sync, passed over topic=%s offset=%d", topic, message.offset)
+                logger.warning("not a sync, skipped topic=%s offset=%d", topic, message.offset)
             else:
                 found.setdefault(key, []).append(sync)
     return found
@@ -108,7 +108,7 @@ def _sync(value: bytes) -> Sync | None:
 def translate(
     offsets: Mapping[PartitionKey, int], syncs: Mapping[PartitionKey, Iterable[Sync]]
 ) -> dict[PartitionKey, Place | None]:
-    """Return where committed offsets of a source are in the target; None where that is not known.
+    """Translate committed offsets of a source into offsets of the target; None if unknown.
 
     Args:
         offsets: next offset to read of each partition of the source.
@@ -121,7 +121,7 @@ def _translate(offset: int, syncs: list[Sync]) -> Place | None:
     at = bisect_right(syncs, offset, key=lambda sync: sync.offset) - 1
     if at < 0:
         return None
-    # Of several with one offset the first in the target: mirrored twice, read from the first on.
+    # If messages were mirrored twice, take the first copy in the target.
     offset_at = syncs[at].offset
     first = next(sync for sync in syncs if sync.offset == offset_at)
     behind = offset - first.offset

@@ -1,11 +1,11 @@
-"""How far each partition of a source was mirrored, kept in the target beside the messages.
+"""The mirrored position of each partition of a source, kept in the target beside the messages.
 
     topic mirror-positions, one partition, compacted, written in the transactions of the mirror:
     key    {"source": ID, "topic": T, "partition": P}
     value  {"offset": next offset in the source}
 
-Invariant: a position is read when no earlier writer can change it any more: the reader has fenced
-that writer, and waits until the topic has no open transaction of its time.
+Invariant: a position is read only when no earlier writer can change it: the reader has fenced that
+    writer, and waits until the topic has no open transaction from before.
 """
 
 import json
@@ -30,7 +30,7 @@ class Positions:
     """The positions of one source.
 
     Args:
-        cluster: the target, started; the topic is there.
+        cluster: the target, started; the topic exists.
         topic: in which they are.
         source: whose.
         runtime: concurrency.
@@ -45,10 +45,10 @@ class Positions:
         self._next: int | None = None
         self._found: dict[PartitionKey, int] = {}
         self._unreadable: dict[PartitionKey, int] = {}
-        """Partition → where its latest position lies, which cannot be read."""
+        """Partition → offset of its latest position message, if that cannot be read."""
 
     def message(self, key: PartitionKey, offset: int) -> KeyedMessage:
-        """Return the message that keeps a position."""
+        """Return the message of a position."""
         name = {"source": self._source, "topic": key[0], "partition": key[1]}
         return KeyedMessage(
             self._log[0],
@@ -58,15 +58,15 @@ class Positions:
         )
 
     def read(self, timeout_s: float) -> dict[PartitionKey, int]:
-        """Return the positions that are committed by now.
+        """Return the committed positions.
 
         Args:
-            timeout_s: how long to wait for transactions that are open; a mirror that died leaves
-                them open until another one takes its partitions, or they time out.
+            timeout_s: how long to wait for open transactions; those of a dead mirror stay open
+                until another one takes its partitions, or they time out.
 
         Raises:
             RequestTimedOut: one is still open.
-            ConfigError: the latest message of a partition's key holds no position.
+            ConfigError: the latest message of a partition's key has no position.
             ZkbrokerError: the target does not answer.
         """
         deadline = time.monotonic() + timeout_s
@@ -76,7 +76,7 @@ class Positions:
                 if time.monotonic() > deadline:
                     raise RequestTimedOut(
                         f"a transaction on {self._log[0]} of the target has been open for "
-                        f"{timeout_s:g} s: how far the source was mirrored is not known yet"
+                        f"{timeout_s:g} s: the mirrored position of the source is not known yet"
                     )
                 self._runtime.sleep(_AGAIN_S)
             self._read_to(end)
@@ -113,7 +113,7 @@ class Positions:
         self._unreadable.pop(partition, None)
         self._found.pop(partition, None)
         if message.value is None:
-            return  # an operator let the mirror start over with this partition
+            return  # a tombstone: the mirror starts over with this partition
         offset = parse_offset(message.value, "offset")
         if offset is None:
             self._unreadable[partition] = message.offset
@@ -123,8 +123,8 @@ class Positions:
     def _check(self) -> None:
         for (topic, number), at in self._unreadable.items():
             raise ConfigError(
-                f"the message at offset {at} of {self._log[0]} in the target holds no position of "
-                f"{topic}-{number} of {self._source}: how far it was mirrored is unknown; publish "
+                f"the message at offset {at} of {self._log[0]} in the target has no position of "
+                f"{topic}-{number} of {self._source}: its mirrored position is unknown; publish "
                 'one with the same key and {"offset": N} as its value, or without a value to '
                 "start over"
             )

@@ -1,13 +1,12 @@
-"""A fetched chunk cut into what is sent: stored batches as they are, or records.
+"""Cuts a fetched chunk into pieces to send: stored batches as they are, or records.
 
-    stored   a batch of magic 2 that may be reframed; entries of magic 0 or 1 in a row
-    records  whatever cannot pass: another magic than the target's, holes that compaction left,
-             append times, a batch that begins before the offset asked for; and many small batches
-             in a row, which are cheaper sent as one
+    stored   a batch of magic 2 that may be reframed; consecutive entries of magic 0 or 1
+    records  entries that cannot pass unchanged: of another magic than the target's, with holes left
+    by compaction, with append times, or a batch that begins before the requested offset; also many
+    consecutive small batches, which are cheaper to send as one
 
-Invariants: pieces come in the order of the log; each record from the offset asked for on is in
-exactly one; checksums were verified before anything is passed on, so that damage is not sealed
-under a new one.
+Invariants: pieces come in the order of the log; each record from the requested offset on is in
+    exactly one; checksums are verified first, so that damage never gets a new checksum.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ RECORD_OVERHEAD_BYTES = 36
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Entries that pass as they are."""
+    """Entries that pass unchanged."""
 
     data: memoryview
     magic: int
@@ -34,7 +33,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Records, to be sent with a codec."""
+    """Records to send with a codec."""
 
     records: Sequence[Unsent]
     codec: Codec
@@ -58,21 +57,21 @@ def cut(
     Args:
         data: entries of any magic; a partial one at the end is left out.
         start_offset: records below it are left out.
-        magic: what the target stores.
-        join_bytes: stored batches of magic 2 below it are joined.
-        max_bytes: about the most of one piece that is put together here.
-        aligned: the first entry does not begin before `start_offset`.
-        decode: give records only.
+        magic: of the target's format.
+        join_bytes: stored batches of magic 2 below this size are joined.
+        max_bytes: about the size of a joined piece.
+        aligned: whether the first entry does not begin before `start_offset`.
+        decode: whether to yield only records.
 
     Raises:
-        CorruptMessage: the pieces before it came out.
+        CorruptMessage: after the pieces before the damage.
     """
     view = memoryview(data)
     row: list[EntryInfo] = []
     kind = ""
     size = 0
     for entry in iter_entries(data, verify_crc=True):
-        # Only what is inside a wrapper of magic 0 or 1 tells where it begins.
+        # The first offset of a wrapper of magic 0 or 1 is known only from its inside.
         known = entry.magic == 2 or not entry.codec
         whole = aligned or (known and entry.base_offset >= start_offset)
         aligned = aligned or entry.last_offset >= start_offset - 1
@@ -126,13 +125,13 @@ def _stored(view: memoryview, row: list[EntryInfo]) -> Stored:
     if first.magic == 2:
         count = first.record_count
     else:
-        # Of a wrapper it is an upper bound; only measures and bounds ask for it.
+        # For a wrapper this is an upper bound, used only for measures and limits.
         count = last.last_offset - first.base_offset + 1
     return Stored(data, first.magic, max(1, count), Codec(first.codec))
 
 
 def in_batches(records: Sequence[Unsent], max_bytes: int) -> Iterator[Sequence[Unsent]]:
-    """Deal records into batches of about `max_bytes`, before compression."""
+    """Split records into batches of about `max_bytes`, before compression."""
     start = size = 0
     for index, record in enumerate(records):
         more = record_bytes(record)
@@ -145,7 +144,7 @@ def in_batches(records: Sequence[Unsent], max_bytes: int) -> Iterator[Sequence[U
 
 
 def record_bytes(record: Unsent) -> int:
-    """Return about how many bytes a record takes, uncompressed."""
+    """Estimate the uncompressed bytes of a record."""
     key, value, _, headers = record
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:

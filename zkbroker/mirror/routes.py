@@ -1,10 +1,10 @@
-"""Where a topic of a source goes: its name in the target, and which partition a message takes.
+"""The routes of a source's topics: the name in the target, and the partition of a message.
 
-    identity           the number that it had
-    same partitions    the same, since one rule that spreads keys puts them there anyway
-    other partitions   by key; without a key the number that it had, modulo the count
+    identity           the source partition's number
+    same partitions    the same number, since the same partitioner would choose it anyway
+    other partitions   by key; without a key the source partition's number, modulo the count
 
-Invariant: messages of one partition that go to one partition keep their order.
+Invariant: messages of one partition that go to the same partition keep their order.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ class Route:
 
     Args:
         topic: its name in the target.
-        partitions: those that it has there.
-        identity: whether numbers of partitions are kept.
+        partitions: its partitions there.
+        identity: whether partition numbers are kept.
     """
 
     topic: str
@@ -55,10 +55,10 @@ class Routes:
         return would_loop(topic, self._prefix, self._config.target_name)
 
     def find(self, topic: str, partition: int) -> Route:
-        """Return where a topic goes; it is made where that is asked for.
+        """Return the route of a topic; create the topic if configured.
 
         Raises:
-            ZkbrokerError: the target does not answer, or cannot have the topic.
+            ZkbrokerError: the target does not answer, or the topic cannot be created.
         """
         name = self._prefix + topic
         self._topics.add(topic)
@@ -68,14 +68,14 @@ class Routes:
             count = target.count_like(name, partition, self.admin, topic)
             return Route(name, range(count), identity=True)
         ours = target.partitions(name)
-        # As texts: partition 0-1 of one generation is not partition 1 of another.
+        # Compare as texts: partition 0-1 of one generation is not partition 1 of another.
         same = not target.own_partitioner and (
             list(map(str, self._source.partitions(topic))) == list(map(str, ours))
         )
         return Route(name, ours, identity=same)
 
     def chooser(self, route: Route, partition: int) -> Callable[[bytes | None, bytes | None], int]:
-        """Return what chooses a partition by key and value."""
+        """Return a function that chooses a partition by key and value."""
         partitions, topic = route.partitions, route.topic
         count = len(partitions)
         rule = self._partitioner
@@ -96,13 +96,13 @@ class Routes:
         return choose
 
     def follow(self) -> None:
-        """Bring the topics that were mirrored in line with the source's."""
+        """Synchronize the mirrored topics with the source's."""
         if self.admin is None:
             return
         for topic in sorted(self._topics):
             self._target.follow(self._prefix + topic, self.admin, topic)
 
     def close(self) -> None:
-        """Release what it took."""
+        """Release its resources."""
         if self.admin is not None:
             self.admin.close()

@@ -1,7 +1,7 @@
 """One source of a mirror with its streams, and whether it has caught up.
 
-Invariant: reading progress changes nothing: a stream that ended, or begins again, has no lag and no
-positions.
+Invariant: reading the progress changes nothing; a stream that ended, or is starting again, has no
+    lag and no positions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from zkbroker.types import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """One topic of one source as it stands."""
+    """The progress of one topic of one source."""
 
     source: str
     topic: str
@@ -31,19 +31,19 @@ class TopicStatus:
 
 @dataclass(slots=True)
 class SourceSide:
-    """What belongs to one source."""
+    """The parts of one source."""
 
     source: SourceCluster
     routes: Routes
     workers: list[Worker] = field(default_factory=list)
 
     def close(self) -> None:
-        """Release what it took; its workers have ended."""
+        """Release its resources, after its workers have ended."""
         self.routes.close()
         self.source.close()
 
     def status(self) -> list[TopicStatus]:
-        """Return what was mirrored of each topic, and how far behind it is."""
+        """Return counts and lag of each topic."""
         lag: dict[str, int] = {}
         counts: dict[str, list[int]] = {}
         for worker in self.workers:
@@ -76,7 +76,7 @@ def _positions(worker: Worker) -> Mapping[PartitionKey, int]:
 
 
 class CatchUp:
-    """Whether what the sources held at a moment has arrived."""
+    """Tells whether all messages up to the sources' ends at one moment have arrived."""
 
     def __init__(self, sides: Sequence[SourceSide], config: MirrorConfig) -> None:
         self._sides = sides
@@ -104,10 +104,10 @@ class CatchUp:
             for ends, begun in zip(self._ends, self._from, strict=True)
             for key, end in ends.items()
         )
-        """How many offsets there were to go."""
+        """Number of offsets left at the beginning."""
 
     def left(self) -> int:
-        """Return how many offsets are still to arrive; 0 when all have."""
+        """Return the number of offsets left; 0 when all have arrived."""
         left = 0
         for side, ends, begun in zip(self._sides, self._ends, self._from, strict=True):
             reached = dict(begun)
@@ -126,7 +126,7 @@ class CatchUp:
     ) -> int:
         held = {key for worker in side.workers for key in _positions(worker)}
         if any(end > reached.get(key, 0) for key, end in ends.items() if key not in held):
-            # Other mirrors of the group may have had the rest: see what they committed.
+            # Other mirrors of the group may have copied the rest: read their commits.
             for key, offset in side.source.committed().items():
                 reached[key] = max(offset, reached.get(key, 0))
         return sum(max(0, end - reached.get(key, 0)) for key, end in ends.items())

@@ -1,7 +1,7 @@
-"""What a mirror asks of the cluster of a source: partitions, offsets, commits, settings of topics.
+"""The cluster of a source: partitions, offsets, commits, settings of topics.
 
-Invariant: offsets are those of the source's generation; nothing here adds to one or compares it
-with an offset of another cluster.
+Invariant: offsets are those of the source's generation; no code here adds to one or compares it
+    with an offset of another cluster.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,11 +56,11 @@ class SourceCluster:
         self.close()
 
     def identity(self) -> str | None:
-        """Return what is the same for a source and a target that are one cluster; None: unknown."""
+        """Return an identity that source and target share in one cluster; None: unknown."""
         return cluster_id(self.cluster)
 
     def topic_admin(self) -> TopicAdmin | None:
-        """Return the way to its topics; None where topics have no settings."""
+        """Return the admin client of its topics; None if topics have no settings."""
         zookeeper = "" if self.config.by_coordinator else self.config.zookeeper
         return TopicAdmin(self.cluster, zookeeper, self.config.security)
 
@@ -74,13 +74,13 @@ class SourceCluster:
 
     @staticmethod
     def ordinal(partition: int) -> int:
-        """Return a number that spreads partitions over those of a target, always the same one."""
+        """Return a fixed number that spreads partitions over those of a target."""
         return partition
 
     def offsets(
         self, keys: Sequence[PartitionKey], time_ms: int, *, committed_only: bool = False
     ) -> Mapping[PartitionKey, int]:
-        """Return where partitions begin or end.
+        """Return the starts or ends of partitions.
 
         Args:
             keys: the partitions.
@@ -101,7 +101,7 @@ class SourceCluster:
         """Return the offsets that a group has committed.
 
         Args:
-            group: its name; the mirror's own without it.
+            group: its name; empty for the mirror's own.
 
         Raises:
             ZkbrokerError: they cannot be read.
@@ -139,7 +139,7 @@ def group_offsets(
     Args:
         source: which cluster.
         cluster: its brokers.
-        group: its name; the mirror's own without it.
+        group: its name; empty for the mirror's own.
 
     Raises:
         ZkbrokerError: they cannot be read.

@@ -1,7 +1,7 @@
 """The settings of one source: properties of its consumer, of any generation.
 
-Invariant: the consumer commits nothing by itself, and begins at the start of a log that its group
-never read unless the settings say otherwise.
+Invariant: the consumer commits nothing by itself; without a commit it begins at the start of a log,
+    unless the settings say otherwise.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from zkbroker.errors import ConfigError
 from zkbroker.producer.generation import ProducerGeneration
 
 CODING = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
-"""Properties of applications; a mirror passes bytes on and leaves them out."""
+"""Properties of applications; a mirror passes bytes on and ignores them."""
 
 
 class GenerationSettings(Protocol):
-    """What the settings of a mirror need of another generation than 0.8 and later.
+    """A generation other than 0.8 and later, for the settings of a mirror.
 
     Attributes:
         name: of the generation.
@@ -43,12 +43,12 @@ class GenerationSettings(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
-    """A cluster that is mirrored.
+    """A source cluster.
 
     Args:
-        properties: of its consumer, as a property file of either generation of consumers has them.
-        name: what the path of a message calls it; empty where paths are not written.
-        label: what logs and measures call it.
+        properties: of its consumer, old or new.
+        name: its name in the path of a message; empty if paths are not written.
+        label: its name in logs and measures.
     """
 
     properties: Mapping[str, str]
@@ -69,17 +69,17 @@ class SourceConfig:
 
     @property
     def by_coordinator(self) -> bool:
-        """Whether its group is kept by a coordinator, not in ZooKeeper."""
+        """Whether a coordinator keeps its group, not ZooKeeper."""
         return "bootstrap.servers" in self.properties and self.generation is None
 
     @property
     def zookeeper(self) -> str:
-        """Its ZooKeeper, empty where none is named."""
+        """Its ZooKeeper; empty if none is named."""
         return self.properties.get("zookeeper.connect") or self.properties.get("zk.connect", "")
 
     @property
     def security(self) -> ClientSecurity:
-        """How its brokers are connected to."""
+        """Security of connections to its brokers."""
         return ClientSecurity.from_properties(self.properties)
 
     def _properties(self, reset: str, auto_commit: str) -> dict[str, str]:
@@ -111,13 +111,13 @@ class SourceConfig:
         given = self._properties("earliest", "enable.auto.commit")
         for key in ("zookeeper.connect", "zk.connect", "consumer.timeout.ms"):
             given.pop(key, None)
-        # New topics and partitions are to be mirrored soon.
+        # New topics and partitions should be mirrored soon.
         given.setdefault("metadata.max.age.ms", "30000")
         if not given.get("group.id"):
-            raise ConfigError("group.id is required: the mirror's place is kept under it")
+            raise ConfigError("group.id is required: the mirror's position is kept under it")
         return GroupConsumerConfig.from_properties(given)
 
     @property
     def group_id(self) -> str:
-        """The group under which the mirror's place is kept."""
+        """The group under which the mirror's position is kept."""
         return self.properties.get("group.id") or self.properties.get("groupid", "")

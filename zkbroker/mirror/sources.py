@@ -1,8 +1,8 @@
-"""The consumer side: one member of a group, of either kind, that gives chunks as they were fetched.
+"""The consumer side: one member of a group, of either kind, that returns chunks as fetched.
 
-Invariants: partitions are never given away before `on_release` has returned, save with the loss of
-the membership; what is returned after a loss was taken before it. `poll` also keeps the membership
-alive, so it is called all the time, with no room where there is none.
+Invariants: unless the membership is lost, partitions are given away only after `on_release` has
+    returned. Chunks returned after a loss were fetched before it. `poll` also keeps the membership
+    alive, so it is called all the time, with `max_bytes` 0 if there is no room.
 """
 
 import re
@@ -33,31 +33,31 @@ class Source(Protocol):
     """A member of the group of a source."""
 
     def poll(self, timeout_s: float, max_bytes: int) -> Sequence[Chunk]:
-        """Return what was fetched; waits for the first; takes nothing where `max_bytes` is 0."""
+        """Return fetched chunks, after waiting for the first; none if `max_bytes` is 0."""
 
     def wake(self) -> None:
-        """Have a poll that waits return; from any task."""
+        """Make a waiting poll return; from any task."""
 
     def commit(self, positions: Mapping[PartitionKey, int]) -> None:
         """Commit positions.
 
         Raises:
-            CommitFailed, NotOwned: other members own them by now.
+            CommitFailed, NotOwned: other members own them now.
             ZkbrokerError: the storage refused, or did not answer.
         """
 
     def positions(self) -> dict[PartitionKey, int]:
-        """Return the offset of the next message to take of each partition held."""
+        """Return the next offset of each assigned partition."""
 
     def lag(self) -> dict[PartitionKey, int]:
-        """Return how many offsets each partition is behind, as of its last fetch."""
+        """Return the lag of each partition, as of its last fetch."""
 
     def close(self, timeout_s: float) -> None:
         """Give the partitions away, after `on_release`, and leave the group."""
 
 
 LOST = (CommitFailed, NotOwned)
-"""What `commit` raises when the partitions have gone."""
+"""Errors of `commit` after the loss of partitions."""
 
 
 class CoordinatorSource:
@@ -68,7 +68,7 @@ class CoordinatorSource:
         source: which cluster.
         number: which stream.
         on_release: called before partitions are given away, from within `poll` or `close`.
-        on_lost: called when they are gone already.
+        on_lost: called when they are lost already.
         listener: a user's, called after the mirror.
         runtime: of the mirror.
     """
@@ -136,7 +136,7 @@ class _Releases(RebalanceListener):
 class ZooKeeperGroupSource:
     """A member of a group in ZooKeeper; arguments as of `CoordinatorSource`.
 
-    `on_release` is called from the rebalancer's task.
+    The rebalancer's task calls `on_release`.
     """
 
     def __init__(
@@ -193,16 +193,16 @@ class _BeforeRelease:
         self._on_release(list(owned))
 
     def before_starting_fetchers(self, consumer_id: str, owned: Owned) -> None:
-        """Nothing to do: what comes is a new reading."""
+        """Nothing to do: assigned partitions begin a new reading."""
 
 
 def topic_filter(config: MirrorConfig) -> TopicFilter:
-    """Return which topics are mirrored, as a group in ZooKeeper registers it."""
+    """Return the filter of mirrored topics, for a group in ZooKeeper."""
     return Whitelist(config.whitelist) if config.whitelist else Blacklist(config.blacklist)
 
 
 def topic_pattern(config: MirrorConfig) -> re.Pattern[str]:
-    """Return the same as a pattern that matches the names."""
+    """Return the same filter as a pattern of names."""
     chosen = topic_filter(config)
     inner = chosen.compiled.pattern
     whole = rf"(?:{inner})\Z"

@@ -1,9 +1,9 @@
-"""Keys of what a mirror keeps in topics of the target: a partition of a source each.
+"""Keys of a mirror's messages in its own topics of the target: one partition of a source each.
 
     {"source": ID, "topic": T, "partition": P}
 
-Invariant: whatever lies in such a topic, reading a key ends in the partition that it names or in
-None. A key that names none cannot be the mirror's own: it is another program's.
+Invariant: whatever such a topic contains, parsing a key returns its partition or None. A key
+    without a partition is another program's.
 """
 
 from zkbroker.registry.node_json import read_json
@@ -11,7 +11,7 @@ from zkbroker.types import PartitionKey
 
 
 def parse_key(key: bytes | None, source: str) -> PartitionKey | None:
-    """Return the partition that a key names; None for a key of another source or program."""
+    """Return the partition in a key; None for a key of another source or program."""
     try:
         name = read_json(key or b"")
         if name["source"] != source:
@@ -25,7 +25,7 @@ def parse_key(key: bytes | None, source: str) -> PartitionKey | None:
 
 
 def parse_offset(value: bytes, name: str) -> int | None:
-    """Return an offset that a value holds under a name, None when it holds none."""
+    """Return the offset under a name in a value, or None."""
     try:
         offset = read_json(value)[name]
     except (ValueError, TypeError, KeyError):

@@ -33,20 +33,20 @@ logger = logging.getLogger(__name__)
 
 _CLUSTER_ID_VERSION = 2
 _IDEMPOTENCE = "enable.idempotence"
-# Produce versions from which on magic 1 and magic 2 are taken.
+# First produce versions that accept magic 1 and magic 2.
 _MAGIC_BY_VERSION = ((3, 2), (2, 1), (0, 0))
 
 
 class Target(ABC):
-    """The cluster that is mirrored to, of any generation.
+    """The target cluster, of any generation.
 
     Attributes:
         cluster: its brokers.
         producer: one for all streams.
         settings: of the producer.
-        magic: the message format that it stores; -1 where no stored batch passes as it is.
-        partitioner: chooses by key; None where keys choose nothing.
-        own_partitioner: whether the user named the partitioner.
+        magic: its message format; -1 if no stored batch passes unchanged.
+        partitioner: chooses by key; None if keys do not matter.
+        own_partitioner: whether the user configured the partitioner.
     """
 
     cluster: Cluster
@@ -58,18 +58,18 @@ class Target(ABC):
 
     @abstractmethod
     def identity(self) -> str | None:
-        """Return what is the same for a source and a target that are one cluster; None: unknown."""
+        """Return an identity that source and target share in one cluster; None: unknown."""
 
     @abstractmethod
     def partitions(self, topic: str) -> Sequence[int]:
-        """Return the partitions that a topic has now; the brokers may create it.
+        """Return the present partitions of a topic; the brokers may create it.
 
         Raises:
             ZkbrokerError: it does not exist and is not created, or no broker answers.
         """
 
     def count_like(self, topic: str, partition: int, source: TopicAdmin, source_topic: str) -> int:
-        """Return how many partitions a topic has; it is created or grown after that of the source.
+        """Create or grow a topic like the source's; return its number of partitions.
 
         Args:
             topic: its name here.
@@ -80,32 +80,32 @@ class Target(ABC):
         Raises:
             ZkbrokerError: that cannot be done, or no broker answers.
         """
-        raise ConfigError(f"topic {topic} of the target cannot be made like that of the source")
+        raise ConfigError(f"topic {topic} of the target cannot be created like that of the source")
 
     def have(self, topic: str, settings: Mapping[str, str] | None = None) -> int:
-        """Have a topic of the mirror's own, made with one partition; returns how many it has.
+        """Create a topic of the mirror's own unless it exists; return its partition count.
 
         Args:
             topic: its name.
-            settings: of the topic where it is made here.
+            settings: of the topic, if it is created here.
 
         Raises:
-            ZkbrokerError: it cannot be had, or no broker answers.
+            ZkbrokerError: it cannot be created, or no broker answers.
         """
-        raise ConfigError(f"topic {topic} of the mirror's own cannot be made in this target")
+        raise ConfigError(f"topic {topic} of the mirror's own cannot be created in this target")
 
     def transactional_producer(self, transactional_id: str) -> Producer:
         """Make a producer whose batches and messages are part of transactions."""
         raise ConfigError("the target has no transactions")
 
     def follow(self, topic: str, source: TopicAdmin, source_topic: str) -> None:  # noqa: B027 - may do nothing
-        """Bring the settings and the count of a topic in line with the source's.
+        """Synchronize the settings and the partition count of a topic with the source's.
 
-        What cannot be done is logged once for each topic and tried again later.
+        A failure is logged once for each topic, and tried again later.
         """
 
     def close(self, timeout_s: float) -> None:
-        """Close the producer, which sends what it has within the time, and the connections."""
+        """Close the producer, which sends its messages within the time, and the connections."""
         try:
             self.producer.close(timeout_s)
         finally:
@@ -116,7 +116,7 @@ class NewerTarget(Target):
     """A target of Kafka 0.8 or later.
 
     Raises:
-        ConfigError: the settings ask for what its brokers do not have.
+        ConfigError: the settings ask for features that its brokers lack.
         ZkbrokerError: it cannot be reached.
     """
 
@@ -156,7 +156,7 @@ class NewerTarget(Target):
         return cluster_id(self.cluster)
 
     def _connections(self) -> list[BrokerConnection]:
-        """Return a connection to each broker that can be reached.
+        """Return a connection to each reachable broker.
 
         Raises:
             NoBrokersAvailable: none can.
@@ -186,10 +186,10 @@ class NewerTarget(Target):
     def _why_not_idempotent(
         self, plain: ProducerConfig, connections: Sequence[BrokerConnection]
     ) -> str:
-        """Return why batches are not numbered; empty where they are.
+        """Return why the producer is not idempotent; empty if it is.
 
         Raises:
-            ConfigError: the settings ask for it, and the target cannot.
+            ConfigError: the settings require it, but the target does not support it.
         """
         asked = _IDEMPOTENCE in self._config.target
         if asked and not self._config.producer().idempotence:
@@ -215,7 +215,7 @@ class NewerTarget(Target):
         return ""
 
     def admin(self) -> TopicAdmin:
-        """Return the way to the target's topics; opened when it is first asked for.
+        """Return the admin client of the target's topics, opened at first use.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -271,9 +271,9 @@ class NewerTarget(Target):
             return count
 
     def _grow(self, topic: str, wanted: int) -> ProtocolError | None:
-        """Ask for more partitions; return what was answered where the topic has them by now.
+        """Request more partitions; return the refusal if the topic has them already.
 
-        A stream and the upkeep may ask for the same at once, and an operator at any time.
+        A stream and the upkeep may request the same at once, and an operator at any time.
         """
         refused: ProtocolError | None = None
         try:
@@ -324,7 +324,7 @@ class NewerTarget(Target):
 
 
 def cluster_id(cluster: Cluster) -> str | None:
-    """Return the id of a cluster, None where its brokers have none."""
+    """Return the id of a cluster, None if its brokers have none."""
     connection = cluster.any_connection()
     if connection.best_version(ApiKey.METADATA) < _CLUSTER_ID_VERSION:
         return None

@@ -1,10 +1,10 @@
 """Topics of one side of a mirror, read and changed through ZooKeeper or over the protocol.
 
-    through ZooKeeper      any broker of 0.8 or later that is reached so
-    over the protocol      brokers of 0.10.1 (create), 0.11 (settings), 1.0 (grow)
+    through ZooKeeper      any broker of 0.8 or later over the protocol      brokers of 0.10.1
+    (create), 0.11 (settings), 1.0 (grow)
 
-Invariant: what one way cannot do is an error that names the other one. A controller that moves,
-or a broker that goes, is waited out for a bounded time.
+Invariant: if one way cannot do something, the error names the other one. If the controller moves or
+    a broker goes away, requests are retried for a bounded time.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ NOT_FOLLOWED = frozenset(
         "remote.storage.enable",
     }
 )
-"""Settings that speak of a cluster's own brokers."""
+"""Settings that refer to a cluster's own brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """What a topic is like: count of partitions, replicas of each, settings of its own."""
+    """The shape of a topic: count of partitions, replicas of each, its own settings."""
 
     partitions: int
     replicas: int
@@ -44,8 +44,8 @@ class TopicAdmin:
 
     Args:
         cluster: started; not closed here.
-        zookeeper: connect string of its ZooKeeper; the protocol is the way where it is empty.
-        security: how both are connected to.
+        zookeeper: connect string of its ZooKeeper; if empty, the protocol is used.
+        security: of connections to both.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -65,14 +65,14 @@ class TopicAdmin:
         Raises:
             UnknownTopicOrPartition: there is none of this name.
         """
-        # Before brokers are asked by a name, for which they may make a topic.
+        # Checked first: brokers may create a topic that they are asked for by name.
         self._cluster.partitions(topic)
         (found,) = self._way.describe([topic])
         replicas = max((len(each.replicas) for each in found.partitions), default=1)
         return TopicShape(len(found.partitions), replicas, dict(found.config))
 
     def create(self, topic: str, shape: TopicShape) -> None:
-        """Create a topic; nothing where it is there by now."""
+        """Create a topic, unless it exists."""
 
         def create() -> None:
             try:
@@ -80,24 +80,24 @@ class TopicAdmin:
                     topic, shape.partitions, shape.replicas, None, shape.settings, rack_aware=False
                 )
             except ProtocolError as error:
-                # Also where the answer to the first request was lost.
+                # Also if the answer to an earlier request was lost.
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
 
         ask_again(self._cluster, [], create)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions.
+        """Add partitions to a topic.
 
         Raises:
-            ProtocolError: INVALID_PARTITIONS where it has as many, or more.
+            ProtocolError: INVALID_PARTITIONS if it has as many or more.
         """
         ask_again(
             self._cluster, [], lambda: self._way.grow(topic, partitions, None, rack_aware=False)
         )
 
     def set_settings(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Set all settings of a topic; those not given go."""
+        """Replace all settings of a topic."""
         ask_again(self._cluster, [], lambda: self._way.set_config(topic, settings))
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class TopicAdmin:
 
 
 def followed(settings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that a copy is to have.
+    """Return the settings for a copy.
 
     Args:
         settings: of the source's topic.

@@ -1,11 +1,11 @@
-"""How far each partition of a source has arrived in the target.
+"""Tracks how far each partition of a source has arrived in the target.
 
-    taken ──▶ [ticket ticket ticket …] ──▶ arrived: the position behind the last ticket of an
+    taken ──▶ [ticket ticket ticket …] ──▶ arrived: the position after the last ticket of an
                ^ oldest, not done yet       unbroken row of done ones
 
-Invariants: a position counts as arrived only when everything before it that was taken under the
-same reading was stored by the target, or was dropped by a rule that the user chose. A partition
-that is given up and comes back starts over: answers for its former reading move nothing.
+Invariants: a position has arrived only when everything before it in the same reading was stored by
+    the target, or dropped by a rule that the user chose. A partition that is given up and comes
+    back begins a new reading: answers for the old one change nothing.
 """
 
 import time
@@ -20,7 +20,7 @@ from zkbroker.types import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a position of the source is in the target: the next offset in a partition of it."""
+    """A position of the source in the target: the next offset of a target partition."""
 
     topic: str
     partition: int
@@ -28,11 +28,11 @@ class Place:
 
 
 class Ticket:
-    """One taken chunk; done when all that became of it is.
+    """One taken chunk; done when all of its parts are.
 
     Attributes:
-        place: where its end is in the target; None where that has no one answer.
-        first: whether it is the first of its reading.
+        place: its end in the target; None if that is not one place.
+        first: whether it is the first chunk of its reading.
     """
 
     __slots__ = ("_left", "_tracker", "first", "next_offset", "partition", "place", "size")
@@ -46,29 +46,29 @@ class Ticket:
         self.first = first
         self.size = size
         self.place: Place | None = None
-        # One until all parts are added; see `finish`.
+        # 1 until all parts are added; see `finish`.
         self._left = 1
 
     @property
     def done(self) -> bool:
-        """Whether nothing of it is open."""
+        """Whether all of its parts have arrived."""
         return self._left == 0
 
     def add(self) -> None:
-        """One more part of it is under way."""
+        """Count one more part in flight."""
         with self._tracker.lock:
             self._left += 1
 
     def begins_at(self, offset: int, place: Place) -> None:
-        """Tell where the beginning of a first chunk is in the target."""
+        """Record the beginning of a first chunk in the target."""
         with self._tracker.lock:
             self.partition.begin = offset, place
 
     def finish(self, place: Place | None = None) -> None:
-        """One part of it has arrived.
+        """Record that one part has arrived.
 
         Args:
-            place: where the end of the chunk is, when this part is its end.
+            place: the end of the chunk, if this is the last part.
         """
         with self._tracker.lock:
             if place is not None and (self.place is None or place.offset > self.place.offset):
@@ -95,11 +95,11 @@ class _Partition:
 
 
 class Tracker:
-    """Everything of one stream that is under way.
+    """Everything of one stream that is in flight.
 
     Args:
         runtime: for events.
-        on_room: called when something is done; must not wait.
+        on_room: called when a ticket is done; must not wait.
     """
 
     def __init__(self, runtime: Runtime, on_room: Callable[[], None]) -> None:
@@ -108,10 +108,10 @@ class Tracker:
         self._changed = runtime.event()
         self._partitions: dict[PartitionKey, _Partition] = {}
         self.open_bytes = 0
-        """Bytes of chunks that are not done, of former readings too."""
+        """Bytes of chunks that are not done, those of old readings included."""
 
     def take(self, chunk: Chunk) -> Ticket:
-        """Begin with a chunk; call `finish` once when all of its parts were added."""
+        """Begin a chunk; call `finish` once after all of its parts are added."""
         key = chunk.partition.key
         size = len(chunk.records)
         with self.lock:
@@ -119,14 +119,14 @@ class Tracker:
             if found is None or found.progress is not chunk.progress:
                 found = self._partitions[key] = _Partition(chunk.progress)
             ticket = Ticket(self, found, chunk.next_offset, size, not found.taken)
-            # A reset begins with a chunk that only moves the position.
+            # After a reset the first chunk only moves the position.
             found.taken = found.taken or size > 0
             found.row.append(ticket)
             self.open_bytes += size
         return ticket
 
     def note_done(self, ticket: Ticket) -> None:
-        """Move on where a row is done; a ticket calls it, under the lock."""
+        """Advance over done tickets; a ticket calls this, under the lock."""
         self.open_bytes -= ticket.size
         partition = ticket.partition
         row = partition.row
@@ -139,7 +139,7 @@ class Tracker:
         self._on_room()
 
     def arrived(self, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, int]:
-        """Return the positions that moved since they were last `reported`."""
+        """Return the positions that moved since the last `reported`."""
         with self.lock:
             return {
                 key: each.arrived
@@ -148,14 +148,14 @@ class Tracker:
             }
 
     def reported(self, positions: dict[PartitionKey, int]) -> None:
-        """Remember what was committed."""
+        """Record committed positions."""
         with self.lock:
             for key, position in positions.items():
                 if key in self._partitions:
                     self._partitions[key].reported = position
 
     def take_syncs(self) -> list[tuple[PartitionKey, int, Place]]:
-        """Return source positions with their places that were not returned before."""
+        """Return source positions with their places, each once."""
         found: list[tuple[PartitionKey, int, Place]] = []
         with self.lock:
             for key, each in self._partitions.items():
@@ -168,7 +168,7 @@ class Tracker:
         return found
 
     def wait_done(self, keys: Iterable[PartitionKey] | None, timeout_s: float) -> bool:
-        """Wait until nothing of these partitions is under way; False when something still is.
+        """Wait until nothing of these partitions is in flight; False on a time-out.
 
         Args:
             keys: partitions; None for all.
@@ -187,7 +187,7 @@ class Tracker:
             self._changed.wait(left_s)
 
     def partitions(self) -> list[PartitionKey]:
-        """Return the partitions of which something was taken."""
+        """Return the partitions of which a chunk was taken."""
         with self.lock:
             return list(self._partitions)
 

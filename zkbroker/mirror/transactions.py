@@ -1,15 +1,15 @@
-"""Exactly once: messages and the place in the source are one transaction of the target.
+"""Exactly once: messages and their source position are in one transaction of the target.
 
-    a partition comes ──▶ its transactional id is taken: its former owner is fenced, and the
+    a partition comes ──▶ its transactional id is initialized: the former owner is fenced, and the
                           open transaction is aborted
-                      ──▶ its position is read from the target; messages before it are passed over
+                      ──▶ its position is read from the target; earlier messages are skipped
     chunks            ──▶ begin, messages …
-    commit            ──▶ … the position, commit; then it is committed in the source, too
+    commit            ──▶ … the position, commit; then the position is committed in the source, too
 
-Invariants: every partition of a source has a transactional id and a producer of its own, so a
-member that was taken for dead cannot add to what its successor read. A position is committed with
-exactly the messages before it. Where a transaction fails, the stream reads again from what is
-committed: it leaves its group and joins it again.
+Invariants: every partition of a source has its own transactional id and producer, so a member that
+    was declared dead is fenced by its successor. A position is committed with exactly the messages
+    before it. If a transaction fails, the stream leaves its group, joins it again and reads from
+    the committed position.
 """
 
 import logging
@@ -51,21 +51,21 @@ _OF_THE_PRODUCER = frozenset(
 
 
 def ends_transaction(error: BaseException) -> bool:
-    """Whether a batch failed with its transaction; what it holds is not what was refused."""
+    """Whether a batch failed only because its transaction did."""
     if isinstance(error, TransactionError | Cancelled | ProducerClosed) or may_pass(error):
         return True
     return isinstance(error, ProtocolError) and error.code in _OF_THE_PRODUCER
 
 
 class _Held:
-    """A partition of the source that is ours, and its producer."""
+    """An assigned partition of the source, and its producer."""
 
     __slots__ = ("ended", "lock", "next_offset", "open", "position", "producer", "progress")
 
     def __init__(self, producer: Producer, runtime: Runtime) -> None:
         self.producer = producer
         self.lock = runtime.lock()
-        self.position: int | None = None  # as it was in the target when it was taken
+        self.position: int | None = None  # the position in the target at the time of assignment
         self.progress: ReadProgress | None = None
         self.open = False
         self.ended = False
@@ -76,12 +76,12 @@ class MirrorTransactions:
     """The commit step of a stream that mirrors exactly once.
 
     Args:
-        source: gives the member that the stream has now.
+        source: returns the stream's present member.
         make_producer: makes a producer with a transactional id, for a partition of the source.
         positions: of the source.
-        end_of: returns where the log of a partition of the source ends.
+        end_of: returns the log end of a source partition.
         runtime: of the mirror.
-        timeout_s: how long to wait for the target in one go.
+        timeout_s: how long to wait for the target.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class MirrorTransactions:
 
     @property
     def idle(self) -> bool:
-        """Whether everything that was sent is committed."""
+        """Whether everything sent is committed."""
         return not any(each.open for each in list(self._held.values()))
 
     # -- sending
@@ -129,12 +129,12 @@ class MirrorTransactions:
         with self._lock:
             held = self._held.get(key)
         if held is not None and held.progress is not None and held.progress is not chunk.progress:
-            # Another reading of a partition that never went away: what was sent of it counts.
+            # A new reading of a partition that never went away: messages sent before count.
             self._end({key: held})
             held = None
         if held is None:
-            # All that came with it, first: what a dead member left open in one partition would
-            # have the reading of the positions wait.
+            # Fence all assigned partitions first: an open transaction of a dead member in one of
+            # them would delay reading the positions.
             for other in {key, *self._source().positions()}:
                 self._take_id(other)
             with self._lock:
@@ -167,12 +167,12 @@ class MirrorTransactions:
         if found > end:
             raise ConfigError(
                 f"{key[0]}-{key[1]} was mirrored up to {found}, and the source's log ends at "
-                f"{end}: its topic was made again, or lost messages; to start over give another "
+                f"{end}: its topic was created again, or lost messages; to start over give another "
                 "exactly.once.id"
             )
         if chunk.offset > found:
             logger.warning(
-                "messages are gone from the source, or were passed over by its group "
+                "messages are gone from the source, or were skipped by its group "
                 "partition=%s-%d mirrored_to=%d next=%d",
                 *key,
                 found,
@@ -200,12 +200,12 @@ class MirrorTransactions:
             gone = [key for key in self._held if partitions is None or key in partitions]
             held = [self._held.pop(key) for key in gone]
         for each in held:
-            # Not under its lock, whose holder may wait for the target: this lets it go.
+            # Outside its lock, whose holder may be waiting for the target: this ends the wait.
             each.ended = True
         self._for_each(held, lambda each: _close(each.producer, _ABORT_S if each.open else 0.0))
 
     def _end(self, held: dict[PartitionKey, _Held]) -> dict[PartitionKey, int]:
-        """Commit partitions that are given away; what cannot be is read again by who has them."""
+        """Commit partitions that are given away; their next owner repeats uncommitted messages."""
         positions: dict[PartitionKey, int] = {}
         try:
             positions = self._commit(held, last=True)
@@ -244,7 +244,7 @@ class MirrorTransactions:
         return done
 
     def _for_each(self, items: list[T], act: Callable[[T], object]) -> None:
-        """Act on all; a few at a time, since each waits for answers."""
+        """Act on all, several at a time, since each waits for answers."""
         for start in range(0, len(items), _AT_ONCE):
             part = items[start : start + _AT_ONCE]
             tasks = [self._runtime.spawn(act, item, name="mirror-commit") for item in part[1:]]
@@ -259,7 +259,8 @@ class MirrorTransactions:
             except LOST as error:
                 logger.info("commit refused, the partitions have gone error=%s", error)
             except ZkbrokerError as error:
-                # The promise rests on the target's positions; the next commit tells the source.
+                # The guarantee depends only on the target's positions; the next commit updates the
+                # source.
                 self.failures += 1
                 logger.warning("commit failed error=%s", error)
         return positions

@@ -1,11 +1,11 @@
-"""One stream: takes chunks from a member of the source's group and sends what becomes of them.
+"""One stream: takes chunks from a member of the source's group and sends their messages.
 
     source ──chunks──▶ cut, mark, handle ──batches──▶ producer ──answers──▶ tracker ──▶ commit
 
-Invariants: no more than `window.bytes` of chunks are taken and not done, so memory does not grow
-while the target is away; the source is polled all the while, so the membership stays. A chunk that
-cannot be sent yet is kept and comes before all others. Nothing is committed after a failure. Where
-a transaction failed, the stream leaves its group and starts over with what is committed.
+Invariants: at most `window.bytes` of chunks are in flight, so memory does not grow while the target
+    is down; the source is polled all the time, which keeps the membership. A chunk that cannot be
+    sent yet is kept and sent before all others. Nothing is committed after a failure. If a
+    transaction fails, the stream leaves its group and starts over from the committed positions.
 """
 
 import logging
@@ -56,8 +56,8 @@ class Worker:
         make_source: makes the member.
         maker: makes the batches; its counts are those of the stream.
         runtime: of the mirror.
-        on_failure: called with what ends the mirror.
-        on_syncs: given which position is where in the target, before each commit.
+        on_failure: called with an error that ends the mirror.
+        on_syncs: called before each commit with pairs of source and target positions.
         make_step: makes the step that mirrors exactly once; None for at least once.
     """
 
@@ -88,7 +88,7 @@ class Worker:
         self._commit_due = time.monotonic() + config.commit_every_s
         self._leaving = False
         self._failed_in_a_row = 0
-        """Transactions that failed since the last one that was committed."""
+        """Transactions that failed since the last committed one."""
         self.counts = maker.counts
         self.tracker = Tracker(runtime, self._wake)
         self._make_source = partial(make_source, self._release, self._lost)
@@ -105,27 +105,27 @@ class Worker:
     # -- for others
 
     def stop(self) -> None:
-        """End after a last flush and commit; does not wait."""
+        """End after a last flush and commit, without waiting for that."""
         self._stop.set()
         self._wake()
 
     def fail(self) -> None:
-        """End at once; nothing is committed any more."""
+        """End at once, without another commit."""
         self._failed = True
         self.stop()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; False when it has not come."""
+        """Wait for the end; False on a time-out."""
         return self._task.join(timeout_s)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether nothing is in flight."""
         return not self._kept and self.tracker.open_bytes == 0 and self._step.idle
 
     @property
     def failures(self) -> int:
-        """How often something did not succeed at first: reading, sending, committing."""
+        """Number of failed attempts to read, send or commit."""
         return self.counts.failures + self._step.failures
 
     def _wake(self) -> None:
@@ -160,7 +160,7 @@ class Worker:
             if not passes(error):
                 raise
             self.counts.failures += 1
-            logger.warning("source not read, tried again mirror=%s error=%s", self.name, error)
+            logger.warning("source not read, trying again mirror=%s error=%s", self.name, error)
             self._stop.wait(_AGAIN_S)
             chunks = ()
         self._kept.extend(chunks)
@@ -173,7 +173,7 @@ class Worker:
             self._commit()
 
     def _start_over(self, error: TransactionError) -> None:
-        """Forget what is not committed, leave the group, and join it again."""
+        """Drop uncommitted progress, leave the group, and join it again."""
         self.counts.failures += 1
         logger.warning(
             "transaction not committed, read again from the last one mirror=%s error=%s",
@@ -198,12 +198,12 @@ class Worker:
                 if not passes(failure):
                     raise
                 logger.warning(
-                    "source not joined, tried again mirror=%s error=%s", self.name, failure
+                    "source not joined, trying again mirror=%s error=%s", self.name, failure
                 )
             self._stop.wait(_AGAIN_S)
 
     def _leave(self) -> None:
-        """Leave the group; nothing is kept of what is under way."""
+        """Leave the group, without a commit of messages in flight."""
         self._leaving = True
         try:
             self._step.drop(None)
@@ -256,7 +256,7 @@ class Worker:
     # -- a chunk
 
     def _send(self, chunk: Chunk) -> bool:
-        """Send what becomes of a chunk; False when the target cannot take it yet."""
+        """Send the messages of a chunk; False when the target cannot take it yet."""
         topic, number = chunk.partition.key
         if self._routes.skips(topic):
             self.tracker.take(chunk).finish()
@@ -313,7 +313,7 @@ class Worker:
             ticket.finish(place)
             return
         if self._step.may_repeat(batch.error):
-            # The transaction fails with it; its commit says so.
+            # The transaction fails with it, and its commit raises.
             ticket.finish()
             return
         if self._config.abort_on_send_failure:
@@ -329,7 +329,7 @@ class Worker:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether trying again may help."""
+    """Whether a retry may help."""
     if isinstance(error, ConfigError | CorruptMessage):
         return False
     return may_pass(error) or isinstance(error, ClientError | RegistryError | OSError)

@@ -3,8 +3,8 @@
     with LocalCluster(brokers=2) as cluster:
         producer = kafka.KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
 
-Invariant: a cluster binds to 127.0.0.1 on free ports only, keeps its data in a directory of its
-own, and leaves neither processes nor files behind.
+Invariant: a cluster binds only to free ports of 127.0.0.1, keeps its data in its own directory, and
+    leaves no processes or files behind.
 """
 
 from zkbroker.testing.local import LocalCluster

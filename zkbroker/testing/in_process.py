@@ -1,8 +1,8 @@
 """A broker in a thread of this process.
 
-Invariant: the broker has a thread and an event loop of its own; tests and broker share nothing but
-the network, so a test that blocks does not stop the broker. It cannot be killed or paused as a
-process can; stop and start it, or use a broker process.
+Invariant: the broker has its own thread and event loop; test and broker share only the network, so
+    a test that blocks does not stop the broker. It cannot be killed or paused like a process; stop
+    and start it, or use a broker process.
 """
 
 import os
@@ -91,7 +91,7 @@ class InProcessBroker:
             raise ZkbrokerError(f"broker {self.id} was not ready within {timeout_s:g} s")
 
     def poll_ready(self, timeout_s: float = 0) -> bool:
-        """Return whether it serves by now, after `timeout_s` at most.
+        """Return whether it serves, after `timeout_s` at most.
 
         Raises:
             ZkbrokerError: it could not start.

@@ -20,9 +20,9 @@ from zkbroker.testing.in_process import InProcessBroker
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 from zkbroker.zookeeper.session import ZkSession
 
-# A test wants a broken broker to be noticed soon, and its files small. A new group waits a moment,
-# not Kafka's 3 s, for its members: with no wait at all kafka-python 3 shares out a topic before its
-# metadata has come, joins once more, and sometimes ignores what that second join assigned.
+# Tests need dead brokers noticed soon, and small files. A new group waits a moment for members, not
+# Kafka's 3 s: without any wait kafka-python 3 assigns a topic before its metadata has come, joins
+# once more, and sometimes ignores the second assignment.
 _PROPERTIES = {
     "zookeeper.session.timeout.ms": "3000",
     "log.segment.bytes": str(64 * 1024 * 1024),
@@ -38,13 +38,13 @@ class LocalCluster:
 
     Args:
         brokers: how many.
-        properties: properties for every broker, over those that suit tests; numbers and truth
+        properties: properties for every broker, which override those for tests; numbers and truth
             values may be given as such.
-        replication: replicas of new topics; 1 without it.
-        min_insync_replicas: replicas that have to hold what was acknowledged with acks=all; 2 of 3
-            or more by default.
-        zookeeper: connect string of a ZooKeeper to share; an embedded one without it.
-        directory: where data and logs go, kept at the end; a temporary directory without it.
+        replication: replicas of new topics; 1 by default.
+        min_insync_replicas: least replicas in sync for acks=all; by default 2 if there are 3
+            replicas or more.
+        zookeeper: connect string of a ZooKeeper to share; an embedded one if None.
+        directory: of data and logs, kept at the end; a temporary one if None.
         in_process: run the brokers in threads of this process, to step through them in a debugger;
             they cannot be killed or paused then.
     """
@@ -126,7 +126,7 @@ class LocalCluster:
     def start(self) -> None:
         """Start everything; returns when all brokers serve.
 
-        Without a call of `stop`, as in an interactive session, it stops when Python exits.
+        If `stop` is never called, as in an interactive session, it stops when Python exits.
         """
         try:
             self._processes.start()
@@ -136,7 +136,7 @@ class LocalCluster:
         atexit.register(self._stop_at_exit)
 
     def stop(self) -> None:
-        """Stop everything and remove what was temporary."""
+        """Stop everything and remove temporary files."""
         atexit.unregister(self._stop_at_exit)
         self._processes.stop()
         self._remove()
@@ -156,7 +156,7 @@ class LocalCluster:
         """Create a topic and wait until every partition is served.
 
         Args:
-            name: its name; a fresh one without it.
+            name: its name; a new one if None.
             partitions: how many.
             replication: replicas of each; the cluster's `replication` without it.
             config: the topic's own configuration, such as `retention.ms`.

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def zkbroker_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
     """A cluster shared by all tests of the session."""
-    # Imported when asked for: the plugin is loaded in every test run where zkbroker is installed.
+    # Imported on use: pytest loads the plugin in every run where zkbroker is installed.
     from zkbroker.testing.local import LocalCluster
 
     with LocalCluster(brokers=int(request.config.getini("zkbroker_brokers"))) as cluster:

@@ -82,7 +82,7 @@ def test_what_chooses_takes_anything_that_is_not_said():
     [
         ({"allowed": ["User:a"]}, "no resource is named"),
         ({"resources": [TOPIC]}, "no principal is named"),
-        ({"resources": [TOPIC], "allowed": ["a"]}, "'a' is no principal"),
+        ({"resources": [TOPIC], "allowed": ["a"]}, "'a' is not a principal"),
         ({"resources": [TOPIC], "allowed_hosts": ["h"]}, "--allow-host needs --allow-principal"),
         (
             {"resources": [TOPIC], "allowed": ["User:a"], "pattern_type": MATCH},
@@ -90,7 +90,7 @@ def test_what_chooses_takes_anything_that_is_not_said():
         ),
         (
             {"resources": [GROUP], "allowed": ["User:a"], "operations": [WRITE]},
-            "Write means nothing for a Group: there are All, Delete, Describe, Read",
+            "Write is not an operation of a Group: give All, Delete, Describe, Read",
         ),
         (
             {"resources": [TOPIC], "allowed": ["User:a"], "idempotent": True},
@@ -104,7 +104,7 @@ def test_what_chooses_takes_anything_that_is_not_said():
         ({"resources": [TOPIC], "allowed": ["User:a"], "consumer": True}, "needs a --group"),
         (
             {"resources": [TOPIC, GROUP], "allowed": ["User:a"], "producer": True},
-            "say nothing of a Group",
+            "do not apply to a Group",
         ),
     ],
 )

@@ -77,7 +77,7 @@ def test_brokers_are_reached_where_they_say():
             ("broker 1", True),
         ]
         assert (
-            "brokers: 0, 1; the controller is 0; ZooKeeper is looked at with -z" in found[0].found
+            "brokers: 0, 1; the controller is 0; give -z to check ZooKeeper too" in found[0].found
         )
         assert found[1].found == f"{fake.brokers[0].address} answers"
         away = fake.brokers[1].address

@@ -101,7 +101,11 @@ def test_what_is_not_named_is_kept(session):
         (ALICE, {"producer_rate": "1"}, "did you mean"),
         (ALICE, {RATE: "fast"}, "give bytes a second, above 0"),
         (ConfigEntity(ip="::1"), {RATE: "1"}, "there are connection_creation_rate"),
-        (ConfigEntity(client="c"), {"SCRAM-SHA-256": "password=x"}, "no setting of client-id 'c'"),
+        (
+            ConfigEntity(client="c"),
+            {"SCRAM-SHA-256": "password=x"},
+            "not a setting of client-id 'c'",
+        ),
         (ALICE, {"SCRAM-SHA-256": "hunter2"}, "needs a password"),
         (BrokerEntity(1), {"port": "1"}, "needs a restart"),
     ],

@@ -125,7 +125,7 @@ def test_the_directory_of_a_running_broker_is_checked_and_not_repaired(tmp_path)
 
 
 def test_a_path_that_is_no_directory_is_an_error(tmp_path):
-    with pytest.raises(StorageError, match="no directory"):
+    with pytest.raises(StorageError, match="not a directory"):
         list(check_logs([tmp_path / "nothing"]))
 
 

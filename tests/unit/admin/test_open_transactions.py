@@ -177,7 +177,7 @@ def test_what_a_coordinator_has_is_not_ended_behind_its_back(state, said):
 
 def test_an_offset_at_which_none_begins_names_those_that_are_open():
     stored = stored_with()
-    with pytest.raises(ClientError, match="begins at offset 1: those that are open begin at 0"):
+    with pytest.raises(ClientError, match="begins at offset 1: open ones begin at 0"):
         abort_by_marker(stored, KEY, 1)
     stored.stored[KEY] = Log()
     with pytest.raises(ClientError, match="none is open in this partition"):

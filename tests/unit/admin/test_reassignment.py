@@ -74,5 +74,5 @@ def test_throttled_are_the_replicas_there_are_and_those_that_come():
     "text", ["[" * 100_000, '{"partitions":[{"topic":"t","partition":1e999}]}']
 )
 def test_what_is_no_election_is_refused(text):
-    with pytest.raises(ConfigError, match="these are no partitions"):
+    with pytest.raises(ConfigError, match="these are not partitions"):
         decode_partitions(text)

@@ -88,7 +88,7 @@ def test_a_topic_that_a_missing_broker_keeps_is_marked_all_the_same(brokers, clu
 def test_brokers_that_are_too_old_are_named(brokers, cluster):
     for key in (ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS):
         del brokers.versions[int(key)]
-    with pytest.raises(UnsupportedVersion, match=r"does not take CREATE_PARTITIONS: .*-z"):
+    with pytest.raises(UnsupportedVersion, match=r"does not support CREATE_PARTITIONS: .*-z"):
         wire_topics.add_partitions(cluster, "visits", 3)
     (found,) = wire_topics.describe(cluster, ["visits"])
     assert found.config == {}

@@ -40,7 +40,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 def test_another_file_is_refused_by_its_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"other\.json is no result"):
+    with pytest.raises(ValueError, match=r"other\.json is not a result"):
         Found.load(path)
 
 

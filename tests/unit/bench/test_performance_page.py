@@ -39,7 +39,7 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "broker.json").write_text("[]")
     done = made(tmp_path, tmp_path)
     assert done.returncode != 0
-    assert "broker.json is no result of a benchmark" in done.stderr
+    assert "broker.json is not a result of a benchmark" in done.stderr
 
 
 def test_each_section_has_a_benchmark_and_the_reverse() -> None:

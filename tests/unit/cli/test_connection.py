@@ -82,4 +82,4 @@ def test_the_zookeeper_of_brokers_may_have_another_address_from_here(monkeypatch
     with pytest.raises(RegistryError) as refused, open_session(None):
         pass
     (note,) = refused.value.__notes__
-    assert note.startswith("inner:2181/kafka is the zookeeper.connect of the brokers; where it has")
+    assert note.startswith("inner:2181/kafka is the zookeeper.connect of the brokers; if it has")

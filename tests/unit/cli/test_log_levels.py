@@ -7,9 +7,9 @@ from zkbroker.cli.main import cli
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("zkbroker.replica", "names no logger: give LOGGER:LEVEL"),
-        ("zkbroker.replic:debug", "names no logger"),
-        ("zkbroker.replica:loud", "'loud' is no level: give debug, info, warning, error or defau"),
+        ("zkbroker.replica", "does not name a logger: give LOGGER:LEVEL"),
+        ("zkbroker.replic:debug", "does not name a logger"),
+        ("zkbroker.replica:loud", "'loud' is not a level: give debug, info, warning, error or d"),
     ],
 )
 def test_a_mistake_is_said_before_a_broker_is_asked(typed, said):

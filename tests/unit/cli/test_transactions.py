@@ -47,7 +47,7 @@ def test_a_span_is_shown_in_the_units_that_matter(ms, text):
         ),
         (("find-hanging", "--older-than", "soon"), "'soon' is not a duration"),
         (("find-hanging", "-p", "0"), "--partition needs --topic"),
-        (("list", "--state", "Open"), "'Open' is no state: give one of Empty, Ongoing"),
+        (("list", "--state", "Open"), "'Open' is not a state: give one of Empty, Ongoing"),
         (("abort",), "which transaction? give a TRANSACTIONAL_ID"),
         (("abort", "-t", "a", "-p", "0"), "which transaction?"),
         (("abort", "x", "-t", "a"), "give it alone"),
@@ -72,7 +72,7 @@ def test_partitions_that_cannot_be_looked_at_are_named(monkeypatch):
     monkeypatch.setattr(transactions, "open_cluster", lambda *given: nullcontext(stored))
     ran = CliRunner().invoke(command, ["find-hanging", "-t", "t", *BROKER])
     assert ran.exit_code == 0, ran.output
-    assert "not looked at: t-1, t-2, t-3, t-4, t-5 and 2 more" in ran.stderr
+    assert "not checked: t-1, t-2, t-3, t-4, t-5 and 2 more" in ran.stderr
     assert "no transaction hangs" in ran.stdout
     ran = CliRunner().invoke(command, ["find-hanging", "-t", "t", "-p", "0", *BROKER])
-    assert "not looked at" not in ran.stderr
+    assert "not checked" not in ran.stderr

@@ -9,7 +9,7 @@ from zkbroker.cli.zookeeper_security import command
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say what to do: secure or unsecure"),
+        ([], "choose secure or unsecure"),
         (["closed"], "'closed' is not one of 'secure', 'unsecure'"),
         (["--zookeeper.acl=no"], "is not one of 'secure', 'unsecure'"),
     ],

@@ -53,7 +53,7 @@ def test_one_that_dies_is_named_and_started_again():
     world.look(after=FIRST_PAUSE_S)
     world.look()
     assert world.lines == [
-        "broker 2 was ended by SIGKILL; the others go on, it is started again in 0.5 s",
+        "broker 2 was ended by SIGKILL; the others go on, it is restarted in 0.5 s",
         "broker 2 serves again",
     ]
     assert (world.first.launches, world.second.launches) == (0, 1)
@@ -64,7 +64,7 @@ def test_one_that_is_to_stay_dead_is_named_once():
     world.first.alive = False
     for _ in range(5):
         world.look(after=100)
-    assert world.lines == ["broker 1 was ended by SIGKILL; it stays dead, the others go on"]
+    assert world.lines == ["broker 1 was ended by SIGKILL; it is not restarted, the others go on"]
     assert world.first.launches == 0
 
 

@@ -32,9 +32,9 @@ def test_a_cluster_by_its_properties():
     ("properties", "said"),
     [
         ({}, "has no address"),
-        ({"zookeeper.conect": "z:1"}, "zookeeper.conect is no setting"),
+        ({"zookeeper.conect": "z:1"}, "zookeeper.conect is not a setting"),
         ({"bootstrap.servers": "b:1", "console.admin.port": "x"}, "give a port"),
-        ({"bootstrap.servers": "b:1", "console.admin.pages": "b1:9100"}, "no admin page"),
+        ({"bootstrap.servers": "b:1", "console.admin.pages": "b1:9100"}, "not an admin page"),
     ],
 )
 def test_what_is_not_allowed_is_refused(properties, said):

@@ -56,7 +56,7 @@ def test_what_is_not_served_is_refused_or_named():
     assert parse(shallowiterator_enable="false")[1] == []
     _, warnings = parse(mirror_topics_whitelist="t", kafka_generation="0.7")
     assert len(warnings) == 1
-    assert "zkbroker mirror takes it" in warnings[0]
+    assert "it is a setting of zkbroker mirror" in warnings[0]
     with pytest.raises(ConfigError, match="groupid"):
         ConsumerConfig07.from_properties({"zk.connect": "z"})
 

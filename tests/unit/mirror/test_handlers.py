@@ -47,8 +47,8 @@ def test_a_plain_function_serves():
     ("name", "why"),
     [
         ("Missing", "message.handler=.*Missing"),
-        ("Broken", "cannot be made: RuntimeError.*no such x"),
-        ("THING", "it has no handle"),
+        ("Broken", "cannot be instantiated: RuntimeError.*no such x"),
+        ("THING", "it has no method handle"),
     ],
 )
 def test_what_is_no_handler_is_refused_by_name(name, why):

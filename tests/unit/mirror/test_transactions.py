@@ -178,7 +178,7 @@ def test_a_new_reading_of_the_same_partition_commits_what_was_sent_of_the_old_on
 
 def test_a_recreated_source_is_reported():
     world, one = World({KEY: 2000}), partition()
-    with pytest.raises(ConfigError, match=r"made again.*exactly.once.id"):
+    with pytest.raises(ConfigError, match=r"created again.*exactly.once.id"):
         world.send(chunk(one, 0, 5))
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spark_loader.session import _ctrl_c_later, quiet_interrupts
+from spark_loader.session import _interrupts_deferred, quiet_interrupts
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +59,7 @@ def test_a_java_that_is_too_old_is_named(tmp_path):
 def test_ctrl_c_waits_until_spark_has_started():
     before = signal.getsignal(signal.SIGINT)
     started = False
-    with pytest.raises(KeyboardInterrupt), _ctrl_c_later():
+    with pytest.raises(KeyboardInterrupt), _interrupts_deferred():
         os.kill(os.getpid(), signal.SIGINT)
         started = True
     assert started

@@ -1,1 +1,1 @@
-"""Other people's command lines, said to our commands: Kafka's own tools and kcat."""
+"""Other programs' command lines, translated into our commands: Kafka's own tools and kcat."""

@@ -1,6 +1,6 @@
 """The genuine tool that changes ACLs.
 
-Invariant: of `kafka_tools`.
+Invariant: that of `kafka_tools`.
 """
 
 import click
@@ -44,7 +44,7 @@ def _acls(given: Given) -> list[str]:
 
 
 def _exactly(given: Given) -> list[str]:
-    """Say what the genuine tool takes for granted of the ACLs to remove, where it names any."""
+    """Return the defaults of the genuine tool for the ACLs to remove, if it names any."""
     exactly: list[str] = []
     named = [each for each in ("allow", "deny") if f"{each}-principal" in given]
     for each in named:

@@ -1,6 +1,6 @@
 """The genuine tools that ask brokers through their own protocol, without ZooKeeper.
 
-Invariant: of `kafka_tools`.
+Invariant: that of `kafka_tools`.
 """
 
 import click
@@ -12,7 +12,7 @@ _SERVER = "bootstrap-server"
 
 
 def _asked(given: Given, *command: str) -> list[str]:
-    """Begin one of our commands that prints as the genuine tool does."""
+    """Return the beginning of one of our commands with output like the genuine tool's."""
     where = ["-b", required(given, _SERVER), "--genuine-text"]
     return [*command, *where, *command_config(given, "admin.config")]
 
@@ -75,7 +75,7 @@ TOOLS = {
         flags=("describe",),
     ),
     "kafka-broker-api-versions": Tool(
-        "Show which versions of each API brokers speak.",
+        "Show the versions of each API that brokers speak.",
         _api_versions,
         example="--bootstrap-server 127.0.0.1:9092",
         values=(_SERVER, COMMAND_CONFIG),

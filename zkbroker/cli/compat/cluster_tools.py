@@ -1,6 +1,6 @@
 """The genuine tools that look at topics, replicas and logs, and change them.
 
-Invariant: of `kafka_tools`.
+Invariant: that of `kafka_tools`.
 """
 
 import click
@@ -28,7 +28,7 @@ def _topics(given: Given) -> list[str]:
     if ("zookeeper" in given) == ("bootstrap-server" in given):
         raise click.UsageError("give exactly one of --bootstrap-server and --zookeeper")
     if action == "create" and "zookeeper" in given and "replica-assignment" not in given:
-        # As the genuine tool that works by ZooKeeper: it knows no defaults.
+        # Like the genuine tool with --zookeeper, which has no defaults.
         required(given, "partitions")
         required(given, "replication-factor")
     shown = ["topics", action, *discovery(given), *command_config(given)]
@@ -63,7 +63,7 @@ def _reassign(given: Given) -> list[str]:
         raise click.UsageError("give exactly one of --generate, --execute, --verify")
     if "zookeeper" not in given and "bootstrap-server" not in given:
         raise click.UsageError("give --bootstrap-server or --zookeeper")
-    # Where both are given, brokers are for what only newer tools do: moves between directories.
+    # If both are given, brokers only serve moves between directories, as in newer tools.
     place = {"zookeeper": "-z"} if "zookeeper" in given else {"bootstrap-server": "-b"}
     where = [*pass_on(given, place), *command_config(given)]
     if actions == ["generate"]:
@@ -138,7 +138,7 @@ TOOLS = {
         ),
     ),
     "kafka-dump-log": Tool(
-        "Print what segments and indexes hold.",
+        "Print the contents of segments and indexes.",
         _dump,
         example="--files visits-0/00000000000000000000.log --print-data-log",
         values=("files", "max-message-size", "value-decoder-class", "key-decoder-class"),

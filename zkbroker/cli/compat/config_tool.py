@@ -1,7 +1,8 @@
 """Kafka's own `kafka-configs`: settings of topics, brokers, users and clients.
 
-Invariant: of `kafka_tools`. `--entity-name` and `--entity-default` belong to `--entity-type` in the
-order in which they are given, and so do the short forms of 2.5 (`--user`, `--client-defaults`, …).
+Invariant, beside that of `kafka_tools`: `--entity-name` and `--entity-default` belong to
+`--entity-type` in the order in which they are given, and so do the short forms of 2.5 (`--user`,
+`--client-defaults`, …).
 """
 
 import re
@@ -31,8 +32,8 @@ def _configs(given: Given) -> list[str]:
         kept = [kind for kind, _ in entities if kind not in ("topics", "brokers")]
         if kept:
             raise click.UsageError(
-                f"settings of {' and '.join(kept)} are kept in ZooKeeper, brokers of this level "
-                "do not tell or change them: give --zookeeper in place of --bootstrap-server"
+                f"settings of {' and '.join(kept)} are kept in ZooKeeper, and brokers of "
+                "this version cannot show or change them: give --zookeeper, not --bootstrap-server"
             )
     shown = ["configs", action, "--genuine-text"]
     shown += [*discovery(given), *command_config(given)]

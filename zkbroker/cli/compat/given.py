@@ -1,15 +1,15 @@
-"""The options that a genuine tool was given, and how they are said in ours.
+"""The options given to a genuine tool, and their translation into ours.
 
-Invariant: a tool asks here for what it was given; a value that is missing is a usage error.
+Invariant: tools read their options only here; a missing value is a usage error.
 """
 
 import click
 
 Given = dict[str, list[str]]
-"""Option → its values, none for a flag; the bare arguments stand under `""`."""
+"""Option → its values, none for a flag; bare arguments are under `""`."""
 
 FIND = ("zookeeper", "broker-list", "bootstrap-server")
-"""Options that say where the cluster is."""
+"""Options that name the cluster."""
 
 COMMAND_CONFIG = "command-config"
 
@@ -24,7 +24,7 @@ def required(given: Given, name: str) -> str:
     """Return the last value of an option.
 
     Raises:
-        click.UsageError: it was not given.
+        click.UsageError: the option was not given.
     """
     value = one(given, name)
     if value is None:
@@ -43,7 +43,7 @@ def pass_on(given: Given, names: dict[str, str]) -> list[str]:
 
 
 def command_config(given: Given, *names: str) -> list[str]:
-    """Say where the security settings stand; the tools call the option by several names."""
+    """Return our option for the file of security settings; tools name theirs differently."""
     for name in (*names, COMMAND_CONFIG):
         path = one(given, name)
         if path is not None:
@@ -52,10 +52,10 @@ def command_config(given: Given, *names: str) -> list[str]:
 
 
 def properties_of(given: Given) -> dict[str, str]:
-    """Return what `--property key=value` said."""
+    """Return the properties of `--property key=value`."""
     return dict(text.partition("=")[::2] for text in given.get("property", []))
 
 
 def discovery(given: Given) -> list[str]:
-    """Say where the cluster is in options of ours."""
+    """Return our options that name the cluster."""
     return pass_on(given, {"zookeeper": "-z", "broker-list": "-b", "bootstrap-server": "-b"})

@@ -1,4 +1,4 @@
-"""One genuine tool: its options, and the arguments of our command that they mean.
+"""One genuine tool: its options, and their translation into arguments of our command.
 
 Invariant: an option that is neither known nor known to have no effect is a usage error; a script
 never runs with an option silently dropped.
@@ -11,7 +11,7 @@ import click
 from zkbroker.cli.output import warn
 
 ORDER = "*"
-"""Under which the options whose order counts are given, as `name=value`, in that order."""
+"""Key of the options whose order counts, as `name=value`, in that order."""
 
 Translation = Callable[[dict[str, list[str]]], list[str]]
 
@@ -27,8 +27,8 @@ class Tool:
         optional: options that take a value or none.
         ignored: options without effect here.
         example: its options, as in a script.
-        positional: how many bare arguments it takes; they are given as option `""`.
-        ordered: options whose order counts; they are given under `ORDER` as well.
+        positional: how many bare arguments it takes; they are under `""`.
+        ordered: options whose order counts; they are under `ORDER` as well.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""The genuine tools under their own names and options, for scripts that exist.
+"""The genuine tools under their own names and options, for existing scripts.
 
     zkbroker kafka-console-consumer --zookeeper 127.0.0.1:2181 --topic visits --from-beginning
     zkbroker kafka.tools.ConsumerOffsetChecker --zookeeper 127.0.0.1:2181 --group counters
 
-Invariant: each tool only translates its options into a command of ours; what the two have in
-common is written once, there. An option that has no effect here is taken and named in a warning.
+Invariant: a tool only translates its options into a command of ours, which does the work. An option
+    without effect here is accepted, with a warning that names it.
 """
 
 import click
@@ -63,7 +63,7 @@ CLASSES = {
 
 
 NAMES = (*TOOLS, *CLASSES)
-"""All that `find` knows."""
+"""All names that `find` accepts."""
 
 
 def find(name: str) -> click.Command | None:

@@ -1,7 +1,7 @@
-"""`zkbroker kcat`: kcat's own command line, said to our commands.
+"""`zkbroker kcat`: kcat's own command line, translated into our commands.
 
-Invariant: every option of kcat 1.7 is known here: it does the same, or has no effect that could be
-missed, or is refused with what to type instead.
+Invariant: every option of kcat 1.7 does the same here, or has no effect that matters, or is refused
+    with a hint at what to type instead.
 """
 
 import getopt

@@ -1,4 +1,4 @@
-"""What users of kcat type besides: switches without effect here, and modes of other commands."""
+"""Other habits of kcat's users: switches without effect here, and modes of other commands."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ _MODES = {
 
 
 def kcat_switches(mode: str) -> Callable[[F], F]:
-    """Let a command take kcat's switches that mean nothing to it, unseen in its help.
+    """Let a command accept kcat's switches without effect; its help does not show them.
 
     Args:
         mode: the switch of its own mode; those of other modes are refused with the command to
@@ -30,7 +30,7 @@ def kcat_switches(mode: str) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         hidden: dict[str, Any] = {"hidden": True, "expose_value": False}
-        # Each has a name of its own: click would give -q and -Q the same.
+        # Each parameter is named here: click would give -q and -Q the same name.
         for letter in _MODES:
             refuse = None if letter == mode else elsewhere
             name = f"mode_{letter[1]}"
@@ -57,6 +57,6 @@ def properties_option(command: F) -> F:
 
 
 def brokers_of(properties: dict[str, str]) -> str | None:
-    """Take the brokers out of settings, where kcat's configuration files name them."""
+    """Remove the brokers from settings and return them; kcat's configuration files name them."""
     found = [properties.pop(key, None) for key in ("bootstrap.servers", "metadata.broker.list")]
     return next((each for each in found if each), None)

@@ -24,11 +24,11 @@ _METADATA_VERSION = 1
 
 
 def list_metadata(bootstrap: str, topics: list[str], *, as_json: bool) -> None:
-    """Print what `kcat -L` prints.
+    """Print the output of `kcat -L`.
 
     Args:
         bootstrap: brokers; the first that answers is asked.
-        topics: the last one named is listed; all without one.
+        topics: the last one is listed; without any, all are.
         as_json: as one JSON object.
 
     Raises:
@@ -113,7 +113,7 @@ def _as_json(
 
 
 def query_offsets(bootstrap: str, topics: list[str], *, as_json: bool) -> None:
-    """Print what `kcat -Q` prints.
+    """Print the output of `kcat -Q`.
 
     Args:
         bootstrap: brokers.

@@ -1,6 +1,6 @@
 """The genuine tools that publish and print messages.
 
-Invariant: of `kafka_tools`.
+Invariant: that of `kafka_tools`.
 """
 
 import click
@@ -23,13 +23,13 @@ _STATS = ("show-detailed-stats", "hide-header")
 
 
 def _generation(given: Given) -> list[str]:
-    """Say `--property kafka.generation=0.7` in an option of ours."""
+    """Translate `--property kafka.generation=0.7` into our option."""
     named = properties_of(given).get(GENERATION)
     return [] if named is None else ["--kafka-generation", named]
 
 
 def _client_settings(given: Given, file: str, single: str) -> list[str]:
-    """Say a client's property file, and its single properties, in options of ours."""
+    """Translate a client's property file and single properties into our options."""
     from zkbroker.config import load_properties
 
     path = one(given, file)
@@ -39,7 +39,7 @@ def _client_settings(given: Given, file: str, single: str) -> list[str]:
 
 
 def _formatter(given: Given) -> list[str]:
-    """Say a formatter's class in options of ours.
+    """Translate a formatter's class into our options.
 
     Raises:
         click.UsageError: it has no counterpart here.
@@ -51,7 +51,7 @@ def _formatter(given: Given) -> list[str]:
     if simple in _FORMATTERS:
         return _FORMATTERS[simple]
     if "OffsetsMessageFormatter" in name or "GroupMetadataMessageFormatter" in name:
-        instead = "zkbroker dump-log --offsets-decoder prints what __consumer_offsets holds"
+        instead = "zkbroker dump-log --offsets-decoder prints the records of __consumer_offsets"
     else:
         instead = "print messages with zkbroker consume -f FORMAT, or -J for JSON"
     raise click.UsageError(
@@ -203,7 +203,7 @@ TOOLS = {
         ignored=("replica", "fetchsize", "clientId", "property", "max-wait-ms"),
     ),
     "kafka-replay-log-producer": Tool(
-        "Copy what a topic holds into another one.",
+        "Copy the messages of a topic into another one.",
         _replay,
         example="--broker-list 127.0.0.1:9092 --zookeeper 127.0.0.1:2181 "
         "--inputtopic visits --outputtopic again",

@@ -1,6 +1,6 @@
 """The genuine tools that copy topics between clusters.
 
-Invariant: of `kafka_tools`.
+Invariant: that of `kafka_tools`.
 """
 
 import click

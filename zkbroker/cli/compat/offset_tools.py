@@ -1,6 +1,6 @@
 """The genuine tools of offsets and of groups in ZooKeeper.
 
-Invariant: of `kafka_tools`.
+Invariant: that of `kafka_tools`.
 """
 
 import click
@@ -71,7 +71,7 @@ def _consumer_groups(given: Given) -> list[str]:
     shown = ["offsets", "reset", *where, "--genuine-text"]
     if "zookeeper" not in given:
         shown += ["--kept-by", "coordinator"]
-    # A file names its partitions; the genuine tool takes a scope beside it and does not look.
+    # A file names its partitions; the genuine tool accepts a scope beside it and ignores it.
     scopes = {} if ways == ["from-file"] else {"topic": "-t", "all-topics": "--all-topics"}
     shown += pass_on(given, {**scopes, "export": "--csv"})
     if "execute" not in given:

@@ -1,7 +1,8 @@
 """The genuine scripts that start and stop a broker.
 
-Invariant: of `kafka_tools`. What `kafka-server-stop` stops was started by `kafka-server-start` with
-the same LOG_DIR: other brokers of the machine, which the genuine script would stop too, go on.
+Invariant, beside that of `kafka_tools`: `kafka-server-stop` stops only brokers that
+`kafka-server-start` started with the same LOG_DIR. The genuine script would stop all brokers of the
+machine.
 """
 
 import sys
@@ -34,7 +35,7 @@ def _start(given: Given) -> list[str]:
 
 
 class _Stop(Tool):
-    """Stops brokers by itself: no command of ours does."""
+    """Stops brokers itself: no command of ours does."""
 
     def command(self, name: str) -> click.Command:
         @click.command(name, help=self.summary, epilog=f"\b\nExample:\n  zkbroker {name}")
@@ -50,8 +51,8 @@ class _Stop(Tool):
 
 TOOLS = {
     "kafka-server-start": Tool(
-        "Start a broker, with -daemon in the background. What such brokers print is in "
-        "$LOG_DIR/kafkaServer.out, LOG_DIR is logs without a value.",
+        "Start a broker, with -daemon in the background. Its output goes to "
+        "$LOG_DIR/kafkaServer.out; LOG_DIR defaults to logs.",
         _start,
         example="-daemon server.properties --override broker.id=2",
         values=("override",),

@@ -45,7 +45,7 @@ def test_spark_is_started_only_for_something_new(sessions, cluster, output, comm
     assert said.startswith("140 rows in ")
     assert "run 1: 1 file, " in said
     assert sessions == ["start", "stop"]
-    assert command(*load) == f"nothing new: {output} holds all there is to load\n"
+    assert command(*load) == f"nothing new: everything in the topics is in {output} already\n"
     assert sessions == ["start", "stop"]
     cluster.append("t", 1, [b"x"], timestamp_ms=AT)
     said = command(*load)

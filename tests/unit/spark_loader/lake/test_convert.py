@@ -112,7 +112,7 @@ def test_what_is_not_whole_is_not_taken_over(old, output, command):
         command("convert", "--output", output)
     manifest.write_text(whole)
     next(output.glob("topic=t/*/*/t+00000+*000+*28+*.parquet")).unlink()
-    with pytest.raises(LoadError, match="is missing or not as long as it was published"):
+    with pytest.raises(LoadError, match="is missing or its length has changed"):
         command("convert", "--output", output)
 
 

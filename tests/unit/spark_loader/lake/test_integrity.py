@@ -129,7 +129,7 @@ def test_json_files_that_nothing_names_are_refused_when_they_look_like_ours(run,
     run(format="json")
     file = min(output.glob("topic=t/*/*/*.jsonl"))
     file.with_name(file.name.replace(".jsonl", "x.jsonl")).write_bytes(file.read_bytes())
-    refused(run, output, "is named by nothing")
+    refused(run, output, "is named by no commit")
 
 
 def test_a_quarantine_file_counts_as_well(run, cluster, output):

@@ -118,6 +118,6 @@ def test_files_of_a_run_that_waits_for_its_commit_are_no_problem(run, cluster, o
     stray = output / "topic=t/date=2020-01-01/hour=00/part.json"
     stray.parent.mkdir(parents=True)
     stray.write_text("{}")
-    assert [f"{stray.relative_to(output)} is there but nothing names it"] == verify(
+    assert [f"{stray.relative_to(output)} is there but no commit names it"] == verify(
         LOCAL, str(output)
     ).problems

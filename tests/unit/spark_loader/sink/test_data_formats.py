@@ -40,5 +40,5 @@ def test_what_a_format_writes_it_counts_and_reads_back(kind, tmp_path):
 def test_a_file_of_no_format_is_an_error_and_of_no_table():
     assert not in_table("part-1.orc")
     assert len({each.suffix for each in DATA_FORMATS.values()}) == len(DATA_FORMATS)
-    with pytest.raises(ValueError, match=r"ends in none of \.parquet, \.jsonl"):
+    with pytest.raises(ValueError, match=r"does not end in one of \.parquet, \.jsonl"):
         format_of("topic=t/part-1.orc")

@@ -22,7 +22,7 @@ export function apiUrl(path, query = {}) {
   return url.href;
 }
 
-// The cluster on show: the one that the address names, else the first.
+// The shown cluster: the one in the address, else the first.
 export function currentCluster() {
   const clusters = session.get()?.clusters ?? [];
   const wanted = route.get().query.get("cluster");
@@ -86,7 +86,7 @@ export async function logout() {
 // Another generation of Kafka than 0.8 and later, such as "0.7": its offsets are positions in bytes.
 export const otherGeneration = () => currentCluster()?.generation ?? null;
 
-// A partition's name: of 0.7 its broker and its number there.
+// A partition's name: in 0.7 its broker and its number on that broker.
 export const partitionName = (id) => (otherGeneration() ? `${Math.floor(id / 65536)}-${id % 65536}` : String(id));
 
 export const isOperator = () => session.get()?.role === "operator" && !otherGeneration();

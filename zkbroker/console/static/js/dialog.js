@@ -6,7 +6,7 @@ import { html, useEffect, useRef, useState } from "./lib.js";
 import { State } from "./parts.js";
 import { createStore, useStore } from "./store.js";
 
-// What was done last, for the line that a screen reader speaks: {text, time}.
+// The last action, for the line that a screen reader speaks: {text, time}.
 export const announced = createStore(null);
 
 const open = createStore(null);
@@ -35,8 +35,8 @@ export function Dialogs() {
   </dialog>`;
 }
 
-// An action in two steps. body(): what to send, or a sentence that says what is missing.
-// path(): where to; done(): after it was done; fields: the form's inputs.
+// An action in two steps. body(): the request, or a sentence that names the missing input.
+// path(): its address; done(): called after success; fields: the form's inputs.
 export function Action({ path, body, fields = null, verb, danger = false, said, done, close }) {
   const [state, setState] = useState({ plan: null, sent: null, error: null, busy: false });
   const [typed, setTyped] = useState("");
@@ -73,7 +73,7 @@ export function Action({ path, body, fields = null, verb, danger = false, said, 
   };
 
   useEffect(() => {
-    if (!fields) prepare(); // nothing to fill in: the plan at once
+    if (!fields) prepare(); // no inputs: plan at once
   }, []);
   useEffect(() => {
     if (state.plan) input.current?.focus();

@@ -1,4 +1,4 @@
-// Numbers with their units and times in the reader's zone. What is unknown is a dash, never 0.
+// Numbers with their units and times in the reader's zone. An unknown value is a dash, never 0.
 
 export const UNKNOWN = "–";
 
@@ -9,7 +9,7 @@ const known = (value) => value !== null && value !== undefined && !Number.isNaN(
 
 export const number = (value) => (known(value) ? whole.format(value) : UNKNOWN);
 
-// Offsets and ids: digits alone, as one types them.
+// Offsets and ids: plain digits, as a person types them.
 export const digits = (value) => (known(value) ? String(value) : UNKNOWN);
 
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -1,4 +1,4 @@
-// Keys of the whole page. None acts while one types, or with Ctrl, Alt or the system's key.
+// Keys of the whole page. None acts in a text field, or with Ctrl, Alt or the system's key.
 
 import { address, go } from "./router.js";
 import { SECTIONS, help } from "./shell.js";

@@ -1,5 +1,5 @@
-// What the server tells by itself: one EventSource for the cluster on show. The page reconnects for
-// ever, with growing pauses, and says since when what it shows is not live.
+// Events from the server: one EventSource for the shown cluster. The page reconnects for
+// ever, with growing pauses, and shows since when its data is not live.
 //
 // `overview` comes with every sample and is the heartbeat: three times as long a silence as usual
 // counts as a lost connection, too, since a dead network closes nothing.
@@ -38,7 +38,7 @@ function tell(kind, value) {
 }
 
 // Calls the reader with each event of a kind: topics and groups (changed rows), gone (names of those
-// that are no more), series, or sample (every overview).
+// that are gone), series, or sample (every overview).
 export function listen(kind, reader) {
   readers[kind].add(reader);
   scheduleOpen();

@@ -10,7 +10,7 @@ const SIGNS = { ok: "✓", warning: "▲", error: "✕", idle: "○", info: "●
 export const State = ({ kind, children }) =>
   html`<span class=${`state ${kind}`}><span class="sign" aria-hidden="true">${SIGNS[kind]}</span> ${children}</span>`;
 
-// A count that should be 0: quiet then, a state otherwise.
+// A count that should be 0: then plain, otherwise a state.
 export function Trouble({ value, kind = "warning", label }) {
   if (!value) return html`<span>${value ?? UNKNOWN}</span>`;
   return html`<${State} kind=${kind}>${value}${label ? ` ${label}` : ""}<//>`;
@@ -63,7 +63,7 @@ export const Failure = ({ error, retry = null }) =>
 
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
-// The view of a resource: what failed, what is on its way, or what came (old data stays on show).
+// The view of a resource: its error, a note while it loads, or its data (old data stays visible).
 export function Loaded({ of, children }) {
   if (of.error && !of.data) return html`<${Failure} error=${of.error} retry=${of.reload} />`;
   if (!of.data) return html`<p class="empty" role="status">Reading…</p>`;

@@ -1,5 +1,5 @@
 // An answer of the API for a view: read once, again when its address changes, and, where it is live,
-// with each sample of the server. What was read stays on show while the next one is on its way.
+// with each sample of the server. Its data stays visible while the next answer loads.
 
 import { get } from "./api.js";
 import { useCallback, useEffect, useRef, useState } from "./lib.js";

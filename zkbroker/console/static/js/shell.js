@@ -1,4 +1,4 @@
-// What stands around each view: navigation, whether the page is live, the reader, dark or light.
+// The frame of each view: navigation, whether the page is live, the user, dark or light.
 
 import { currentCluster, logout, otherGeneration, session } from "./api.js";
 import { Dialogs, announced, show } from "./dialog.js";
@@ -28,7 +28,7 @@ const KEYS = [
   ["Esc", "close a dialog"],
 ];
 
-// What another generation of Kafka has not is left out.
+// Views that another generation of Kafka does not have are left out.
 const NEWER_ONLY = ["clients", "mirrors", "loads", "settings"];
 
 function Navigation({ section }) {
@@ -70,14 +70,14 @@ function Live() {
   return html`<span class="live"><${State} kind="error">not live<//></span>`;
 }
 
-// Stands above every view while what it shows may be old.
+// Shown above every view while its data may be out of date.
 function Lost() {
   const { state, since_ms, heard_ms } = useStore(liveness);
   const lost = state === "lost";
   return html`<div role="status" class=${lost ? "notice error lost" : "spoken"}>
     ${lost &&
     html`<${State} kind="error">Not live since ${clock(heard_ms ?? since_ms)}.<//>
-      <span>${heard_ms ? "What is on show may be old." : "Nothing has come from the console yet."} Connecting again…</span>
+      <span>${heard_ms ? "The page may be out of date." : "The console has sent no data yet."} Connecting again…</span>
       <button type="button" onClick=${tryNow}>Try now</button>`}
   </div>`;
 }
@@ -102,7 +102,7 @@ const CHOICES = [
 
 function Themes() {
   const { choice } = useStore(theme);
-  return html`<select class="theme" aria-label="Colours" title="Colours: auto is as your system has them" value=${choice} onInput=${(event) => choose(event.target.value)}>
+  return html`<select class="theme" aria-label="Colours" title="Colours: auto follows your system" value=${choice} onInput=${(event) => choose(event.target.value)}>
     ${CHOICES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
   </select>`;
 }
@@ -111,7 +111,7 @@ function Reader() {
   const { user, role } = useStore(session);
   return html`<span class="reader">
     ${user && html`<span class="name">${user}</span>`}
-    <span class="tag" title=${role === "operator" ? "May change the cluster" : "May look, not change"}>${role}</span>
+    <span class="tag" title=${role === "operator" ? "May change the cluster" : "May not change anything"}>${role}</span>
     ${user && html`<button type="button" class="quiet" onClick=${() => logout().catch((error) => announced.set({ text: error.message, time: Date.now() }))}>Log out</button>`}
   </span>`;
 }

@@ -90,7 +90,7 @@ export function Table({ caption, columns, rows, rowKey, sort, onSort, firstSort 
   </div>`;
 }
 
-// Which rows are in sight of a box that scrolls; rows are of one height, measured from the first.
+// The visible rows of a scrolling box; all rows have the height of the first.
 function useWindow(box, count, windowed) {
   const [place, setPlace] = useState({ from: 0, until: 60, height: 32 });
   useLayoutEffect(() => {

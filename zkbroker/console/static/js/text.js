@@ -6,7 +6,7 @@ const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const BREAKS = /[\t\n]/g;
 
-// What hostile text can cost: pieces of a text, and columns of indentation.
+// Limits against hostile text: pieces of a text, and columns of indentation.
 const MOST_PIECES = 1000;
 const DEEPEST = 40;
 

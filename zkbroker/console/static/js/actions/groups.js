@@ -7,7 +7,7 @@ import { Field } from "../parts.js";
 
 const WAYS = [
   ["earliest", "The earliest message", null],
-  ["latest", "The end: skip what is there", null],
+  ["latest", "The end: skip the present messages", null],
   ["time", "A time", "datetime-local"],
   ["back", "Back by a number of messages", "number"],
   ["forward", "Forward by a number of messages", "number"],

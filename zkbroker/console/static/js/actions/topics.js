@@ -8,7 +8,7 @@ import { address, go } from "../router.js";
 
 const topicPath = (topic, action) => `${clusterPath("topics")}/${encodeURIComponent(topic)}/${action}`;
 
-// Lines of "name=value"; a sentence that says what is wrong where one is something else. "name=" alone takes the topic's own value away.
+// Lines of "name=value"; for any other line, a sentence with the mistake. "name=" removes the topic's own value.
 export function parseSettings(text, { removable = false } = {}) {
   const settings = {};
   for (const line of text.split("\n").map((each) => each.trim())) {
@@ -22,7 +22,7 @@ export function parseSettings(text, { removable = false } = {}) {
   return settings;
 }
 
-// Numbers out of "1, 2 3"; null where something is not a number.
+// Numbers out of "1, 2 3"; null if something is not a number.
 export function parseNumbers(text) {
   const parts = text.split(/[\s,]+/).filter(Boolean);
   return parts.every((part) => /^\d+$/.test(part)) ? parts.map(Number) : null;
@@ -63,10 +63,10 @@ function Alter({ topic, close, done }) {
     const sent = {};
     if (form.partitions) sent.partitions = Number(form.partitions);
     if (Object.keys(settings).length) sent.settings = settings;
-    return Object.keys(sent).length ? sent : "Nothing is to change: give more partitions, or a setting.";
+    return Object.keys(sent).length ? sent : "There is nothing to change: give more partitions, or a setting.";
   };
   const fields = html`
-    <${Field} label="Partitions" hint=${`It has ${topic.partitions.length}. More can be added, none can be taken away.`}>
+    <${Field} label="Partitions" hint=${`It has ${topic.partitions.length}. Partitions can be added, but not removed.`}>
       <input type="number" min=${topic.partitions.length + 1} max="100000" ...${bind("partitions")} />
     <//>
     <${Field} label="Settings" hint="One name=value a line; name= alone goes back to the default" wide=${true}>
@@ -112,7 +112,7 @@ function Reassign({ topic, brokers, close, done }) {
   const fields = html`
     <${Field} label="Way"><select ...${bind("way")}><option value="brokers">Spread over brokers</option><option value="assignment">Replicas of each partition</option></select><//>
     ${form.way === "brokers"
-      ? html`<${Field} label="Brokers" hint="The partitions are spread over these evenly" wide=${true}><input ...${bind("brokers")} autocomplete="off" /><//>`
+      ? html`<${Field} label="Brokers" hint="The partitions are spread evenly over these brokers" wide=${true}><input ...${bind("brokers")} autocomplete="off" /><//>`
       : html`<${Field} label="Assignment" hint="One partition a line; the first replica is the preferred leader" wide=${true}>
           <textarea rows="5" placeholder=${example} spellcheck=${false} ...${bind("assignment")}></textarea><//>`}
     <${Field} label="Limit" hint="Bytes a second that each broker copies at most; empty for none"><input type="number" min="1" ...${bind("throttle")} /><//>`;
@@ -122,7 +122,7 @@ function Reassign({ topic, brokers, close, done }) {
 
 const RemoveThrottle = ({ topic, close, done }) =>
   html`<${Action} path=${() => topicPath(topic.name, "remove-throttle")} body=${() => ({})} verb="Remove the limit" close=${close}
-    said=${() => `Copies of ${topic.name} are not limited any more.`} done=${done} />`;
+    said=${() => `Copies of ${topic.name} are no longer limited.`} done=${done} />`;
 
 const Delete = ({ topic, close }) =>
   html`<${Action} path=${() => topicPath(topic.name, "delete")} body=${() => ({})} verb="Delete the topic" danger=${true} close=${close}

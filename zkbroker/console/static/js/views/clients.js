@@ -1,4 +1,4 @@
-// Clients by the oldest request version that they speak: what a migration has to know.
+// Clients by the oldest request version that they use, for migrations.
 
 import { clusterPath } from "../api.js";
 import { count, number } from "../format.js";
@@ -7,7 +7,7 @@ import { Empty, Field, Loaded, Page, Panel, State, Text, Tile, Tiles, Time } fro
 import { useResource } from "../resource.js";
 import { Table } from "../table.js";
 
-// The newest versions first would hide what is looked for.
+// Oldest versions first: those are what a migration looks for.
 const apis = (row) => [...row.apis].sort((one, other) => one.api.localeCompare(other.api) || one.version - other.version);
 
 const Apis = ({ row }) =>
@@ -31,7 +31,7 @@ export function Clients() {
 
 function Body({ data }) {
   const [generation, setGeneration] = useState("");
-  // Known from the second look at a client on.
+  // Known from the second reading of a client on.
   const columns = COLUMNS.filter((each) => each.key !== "last_seen_ms" || data.clients.some((client) => client.last_seen_ms !== null));
   const rows = generation ? data.clients.filter((each) => each.oldest === generation) : data.clients;
   return html`<div class="stack">
@@ -40,13 +40,13 @@ function Body({ data }) {
     <${Tiles}>
       ${data.by_generation.map((each) => html`<${Tile} key=${each.generation} label=${`Speak ${each.generation}`} note=${each.clients === 1 ? "client" : "clients"}>${number(each.clients)}<//>`)}
     <//>
-    <${Panel} id="clients" title="Who speaks what" aside=${html`<${Field} label="Speaks"><select value=${generation} onInput=${(event) => setGeneration(event.target.value)}>
+    <${Panel} id="clients" title="Clients and their versions" aside=${html`<${Field} label="Speaks"><select value=${generation} onInput=${(event) => setGeneration(event.target.value)}>
         <option value="">any release</option>
         ${data.by_generation.map((each) => html`<option key=${each.generation} value=${each.generation}>${each.generation}</option>`)}
       </select><//>`}>
       ${data.sources.length
         ? html`<${Table} caption=${`Clients${generation ? ` that speak ${generation}` : ""}: ${number(rows.length)}`} columns=${columns} rows=${rows} rowKey=${(row) => `${row.client_id} ${row.host}`} firstSort="oldest" empty="No client has been seen since the brokers started." />`
-        : html`<${Empty}>No broker said which clients it has. Set admin.port on the brokers, so that the console can ask them.<//>`}
+        : html`<${Empty}>No broker reported its clients. Set admin.port on the brokers, so that the console can ask them.<//>`}
     <//>
   </div>`;
 }

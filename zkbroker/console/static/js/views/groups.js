@@ -32,7 +32,7 @@ const COLUMNS = [
   { key: "kind", label: "Kept by", cell: keptBy },
   { key: "state", label: "State", cell: (row) => html`<${GroupState} state=${row.state} />` },
   { key: "members", label: "Members", number: true, cell: (row) => number(row.members) },
-  { key: "lag", label: "Lag", number: true, cell: (row) => lagText(row.lag), hint: "What comes after its committed offsets" },
+  { key: "lag", label: "Lag", number: true, cell: (row) => lagText(row.lag), hint: "Messages after its committed offsets" },
   { key: "topics", label: "Topics", unsorted: true, cell: (row) => html`<${TopicList} names=${row.topics} />` },
   { key: "coordinator", label: "Coordinator", number: true, unsorted: true, cell: (row) => row.coordinator ?? "–" },
 ];

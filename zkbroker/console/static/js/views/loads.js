@@ -1,4 +1,4 @@
-// Bulk loads into lakes: runs, how far each partition is, what is missing, what was set aside.
+// Bulk loads into lakes: runs, positions of partitions, gaps, quarantine.
 
 import { clusterPath } from "../api.js";
 import { bytes, digits, number, span } from "../format.js";
@@ -45,7 +45,7 @@ export function Loads() {
     <${Loaded} of=${found}>${(data) =>
       data.lakes.length
         ? html`<div class="stack">${data.lakes.map((lake, at) => html`<${Lake} key=${lake.path} lake=${lake} at=${at} />`)}</div>`
-        : html`<${Panel} id="loads" title="Lakes"><${Empty}>The console knows no lake. Name them when it starts, to see their loads here.<//><//>`}<//>
+        : html`<${Panel} id="loads" title="Lakes"><${Empty}>The console has no lake. Name lakes at its start to see their loads here.<//><//>`}<//>
   <//>`;
 }
 

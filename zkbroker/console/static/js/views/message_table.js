@@ -116,7 +116,7 @@ function Value({ label, value, href }) {
   </section>`;
 }
 
-// Only objects and arrays are worth another look; a cut value is no whole JSON.
+// Only objects and arrays get this form; a cut value is not whole JSON.
 const isJson = (value) => value.json !== null && typeof value.json === "object" && value.text !== null && value.shown === value.bytes;
 
 const Headers = ({ headers, left }) =>

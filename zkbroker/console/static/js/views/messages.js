@@ -1,4 +1,4 @@
-// Messages of a topic: from an offset or a time, by key or content, or as they come.
+// Messages of a topic: from an offset or a time, by key or content, or as they arrive.
 
 import { apiUrl, clusterPath, get, otherGeneration } from "../api.js";
 import { count, number } from "../format.js";
@@ -9,7 +9,7 @@ import { address, go, route } from "../router.js";
 import { useStore } from "../store.js";
 import { MessageTable } from "./message_table.js";
 
-// Partitions that are read on side by side.
+// Most partitions that are read side by side.
 const MOST_ON = 12;
 const LIMITS = [20, 50, 100, 200];
 const WAYS = [
@@ -19,7 +19,7 @@ const WAYS = [
   ["time", "From a time"],
 ];
 
-// What the form shows of the address's `from`.
+// The form's value for the address's `from`.
 function wayOf(from) {
   if (from === "earliest") return { way: "earliest", at: "" };
   if (/^\d+$/.test(from)) return { way: "offset", at: from };
@@ -84,7 +84,7 @@ function Form({ asked, limit, tailing }) {
   </form>`;
 }
 
-// Names come from the server as one types: there may be thousands.
+// The server suggests names while the user types: there may be thousands.
 function TopicInput({ value, onInput }) {
   const [names, setNames] = useState([]);
   useEffect(() => {
@@ -92,7 +92,7 @@ function TopicInput({ value, onInput }) {
     const timer = setTimeout(() => {
       get(clusterPath("topics"), { search: value.trim(), limit: 20, sort: "name" }, control.signal).then(
         (answer) => setNames(answer.topics.map((each) => each.name)),
-        () => {}, // names are a help only: the form works without them
+        () => {}, // suggestions are optional: the form works without them
       );
     }, 200);
     return () => {
@@ -121,22 +121,22 @@ function Found({ asked, limit }) {
       setMore((was) => ({ ...was, busy: false, error }));
     }
   };
-  // The newest are read to see what came last: that is on top.
+  // The newest messages are on top.
   const newest = query.from.startsWith("-");
   const messages = newest ? [...found.messages].reverse() : found.messages;
   return html`<${Panel} id="found" title="Messages" aside=${html`<span class="muted">${count(found.scanned, "message")} looked at</span>`}>
-    ${messages.length ? html`<${MessageTable} topic=${asked.topic} messages=${messages} caption=${`Messages of ${asked.topic}: ${number(messages.length)}${newest ? ", the newest first" : ""}`} />` : html`<${Empty}>${asked.key || asked.contains ? "None of the messages that were looked at fits." : "There is no message here."}<//>`}
+    ${messages.length ? html`<${MessageTable} topic=${asked.topic} messages=${messages} caption=${`Messages of ${asked.topic}: ${number(messages.length)}${newest ? ", the newest first" : ""}`} />` : html`<${Empty}>${asked.key || asked.contains ? "None of the messages read so far matches." : "There is no message here."}<//>`}
     ${more.error && html`<${Failure} error=${more.error} retry=${readOn} />`}
     <div class="pager">
       ${more.page && html`<button type="button" onClick=${() => setMore({ page: null, busy: false, error: null })}>Back to the first</button>`}
       ${found.ended && html`<span class="muted">This is the end of the log.</span>`}
-      ${!found.ended && next.length > MOST_ON && html`<span class="muted">Name one partition to read on: there are ${next.length}.</span>`}
+      ${!found.ended && next.length > MOST_ON && html`<span class="muted">Name one partition to go on in: there are ${next.length}.</span>`}
       ${!found.ended && next.length > 0 && next.length <= MOST_ON && html`<button type="button" disabled=${more.busy} onClick=${readOn}>${more.busy ? "Reading…" : newest ? "Read newer ones" : "Read on"}</button>`}
     </div>
   <//>`;
 }
 
-// What follows in each partition, in the order of time; a share of the limit from each.
+// The next messages of each partition, in order of time; a share of the limit from each.
 async function after(query, next, limit) {
   const share = Math.ceil(limit / next.length);
   const pages = await Promise.all(
@@ -155,7 +155,7 @@ async function after(query, next, limit) {
 const KEPT = 200;
 const DRAW_EVERY_MS = 250;
 
-// As messages come: the newest on top, at most KEPT of them, drawn four times a second.
+// Messages as they arrive: the newest on top, at most KEPT of them, drawn four times a second.
 function Tail({ asked }) {
   const [shown, setShown] = useState({ messages: [], seen: 0, skipped: 0 });
   const [link, setLink] = useState("connecting");
@@ -180,7 +180,7 @@ function Tail({ asked }) {
       waiting.current.skipped += JSON.parse(event.data).n;
     });
     source.addEventListener("error", (event) => {
-      // The server's own word for what keeps it from reading; without data it is the connection.
+      // An event with data is the server's own error; one without is a lost connection.
       if (event.data) setTrouble(JSON.parse(event.data).error);
       else setLink(source.readyState === EventSource.CLOSED ? "refused" : "connecting");
     });
@@ -209,7 +209,7 @@ function Tail({ asked }) {
   </span>`;
   return html`<${Panel} id="tail" title="Live tail" aside=${aside}>
     ${trouble && html`<p class="notice warning"><${State} kind="warning">Trouble<//> <span>${trouble}</span></p>`}
-    ${link === "refused" && html`<${Failure} error=${{ message: "The console refused the tail: look whether the topic and the partition exist." }} retry=${() => setAttempt(attempt + 1)} />`}
-    ${shown.messages.length ? html`<${MessageTable} topic=${asked.topic} messages=${shown.messages} caption=${`Messages of ${asked.topic} as they come, the newest first`} />` : html`<${Empty}>Waiting for the next message…<//>`}
+    ${link === "refused" && html`<${Failure} error=${{ message: "The console refused the tail: check that the topic and the partition exist." }} retry=${() => setAttempt(attempt + 1)} />`}
+    ${shown.messages.length ? html`<${MessageTable} topic=${asked.topic} messages=${shown.messages} caption=${`Messages of ${asked.topic} as they arrive, newest first`} />` : html`<${Empty}>Waiting for the next message…<//>`}
   <//>`;
 }

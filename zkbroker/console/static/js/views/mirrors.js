@@ -39,8 +39,8 @@ const PARTITION_COLUMNS = [
 
 const Partitions = ({ mirror, at }) =>
   html`<${Panel} id=${`mirror-${at}`} title=${html`Partitions of <bdi><${Text} text=${mirror.name} oneLine=${true} /></bdi>`}>
-    <${Table} caption=${`Partitions of ${mirror.name}`} columns=${PARTITION_COLUMNS} rows=${mirror.partitions} rowKey=${(row) => `${row.topic} ${row.partition}`} firstSort="-lag" empty="Nothing was copied yet." />
-    ${mirror.lag === null && html`<${Empty}>The lag is known where the source is a cluster of this console too, under the name that the mirror has for it.<//>`}
+    <${Table} caption=${`Partitions of ${mirror.name}`} columns=${PARTITION_COLUMNS} rows=${mirror.partitions} rowKey=${(row) => `${row.topic} ${row.partition}`} firstSort="-lag" empty="Nothing has been copied yet." />
+    ${mirror.lag === null && html`<${Empty}>The lag is known if the source is also a cluster of this console, under the mirror’s name for it.<//>`}
   <//>`;
 
 export function Mirrors() {

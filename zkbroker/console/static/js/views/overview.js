@@ -1,4 +1,4 @@
-// The cluster at a glance: what is wrong first, then throughput, then its brokers.
+// The cluster at a glance: problems first, then throughput, then its brokers.
 
 import { clusterPath, otherGeneration } from "../api.js";
 import { Chart, MOST_LINES } from "../chart.js";
@@ -28,7 +28,7 @@ export function Problems({ problems }) {
 // A path that the server names, below the mount prefix; never another host.
 const inside = (path) => ROOT.pathname + path.replace(/^[/\\]+/, "");
 
-// Whether some row says something of a column that not all brokers can fill.
+// Whether some row has a value in a column that not all brokers can fill.
 const known = (key, rows) => rows.some((row) => row[key] !== null && row[key] !== undefined);
 const NEWER_ONLY = ["replicas", "under_replicated", "disk_bytes", "messages_in_s", "since_ms"];
 const OPTIONAL = ["cpu", "resident_bytes", "connections", "version", "rack", "bytes_in_s", "bytes_out_s"];
@@ -91,7 +91,7 @@ const LISTENER_COLUMNS = [
 export function Overview() {
   const first = useResource(clusterPath("overview"));
   const now = useStore(liveOverview);
-  // Events leave listeners and directories out: those are of the first answer.
+  // Events leave out listeners and directories: those are from the first answer.
   const merged = first.data && {
     ...first.data,
     ...now,
@@ -112,7 +112,7 @@ function Body({ data }) {
   const { zookeeper } = data;
   const charted = data.brokers.slice(0, MOST_LINES);
   const per = (measure) => charted.map((each) => ({ name: `broker.${each.id}.${measure}`, label: `broker ${each.id}` }));
-  // Brokers without an admin port do not say what they send and receive.
+  // Brokers without an admin port do not report their traffic.
   const measured = data.brokers.some((each) => each.bytes_in_s !== null);
   const more = data.brokers.length > MOST_LINES ? `first ${MOST_LINES} brokers` : null;
   const other = otherGeneration();
@@ -153,7 +153,7 @@ function Body({ data }) {
     <//>
     ${!other && html`<div class="columns">
       <${Panel} id="directories" title="Log directories">
-        <${Table} caption="Log directories" columns=${DIRECTORY_COLUMNS} rows=${directories(data.brokers)} rowKey=${(row) => `${row.broker} ${row.path}`} empty="No broker says where its logs are." />
+        <${Table} caption="Log directories" columns=${DIRECTORY_COLUMNS} rows=${directories(data.brokers)} rowKey=${(row) => `${row.broker} ${row.path}`} empty="No broker reported its log directories." />
       <//>
       <${Panel} id="listeners" title="Listeners" aside=${html`<span class="muted">cluster id <span class="name">${data.cluster_id ?? "–"}</span></span>`}>
         <${Table} caption="Listeners" columns=${LISTENER_COLUMNS} rows=${listeners(data.brokers)} rowKey=${(row) => `${row.broker} ${row.name}`} empty="No listener is known." />

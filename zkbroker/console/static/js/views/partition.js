@@ -54,10 +54,10 @@ function Body({ log, topic, partition }) {
     <${Panel} id="segments" title="Segments">
       ${segments
         ? html`<${Table} caption="Segments" columns=${otherGeneration() ? segmentColumns.filter(({ key }) => ["base_offset", "active", "bytes"].includes(key)) : segmentColumns} rows=${segments} rowKey=${(row) => row.base_offset} firstSort="base_offset" empty="The log has no segment." />`
-        : html`<${Empty}>The console does not run beside the files of this partition, so its segments are unknown. Start one on a broker's machine to see them.<//>`}
+        : html`<${Empty}>The console is not on the machine with this partition’s files, so its segments are unknown. Start one on a broker's machine to see them.<//>`}
     <//>
     <${Panel} id="times" title="Offsets by time">
-      <${Table} caption="Offsets by time" columns=${timeColumns(topic, partition)} rows=${log.offsets_by_time} rowKey=${(row) => row.time_ms} firstSort="time_ms" empty="The messages carry no times." />
+      <${Table} caption="Offsets by time" columns=${timeColumns(topic, partition)} rows=${log.offsets_by_time} rowKey=${(row) => row.time_ms} firstSort="time_ms" empty="The messages have no times." />
     <//>
   </div>`;
 }

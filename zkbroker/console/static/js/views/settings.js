@@ -7,7 +7,7 @@ import { Empty, Failure, Field, Loaded, Page, Panel, Text } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Search, Table } from "../table.js";
 
-// What a number of milliseconds or bytes is in words; small ones and "no limit" say enough themselves.
+// A number of milliseconds or bytes as text; small ones and "no limit" need none.
 function inWords({ name, value }) {
   if (!/^\d{4,15}$/.test(value ?? "")) return null;
   if (/(\.|^)ms$/.test(name)) return span(Number(value));
@@ -44,13 +44,13 @@ export function SettingsTable({ caption, settings, changeable = false }) {
       <${Search} label="Search settings" value=${search} onSearch=${setSearch} />
       <label class="check"><input type="checkbox" checked=${own} onInput=${(event) => setOwn(event.target.checked)} /> Only those that differ from the default</label>
     </div>
-    <${Table} caption=${`${caption}: ${rows.length}`} columns=${changeable ? [...COLUMNS, READ_ONLY] : COLUMNS} rows=${rows} rowKey=${(row) => row.name} firstSort="name" empty="No setting fits." />
+    <${Table} caption=${`${caption}: ${rows.length}`} columns=${changeable ? [...COLUMNS, READ_ONLY] : COLUMNS} rows=${rows} rowKey=${(row) => row.name} firstSort="name" empty="No setting matches." />
   </div>`;
 }
 
-// What stands in for the table where there is none.
+// Shown in place of an empty table.
 function settingsOf(settings) {
-  if (settings === null) return html`<${Empty}>This broker is too old to say its settings.<//>`;
+  if (settings === null) return html`<${Empty}>This broker is too old to describe its settings.<//>`;
   return settings.error ? html`<${Failure} error=${{ message: settings.error }} />` : null;
 }
 

@@ -41,7 +41,7 @@ const partitionColumns = (topic) => [
 
 const NEWER_ONLY = ["state", "replicas", "isr", "messages", "leader_epoch"];
 
-// Replicas out of sync are struck through, and said so.
+// Replicas out of sync are struck through, with a text for screen readers.
 const Replicas = ({ row }) =>
   row.replicas.map((id, at) => [
     at > 0 && ", ",
@@ -61,7 +61,7 @@ export function Topic({ name }) {
   <//>`;
 }
 
-// Whether a move of its replicas has limited how fast they are copied.
+// Whether a reassignment limits the copying of its replicas.
 const isThrottled = (topic) =>
   (topic.settings ?? []).some((each) => each.source === "topic" && each.name.endsWith(".replication.throttled.replicas"));
 
@@ -112,7 +112,7 @@ function Body({ topic }) {
   </div>`;
 }
 
-// Replicas on their way, when there are some.
+// Replicas that are moving, if any.
 function Moving({ topic }) {
   const found = useResource(clusterPath("reassignments"), {}, { live: true });
   const rows = (found.data?.moving ?? []).filter((each) => each.topic === topic);
