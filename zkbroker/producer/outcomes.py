@@ -124,7 +124,9 @@ def shortage(info: PartitionInfo | None, min_isr: str | None) -> str:
     found = f"{len(info.isr)} of {len(info.replicas)} replicas in sync, and {wanted}: "
     if away:
         return f"{found}start broker {', '.join(away)}, or lower that setting of the topic"
-    if min_isr is not None and int(min_isr) > len(info.replicas):
+    if min_isr is None:
+        return f"{found}give the topic as many replicas as that setting asks for, or {_WAIT}"
+    if int(min_isr) > len(info.replicas):
         return f"{found}give the topic more replicas, or lower that setting of the topic"
     return f"{found}by now there are enough; send again, or {_WAIT}"
 

@@ -38,7 +38,7 @@ def wait_for_acks(
     Args:
         appended: the appends of one request.
         acks: 1 waits for the log's flush policy, -1 for the replicas in sync as well.
-        timeout_s: the limit of the one wait; None for no limit.
+        timeout_s: the limit of the one wait; None for no limit. With 0 only flushes are awaited.
         runtime: to wait with.
         park: entered if there is something to wait for.
 
@@ -66,6 +66,7 @@ def wait_for_acks(
         return results
     operation = DelayedOperation(runtime)
     deadline_ms = None if timeout_s is None else runtime.clock_ms() + timeout_s * 1000
+    flush_deadline_ms = deadline_ms if timeout_s else None
     watched = [appended[at] for at in waiting]
     for each in watched:
         each.leadership.waiters.watch_high_watermark(operation, each.last_offset)
@@ -74,7 +75,7 @@ def wait_for_acks(
             # Each append has requested its flush: together they take as long as the longest.
             for at in unflushed:
                 if results[at] is None:
-                    results[at] = _flush_failure(appended[at], deadline_ms, runtime)
+                    results[at] = _flush_failure(appended[at], flush_deadline_ms, runtime)
             if not operation.wait(replicated, deadline_ms):
                 for at in waiting:
                     results[at] = results[at] or _not_in_time(appended[at], timeout_s)

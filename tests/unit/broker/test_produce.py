@@ -102,6 +102,16 @@ def test_without_a_time_out_the_answer_waits_for_the_disk():
     assert partitions["t", 0].log.flush_waits == [None]
 
 
+def test_acks_all_without_a_time_out_waits_for_the_disk_and_for_no_replica():
+    # A genuine broker flushes within the append; its delayed produce then expires at once.
+    partitions = leading(make=SlowLog, replicas=(1, 2), flush_messages=1)
+    (answer,) = produce(partitions, acks=-1, timeout_ms=0)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert partitions["t", 0].log.flush_waits == [None]
+    (answer,) = produce(leading(), acks=-1, timeout_ms=0)
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
 def test_acks_0_waits_for_nothing():
     partitions = leading(make=SlowLog, flush_messages=1)
     assert produce(partitions, acks=0) is None

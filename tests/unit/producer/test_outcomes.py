@@ -52,6 +52,7 @@ def test_the_error_of_a_leaderless_partition_names_the_missing_brokers():
             "1 of 1 replicas in sync, and min.insync.replicas=2: give the topic more",
         ),
         ((1, 2), (1, 2), "2", "by now there are enough"),
+        ((1,), (1,), None, "give the topic as many replicas as that setting asks for"),
         ((), (), "2", "fewer replicas are in sync than min.insync.replicas=2 asks for"),
     ],
 )

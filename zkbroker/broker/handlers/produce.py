@@ -265,8 +265,9 @@ class ProduceHandler:
 
     def _wait(self, asked: _Asked, timeout_ms: int) -> None:
         """Wait once for all that was appended, and say of each what became of it."""
-        # Without a time-out of its own the request waits as long as it takes.
-        timeout_s = timeout_ms / 1000 if timeout_ms > 0 else None
+        # Without a time-out acks=1 waits for the disk alone; acks=-1 fails at once, as in Kafka.
+        limited = timeout_ms > 0 or asked.acks == -1
+        timeout_s = max(0, timeout_ms) / 1000 if limited else None
         results = wait_for_acks(
             [each.appended for each in asked.waiting],
             asked.acks,
