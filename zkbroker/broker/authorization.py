@@ -111,7 +111,7 @@ class Authorization:
         self._authorizer = authorizer
         self._session = session
         self._audit = AuditLog(runtime.now_ms, self._denied)
-        self._told: set[Principal] = set()
+        self._warned_of: set[Principal] = set()
         self.permissions: Permissions | None = None
         self._watch: AclWatch | None = None
         if authorizer is not None:
@@ -176,16 +176,16 @@ class Authorization:
         host = self._config.host or "127.0.0.1"
         asker = Asker(principal, host, "this broker")
         if not self.permissions.allowed(asker, Operation.CLUSTER_ACTION, CLUSTER, audited=False):
-            self._tell(principal)
+            self._warn(principal)
 
     def _denied(self, principal: Principal, operation: Operation) -> None:
         if operation is Operation.CLUSTER_ACTION:
-            self._tell(principal)
+            self._warn(principal)
 
-    def _tell(self, principal: Principal) -> None:
-        if principal in self._told or len(self._told) > 100:
+    def _warn(self, principal: Principal) -> None:
+        if principal in self._warned_of or len(self._warned_of) > 100:
             return
-        self._told.add(principal)
+        self._warned_of.add(principal)
         logger.error(
             "principal=%s may not act for the cluster; if brokers connect as it, set "
             "super.users=%s on every broker, or allow it: zkbroker acls add --allow-principal %s "

@@ -152,15 +152,15 @@ class GuardedHandler:
         allowed = request
         for need in self._each:
             if need.when is None or need.when(request):
-                allowed = self._cut(need, allowed, context, refused)
+                allowed = self._remove_refused(need, allowed, context, refused)
         if refused and not getattr(allowed, ITEMS[self._api].asked):
             response = self._answer_to_nothing(allowed, context)
         else:
             response = self._handler(allowed, context)
         for need in self._listed:
             if need.when is None or need.when(request):
-                self._leave_out(need, response, context)
-        return self._tell(refused, request, response) if refused else response
+                self._remove_hidden(need, response, context)
+        return self._answer_refused(refused, request, response) if refused else response
 
     def _allows(self, need: Need, resource: Resource, context: RequestContext) -> bool:
         ask = self._permissions
@@ -191,7 +191,9 @@ class GuardedHandler:
             response.error_code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return response
 
-    def _cut(self, need: Need, request: Any, context: RequestContext, refused: list[Any]) -> Any:
+    def _remove_refused(
+        self, need: Need, request: Any, context: RequestContext, refused: list[Any]
+    ) -> Any:
         """Return the request without its refused items; their answers are added to `refused`."""
         field = ITEMS[self._api].asked
         items = getattr(request, field)
@@ -232,7 +234,7 @@ class GuardedHandler:
         # From version 1 on an empty list names no topic.
         return self._handler(allowed, replace(context, api_version=max(1, context.api_version)))
 
-    def _leave_out(self, need: Need, response: Any, context: RequestContext) -> None:
+    def _remove_hidden(self, need: Need, response: Any, context: RequestContext) -> None:
         field = _LISTED[self._api]
         seen: list[Any] = []
         for item in getattr(response, field):
@@ -241,7 +243,7 @@ class GuardedHandler:
             context.pace()
         setattr(response, field, seen)
 
-    def _tell(self, refused: list[Any], request: Any, response: Any) -> Any:
+    def _answer_refused(self, refused: list[Any], request: Any, response: Any) -> Any:
         if self._api is ApiKey.PRODUCE and request.acks == 0:
             raise CloseConnection(
                 "produce with acks=0 refused: topics="

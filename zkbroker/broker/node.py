@@ -4,7 +4,7 @@
            -> open assigned logs -> register the broker -> stand for controller
            -> register partitions -> serve
     stop:  hand leaderships over -> leave the groups -> deregister -> stop accepting
-           -> answer what is in flight -> flush and close logs, clean marker -> end the session
+           -> answer requests in flight -> flush and close logs, clean marker -> end the session
 
 Invariant: a failed start is undone and raises. Once `start` has returned, the broker serves every
 partition that was assigned to it at that time, as the present controller decided.

@@ -30,7 +30,7 @@ class PeerLevels:
     def __init__(self, broker_id: int, level: str) -> None:
         self._broker_id = broker_id
         self._level = level
-        self._told: set[int] = set()
+        self._warned_of: set[int] = set()
 
     def look(self, brokers: Mapping[int, BrokerInfo]) -> None:
         """Warn of brokers whose level is incompatible with this broker's.
@@ -43,14 +43,14 @@ class PeerLevels:
             for number, info in brokers.items()
             if number != self._broker_id and _is_old(info) != (self._level == OLD)
         }
-        fresh = sorted(others - self._told)
-        self._told = others
+        fresh = sorted(others - self._warned_of)
+        self._warned_of = others
         if not fresh:
             return
         if self._level == OLD:
             logger.warning(
-                "inter.broker.protocol.version=%s here, and brokers %s have a later one: what is "
-                "copied from them to this broker loses timestamps, headers and producer ids. Set "
+                "inter.broker.protocol.version=%s here, but brokers %s have a later one: messages "
+                "copied from them to this broker lose timestamps, headers and producer ids. Set "
                 "inter.broker.protocol.version to their release (%s), and "
                 "log.message.format.version likewise, at every broker of the cluster",
                 self._level,
@@ -59,8 +59,8 @@ class PeerLevels:
             )
         else:
             logger.warning(
-                "inter.broker.protocol.version=%s here, and brokers %s have %s: they cannot read "
-                "what a controller or a follower of a later level sends. Set "
+                "inter.broker.protocol.version=%s here, but brokers %s have %s: they cannot read "
+                "requests of a controller or follower with a later level. Set "
                 "inter.broker.protocol.version=%s and log.message.format.version=%s here for as "
                 "long as they are in the cluster",
                 self._level,

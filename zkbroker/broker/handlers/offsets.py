@@ -253,7 +253,7 @@ class OffsetsHandlers:
                 OffsetFetchResponseTopic(
                     topic.topic,
                     [
-                        _told(number, offsets.get((topic.topic, number)))
+                        _answer_of(number, offsets.get((topic.topic, number)))
                         for number in context.paced(topic.partitions)
                     ],
                 )
@@ -298,7 +298,7 @@ def _can_be_node(group: str) -> bool:
     return group not in ("", ".", "..") and "/" not in group and group.isprintable()
 
 
-def _told(number: int, value: OffsetValue | None) -> OffsetFetchResponsePartition:
+def _answer_of(number: int, value: OffsetValue | None) -> OffsetFetchResponsePartition:
     if value is None:
         return OffsetFetchResponsePartition(partition=number)
     return OffsetFetchResponsePartition(

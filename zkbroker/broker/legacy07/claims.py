@@ -70,7 +70,7 @@ class Claims07:
         self._logs = logs
         self._broker_id = broker_id
         self._claimed: set[str] = set()
-        self._anew: set[str] = set()
+        self._reset_by_operator: set[str] = set()
         """Topics with a view that an operator has reset."""
         self._awaited: dict[str, tuple[set[int], float]] = {}
         """Topic -> awaited partitions, and how long the others wait for them."""
@@ -108,7 +108,7 @@ class Claims07:
             what = "has no maps (*.map)"
         else:
             # An operator has put an empty file there: the view begins at the position in its name.
-            self._anew.add(topic)
+            self._reset_by_operator.add(topic)
             return
         raise StorageError(
             f"the view of partition {partition} of {topic} for clients of 0.7, {folder}, {what}. "
@@ -243,7 +243,7 @@ class Claims07:
         for topic in topics.assignments:
             if topic in topics.deleting or topic in INTERNAL_TOPICS:
                 continue
-            wanted = self._config.wants_view(topic) or topic in self._anew
+            wanted = self._config.wants_view(topic) or topic in self._reset_by_operator
             if not self._logs.is_view(topic) and (not wanted or self._logs.has_data(topic)):
                 continue
             here = {view.partition for view in self._logs.views(topic).values()}

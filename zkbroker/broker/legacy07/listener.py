@@ -1,9 +1,9 @@
 """The whole 0.7 listener: logs, server and registry, started and stopped in order.
 
     start: logs recovered -> listen -> registered -> views follow -> serve
-    stop:  deregister -> answer what is in flight -> flush and close logs, clean marker
+    stop:  deregister -> answer requests in flight -> flush and close logs, clean marker
 
-Invariant: a start that fails undoes what it did and raises.
+Invariant: a failed start is undone and raises.
 """
 
 import logging
@@ -132,7 +132,7 @@ class Legacy07Broker:
         )
         session.start()
         self._undo.append(session.close)
-        host, port = self._told()
+        host, port = self._advertised_address()
         registration = Registration07(
             session, self.broker_id, host, port, self._partition_counts, self._now_ms
         )
@@ -140,7 +140,7 @@ class Legacy07Broker:
         self.logs.on_new_topic = registration.topic_made
         registration.start()
 
-    def _told(self) -> tuple[str, int]:
+    def _advertised_address(self) -> tuple[str, int]:
         """Return the host and port that clients get."""
         advertised = self._config.legacy07.advertised
         host = advertised.host

@@ -82,8 +82,8 @@ class Views07:
         self._forwarder = Forwarder07(
             BrokerConnections(services.dialing, services.view, "legacy07", timeout_ms), timeout_ms
         )
-        self._told_apart: set[str] = set()
-        self._apart: set[str] = set()
+        self._warned_of: set[str] = set()
+        self._with_own_logs: set[str] = set()
         """Topics known to have 0.7 logs of their own, with data; no more than there are logs."""
         self._loop = OwnerLoop(
             services.runtime,
@@ -107,7 +107,7 @@ class Views07:
 
     def start(self) -> None:
         """Find the masters of existing views, claim new views, and begin to follow."""
-        self._services.replicas.on_change(self._partitions_told)
+        self._services.replicas.on_change(self._partitions_announced)
         self._attach()
         self._loop.start(0.0)
 
@@ -123,7 +123,7 @@ class Views07:
         self._look = True
         self._loop.set()
 
-    def _partitions_told(self) -> None:
+    def _partitions_announced(self) -> None:
         if self._claims.awaiting:
             self.topics_changed()
 
@@ -144,12 +144,12 @@ class Views07:
         Raises:
             ZkbrokerError: the topic must have views, but they cannot be created.
         """
-        if topic in self._apart or self._logs.is_view(topic):
+        if topic in self._with_own_logs or self._logs.is_view(topic):
             return
         if not self._claims.may_share(topic):
             return
         if self._logs.has_data(topic):
-            self._apart.add(topic)
+            self._with_own_logs.add(topic)
             return
         with self._making:
             if self._logs.is_view(topic) or not self._claims.wanted(topic):
@@ -214,7 +214,7 @@ class Views07:
             self._look_at = now + _LOOK_AGAIN_S
             self._look = False
             try:
-                self._look_at_topics()
+                self._check_topics()
             except BaseException:
                 self._look = True
                 raise
@@ -229,24 +229,24 @@ class Views07:
             self._runtime.sleep(0)
         return _LOOK_AGAIN_S
 
-    def _look_at_topics(self) -> None:
+    def _check_topics(self) -> None:
         for topic in self._services.view.topics.deleting & self._logs.topics:
             self._delete(topic)
-        self._tell_apart()
+        self._warn_of_own_logs()
         for topic in self._claims.due():
             with self._making:
                 self._claims.claim_due(topic)
             self._runtime.sleep(0)
 
-    def _tell_apart(self) -> None:
+    def _warn_of_own_logs(self) -> None:
         """Log once the newer topics that should be shared, but have 0.7 logs of their own."""
-        for topic in sorted(self._logs.topics - self._told_apart):
+        for topic in sorted(self._logs.topics - self._warned_of):
             if (
                 self._config.wants_view(topic)
                 and not self._logs.is_view(topic)
                 and self._logs.has_data(topic)
             ):
-                self._told_apart.add(topic)
+                self._warned_of.add(topic)
                 logger.warning(
                     "topic %s matches legacy07.topics, and has 0.7 logs of its own in %s: clients "
                     "of 0.7 go on with those, and newer ones do not see them. Mirror them into the "

@@ -96,15 +96,15 @@ def open_view(
     last = mapped[-1]
     _cut(fs, last.path, last.valid_bytes)
     if master is not None:
-        _account(fs, last, master)
+        _extend_map(fs, last, master)
     if clean:
         _check_nothing_behind(last)
     broken = None
     for each in mapped:
-        if not _make_right(fs, each, master, look=each is last and not clean):
+        if not _match_to_map(fs, each, master, look=each is last and not clean):
             broken = each
     if broken is not None:
-        mapped = _begin_behind(fs, directory, mapped, broken)
+        mapped = _begin_after(fs, directory, mapped, broken)
     segments = [
         Segment07(fs, directory, each.head.position, each.end - each.head.position)
         for each in mapped
@@ -162,7 +162,7 @@ def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> No
         fs.fsync_dir(directory)
 
 
-def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
+def _extend_map(fs: FileSystem, last: _Mapped, master: Master) -> None:
     """Restore the map's records for bytes after its end that the master has."""
     kafka = last.path.with_suffix(names.KAFKA_07)
     skip = last.end - last.head.position
@@ -196,14 +196,14 @@ def _check_nothing_behind(last: _Mapped) -> None:
         )
 
 
-def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look: bool) -> bool:
+def _match_to_map(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look: bool) -> bool:
     """Make a file match its map; False if that is impossible."""
     path = mapped.path.with_suffix(names.KAFKA_07)
     size = mapped.end - mapped.head.position
     there = path.stat().st_size if path.exists() else -1
     if not look and there == size:
         return True
-    good, whole = _good_bytes(path, mapped) if there >= 0 else (0, not size)
+    good, whole = _matching_bytes(path, mapped) if there >= 0 else (0, not size)
     fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         if there != good:
@@ -221,7 +221,7 @@ def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look:
     return True
 
 
-def _good_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
+def _matching_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
     """Return how many bytes match the map, and whether those are all."""
     good = 0
     with path.open("rb") as file:
@@ -268,7 +268,7 @@ def rebuilt_bytes(record: MapRecord, master: Master | None) -> bytes | None:
     return data if len(data) == record.size and zlib.crc32(data) == record.check else None
 
 
-def _begin_behind(
+def _begin_after(
     fs: FileSystem, directory: Path, mapped: list[_Mapped], broken: _Mapped
 ) -> list[_Mapped]:
     """Let a view begin after a file that cannot be rebuilt."""

@@ -177,7 +177,7 @@ def test_without_a_replica_it_is_read_and_not_written(tmp_path):
         found.view.flush()
         found.view.catch_up()
         assert found.payloads() == [b"one"]
-        with pytest.raises(StorageError, match="its master is to be appended to"):
+        with pytest.raises(StorageError, match="append to its master"):
             found.view.append(build_message(b"x"), 1)
         found.view.attach(found.master)
         found.show()
