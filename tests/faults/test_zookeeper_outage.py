@@ -201,7 +201,7 @@ def outage(zookeeper: EmbeddedZooKeeper, client: Served, how: str, length_s: flo
     assert client.problems == []
     said = client.warnings()[before:]
     served_on = [
-        line for line in said if "ZooKeeper does not answer; partitions are served" in line
+        line for line in said if "ZooKeeper does not answer; partitions are still served" in line
     ]
     assert len(served_on) == 1, said
     assert len(said) < 15, said

@@ -321,7 +321,7 @@ def test_brokers_whose_levels_do_not_go_together_say_so(
     try:
         eventually(
             lambda: (
-                "=0.8.2 here, and brokers [0, 1, 2] have a later one" in old.log_path.read_text()
+                "=0.8.2 here, but brokers [0, 1, 2] have a later one" in old.log_path.read_text()
             )
         )
         for each in brokers.values():

@@ -24,14 +24,14 @@ def run_broker(
     Args:
         config: its settings.
         on_ready: called once it serves, with broker id, host and port of the first listener, and
-            all that are advertised, `NAME://host:port` each.
-        console: makes the console on its admin page, where its settings ask for one.
+            all advertised listeners, `NAME://host:port` each.
+        console: makes the console on its admin page, if the settings ask for one.
 
     Raises:
         ZkbrokerError: it cannot start.
         StorageError: its last data directory failed.
     """
-    # What is imported stays: to look through it for garbage is a fifth of the time of a start.
+    # Imported objects stay alive: collecting garbage among them takes a fifth of the start.
     gc.disable()
     try:
         from zkbroker.broker.process import run
@@ -43,7 +43,7 @@ def run_broker(
 
 
 def __getattr__(name: str) -> object:
-    # Imported when asked for: a command line that only parses a properties file needs no server.
+    # Imported on demand: a command line that only parses a properties file needs no server.
     if name == "BrokerNode":
         from zkbroker.broker.node import BrokerNode
 

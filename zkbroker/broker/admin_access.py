@@ -1,12 +1,12 @@
-"""Who may see the admin page: HTTP's basic authentication, with a bound on tries.
+"""Access to the admin page: HTTP's basic authentication, with a limit of failed attempts.
 
     credentials --known from before--> let in
-                --failed too often from this address, lately--> 429
+                --too many recent failures from this address--> 429
                 --compared with the file, off the event loop, one at a time--> let in, or 401
 
-Invariant: a password is compared by its hash and in constant time; at most `FAILURES` tries of one
-address fail in `WINDOW_S`, then it is not listened to until they are that old. What is kept is
-bounded: addresses by `ADDRESSES`, credentials that were right by `REMEMBERED`.
+Invariant: a password is compared by its hash and in constant time. At most `FAILURES` attempts of
+one address may fail in `WINDOW_S`; then the address is refused until they are that old. Memory is
+bounded: addresses by `ADDRESSES`, accepted credentials by `REMEMBERED`.
 """
 
 import base64
@@ -36,7 +36,7 @@ _LONGEST = 1024
 
 
 class Access(Enum):
-    """What becomes of a request."""
+    """The decision on a request."""
 
     GRANTED = "granted"
     DENIED = "denied"
@@ -47,7 +47,7 @@ class AdminAccess:
     """Decides who may see the page.
 
     Args:
-        path: file with lines `user:hash`; it is read again when it changed.
+        path: file with lines `user:hash`; it is read again after a change.
         runtime: compares passwords off the event loop.
         now_s: a clock that never goes back, in seconds.
         key: the setting that names the file, for messages.
@@ -67,7 +67,7 @@ class AdminAccess:
         self._users: dict[str, PasswordHash] = load_users(path, key)
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
         self._right: OrderedDict[bytes, None] = OrderedDict()
-        # Credentials are remembered as what only this process can compute.
+        # Credentials are remembered as keyed hashes, which only this process can compute.
         self._secret = os.urandom(32)
         self._comparing = runtime.lock()
 
@@ -75,7 +75,7 @@ class AdminAccess:
         """Decide on a request.
 
         Args:
-            authorization: the value of its header, None where it has none.
+            authorization: the value of its header, None if it has none.
             address: of its sender.
         """
         self._read_again()
@@ -92,7 +92,7 @@ class AdminAccess:
             self._right.move_to_end(mark)
             return Access.GRANTED
         with self._comparing:
-            # Others of this address may have failed while this one waited.
+            # Other requests of this address may have failed while this one waited.
             if self._failed_lately(address) >= FAILURES:
                 return Access.TOO_MANY
             users = self._users
@@ -105,7 +105,7 @@ class AdminAccess:
         return Access.GRANTED
 
     def line(self, user: str) -> PasswordHash | None:
-        """Return a user's entry in the file, as it is now; None where there is none."""
+        """Return a user's present entry in the file, None if there is none."""
         self._read_again()
         return self._users.get(user)
 
@@ -117,9 +117,7 @@ class AdminAccess:
             self._failures.popitem(last=False)
         logger.warning("admin page: login refused user=%r address=%s", user[:64], address)
         if len(times) == FAILURES:
-            logger.warning(
-                "admin page: address not listened to for=%gs address=%s", WINDOW_S, address
-            )
+            logger.warning("admin page: address refused for=%gs address=%s", WINDOW_S, address)
         return Access.DENIED
 
     def _failed_lately(self, address: str) -> int:
@@ -134,7 +132,7 @@ class AdminAccess:
         try:
             self._users = load_users(self._path, self._key)
         except ConfigError as error:
-            # The sentence says it; a traceback would not say more.
+            # A traceback would add nothing.
             logger.error("users of the admin page kept as they were error=%s", error)  # noqa: TRY400
         else:
             self._right.clear()
@@ -149,7 +147,7 @@ class AdminAccess:
 
 
 def credentials_of(authorization: str) -> tuple[str, str] | None:
-    """Return user and password of a header; None when it is no basic authentication."""
+    """Return user and password of a header; None if it is not basic authentication."""
     scheme, _, encoded = authorization.strip().partition(" ")
     if scheme.lower() != "basic" or len(encoded) > _LONGEST:
         return None

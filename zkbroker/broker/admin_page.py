@@ -1,13 +1,14 @@
-"""The HTTP page of a broker: metrics in Prometheus form, and which client speaks what.
+"""The HTTP page of a broker: metrics in Prometheus form, and the API versions of its clients.
 
     GET /metrics         Prometheus text format
     GET /clients         the form of `client-versions.json`
-    GET /summary         a few totals of this broker, whatever it holds
-    GET /health          200 while it is alive, 503 where a restart is needed
-    GET /ready           200 while clients may come, 503 with the reasons otherwise
+    GET /summary         a few totals of this broker, of constant size
+    GET /health          200 while it is alive, 503 if a restart is needed
+    GET /ready           200 while it can serve clients, else 503 with the reasons
 
-Invariant: with users, there is no answer without a login, not even about which pages exist, except
-one word for probes, which have no password: whether the broker is alive, and whether it is ready.
+Invariant: if users are configured, nothing is answered without a login, not even which pages exist,
+except one word for probes, which have no password: whether the broker is alive, and whether it is
+ready.
 """
 
 import json
@@ -44,7 +45,7 @@ logger = logging.getLogger(__name__)
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
 _MAX_CONNECTIONS = 32
-"""More wait to be accepted: a page takes some hundred KiB until it is read."""
+"""Connections beyond this wait to be accepted: a page takes some hundred KiB until it is sent."""
 _MAX_MOUNTED_CONNECTIONS = 200
 """With an application mounted, whose streams stay open."""
 
@@ -53,20 +54,21 @@ _PROBES: dict[str, tuple[Callable[[BrokerServices | None], list[str]], str]] = {
     "/health": (not_alive, "alive"),
     "/ready": (not_ready, "ready"),
 }
-"""Path → what is wrong, and the word for nothing being so."""
+"""Path → a function that returns the problems, and the answer if there are none."""
 
 
 class MetricsPage:
     """Serves the page over HTTP on the event loop of the broker.
 
-    Invariant: the port is taken before the broker is registered anywhere; until there is a broker
-    to tell about, and again when it stops, every request is answered with 503.
+    Invariant: the port is bound before the broker is registered anywhere. Before the broker has
+    started, and again when it stops, every request is answered with 503.
 
     Args:
         host: address to listen on.
         port: port to listen on, 0 for a free one.
         access: decides which users may see it; None for no login.
-        contexts: of TLS, for each connection as its files are then; None for plain HTTP.
+        contexts: returns a TLS context for each connection, from the present files; None for plain
+            HTTP.
         mounting: whether an application will be mounted.
     """
 
@@ -114,7 +116,7 @@ class MetricsPage:
         server: Callable[[], ServerFigures],
         groups: Callable[[int], GroupFigures],
     ) -> None:
-        """Begin to show a broker that runs now, with the figures of its parts."""
+        """Begin to show a running broker, with the metrics of its parts."""
         self._registry.register(BrokerCollector(services, transactions))
         self._registry.register(StateCollector(services, server, groups))
         self._services = services
@@ -127,7 +129,7 @@ class MetricsPage:
         self._mounted = application
 
     def hide(self) -> None:
-        """Tell nothing any more: the broker is being stopped."""
+        """Show nothing any more: the broker is being stopped."""
         self._services = None
         mounted, self._mounted = self._mounted, None
         if mounted is not None:
@@ -138,7 +140,7 @@ class MetricsPage:
         self._server.stop()
 
     def json(self, path: str) -> dict[str, Any]:
-        """Return what `/summary` or `/clients` says; nothing without a broker to tell about."""
+        """Return the content of `/summary` or `/clients`; empty while no broker is shown."""
         services, server = self._services, self._server_figures
         if services is None or server is None:
             return {}
@@ -166,7 +168,7 @@ class MetricsPage:
             [
                 ("Content-Type", content_type),
                 ("Content-Length", str(len(body))),
-                # The next request has a deadline of its own.
+                # The next request gets its own deadline.
                 ("Connection", "close"),
                 *more,
             ],
@@ -174,7 +176,7 @@ class MetricsPage:
         return [] if method == "HEAD" else [body]
 
     def _refusal(self, environ: dict[str, str]) -> tuple[str, list[tuple[str, str]], bytes] | None:
-        """Return status, headers and body for those who may not see the page; None lets in."""
+        """Return status, headers and body of a refusal; None if the user may see the page."""
         if self._access is None:
             return None
         access = self._access.check(
@@ -189,7 +191,7 @@ class MetricsPage:
         return "401 Unauthorized", realm, b"a user of admin.users.file is needed\n"
 
     def _probe(self, path: str, *, in_words: bool) -> tuple[str, bytes]:
-        """Return status and body of a probe; one word without `in_words`."""
+        """Return status and body of a probe; without `in_words` the body is one word."""
         check, word = _PROBES[path]
         reasons = check(self._services)
         lines = [f"not {word}" if reasons else word]
@@ -206,7 +208,7 @@ class MetricsPage:
             return "404 Not Found", "text/plain", _PAGES
         if path == "/metrics":
             with self._making:
-                # One at a time, and everybody else's turn between two.
+                # One family at a time; other tasks get their turn in between.
                 yield_turn()
                 if self._services is not None:
                     return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
@@ -220,7 +222,7 @@ class MetricsPage:
 
 
 def _below(environ: dict[str, Any], path: str) -> dict[str, Any]:
-    """Return the environment of a request as an application under a path sees it."""
+    """Return the environment of a request for an application that is mounted under a path."""
     inner = {**environ, "SCRIPT_NAME": path.rstrip("/"), "PATH_INFO": environ["PATH_INFO"]}
     inner["PATH_INFO"] = "/" + inner["PATH_INFO"].removeprefix(path)
     authorization = environ.get("HTTP_AUTHORIZATION")

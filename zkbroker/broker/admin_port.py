@@ -1,6 +1,6 @@
-"""Takes the admin port, where `admin.port` asks for one.
+"""Binds the admin port if `admin.port` is set.
 
-Invariant: its library, an extra, is imported by brokers that have such a port, and by no others.
+Invariant: only brokers with an admin port import its library, which is an extra.
 """
 
 import ipaddress
@@ -27,9 +27,9 @@ def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
 
     Raises:
         ConfigError: the library is not installed, or the file of users or the keys cannot be used.
-        StorageError: the port cannot be had.
+        StorageError: the port cannot be bound.
     """
-    # Imported when wanted: it costs a small broker memory.
+    # Imported on demand: it costs a small broker memory.
     try:
         from zkbroker.broker.admin_page import MetricsPage
     except ImportError as error:
@@ -66,7 +66,7 @@ def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether an address can only be reached from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

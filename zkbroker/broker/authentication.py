@@ -3,11 +3,11 @@
     frame --> logged in? --yes--> the dispatcher
                  |
                  no --> ApiVersions: the dispatcher; SaslHandshake, tokens: `ServerExchange`;
-                        anything else: error 34 if a handshake is under way, then the end
+                        anything else: error 34 if a handshake is under way, then close
 
-Invariant: before a login nothing but the table of versions reaches a handler, and no frame is
-longer than `MAX_LOGIN_BYTES`. After a failure the connection waits, gets its answer and ends; it is
-never asked for more.
+Invariant: before a login only requests for the table of versions reach a handler, and no frame is
+longer than `MAX_LOGIN_BYTES`. After a failure the connection waits, gets its answer and is closed;
+no more of its requests are read.
 """
 
 import logging
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class LoginSession(Protocol):
-    """What the gate needs of a connection."""
+    """The part of a connection that the gate uses."""
 
     address: str
     listener: str
@@ -63,13 +63,13 @@ class LoginSession(Protocol):
     """The exchange under way; None before it, `LOGGED_IN` after it."""
     context: object
     last_answer: str
-    """Why the connection ends after the answer that is given now; empty if it goes on."""
+    """Why the connection is closed after the present answer; empty if it stays open."""
 
     def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
         """Wait inside without holding a request slot."""
 
     def let_in(self, max_frame_bytes: int) -> None:
-        """Note that it has logged in; take frames of this length from now on."""
+        """Record the login, and accept frames up to this length from now on."""
 
 
 class Count(Protocol):
@@ -79,13 +79,13 @@ class Count(Protocol):
 
 
 class LoginGate:
-    """Lets requests of those pass that have logged in.
+    """Passes requests on after a login.
 
     Args:
         listeners: name of a listener → the mechanisms that are enabled there.
         handle: the dispatcher: answers a request.
         max_frame_bytes: the longest request, after the login.
-        wait: waits before a failure is answered; as long as is set, or until it is called back.
+        wait: waits before a failure is answered, for the configured time at most.
         offload: calls a function that may wait, without stopping other tasks.
         count: counts logins.
     """
@@ -133,7 +133,7 @@ class LoginGate:
             raise CloseConnection(f"{_login(exchange)}: not a request of it: {error}") from None
         if exchange.phase is Phase.DONE:
             self._done(session, exchange)
-        # What the dispatcher keeps is of its own answers.
+        # The dispatcher's state of the connection belongs to its own answers only.
         session.context = None
         return answer
 
@@ -148,7 +148,7 @@ class LoginGate:
             assert answered is not None
             return answered
         if exchange.phase is not Phase.TOKENS and header.api_key != ApiKey.SASL_HANDSHAKE:
-            # What it is about is not looked at.
+            # The body of the request is not decoded.
             raise exchange.refuse(_name(header.api_key))
         header, request = decode_request(frame, max_items=_MAX_ITEMS)
         if header.api_key == ApiKey.SASL_HANDSHAKE and exchange.phase is not Phase.TOKENS:

@@ -1,11 +1,11 @@
-"""What clients of a broker may do: authorizer, source of ACLs, and the guard of handlers.
+"""The authorization of a broker's clients: authorizer, source of ACLs, and guards of handlers.
 
     authorizer.class.name  ''                    no authorizer: handlers are not guarded
                            SimpleAclAuthorizer   super users and the ACLs in ZooKeeper
                            package.module:Name   the user's own
 
-Invariant: the ACLs were read before the first request is served. A broker whose authorizer cannot
-be made does not start.
+Invariant: the ACLs are read before the first request is served. A broker whose authorizer cannot be
+created does not start.
 """
 
 import logging
@@ -42,7 +42,7 @@ _JAVA = ("kafka.", "org.apache.", "io.confluent.", "com.confluent.")
 
 
 class Asker(NamedTuple):
-    """A client that asks without a request of its own."""
+    """A client of a permission check without a request."""
 
     principal: Principal
     peer: str
@@ -50,10 +50,10 @@ class Asker(NamedTuple):
 
 
 def make_authorizer(config: BrokerConfig) -> Authorizer | None:
-    """Make the authorizer that a broker is configured with; None for none.
+    """Create the authorizer that a broker is configured with; None for none.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: it cannot be created.
     """
     name = config.authorizer_class.strip()
     if not name:
@@ -63,7 +63,7 @@ def make_authorizer(config: BrokerConfig) -> Authorizer | None:
         return SimpleAclAuthorizer(super_users, allow_if_none=config.allow_if_no_acl)
     advice = f"give {SIMPLE[0]} for the ACLs in ZooKeeper; classes of Java are not run"
     if name.startswith(_JAVA):
-        # Not looked for: a package of Python may be named like one of Java.
+        # Not imported: a Python package may have the name of a Java one.
         raise ConfigError(f"authorizer.class.name={name} is not allowed: {advice}")
     try:
         made = import_instance("authorizer.class.name", name)
@@ -87,7 +87,7 @@ def make_authorizer(config: BrokerConfig) -> Authorizer | None:
 
 
 def own_principal(security: ClientSecurity) -> Principal | None:
-    """Return what a broker is to the others; None if it depends on them."""
+    """Return this broker's principal at the other brokers; None if they determine it."""
     if security.protocol == PLAINTEXT:
         return ANONYMOUS
     login = security.sasl
@@ -98,7 +98,7 @@ def own_principal(security: ClientSecurity) -> Principal | None:
 
 
 class Authorization:
-    """The authorizer of a broker at work."""
+    """The authorizer of a running broker, and its source of ACLs."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Authorization:
         self._authorizer = authorizer
         self._session = session
         self._audit = AuditLog(runtime.now_ms, self._denied)
-        self._told: set[Principal] = set()
+        self._warned_of: set[Principal] = set()
         self.permissions: Permissions | None = None
         self._watch: AclWatch | None = None
         if authorizer is not None:
@@ -160,15 +160,15 @@ class Authorization:
 
     @property
     def hint(self) -> str:
-        """What else to look at where brokers do not hear of each other."""
+        """Further advice for brokers that receive no state from the controller."""
         if self.permissions is None:
             return ""
         return ", and whether super.users holds the principals of all brokers"
 
     def check_own(self) -> None:
-        """Say what to set if this broker's own requests would be refused by the others.
+        """Log what to set if the other brokers would refuse this broker's requests.
 
-        What others make of its certificate is theirs to say: they do, when they refuse.
+        If the principal comes from a certificate, the other brokers determine it, and log refusals.
         """
         principal = own_principal(self._config.security.client)
         if self.permissions is None or principal is None:
@@ -176,16 +176,16 @@ class Authorization:
         host = self._config.host or "127.0.0.1"
         asker = Asker(principal, host, "this broker")
         if not self.permissions.allowed(asker, Operation.CLUSTER_ACTION, CLUSTER, audited=False):
-            self._tell(principal)
+            self._warn(principal)
 
     def _denied(self, principal: Principal, operation: Operation) -> None:
         if operation is Operation.CLUSTER_ACTION:
-            self._tell(principal)
+            self._warn(principal)
 
-    def _tell(self, principal: Principal) -> None:
-        if principal in self._told or len(self._told) > 100:
+    def _warn(self, principal: Principal) -> None:
+        if principal in self._warned_of or len(self._warned_of) > 100:
             return
-        self._told.add(principal)
+        self._warned_of.add(principal)
         logger.error(
             "principal=%s may not act for the cluster; if brokers connect as it, set "
             "super.users=%s on every broker, or allow it: zkbroker acls add --allow-principal %s "
@@ -197,7 +197,7 @@ class Authorization:
 
 
 class _Topics:
-    """Which topics requests for them create; see `zkbroker.broker.permissions.Topics`."""
+    """Tells whether a request would create a topic; see `zkbroker.broker.permissions.Topics`."""
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services

@@ -2,8 +2,8 @@
 
     limit = (descriptors - those for connections, read segments and the rest) / those of a partition
 
-Invariant: a request for a partition beyond the limit gets an error; a partition that appears in
-another way is not served. Neither affects the partitions that are served.
+Invariant: a request to create a partition beyond the limit gets an error; a partition that appears
+in another way is not served. Neither affects the partitions that are served.
 """
 
 import resource
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from zkbroker.errors import ErrorCode, ProtocolError
 
 OF_A_PARTITION = 3
-"""Its active segment: the log, the offset index and the time index."""
+"""The files of its active segment: the log, the offset index and the time index."""
 _OF_A_READ_SEGMENT = 3
 _LEAST_FOR_CONNECTIONS = 64
 _CONNECTIONS_SHARE = 8
@@ -39,7 +39,7 @@ class PartitionCapacity:
 
     @property
     def limit(self) -> int:
-        """How many partitions can be held."""
+        """How many partitions can be held open."""
         descriptors = self._descriptors()
         connections = max(_LEAST_FOR_CONNECTIONS, descriptors // _CONNECTIONS_SHARE)
         read = min(self._read_segments * _OF_A_READ_SEGMENT, descriptors // 4)
@@ -50,16 +50,16 @@ class PartitionCapacity:
         held: Iterable[Sequence[int]],
         added: Iterable[Sequence[int]],
     ) -> None:
-        """Refuse partitions that would be too many for one of the brokers that are to hold them.
+        """Refuse new partitions if one of their brokers would hold too many.
 
-        The other brokers are taken to be allowed as many files as this one.
+        The other brokers are assumed to have the same limit of files as this one.
 
         Args:
-            held: replicas of every partition there is.
-            added: replicas of those to be added.
+            held: replicas of every existing partition.
+            added: replicas of every new partition.
 
         Raises:
-            ProtocolError: INVALID_PARTITIONS; the message says what to raise.
+            ProtocolError: INVALID_PARTITIONS; the message tells which limit to raise.
         """
         more: dict[int, int] = {}
         for replicas in added:

@@ -25,7 +25,7 @@ MAX_CLIENTS = 1000
 MAX_ADDRESSES = 8
 MAX_REQUEST_KINDS = 1000
 MAX_NAME_CHARS = 256
-"""Longer client ids are cut: a thousand of those that the protocol allows are 32 MiB."""
+"""Longer client ids are cut: a thousand of the longest allowed ones would take 32 MiB."""
 OTHER = "(others)"
 FILE_NAME = "client-versions.json"
 _OTHER_KINDS = -1
@@ -38,9 +38,9 @@ class ClientCounts:
 
     def __init__(self) -> None:
         self.throttled = 0
-        """Requests after which its connection was muted."""
+        """Number of requests after which its connection was muted."""
         self.throttled_ms = 0
-        """For how long, in all."""
+        """For how long it was muted in total, in ms."""
         self.addresses: set[str] = set()
         self.requests: dict[int, int] = {}
 
@@ -68,7 +68,7 @@ class ClientVersions:
         self._clients: dict[str | None, ClientCounts] = {}
 
     def client(self, client_id: str | None, address: str) -> ClientCounts:
-        """Return the counts of a client id; of all others when there are too many."""
+        """Return the counts of a client id; if there are too many ids, those of all others."""
         if client_id is not None and len(client_id) > MAX_NAME_CHARS:
             client_id = f"{client_id[:MAX_NAME_CHARS]}..."
         counts = self._clients.get(client_id)
@@ -116,7 +116,7 @@ def save_clients(directory: Path, snapshot: dict[str, Any]) -> None:
 
 
 def save_often(clients: ClientVersions, directory: Path, runtime: Runtime) -> Callable[[], None]:
-    """Write the file every ten seconds; return what writes it once more and ends that."""
+    """Write the file every ten seconds; return a function that writes it once more and stops."""
 
     def save() -> float:
         try:

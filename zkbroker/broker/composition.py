@@ -1,9 +1,9 @@
-"""The parts of a broker, each made of those before it.
+"""The parts of a broker, each composed of those before it.
 
     view -> membership -> writer of leader states -> replicas -> controller -> services
       -> coordinators of groups and transactions -> handlers -> dispatcher
 
-Invariant: a part is given parts that exist already, and starts nothing here: `node` starts them.
+Invariant: a part is given only existing parts. No part is started here: `node` starts them.
 """
 
 from dataclasses import dataclass
@@ -151,7 +151,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         checkpoint=HighWatermarkCheckpoint(
             logs, config.high_watermark_checkpoint_ms, runtime=runtime
         ),
-        # A peer that is silent for as long as a session lives is as good as gone.
+        # A peer that is silent for a whole session time-out counts as gone.
         peers=PeerKnowledge(
             view,
             membership.session_over,

@@ -1,6 +1,6 @@
 """Connections of this broker to others, one for each purpose and broker.
 
-Invariant: a broker that registered with another address gets another connection.
+Invariant: a broker that registers with another address gets a new connection.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ class BrokerConnections:
 
     Args:
         dialing: makes them.
-        view: says where brokers are reached.
-        client_id: stands before the purpose in the client id of every request.
+        view: has the addresses of brokers.
+        client_id: prefix, before the purpose, of the client id of every request.
         timeout_ms: for each request.
     """
 
@@ -51,6 +51,6 @@ class BrokerConnections:
         return connection.send(request, version)
 
     def close(self) -> None:
-        """Close the connections; requests that wait fail."""
+        """Close the connections; waiting requests fail."""
         for _, connection in self._open.values():
             connection.close()

@@ -1,8 +1,8 @@
-"""The context of a request: its connection, its principal, and what a handler may do meanwhile.
+"""The context of a request: its connection, its principal, and ways to wait and to pace loops.
 
-Invariant: a handler that waits does so inside `park`, and holds no request slot meanwhile; a
-handler that loops over what the client named does so over `paced`, so that no request, however
-long, keeps the others waiting for more than some milliseconds.
+Invariant: a handler waits inside `park`, and holds no request slot meanwhile. A handler loops over
+the items of a request with `paced`, so that no request, however long, makes the others wait for
+more than a few milliseconds.
 """
 
 import time
@@ -24,11 +24,11 @@ class RequestContext:
     """One request, as its handler sees it.
 
     Args:
-        session: the connection it came through.
+        session: the connection of the request.
         api_key: of the request's header, as the next three.
         principal: of the sender.
-        run_until: when others are to get their turn, on the monotonic clock.
-        no_broker: whether the sender asked for what brokers alone may do, and is none.
+        run_until: when to let others run, on the monotonic clock.
+        no_broker: whether the sender is not a broker although it sent a request of brokers.
     """
 
     session: Session
@@ -52,31 +52,32 @@ class RequestContext:
 
     @property
     def peer_gone(self) -> bool:
-        """Whether the client was seen to have closed its side while the request was parked."""
+        """Whether the client was found to have disconnected while the request was parked."""
         return self.session.peer_gone
 
     def park(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Wait inside for something to happen, without holding a request slot.
+        """Return a context in which to wait without holding a request slot.
 
         Args:
-            wake: called from another greenlet when the client goes; `peer_gone` is true then.
+            wake: called from another greenlet when the client disconnects; `peer_gone` is True
+                then.
         """
         return self.session.parked(wake)
 
     def reserve_answer(self, wanted: int) -> int:
-        """Set memory aside for the answer; see `Session.reserve_answer`."""
+        """Reserve memory for the answer; see `Session.reserve_answer`."""
         return self.session.reserve_answer(wanted)
 
     def correct_answer(self, by: int) -> None:
-        """Correct what was set aside when the answer is larger or smaller than that."""
+        """Change the reserved memory when the answer is larger or smaller."""
         self.session.correct_answer(by)
 
     def release_answer(self) -> None:
-        """Give back the memory that was set aside for the answer."""
+        """Release the memory that was reserved for the answer."""
         self.session.release_answer()
 
     def pace(self) -> bool:
-        """Let other requests run if this one has run for milliseconds; return whether it did."""
+        """Let other requests run if this one has run for too long; return whether they did."""
         if time.monotonic() < self.run_until:
             return False
         yield_turn()
@@ -84,13 +85,12 @@ class RequestContext:
         return True
 
     def paced(self, items: Collection[Item]) -> Iterable[Item]:
-        """Go through items of the request, giving way to others.
+        """Iterate items of the request, and let other requests run in between.
 
-        Not for what must be done even if the client does not wait for the answer, such as a
-        produce: use `pace` there.
+        Work that must be done even if the client has left, such as a produce, uses `pace` instead.
 
         Raises:
-            CloseConnection: the client went, so the answer would be lost.
+            CloseConnection: the client has disconnected, so the answer would be lost.
         """
         return items if len(items) < 2 else self._paced(items)
 

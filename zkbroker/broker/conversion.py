@@ -1,12 +1,12 @@
-"""Messages converted for readers that are older than what is stored.
+"""Converts messages for readers that are older than the stored format.
 
-    little   at once
-    more     in another thread, several readers at the same time
-    much     (beyond `LIGHT_BYTES` or `LIGHT_RECORDS` in one entry) in another thread, one at a time
+    small    at once
+    medium   in another thread, several readers at the same time
+    large    (beyond `LIGHT_BYTES` or `LIGHT_RECORDS` in one entry) in another thread, one at a time
 
 Invariant: at most one large entry is decompressed in memory at a time, however many old readers
 there are; a fetch that waits for its turn holds no request slot. Converted bytes count against
-`fetch.conversion.max.bytes` by its real size until it has gone out.
+`fetch.conversion.max.bytes` with their real size until they are sent.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from zkbroker.replica.reads import ReadEnd
 from zkbroker.replica.role import Role
 
 EVERYTHING_SINCE = max(FETCH_SINCE)
-"""The version of Fetch whose readers know every format and codec."""
+"""The version of Fetch from which on readers know every format and codec."""
 INLINE_BYTES = 128 * 1024
 LIGHT_BYTES = 4 * 1024 * 1024
 LIGHT_RECORDS = 20_000
@@ -53,11 +53,11 @@ class DownConversion:
         """Read from a partition and convert.
 
         Args:
-            read: returns what is stored from an offset on, as far as the reader sees, of a size.
-            offset: the first one wanted.
-            size: bytes, as stored, that the reader could have.
+            read: returns stored bytes from an offset on, as far as the reader sees, up to a size.
+            offset: the first wanted offset.
+            size: how many stored bytes the reader could get.
             magic: the newest that the reader knows, 0 or 1.
-            context: of the fetch; the memory is set aside on it.
+            context: of the fetch; reserves the memory.
 
         Returns:
             Whole messages, and whether memory allowed less than `size`.
@@ -69,14 +69,14 @@ class DownConversion:
         limit = context.reserve_answer(size)
         at = offset
         while True:
-            # An entry that is cut cannot be converted; its converted messages go out whole.
+            # An incomplete entry cannot be converted; converted messages are sent whole.
             data = read(at, limit)
             converted = self._convert(data, magic, offset, context)
             if converted or not data:
                 context.correct_answer(len(converted) - limit)
                 return converted, limit < size
-            # Nothing of it is for this reader (control batches): without what comes after it, the
-            # reader would ask for the same offset for ever.
+            # All entries were skipped (control batches). Read on after them: otherwise the reader
+            # would ask for the same offset for ever.
             at = max(entry.last_offset for entry in iter_entries(data)) + 1
 
     def older(
@@ -88,14 +88,14 @@ class DownConversion:
         found: ReadResult,
         context: RequestContext,
     ) -> tuple[FileSlice | bytes, bool]:
-        """Return what a reader of a version before `EVERYTHING_SINCE` can read of what was found.
+        """Return the result of a read for a reader of a version before `EVERYTHING_SINCE`.
 
         Args:
             role: of the partition.
             version: of the fetch.
             reader: how far it sees.
             offset: from which it was read.
-            found: what was read; its slice is returned or closed.
+            found: the result; its slice is returned or closed.
             context: of the fetch.
 
         Returns:
@@ -137,12 +137,12 @@ class DownConversion:
             try:
                 return _converted(data, magic, offset, INLINE_BYTES)
             except MessageSizeTooLarge:
-                pass  # it expands further: not here
+                pass  # it expands further: use another thread
         if most <= LIGHT_RECORDS:
             try:
                 return self._offload(_converted, data, magic, offset, LIGHT_BYTES)
             except MessageSizeTooLarge:
-                pass  # it expands further: one at a time
+                pass  # it expands further: convert one at a time
         with context.park(lambda: None), self._large:
             return self._offload(_converted, data, magic, offset, MAX_DECOMPRESSED_BYTES)
 
@@ -152,7 +152,7 @@ def _converted(data: bytes, magic: int, offset: int, max_bytes: int) -> bytes:
 
 
 def _known_codecs(part: FileSlice, version: int) -> FileSlice:
-    """Return what comes before the first entry whose codec came after this version of Fetch."""
+    """Return the entries before the first whose codec needs a later version of Fetch."""
     for position, entry in walk(part.fd, part.position, part.position + part.size):
         since = FETCH_SINCE[entry.codec]
         if since > version:

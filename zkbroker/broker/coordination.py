@@ -49,7 +49,7 @@ class Coordination:
         """The handlers of the APIs that groups use.
 
         Args:
-            verify: asks the coordinator of a transaction whether partitions are part of it.
+            verify: asks a transaction's coordinator whether partitions are part of it.
         """
         groups = GroupHandlers(self._services, self.coordinator)
         offsets = OffsetsHandlers(self._services, self.coordinator, verify)
@@ -80,11 +80,11 @@ class Coordination:
         self.coordinator.release(key.partition)
 
     def close(self) -> None:
-        """Send the members to wherever the partitions are hosted next."""
+        """Stop coordinating: members must find the next coordinator."""
         self.coordinator.close()
 
     def topics_changed(self, topics: TopicsView) -> None:
-        """Have the offsets of topics forgotten whose deletion has been asked for."""
+        """Forget the offsets of topics whose deletion was requested."""
         for topic in topics.deleting - self._deleting:
             self._services.runtime.spawn(
                 self.coordinator.forget_topic, topic, name=f"forget-{topic}"

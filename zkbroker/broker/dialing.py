@@ -1,8 +1,8 @@
 """Connections from this broker to the others, and to itself.
 
-Invariant: brokers reach each other by one listener, that of `inter.broker.listener.name`, as its
-settings protect it. A broker that has none of that name is reached by its plain listener where
-ours is plain, and else not at all.
+Invariant: brokers reach each other by one listener, that of `inter.broker.listener.name`, with its
+security settings. A broker without a listener of that name is reached by its plain listener if this
+broker's listener is plain, and otherwise not at all.
 """
 
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ class Line(Protocol):
 
 
 class NoWay:
-    """In place of a connection to a broker that cannot be reached as it is registered.
+    """Replaces a connection to a broker that has no suitable listener.
 
     Args:
         why: the error of every request.
@@ -43,14 +43,14 @@ class NoWay:
 
 
 class Dialing:
-    """Makes connections to brokers; each is opened when it is used.
+    """Makes connections to brokers; each is opened at its first use.
 
     Args:
         runtime: of the broker.
-        own: what this broker registered.
-        local: host and port under which this machine reaches its listener for brokers.
+        own: this broker's registration.
+        local: host and port under which this machine reaches its own listener for brokers.
         listener: name of that listener.
-        security: how it is connected to.
+        security: settings for connecting to it.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class Dialing:
         """Make a connection.
 
         Args:
-            broker: which.
-            purpose: ends the client id of its requests.
+            broker: the broker to reach.
+            purpose: suffix of the client id of its requests.
             timeout_ms: for each request.
             receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         """
@@ -92,7 +92,7 @@ class Dialing:
         host, port = reached
         name = host
         if broker.id == self._own.id and self._local is not None:
-            # A broker reaches itself also where the address that it advertises is another's view.
+            # The advertised address may not be reachable from this machine itself.
             host, port = self._local
         return InterBrokerConnection(
             self._runtime,

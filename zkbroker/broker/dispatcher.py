@@ -1,11 +1,11 @@
 """From a request's bytes to its answer: decode, handle, encode, and count on the way.
 
-Most produces and fetches take a way that is shorter; `zkbroker.broker.plain_ways` tells of it.
+Most produces and fetches take a shorter way, see `zkbroker.broker.plain_ways`.
 
 Invariant: a handler either returns its response or raises. An exception becomes the error code of
-the response, or of each of its partitions where that is how the version tells it
-(`zkbroker.broker.refusals`); where it has no place for one, or where the bytes are no request that
-is served, the connection is closed with a log line that names client and API.
+the response, or of each of its partitions, depending on the version (`zkbroker.broker.refusals`).
+If the response has no field for an error, or the bytes are no request that is served, the
+connection is closed with a log line that names client and API.
 """
 
 import logging
@@ -42,11 +42,11 @@ logger = logging.getLogger(__name__)
 DEFAULT_MAX_ITEMS = 200_000
 
 Handler = Callable[[Any, RequestContext], Any]
-"""Takes the request and its context; returns the response, or None for none."""
+"""Called with a request and its context; returns the response, or None for no response."""
 
 
 Rows = list[tuple[str, list[Any]]]
-"""Of an answer: topics with their rows, in which the second value is the error code."""
+"""The rows of an answer by topic; the second value of a row is its error code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class PlainWay:
     """The short way of one API; see `zkbroker.broker.plain_ways`.
 
     Args:
-        handle: answers a plain request; None for no answer. It raises `CloseConnection` alone.
-        encode: makes the answer of the version, the correlation id and the rows.
-        allowed: whether the general way would allow all of a request; None where all is allowed.
+        handle: answers a plain request; None for no answer. It raises only `CloseConnection`.
+        encode: encodes the answer from version, correlation id and rows.
+        allowed: returns whether a whole request is authorized; None if everything is.
     """
 
     handle: Callable[[Any, RequestContext], Rows | None]
@@ -65,7 +65,7 @@ class PlainWay:
 
 
 class ConnectionState:
-    """What the dispatcher keeps of a connection, in `Session.context`."""
+    """The dispatcher's state of a connection, in `Session.context`."""
 
     __slots__ = ("client_id", "counts", "handled_at", "kinds", "limits", "metrics", "started_at")
 
@@ -83,9 +83,9 @@ class Dispatcher:
 
     Args:
         handlers: by API.
-        metrics: where requests are counted.
-        clients: where clients and versions are counted.
-        max_items: array items that one request may have.
+        metrics: counts requests.
+        clients: counts clients and versions.
+        max_items: how many array items one request may have.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Dispatcher:
         self._max_items = max_items
         self._plain_items = min(max_items, MAX_ITEMS)
         self.plain_ways: Mapping[int, PlainWay] = {}
-        """Short ways by their APIs; none by default."""
+        """Short ways by API; none by default."""
         self.throttling: Throttling | None = None
         """Throttles clients above their quotas; None while no quota is set."""
 
@@ -248,7 +248,7 @@ class Dispatcher:
         return parts
 
     def sent(self, session: Session) -> None:
-        """Note that the answer to the connection's request has gone out."""
+        """Record that the answer to the connection's request has been sent."""
         state = session.context
         if not isinstance(state, ConnectionState) or (metrics := state.metrics) is None:
             return
@@ -268,9 +268,9 @@ class Dispatcher:
             metrics.observe_gathered()
 
     def _not_served(self, session: Session, header: RequestHeader) -> CloseConnection:
-        """Count a request that is not served; the first of a client and API is a warning.
+        """Count a request that is not served; log the first one of a client and API as a warning.
 
-        Some clients ask again and again: the counts say how often, not the log.
+        Some clients repeat such requests for ever: only the counts tell how often.
         """
         state = session.context
         if not isinstance(state, ConnectionState) or state.client_id != header.client_id:

@@ -1,9 +1,9 @@
-"""The configuration of a running broker, with what changed since its start.
+"""The configuration of a running broker, with the changes since its start.
 
     ZooKeeper (`/config/brokers`) --take--> checked, merged --> `config` --> every part
 
-Invariant: a setting that is not allowed changes nothing; it is named in the log, and the others
-count. Every part is given each new configuration, in the order in which it registered.
+Invariant: an invalid setting changes nothing and is named in the log; the others apply. Every part
+gets each new configuration, in the order in which the parts registered.
 """
 
 import logging
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class DynamicConfig:
-    """What holds now.
+    """The present configuration.
 
     Args:
         static: the configuration that the broker was started with.
@@ -27,29 +27,29 @@ class DynamicConfig:
     def __init__(self, static: BrokerConfig) -> None:
         self.static = static
         self.config = static
-        """The configuration that holds now."""
+        """The present configuration."""
         self.settings = BrokerSettings()
-        """The settings of ZooKeeper in it, those that are allowed."""
+        """The valid settings from ZooKeeper in it."""
         self._taken = BrokerSettings()
         self._parts: list[Callable[[DynamicConfig], object]] = []
         self._looks: list[Callable[[BrokerConfig], object]] = []
 
     @property
     def changed(self) -> Mapping[str, str]:
-        """The settings of ZooKeeper that hold now."""
+        """The present settings from ZooKeeper."""
         return {**self.settings.of_all, **self.settings.own}
 
     def on_change(self, part: Callable[["DynamicConfig"], object]) -> None:
-        """Have a part given what holds: now, and after each change."""
+        """Call a part with the configuration, now and after each change."""
         self._parts.append(part)
         part(self)
 
     def on_check(self, look: Callable[[BrokerConfig], object]) -> None:
-        """Check settings before they are stored with `look`, which raises `ConfigError`."""
+        """Add a check of settings before they are stored; `look` raises `ConfigError`."""
         self._looks.append(look)
 
     def take(self, settings: BrokerSettings) -> None:
-        """Take what ZooKeeper has for this broker."""
+        """Apply the settings that ZooKeeper has for this broker."""
         if settings == self._taken:
             return
         allowed = allowed_settings(settings, logger.warning)
@@ -68,7 +68,7 @@ class DynamicConfig:
                 logger.warning("config key=%s has no effect: %s", key, WITHOUT_EFFECT[key])
         for part in self._parts:
             part(self)
-        # Where a part fails, the watch has them taken again.
+        # If a part fails, the watch applies them again.
         self._taken = settings
 
     def check(self, of_all: Mapping[str, str], own: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ class DynamicConfig:
 
         Raises:
             ProtocolError: INVALID_REQUEST: one of them may not change while a broker runs.
-            ConfigError: a value is not allowed, or they contradict each other.
+            ConfigError: a value is invalid, or the settings contradict each other.
         """
         for key, text in {**of_all, **own}.items():
             check_change(key, text)
@@ -88,11 +88,11 @@ class DynamicConfig:
 def allowed_settings(
     settings: BrokerSettings, warn: Callable[[str, str, Exception], object] | None = None
 ) -> BrokerSettings:
-    """Return the settings that are allowed.
+    """Return the valid settings.
 
     Args:
-        settings: as ZooKeeper has them, perhaps written by a tool that checks nothing.
-        warn: called with a format, a key and the reason for each that is not allowed.
+        settings: from ZooKeeper, perhaps written by a tool that checks nothing.
+        warn: called with a format, a key and the reason for each invalid setting.
     """
 
     def allowed(given: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""From exceptions to error codes: the one place where it is done.
+"""Maps exceptions to error codes, in this one place.
 
-Invariant: every exception that this library raises on purpose has a code; what is none of them is a
-defect, is logged with its traceback and becomes UNKNOWN_SERVER_ERROR.
+Invariant: every exception that this library raises on purpose has a code. Any other exception is a
+defect: it is logged with its traceback and becomes UNKNOWN_SERVER_ERROR.
 """
 
 import logging
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 _MAX_MESSAGE_CHARS = 1000
 _STORAGE_ERROR_SINCE: Mapping[ApiKey, int] = {ApiKey.PRODUCE: 4, ApiKey.FETCH: 6}
-"""Versions whose clients know error 56 (KIP-112); to older ones an unknown code is final."""
+"""Versions whose clients know error 56 (KIP-112); older clients take an unknown code as final."""
 
-# Most specific first: the first class that an exception is an instance of decides.
+# Most specific first: the first class that matches an exception decides.
 _CODES: tuple[tuple[type[ZkbrokerError], ErrorCode], ...] = (
     (StorageError, ErrorCode.KAFKA_STORAGE_ERROR),
     (ConfigError, ErrorCode.INVALID_CONFIG),
@@ -50,9 +50,9 @@ def error_code(error: Exception) -> ErrorCode:
 
 
 def partition_error_code(error: Exception, api: ApiKey, version: int) -> ErrorCode:
-    """Return the code of a partition in an answer: Produce below 4 and Fetch below 6 say 6, not 56.
+    """Return the code of a partition in an answer: Produce below 4 and Fetch below 6 get 6, not 56.
 
-    A client looks for the leader then, as genuine brokers (ProduceResponse, FetchResponse) have it.
+    A client then looks for the leader, as with genuine brokers (ProduceResponse, FetchResponse).
     """
     code = error_code(error)
     if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_SINCE[api]:
@@ -63,7 +63,7 @@ def partition_error_code(error: Exception, api: ApiKey, version: int) -> ErrorCo
 def error_message(error: Exception) -> str:
     """Return the text that a client gets for an exception; the wire has room for 32,767 bytes.
 
-    What a client sent, a name of many kilobytes, may be part of it.
+    It may contain a client's input, such as a name of many kilobytes.
     """
     text = str(error)
     if len(text) <= _MAX_MESSAGE_CHARS:

@@ -1,8 +1,8 @@
 """The metrics of a broker in Prometheus form.
 
-Invariant: a page is made of the counts as they are when it is asked for; making it costs a broker
-nothing at other times. The names are those that operators know from the JMX beans: counters keep
-the bean's name without `PerSec`, as `zkbroker_messages_in_total{topic=…}` for MessagesInPerSec.
+Invariant: a page is made from the counts at the time of its request, and costs a broker nothing at
+other times. The names are those of Kafka's JMX beans: counters keep the bean's name without
+`PerSec`, such as `zkbroker_messages_in_total{topic=…}` for MessagesInPerSec.
 """
 
 import re

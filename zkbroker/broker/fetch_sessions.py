@@ -1,14 +1,14 @@
-"""Fetch sessions of followers (KIP-227): what was asked once need not be asked again.
+"""Fetch sessions of followers (KIP-227): each request names only changed partitions.
 
-    epoch 0: full request, a session is made      n: only what changed, epochs in sequence
+    epoch 0: full request, creates a session      n: only changes, epochs in sequence
     epoch -1: the session ends
 
-Invariant: a session keeps everything that was asked of a partition, the leader epoch with it: a
-follower that was left behind is refused in each fetch, not only in its first. A partition that is
-named is answered, whatever its follower was told before. Sessions are bounded in number and in
-bytes. One that was not used for two minutes makes room for another, and one that is older than that
-for a larger one; where none may go, the new one is not made, and its follower names everything in
-each fetch.
+Invariant: a session keeps the whole request for each partition, including the leader epoch: a
+follower with an old epoch is refused in each fetch, not only in its first. A partition that a
+request names is answered even if nothing has changed. Sessions are bounded in number and in bytes.
+A session that was unused for two minutes may be evicted for another, and one that was created
+longer ago for a larger one. If none may be evicted, the new session is not created, and its
+follower names all partitions in each fetch.
 """
 
 import logging
@@ -32,10 +32,10 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EVICTION_S = 120.0
-"""How long a session is safe: since its last use, from a larger one since it was made."""
+"""How long a session is safe from eviction since its last use; by a larger one, since it began."""
 _MAX_INT32 = 2**31 - 1
 _PARTITION_BYTES = 360
-"""What Python keeps for a partition, without the name of its topic."""
+"""Memory of a partition in Python, without the name of its topic."""
 _WARN_EVERY_S = 60.0
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Cached:
-    """What is asked of a partition, and what was answered last."""
+    """The request for a partition, and the last answer."""
 
     asked: FetchRequestPartition
     high_watermark: int = -1
@@ -51,7 +51,7 @@ class _Cached:
     answered: bool = False
 
     def take(self, answer: FetchResponsePartition) -> bool:
-        """Record an answer; whether the follower has to get it."""
+        """Record an answer; returns whether it must be sent to the follower."""
         news = (
             not self.answered
             or bool(answer.error_code)
@@ -73,14 +73,14 @@ class FetchSession:
         self.epoch = 1
         self.made = self.used = now
         self.size_bytes = 0
-        """The memory that it takes, about."""
+        """Its approximate memory."""
         self._partitions: dict[Key, _Cached] = {}
 
     def __len__(self) -> int:
         return len(self._partitions)
 
     def change(self, request: FetchRequest) -> None:
-        """Take what a request adds, changes and forgets."""
+        """Apply the partitions that a request adds, changes and forgets."""
         for topic in request.topics:
             partition_bytes = _partition_bytes(topic.topic)
             for asked in topic.partitions:
@@ -99,7 +99,7 @@ class FetchSession:
                     self.size_bytes -= partition_bytes
 
     def topics(self) -> list[FetchRequestTopic]:
-        """Return everything that is asked, in the order in which it is to be served."""
+        """Return all requested partitions, in the order in which to serve them."""
         asked: dict[str, FetchRequestTopic] = {}
         ordered: list[FetchRequestTopic] = []
         for (topic, _), cached in self._partitions.items():
@@ -143,8 +143,8 @@ class FetchSessions:
     """The sessions of a broker.
 
     Args:
-        slots: how many at most (`max.incremental.fetch.session.cache.slots`); 0 for none.
-        max_bytes: what all of them may take (`max.incremental.fetch.session.cache.bytes`).
+        slots: largest number (`max.incremental.fetch.session.cache.slots`); 0 for none.
+        max_bytes: limit of their memory (`max.incremental.fetch.session.cache.bytes`).
         runtime: its clock.
     """
 
@@ -155,16 +155,16 @@ class FetchSessions:
         self._sessions: dict[int, FetchSession] = {}
         self._warned: float | None = None
         self.size_bytes = 0
-        """The memory that all of them take, about."""
+        """Approximate memory of all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def session(self, request: FetchRequest) -> FetchSession | None:
-        """Return the session of a request, with what the request changes; None for a full fetch.
+        """Return the session of a request, changed by the request; None for a full fetch.
 
         Raises:
-            ProtocolError: there is no such session, or no room for what it asks for (70), or the
+            ProtocolError: there is no such session, or no room for its partitions (70), or the
                 request is out of order (71).
         """
         now = self._clock_ms() / 1000
@@ -184,7 +184,7 @@ class FetchSessions:
             self._put(session)
             raise ProtocolError(
                 f"fetch session {session.id} is at epoch {session.epoch}, "
-                f"the request at {request.session_epoch}",
+                f"but the request is at {request.session_epoch}",
                 code=ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             )
         session.epoch = 1 if session.epoch == _MAX_INT32 else session.epoch + 1
@@ -193,7 +193,7 @@ class FetchSessions:
             return None
         if not self._make_room(session, now):
             raise ProtocolError(
-                f"fetch session {session.id} ends: there is no room for what it adds",
+                f"fetch session {session.id} ends: there is no room for its new partitions",
                 code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
         session.used = now
@@ -214,7 +214,7 @@ class FetchSessions:
         return session
 
     def _put(self, session: FetchSession) -> None:
-        """Keep a session as the one that was used last."""
+        """Keep a session as the last used one."""
         self._sessions[session.id] = session
         self.size_bytes += session.size_bytes
 
@@ -225,9 +225,9 @@ class FetchSessions:
         return session
 
     def _make_room(self, session: FetchSession, now: float) -> bool:
-        """End others so that there is room for a session; False, and all stay, where they may not.
+        """Evict others to make room for a session; False, with none evicted, if that is not enough.
 
-        The rule of KIP-227 for followers, with a second bound.
+        This is the rule of KIP-227 for followers, with a second limit.
         """
         slots = len(self._sessions) + 1 - self._slots
         over = self.size_bytes + session.size_bytes - self._max_bytes
@@ -246,7 +246,7 @@ class FetchSessions:
         return True
 
     def _evictable(self, session: FetchSession, now: float) -> list[FetchSession]:
-        """Those not used for long, the longest first; then old ones that are smaller."""
+        """Return long unused sessions, the longest first; then old ones that are smaller."""
         unused = [each for each in self._sessions.values() if each.used + EVICTION_S < now]
         smaller = [
             each

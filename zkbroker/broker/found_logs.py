@@ -1,7 +1,7 @@
-"""What the logs that a broker finds on its disks mean for the cluster, before it registers.
+"""Compares the logs on a broker's disks with the cluster's state, before the broker registers.
 
-Invariants: a broker leads nothing empty that it is known to have held; leader epochs go on above
-those that its logs know.
+Invariants: a broker never leads with an empty log in place of a lost one; leader epochs continue
+above those in its logs.
 """
 
 import logging
@@ -18,12 +18,11 @@ EPOCH_ATTEMPTS = 5
 
 
 def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> None:
-    """Lead nothing empty that this broker is known to have held; then the directories are its.
+    """Refuse to lead partitions whose logs were lost; if there are none, mark the directories.
 
-    A replica in sync holds all that was acknowledged. One whose data directory is new, and
-    that has no log, does not any more: the others would cut their logs to nothing after it.
-    Where others are in sync it leaves the ISR, also as the stored leader, and copies the log as
-    any follower does.
+    A replica in sync has all acknowledged messages. If its data directory is new and has no log, it
+    has lost them: as leader, it would make the others truncate their logs to nothing. If others are
+    in sync, it leaves the ISR, even as the stored leader, and copies the log like any follower.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -40,12 +39,12 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
         if services.broker_id in replicas and logs.get(TopicPartition(topic, number)) is None
     ]
     lost = states.leave_isrs(services.broker_id, assigned)
-    # The controller informs the leaders, which would still count this broker as in sync.
+    # The controller informs the leaders, which otherwise still count this broker as in sync.
     note_isr_changes(services.session, assigned)
     if not lost.last and not lost.others:
         logs.write_meta(services.broker_id, services.view.cluster_id)
         return
-    # The directories stay without their note, so that the next start looks again.
+    # The directories get no meta.properties, so that the next start checks again.
     services.replicas.refuse_to_lead(lost.last, lost.others)
     if lost.last:
         logger.error(
@@ -66,10 +65,10 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
 
 
 def raise_epochs(services: BrokerServices, states: PartitionStates) -> None:
-    """Have leader epochs go on above those that the logs know.
+    """Raise leader epochs in ZooKeeper above those in the logs.
 
-    Logs that come from elsewhere know epochs that this cluster does not. All other epochs are
-    raised by controllers alone.
+    Logs from another cluster may have epochs that this cluster does not know. Otherwise only
+    controllers raise epochs.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -89,6 +88,6 @@ def raise_epochs(services: BrokerServices, states: PartitionStates) -> None:
             if not attempts_left:
                 raise
             # A controller decided at the same moment.
-            logger.info("leader epochs are looked at again error=%s", error)
+            logger.info("leader epochs will be checked again error=%s", error)
         else:
             return

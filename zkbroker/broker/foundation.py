@@ -1,8 +1,8 @@
-"""What a broker needs before it is composed: its logs, a ZooKeeper session, its id, its listeners.
+"""Starts what a broker is composed on: its logs, a ZooKeeper session, its id, its listeners.
 
     lock and recover logs, connect to ZooKeeper meanwhile -> broker id -> cluster id -> bind ports
 
-Invariant: what was begun here is on the teardown; a failure leaves nothing half done.
+Invariant: every started part is on the teardown; a failure leaves nothing half done.
 """
 
 import contextlib
@@ -39,18 +39,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foundation:
-    """What was started first.
+    """The parts that are started first.
 
     Args:
         session: connected.
         logs: recovered.
         capacity: how many partitions can be held open.
         server: its ports are bound; it serves nothing yet.
-        own: what the broker registers.
+        own: the broker's registration.
         local: host and port under which this machine reaches the listener of brokers.
         cluster_id: of the cluster.
         states: writes decisions in the cluster's form.
-        authorizer: of the broker, if it is to have one.
+        authorizer: of the broker, if it has one.
     """
 
     dynamic: DynamicConfig
@@ -71,31 +71,32 @@ class Foundation:
         return self.dynamic.static
 
     def patiently(self, step: Callable[[], T]) -> T:
-        """Take a step of the start that does no harm when it is taken twice."""
+        """Do a step of the start that may be repeated safely; retry while ZooKeeper is away."""
         return _patiently(self.config, self.session, step)
 
 
 def lay_foundation(
     dynamic: DynamicConfig, runtime: Runtime, teardown: Teardown, all_failed: Event
 ) -> Foundation:
-    """Start what comes first.
+    """Start the first parts.
 
     Args:
         dynamic: the configuration of the broker.
         runtime: for all of its tasks.
-        teardown: gets the steps that undo it.
-        all_failed: set when the last data directory failed.
+        teardown: gets the steps that undo the start.
+        all_failed: set when the last data directory has failed.
 
     Raises:
-        ConfigError, StorageError, RegistryError: it cannot be started.
+        ConfigError, StorageError, RegistryError: a part cannot be started.
     """
     config = dynamic.static
     levels = AppliedLevels()
     teardown.add("levels of loggers", levels.restore)
     dynamic.on_change(lambda now: levels.follow(now.config.logger_levels))
-    # A key that cannot be used is said before logs are recovered and ZooKeeper is looked for.
+    # Check keys first: an unusable key is reported before logs are recovered and ZooKeeper is
+    # contacted.
     tls = check_keys(config)
-    # Made first: a broker that cannot have the authorizer it is to have touches nothing.
+    # Created first: a broker whose authorizer cannot be created changes nothing.
     authorizer = make_authorizer(config)
     session = ZkSession(
         config.zookeeper_connect,
@@ -173,7 +174,7 @@ def _start_logs(
     read_topic_settings = when_connected(connected)
 
     def topic_settings(topics: Set[str]) -> Settings:
-        # Nothing is recovered, or deleted, by defaults that were changed since.
+        # Apply the broker's settings in ZooKeeper first: recovery and retention depend on them.
         known = logs.stored_broker_id if configured_id is None else configured_id
         with contextlib.suppress(RegistryError):
             if known is not None:
@@ -206,7 +207,7 @@ def _patiently(config: BrokerConfig, session: ZkSession, step: Callable[[], T]) 
 
 
 def _outcome(function: Callable[[], object]) -> ZkbrokerError | None:
-    """Return the error with which a function ended: one that leaves a greenlet is printed there."""
+    """Return the error of a function: gevent would print one that leaves a greenlet."""
     try:
         function()
     except ZkbrokerError as error:

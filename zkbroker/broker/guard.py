@@ -1,15 +1,15 @@
-"""The guard in front of a handler: asks the authorizer for what the table says.
+"""The guard in front of a handler: asks the authorizer for the permissions in the table.
 
     request -> whole needs:   refused? the answer is the error
-            -> each item:     refused items are cut out of the request
-            -> handler        sees what is allowed, and knows of no permission
-            -> listed needs:  what may not be seen is left out of the answer
+            -> each item:     refused items are removed from the request
+            -> handler        gets the allowed items, and knows nothing of permissions
+            -> listed needs:  items that may not be seen are removed from the answer
             -> answer         with the errors of the refused items
 
-Invariant: a handler is not called for what is refused, so that a refused part has no effect, and
-what is refused is answered the same whether it exists or not. Where nothing is left to do the
-handler is not called at all, but for what its answer tells besides (Metadata: the brokers). What
-fails while it is decided is refused. A broker without an authorizer has no guards.
+Invariant: a handler never gets a refused item, so that it has no effect, and its answer is the same
+whether the item exists or not. If no item is left, the handler is not called at all, unless its
+answer has other contents (Metadata: the brokers). If the authorizer fails, the item is refused. A
+broker without an authorizer has no guards.
 """
 
 import logging
@@ -31,11 +31,11 @@ logger = logging.getLogger(__name__)
 
 _ALWAYS_HANDLED = frozenset({ApiKey.METADATA})
 _LISTED = {ApiKey.METADATA: "topics", ApiKey.OFFSET_FETCH: "topics", ApiKey.LIST_GROUPS: "groups"}
-"""Where answers list what requests did not name."""
+"""APIs whose answers list items that the request did not name."""
 
 
 class Asks(Protocol):
-    """A client, as far as permissions go."""
+    """A client in a permission check."""
 
     @property
     def principal(self) -> Principal: ...
@@ -48,7 +48,7 @@ class Asks(Protocol):
 
 
 class Permissions:
-    """Asks the authorizer, and has the audit log note what it said."""
+    """Asks the authorizer, and writes its decisions to the audit log."""
 
     def __init__(self, authorizer: Authorizer, audit: AuditLog) -> None:
         self._authorizer = authorizer
@@ -67,10 +67,10 @@ class Permissions:
         """Whether a client may do an operation.
 
         Args:
-            client: that asks.
-            operation: what it asks for.
-            resource: to what.
-            audited: whether a refusal is one: not where there are other ways to be allowed.
+            client: the requester.
+            operation: the requested operation.
+            resource: the resource.
+            audited: whether to log a refusal; False if another permission may still allow it.
         """
         allowed = self.decides(client, operation, resource)
         if allowed or audited:
@@ -78,7 +78,7 @@ class Permissions:
         return allowed
 
     def allowed_all(self, client: Asks, wanted: Sequence[tuple[Operation, Resource]]) -> bool:
-        """Whether a client may do all of some operations; nothing is noted where it may not."""
+        """Whether a client may do all of some operations; a refusal is not logged."""
         for operation, resource in wanted:
             if not self.decides(client, operation, resource):
                 return False
@@ -87,7 +87,7 @@ class Permissions:
         return True
 
     def decides(self, client: Asks, operation: Operation, resource: Resource) -> bool:
-        """Whether a client may do an operation; nothing is noted."""
+        """Whether a client may do an operation; the decision is not logged."""
         try:
             return (
                 self._authorizer.allows(client.principal, operation, resource, client.peer) is True
@@ -106,7 +106,7 @@ class Permissions:
         )
 
     def allowed_on_some(self, client: Asks, operation: Operation, kind: ResourceType) -> bool:
-        """Whether a client may do an operation on any name; not, if the authorizer cannot say."""
+        """Whether a client may do an operation on any name; False if the authorizer cannot say."""
         if self._some is None:
             return False
         try:
@@ -116,7 +116,7 @@ class Permissions:
             return False
 
     def _failed(self, error: Exception) -> None:
-        """Log a failure of the authorizer; the same one again at DEBUG."""
+        """Log a failure of the authorizer; a repeated one at DEBUG."""
         failure = repr(error)
         again, self._failure = failure == self._failure, failure
         logger.log(
@@ -128,7 +128,7 @@ class Permissions:
 
 
 class GuardedHandler:
-    """A handler that is asked for what is allowed alone."""
+    """A handler that only gets allowed requests and items."""
 
     def __init__(
         self, api: ApiKey, handler: Handler, permissions: Permissions, topics: Topics
@@ -152,15 +152,15 @@ class GuardedHandler:
         allowed = request
         for need in self._each:
             if need.when is None or need.when(request):
-                allowed = self._cut(need, allowed, context, refused)
+                allowed = self._remove_refused(need, allowed, context, refused)
         if refused and not getattr(allowed, ITEMS[self._api].asked):
             response = self._answer_to_nothing(allowed, context)
         else:
             response = self._handler(allowed, context)
         for need in self._listed:
             if need.when is None or need.when(request):
-                self._leave_out(need, response, context)
-        return self._tell(refused, request, response) if refused else response
+                self._remove_hidden(need, response, context)
+        return self._answer_refused(refused, request, response) if refused else response
 
     def _allows(self, need: Need, resource: Resource, context: RequestContext) -> bool:
         ask = self._permissions
@@ -187,12 +187,14 @@ class GuardedHandler:
         if response is None:
             raise _close(context, need.operation, resource)
         if self._api is ApiKey.FETCH and request.session_epoch > 0:
-            # The session of a follower that lost its permission: it is to name everything again.
+            # The follower has lost its permission: end its session, so that it starts over.
             response.error_code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return response
 
-    def _cut(self, need: Need, request: Any, context: RequestContext, refused: list[Any]) -> Any:
-        """Return the request without the items that are not allowed; their answers are added."""
+    def _remove_refused(
+        self, need: Need, request: Any, context: RequestContext, refused: list[Any]
+    ) -> Any:
+        """Return the request without its refused items; their answers are added to `refused`."""
         field = ITEMS[self._api].asked
         items = getattr(request, field)
         if not items:
@@ -222,17 +224,17 @@ class GuardedHandler:
         return None
 
     def _answer_to_nothing(self, allowed: Any, context: RequestContext) -> Any:
-        """Answer a request of which nothing is left.
+        """Answer a request of which no item is left.
 
-        Handlers take an empty request for something: OffsetCommit looks for the group, Metadata 0
-        tells of all topics.
+        Handlers give an empty request a meaning: OffsetCommit looks for the group, Metadata 0
+        returns all topics.
         """
         if self._api not in _ALWAYS_HANDLED:
             return MESSAGES[self._api][1]()
         # From version 1 on an empty list names no topic.
         return self._handler(allowed, replace(context, api_version=max(1, context.api_version)))
 
-    def _leave_out(self, need: Need, response: Any, context: RequestContext) -> None:
+    def _remove_hidden(self, need: Need, response: Any, context: RequestContext) -> None:
         field = _LISTED[self._api]
         seen: list[Any] = []
         for item in getattr(response, field):
@@ -241,7 +243,7 @@ class GuardedHandler:
             context.pace()
         setattr(response, field, seen)
 
-    def _tell(self, refused: list[Any], request: Any, response: Any) -> Any:
+    def _answer_refused(self, refused: list[Any], request: Any, response: Any) -> Any:
         if self._api is ApiKey.PRODUCE and request.acks == 0:
             raise CloseConnection(
                 "produce with acks=0 refused: topics="
@@ -258,7 +260,7 @@ def guarded(
     """Put a guard in front of each handler.
 
     Raises:
-        ZkbrokerError: an API stands in no table of needs: it would be open to every client.
+        ZkbrokerError: an API is missing in the table of needs: it would be open to every client.
     """
     missing = handlers.keys() - NEEDS.keys()
     if missing:

@@ -1,6 +1,7 @@
 """Which handler answers which API.
 
-Invariant: what stands here is what ApiVersions tells clients, in the versions of `protocol.api`.
+Invariant: ApiVersions tells clients exactly the APIs in this table, in the versions of
+`protocol.api`.
 """
 
 from collections.abc import Mapping
@@ -36,8 +37,8 @@ def handler_table(
         services: of the broker.
         coordination: of groups.
         transactions: their coordination.
-        replication: what controllers and followers ask for.
-        leader_throttle: of what followers fetch.
+        replication: handlers for controllers and followers.
+        leader_throttle: of fetches by followers.
         acls: handlers of the ACL APIs.
     """
     topics = TopicsHandlers(services)

@@ -1,10 +1,10 @@
-"""Is a broker alive, and is it ready: what `/health` and `/ready` of the admin page say.
+"""Whether a broker is alive, and whether it is ready: `/health` and `/ready` of the admin page.
 
-    alive   it answers, and has a directory to store in; a restart helps where it is not
-    ready   it is registered, speaks to ZooKeeper, and there is a controller: clients may come
+    alive   it answers, and has a usable data directory; if not, a restart helps
+    ready   it is registered, connected to ZooKeeper, and there is a controller: it can serve
 
-Invariant: neither depends on other brokers' replicas: a probe that restarts a broker must not do it
-while another one is away. What is wrong with replicas is listed beside, and changes no status.
+Invariant: neither depends on other brokers' replicas: a probe must not restart a broker because
+another one is away. Problems with replicas are listed in addition, and change no status.
 """
 
 from zkbroker.broker.replication_metrics import replication_figures
@@ -15,7 +15,7 @@ STARTING = "the broker is starting or stopping"
 
 
 def not_alive(services: BrokerServices | None) -> list[str]:
-    """Return why a broker should be started again; nothing while it need not."""
+    """Return the reasons to restart a broker; empty if there are none."""
     if services is None:
         return []
     failure = services.logs.failure()
@@ -23,7 +23,7 @@ def not_alive(services: BrokerServices | None) -> list[str]:
 
 
 def not_ready(services: BrokerServices | None) -> list[str]:
-    """Return why clients should not come yet, or any more; nothing when they may."""
+    """Return the reasons why clients should not connect; empty if they may."""
     if services is None or services.draining:
         return [STARTING]
     found = not_alive(services)
@@ -39,7 +39,7 @@ def not_ready(services: BrokerServices | None) -> list[str]:
 
 
 def troubles(services: BrokerServices | None) -> list[str]:
-    """Return what else an operator should look at, of this broker's directories and replicas."""
+    """Return further problems for an operator: of this broker's directories and replicas."""
     if services is None:
         return []
     found = [

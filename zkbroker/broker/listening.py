@@ -1,7 +1,7 @@
-"""What a broker listens on, how much it takes there, and what it tells clients to connect to.
+"""The listeners of a broker: limits, sockets, and the addresses that it registers.
 
-Invariant: a port that cannot be had is an error that says what to change, before the broker is
-registered; what it registers is what it really listens on.
+Invariant: a port that cannot be bound raises an error that tells what to change, before the broker
+is registered. The broker registers the ports that it really listens on.
 """
 
 import logging
@@ -27,7 +27,7 @@ ADDRESS_RATE = "connection_creation_rate"
 
 
 def limits(config: BrokerConfig) -> Limits:
-    """Return what connections, one and all, may take of the broker."""
+    """Return the limits of single connections and of all together."""
     return Limits(
         max_request_bytes=config.max_request_bytes,
         max_queued_requests=config.queued_max_requests,
@@ -47,7 +47,7 @@ def limits(config: BrokerConfig) -> Limits:
 
 
 def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
-    """Return how many connections are accepted in a second."""
+    """Return the limits of connections accepted in a second."""
     names = [endpoint.name for endpoint in config.endpoints]
     addresses: dict[str, float] = {}
     others: float = UNLIMITED
@@ -66,7 +66,7 @@ def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
     return CreationLimits(
         broker=config.max_connection_rate,
         listeners=listener_rates(config.given, names),
-        # Brokers reach each other however many clients come, where they have a listener of theirs.
+        # With a listener of their own, brokers reach each other however many clients connect.
         exempt=config.inter_broker if len(names) > 1 else "",
         addresses=addresses,
         other_addresses=others,
@@ -80,7 +80,7 @@ def listen(config: BrokerConfig, tls: ListenersTls) -> Server:
     """Bind every listener; connections are accepted once the server is started.
 
     Raises:
-        StorageError: a port cannot be had.
+        StorageError: a port cannot be bound.
     """
     server = Server(
         [Listener(each.name, each.host, each.port, each.protocol) for each in config.endpoints],
@@ -102,7 +102,7 @@ def listen(config: BrokerConfig, tls: ListenersTls) -> Server:
 
 
 def check_keys(config: BrokerConfig) -> ListenersTls:
-    """Look at the keys of every listener, and at those for other brokers.
+    """Check the keys of every listener, and those for connections to other brokers.
 
     Raises:
         ConfigError: they cannot be used.
@@ -112,7 +112,7 @@ def check_keys(config: BrokerConfig) -> ListenersTls:
 
 
 def registration(config: BrokerConfig, broker_id: int, server: Server) -> BrokerInfo:
-    """Return what the broker registers, with the ports that it listens on."""
+    """Return the broker's registration, with the ports that it listens on."""
     advertised = config.advertised_endpoints(server.addresses, socket.getfqdn)
     main = next((each for each in advertised if each.protocol == PLAINTEXT), advertised[0])
     return BrokerInfo(

@@ -1,7 +1,6 @@
-"""Gives loggers of the process the levels that the broker's settings name.
+"""Sets the levels of the process's loggers from the broker's settings.
 
-Invariant: a logger that is not named any more, or whose broker has stopped, has the level that it
-had before.
+Invariant: a logger that is no longer named, or whose broker has stopped, has its former level.
 """
 
 import logging
@@ -9,7 +8,7 @@ from collections.abc import Mapping
 
 
 class AppliedLevels:
-    """The levels that hold now."""
+    """The levels that are set at present."""
 
     def __init__(self) -> None:
         self._before: dict[str, int] = {}
@@ -23,7 +22,7 @@ class AppliedLevels:
             _logger(name).setLevel(level)
 
     def restore(self) -> None:
-        """Give every logger the level that it had before."""
+        """Restore the former level of every logger."""
         self.follow({})
 
 

@@ -3,8 +3,8 @@
     settings of listeners --> mechanisms --> a gate in front of the dispatcher
     ZooKeeper (`services.users`) --> credentials in memory
 
-Invariant: listeners without logins have no gate, and no request of theirs passes one. A token is
-validated in the pool of threads, a few at a time: validators that hang keep no other work waiting.
+Invariant: listeners without logins have no gate. A token is validated in the thread pool, a few at
+a time, so that validators that hang do not block other work.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,8 +33,8 @@ class Logins:
         config: of the broker.
         services: its users and metrics.
         handle: the dispatcher: answers a request.
-        make_secret: returns what the salts of users that do not exist are made of, the same at all
-            brokers; asked where users log in by SCRAM.
+        make_secret: returns a secret, the same at all brokers, for the salts of users that do not
+            exist; called if users log in by SCRAM.
 
     Raises:
         ConfigError: no login could succeed on a listener.
@@ -65,7 +65,7 @@ class Logins:
             each.name in HASHES for sasl in settings.values() for each in sasl.mechanisms
         )
         secret = ScramSecret(make_secret() if by_scram else b"")
-        # Keys of tokens may come over a network.
+        # The keys of tokens may be fetched over a network.
         mechanisms = {
             name: self._runtime.offload(broker_mechanisms, sasl, credentials, secret)
             for name, sasl in settings.items()

@@ -1,10 +1,10 @@
-"""A broker's place in the cluster: its registration, the controller it listens to, and its leaving.
+"""A broker's membership in the cluster: registration, the controller to obey, and the exit.
 
     register --> registered, with an epoch --> registered again, with a later one
     leave: hand leaderships over --> deregister --> the last broker leaves nodes as genuine ones do
 
-Invariant: the broker epoch is the transaction in which the registration that stands was made; a
-request that names an earlier one was meant for an earlier life of this broker.
+Invariant: the broker epoch is the transaction id of the present registration; a request with an
+earlier one was meant for an earlier registration of this broker.
 """
 
 import logging
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 SESSION_FILE = "zookeeper-session.json"
 SILENCE_S = 1.0
-"""How long a broker that stops waits for a lost connection to ZooKeeper to come back."""
+"""How long a stopping broker waits for a lost connection to ZooKeeper to return."""
 ELECTION_ATTEMPTS = 3
 ELECTION_PAUSE_S = 0.2
 
@@ -84,14 +84,14 @@ class ClusterMembership:
         self._registration.start()
 
     def note_session(self, state: SessionState) -> None:
-        """Take note of whether ZooKeeper answers."""
+        """Record whether ZooKeeper answers."""
         if state is SessionState.CONNECTED:
             self._silent_since_ms = None
         elif self._silent_since_ms is None:
             self._silent_since_ms = self._session.runtime.clock_ms()
 
     def session_over(self) -> bool:
-        """Whether ZooKeeper was silent for so long that it has ended this broker's session."""
+        """Whether ZooKeeper was silent for so long that this broker's session must have ended."""
         since_ms, now_ms = self._silent_since_ms, self._session.runtime.clock_ms()
         timeout_ms = self._config.zookeeper_session_timeout_ms
         return since_ms is not None and now_ms - since_ms > timeout_ms
@@ -118,7 +118,7 @@ class ClusterMembership:
             self.broker_epoch = stat.czxid
 
     def learn_epoch(self, named: int) -> None:
-        """Look in ZooKeeper where a request names a later registration than is known here."""
+        """Read the registration from ZooKeeper if a request names a later one than is known."""
         if self.broker_epoch is None or named > self.broker_epoch:
             try:
                 self._read_epoch()
@@ -126,9 +126,9 @@ class ClusterMembership:
                 logger.debug("broker epoch not read error=%s", error)
 
     def was_elected(self, epoch: int) -> bool | None:
-        """Whether a controller was elected in an epoch or later; None if ZooKeeper does not say.
+        """Whether a controller was elected in an epoch or later; None if ZooKeeper does not answer.
 
-        Asked again for a moment where it says no: a server of the ensemble may be a little behind.
+        A negative answer is checked again for a moment: a ZooKeeper server may be slightly behind.
         """
         for attempts_left in reversed(range(ELECTION_ATTEMPTS)):
             if self._session.state is not SessionState.CONNECTED:
@@ -146,15 +146,15 @@ class ClusterMembership:
     # -- leaving
 
     def hand_over(self, controller: Controller, assigned: Iterable[Sequence[int]]) -> bool:
-        """Have the controller move what this broker leads; whether nothing is left.
+        """Let the controller move this broker's leaderships; returns whether none is left.
 
-        Asked `controlled.shutdown.max.retries` times, then the broker goes all the same. It goes at
-        once when ZooKeeper is silent: no controller can move anything then.
+        After `controlled.shutdown.max.retries` attempts the broker stops anyway. It stops at once
+        if ZooKeeper is silent: no controller can move leaders then.
 
         Args:
             controller: this broker's own, perhaps the elected one.
-            assigned: the replicas of each partition here; nothing is to be moved where none of the
-                others lives.
+            assigned: the replicas of each partition here; without another live replica there is
+                nothing to move.
         """
         config = self._config
         others = {each for replicas in assigned for each in replicas} - {self._own.id}
@@ -182,7 +182,7 @@ class ClusterMembership:
         return False
 
     def _alone(self, others: set[int]) -> bool:
-        """Whether no other live broker could take over."""
+        """Whether there is no other live broker to take over."""
         return others.isdisjoint(self._view.brokers)
 
     def _answers(self) -> bool:
@@ -211,7 +211,7 @@ class ClusterMembership:
         return len(answer.partitions_remaining)
 
     def deregister(self, timeout_s: float) -> None:
-        """Leave `/brokers/ids`; the last broker of all leaves the nodes of genuine ones behind."""
+        """Leave `/brokers/ids`; the last live broker leaves `state` nodes as genuine ones do."""
         self._registration.close(timeout_s)
         if self._session.state is not SessionState.CONNECTED:
             return

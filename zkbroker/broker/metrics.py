@@ -1,8 +1,8 @@
-"""What a broker counts, under the names operators know.
+"""The counts of a broker, under the names that operators know.
 
-Invariant: counts are exact, only grow, and cost a few additions on the way of a request; memory is
-bounded: topics and clients beyond a limit are counted together under `other`. Times of requests are
-gathered and put into their histograms many at once.
+Invariant: counts are exact, only grow, and cost each request a few additions. Memory is bounded:
+topics and clients beyond a limit are counted together under `other`. Times of requests are gathered
+and put into their histograms in groups.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Final
 from zkbroker.measures import OTHER, Histogram
 
 GATHERED: Final = 256
-"""Requests whose times wait to be put into histograms, at most."""
+"""How many times of requests may wait to be put into histograms."""
 
 
 class TopicMetrics:
@@ -65,12 +65,12 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.served = 0
-        """Requests that were handled, whether their answers went out or not."""
+        """Number of handled requests, whether or not their answers were sent."""
         self.errors: dict[int, int] = {}
         self._times = tuple(Histogram() for _ in self.TIMES)
         self.gathered_s: list[tuple[float, ...]] = []
-        """Durations of requests whose answers have gone out, in the order of `TIMES`; at `GATHERED`
-        of them `observe_gathered` is to be called."""
+        """Durations of requests whose answers were sent, in the order of `TIMES`; when there are
+        `GATHERED` of them, call `observe_gathered`."""
 
     def times(self) -> tuple[Histogram, ...]:
         """Return the durations of all requests so far, in the order of `TIMES`."""
@@ -88,7 +88,7 @@ class BrokerMetrics:
     """All counts of a broker.
 
     Args:
-        max_topics: topics with counts of their own.
+        max_topics: how many topics get their own counts.
     """
 
     def __init__(self, max_topics: int = 1000) -> None:
@@ -98,10 +98,10 @@ class BrokerMetrics:
         self.logins: dict[tuple[str, str, bool], int] = {}
         """(listener, mechanism, whether it was good) → logins."""
         self.replication_bytes_out = 0
-        """Bytes that followers were sent."""
+        """Bytes sent to followers."""
 
     def topic(self, name: str) -> TopicMetrics:
-        """Return the counts of a topic, or of all others when there are too many."""
+        """Return the counts of a topic; if there are too many topics, those of all others."""
         found = self.topics.get(name)
         if found is None:
             if len(self.topics) > self._max_topics:

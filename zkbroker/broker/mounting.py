@@ -1,7 +1,7 @@
-"""An application that is shown on a broker's admin page, under a path of its own.
+"""An application that is mounted on a broker's admin page, under its own path.
 
-Invariant: the broker knows no such application; the process that starts it hands one in. A request
-comes to it once the page has let its user in.
+Invariant: the broker knows no such application; the process that starts the broker passes one in. A
+request reaches it only after the page has authenticated its user.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,25 +11,25 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.network.server.pages import StartResponse
 
 USER = "zkbroker.user"
-"""In the environment of a request: the user that logged in at the page; missing without logins."""
+"""In the environment of a request: the user who logged in at the page; missing without logins."""
 
 
 class Mounted(Protocol):
-    """An application with a life of its own. Attributes: path begins with a slash and ends so."""
+    """An application that is started and closed. Attributes: path begins and ends with a slash."""
 
     path: str
 
     def start(self) -> None:
-        """Begin: the broker serves."""
+        """Start: the broker serves now."""
 
     def close(self) -> None:
-        """End: the broker stops."""
+        """Stop: the broker is stopping."""
 
     def answer(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         """Answer a request below its path, as WSGI applications do."""
 
 
 OwnPage = Callable[[str], dict[str, Any]]
-"""Returns what `/summary` or `/clients` of this broker's page says."""
+"""Returns the content of `/summary` or `/clients` of this broker's page."""
 Mount = Callable[[BrokerConfig, int, OwnPage], Mounted]
-"""Makes one from the broker's settings, its id, and its page."""
+"""Creates an application from the broker's settings, its id, and its page."""

@@ -4,10 +4,10 @@
            -> open assigned logs -> register the broker -> stand for controller
            -> register partitions -> serve
     stop:  hand leaderships over -> leave the groups -> deregister -> stop accepting
-           -> answer what is in flight -> flush and close logs, clean marker -> end the session
+           -> answer requests in flight -> flush and close logs, clean marker -> end the session
 
-Invariant: a start that fails undoes what it did and raises; a broker that returned from `start`
-serves every partition that was assigned to it then, as the present controller decided.
+Invariant: a failed start is undone and raises. Once `start` has returned, the broker serves every
+partition that was assigned to it at that time, as the present controller decided.
 """
 
 import logging
@@ -47,7 +47,7 @@ class BrokerNode:
 
     Args:
         config: its settings.
-        console: makes the console, where the settings ask for one.
+        console: makes the console, if the settings ask for one.
     """
 
     def __init__(self, config: BrokerConfig, console: Mount | None = None) -> None:
@@ -60,11 +60,11 @@ class BrokerNode:
         self._timeout_s = config.controlled_shutdown_ms / 1000
         self._parts: BrokerParts | None = None
         self.failed = self._runtime.event()
-        """Set when the last data directory failed: there is nothing left to serve."""
+        """Set when the last data directory has failed: nothing can be served any more."""
 
     @property
     def services(self) -> BrokerServices:
-        """What the handlers work with.
+        """The parts that the handlers use.
 
         Raises:
             ZkbrokerError: the broker was not started.
@@ -75,7 +75,7 @@ class BrokerNode:
 
     @property
     def broker_id(self) -> int:
-        """Its id; as configured before it was started, which may be -1."""
+        """Its id; before the start the configured one, which may be -1."""
         return self._config.broker_id if self._parts is None else self._parts.services.broker_id
 
     @property
@@ -86,14 +86,14 @@ class BrokerNode:
 
     @property
     def listeners(self) -> tuple[str, ...]:
-        """What the broker advertises, `NAME://host:port` each."""
+        """The advertised listeners, `NAME://host:port` each."""
         return self.services.view.own.endpoints
 
     def start(self) -> None:
         """Start and serve.
 
         Raises:
-            ConfigError, StorageError, RegistryError: it cannot; nothing is left running.
+            ConfigError, StorageError, RegistryError: it cannot start; nothing is left running.
         """
         started = time.monotonic()
         try:
@@ -128,7 +128,7 @@ class BrokerNode:
 
     def _start(self) -> None:
         config, teardown = self._config, self._teardown
-        # Taken before anything is registered: a port in use must not be noticed last.
+        # Bound before anything is registered, so that a port in use is noticed first.
         page = None
         if config.admin_port >= 0:
             page = open_metrics_page(config)
@@ -154,7 +154,7 @@ class BrokerNode:
                 page.mount(self._console(config, parts.services.broker_id, page.json))
 
     def _start_legacy07(self, parts: BrokerParts) -> None:
-        # Imported when wanted: few brokers serve clients of 0.7.
+        # Imported on demand: few brokers serve clients of 0.7.
         from zkbroker.broker.legacy07 import Legacy07Broker
 
         legacy07 = Legacy07Broker(
@@ -170,12 +170,12 @@ class BrokerNode:
         view, replicas, membership = parts.services.view, parts.replicas, parts.membership
 
         def patience_s() -> float:
-            # Without ZooKeeper there is nothing to wait for: what we made there ends by itself.
+            # Without ZooKeeper there is nothing to wait for: the ephemeral nodes end by themselves.
             return 10.0 if session.state is SessionState.CONNECTED else 0.2
 
         teardown.add("session state", session.on_state(_log_outage))
         teardown.add("session watch", session.on_state(membership.note_session))
-        # Before anything is served: what was not read yet would be refused.
+        # Before any request is served: ACLs that are not read yet would refuse clients.
         authorization = parts.authorization
         patiently(authorization.start)
         teardown.add("ACLs", lambda: authorization.close(patience_s()))
@@ -208,14 +208,14 @@ class BrokerNode:
         replicas.start()
         teardown.add("replicas", lambda: self._stop_replicas(parts, patience_s()))
         settling = Settling(self.broker_id, view, replicas, parts.writer)
-        # The controller, perhaps this broker's own, speaks to it over the network.
+        # The controller, even this broker's own, reaches it over the network.
         dispatcher = parts.dispatcher
         foundation.server.start(dispatcher.handle, dispatcher.sent, parts.logins.gates)
         teardown.add("controller", lambda: parts.controller.close(patience_s()))
         patiently(parts.controller.start)
         teardown.add("controller watch", membership.close)
         patiently(membership.follow_controller)
-        # Ended when others coordinate: until then members would be sent from here to here.
+        # Closed once others coordinate: until then clients would be sent back to this broker.
         teardown.add("transactions", parts.transactions.close)
         teardown.add("groups", parts.coordination.close)
         teardown.add("leaderships", lambda: self._hand_over(parts))
@@ -236,12 +236,12 @@ class BrokerNode:
 
     def _stop_replicas(self, parts: BrokerParts, timeout_s: float) -> None:
         replicas = parts.replicas
-        # Not before: while leaderships are handed over, followers and consumers would fetch again
-        # and again, without a pause, from this broker and from its successors.
+        # Not earlier: while leaderships are handed over, followers and consumers would fetch from
+        # this broker and from its successors without a pause.
         parts.services.draining = True
         for partition in replicas.all():
             partition.waiters.wake()
-        # Requests that wait for data are answered while the partition is still led.
+        # Waiting fetches are answered while this broker still leads the partitions.
         gevent.sleep(ANSWERED_S)
         led = [each.key for each in replicas.led()]
         replicas.close(timeout_s)
@@ -250,7 +250,7 @@ class BrokerNode:
 
 
 def _reconfigure(parts: BrokerParts, now: DynamicConfig) -> None:
-    """Give the parts the settings that hold now."""
+    """Give the parts the present settings."""
     config = parts.services.config = now.config
     parts.copying.settings_changed(now.changed)
     parts.copying.fetchers.resize(config.replica_fetchers)
@@ -265,13 +265,13 @@ def _reconfigure(parts: BrokerParts, now: DynamicConfig) -> None:
 
 
 def _reconfigure_connections(parts: BrokerParts) -> None:
-    """Accept connections at the rates that hold now, of the broker and of addresses."""
+    """Accept connections at the present rates of the broker and of addresses."""
     services = parts.services
     parts.foundation.server.rates.limits = creation_limits(services.config, services.users.now)
 
 
 def _log_outage(state: SessionState) -> None:
     if state is SessionState.SUSPENDED:
-        logger.warning("ZooKeeper does not answer; partitions are served on")
+        logger.warning("ZooKeeper does not answer; partitions are still served")
     elif state is SessionState.CONNECTED:
         logger.info("ZooKeeper answers again")

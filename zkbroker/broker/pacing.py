@@ -1,7 +1,7 @@
 """Long loops that let other requests run.
 
-Invariant: between two items no more than some milliseconds pass without the hub running the other
-connections; short loops cost nothing.
+Invariant: a loop lets the hub run the other connections every few milliseconds; short loops cost
+nothing.
 """
 
 import time
@@ -17,7 +17,7 @@ RUN_S = 0.003
 
 
 def paced(items: Collection[Item]) -> Iterable[Item]:
-    """Go through items, and let other greenlets run whenever it has taken long."""
+    """Iterate items, and let other greenlets run whenever a few milliseconds have passed."""
     if len(items) < SHORT:
         return items
     return _paced(items)

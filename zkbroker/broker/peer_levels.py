@@ -1,12 +1,12 @@
-"""Says so where brokers of a cluster speak to each other in generations that do not go together.
+"""Warns if brokers of a cluster have incompatible levels of the inter-broker protocol.
 
     registration   version 1: Kafka 0.8.2   2: 0.9, or a later one set to such a level
-                   3 and more: 0.10 and later, or one of ours, which names its level
+                   3 and more: 0.10 and later, or zkbroker, which names its level
 
-Brokers do not negotiate: the level of the sender fixes the version of each request. Those of 2.1 to
-2.3 are read here, whichever is set; 0.8.2 and the later ones lose what the other one needs. Genuine
-brokers neither refuse such a cluster, which is there for a moment whenever the level of one broker
-after the other is raised, so that it is a warning.
+Brokers do not negotiate: the level of the sender fixes the version of each request. This broker
+reads requests of levels 2.1 to 2.3 at any own level; between 0.8.2 and later levels fields are
+lost that the other side needs. Genuine brokers do not refuse such a cluster either: it exists for a
+while whenever the level is raised one broker at a time. Hence only a warning.
 
 Invariant: each peer is logged once, until it leaves or registers with another level.
 """
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 OLD = LEVELS[0]
 _LEVELS_SINCE = 3
-"""The version of a registration from which on no genuine broker has a level like 0.8.2."""
+"""The registration version from which on no genuine broker has a level such as 0.8.2."""
 
 
 class PeerLevels:
@@ -30,27 +30,27 @@ class PeerLevels:
     def __init__(self, broker_id: int, level: str) -> None:
         self._broker_id = broker_id
         self._level = level
-        self._told: set[int] = set()
+        self._warned_of: set[int] = set()
 
     def look(self, brokers: Mapping[int, BrokerInfo]) -> None:
-        """Warn of brokers whose level does not fit that of this broker.
+        """Warn of brokers whose level is incompatible with this broker's.
 
         Args:
-            brokers: all that are registered, by id.
+            brokers: all registered brokers, by id.
         """
         others = {
             number
             for number, info in brokers.items()
             if number != self._broker_id and _is_old(info) != (self._level == OLD)
         }
-        fresh = sorted(others - self._told)
-        self._told = others
+        fresh = sorted(others - self._warned_of)
+        self._warned_of = others
         if not fresh:
             return
         if self._level == OLD:
             logger.warning(
-                "inter.broker.protocol.version=%s here, and brokers %s have a later one: what is "
-                "copied from them to this broker loses timestamps, headers and producer ids. Set "
+                "inter.broker.protocol.version=%s here, but brokers %s have a later one: messages "
+                "copied from them to this broker lose timestamps, headers and producer ids. Set "
                 "inter.broker.protocol.version to their release (%s), and "
                 "log.message.format.version likewise, at every broker of the cluster",
                 self._level,
@@ -59,8 +59,8 @@ class PeerLevels:
             )
         else:
             logger.warning(
-                "inter.broker.protocol.version=%s here, and brokers %s have %s: they cannot read "
-                "what a controller or a follower of a later level sends. Set "
+                "inter.broker.protocol.version=%s here, but brokers %s have %s: they cannot read "
+                "requests of a controller or follower with a later level. Set "
                 "inter.broker.protocol.version=%s and log.message.format.version=%s here for as "
                 "long as they are in the cluster",
                 self._level,

@@ -1,14 +1,14 @@
-"""What other brokers know, while this one cannot reach ZooKeeper.
+"""Learns new leaders from other brokers while this one cannot reach ZooKeeper.
 
-    session over by our own clock --> ask the brokers last seen, one a second, in turn
+    session over by this broker's clock --> ask the brokers last seen, one a second, in turn
       --> leaders with a higher epoch than the known one --> the view
 
-A broker that loses only ZooKeeper is replaced as leader, and gets no more requests of the
+A broker that loses only ZooKeeper is replaced as leader, and gets no more requests from the
 controller. Clients that ask only this broker for leaders would return to it as long as it is cut
 off.
 
-Invariant: a peer's answer counts only with a higher leader epoch than the known one, so that a peer
-that is cut off as well changes nothing. No peer is asked while the session may live.
+Invariant: a peer's answer counts only if its leader epoch is higher than the known one, so that a
+peer that is also cut off changes nothing. No peer is asked while the session may be alive.
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 200
 METADATA_VERSION = 7
-"""The first that tells leader epochs."""
+"""The first version of Metadata with leader epochs."""
 
 
 class PeerLine(Protocol):
@@ -40,13 +40,13 @@ class PeerLine(Protocol):
 
 
 class PeerKnowledge:
-    """Learns of new leaders from other brokers.
+    """Learns new leaders from other brokers.
 
     Args:
-        view: what this broker tells its clients.
-        session_over: whether ZooKeeper must have ended this broker's session.
-        connect: makes a connection to a broker; it is opened when it is used.
-        runtime: what the task runs on.
+        view: this broker's view of the cluster.
+        session_over: returns whether ZooKeeper must have ended this broker's session.
+        connect: makes a connection to a broker, which is opened at its first use.
+        runtime: for the task.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PeerKnowledge:
         self._loop.start(INTERVAL_S)
 
     def close(self, timeout_s: float) -> bool:
-        """End the task; false when that takes longer."""
+        """End the task; False when that takes longer than `timeout_s`."""
         return self._loop.close(timeout_s)
 
     def _step(self) -> float:
@@ -83,10 +83,10 @@ class PeerKnowledge:
         return INTERVAL_S
 
     def ask(self) -> int:
-        """Ask the next broker; returns of how many partitions it knew more.
+        """Ask the next broker; returns for how many partitions it knew a newer leader.
 
         Raises:
-            ProtocolError: it answers what cannot be read.
+            ProtocolError: the answer cannot be read.
         """
         peer = self._next()
         if peer is None:
@@ -99,7 +99,7 @@ class PeerKnowledge:
                     for each in topic.partitions:
                         learned += self._view.learn(topic.topic, each)
         except (NetworkError, RequestTimedOut) as error:
-            # It may be the one that is down; the next one is asked next.
+            # This broker may be down; the next step asks another one.
             logger.debug("no answer broker=%d error=%s", peer.id, error)
         finally:
             line.close()
@@ -109,7 +109,7 @@ class PeerKnowledge:
         return learned
 
     def _next(self) -> BrokerInfo | None:
-        """Return the broker whose turn it is, None where there is no other."""
+        """Return the next broker to ask, None if there is no other."""
         ids = sorted(each for each in self._view.brokers if each != self._view.own.id)
         if not ids:
             return None
@@ -117,7 +117,7 @@ class PeerKnowledge:
         return self._view.brokers[self._asked]
 
     def _replicated(self) -> Iterator[list[str]]:
-        """Yield the topics that another broker may lead by now, so many at once."""
+        """Yield, in parts, the topics that another broker may lead by now."""
         topics = [
             topic
             for topic, assignment in self._view.topics.assignments.items()

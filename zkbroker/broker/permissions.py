@@ -1,12 +1,11 @@
-"""What each API needs to be allowed: one table, read by the guard in front of the handlers.
+"""The permissions that each API needs: one table, used by the guard in front of the handlers.
 
     whole   the request is refused unless it is allowed
-    each    the items that are not allowed are cut out of the request, and get the error
-    listed  what is not allowed is left out of the answer, of what the request did not name
+    each    items that are not allowed are removed from the request, and get the error
+    listed  items that the request did not name and that are not allowed are left out of the answer
 
-Invariant: every API that is served stands in the table, with no needs if every client may ask it.
-The needs and the error codes are those of genuine brokers (2.1), for idempotent producers those of
-2.8.
+Invariant: every served API is in the table, without needs if every client may use it. The needs and
+the error codes are those of genuine brokers (2.1), for idempotent producers those of 2.8.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,14 +28,14 @@ from zkbroker.security import CLUSTER, Operation, Resource, ResourceType
 
 
 class Topics(Protocol):
-    """What the table asks of the broker."""
+    """The part of the broker that the table uses."""
 
     def would_create(self, name: str) -> bool:
         """Whether asking for a topic creates it."""
 
 
 class Scope(Enum):
-    """What is refused."""
+    """Which part of a request or answer is refused."""
 
     WHOLE = "whole"
     EACH = "each"
@@ -52,20 +51,20 @@ class OnSome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """An operation, and what it must be allowed on.
+    """An operation, and the resources on which it must be allowed.
 
     Args:
-        operation: what is done.
-        scope: what is refused where it is not allowed.
-        on: the resources: of the request for a whole one, of the item for the others.
-        when: of which requests; all of them where None.
-        only: of which items; all of them where None.
-        or_on_cluster: allowed on the cluster, this operation is enough as well.
-        or_on_some: allowed on any name of a type, this operation is enough as well.
-        code: the error; that of the resource's type where None.
-        by_item: whether a whole refusal is said of each item rather than of all of it at once.
-        rest: the error of the allowed items, which are not done either; None to do them.
-        empty: whether a refused request is answered by an empty response.
+        operation: the operation.
+        scope: what is refused if it is not allowed.
+        on: returns the resources, of the request for a whole need, of the item for the others.
+        when: which requests need it; all if None.
+        only: which items need it; all if None.
+        or_on_cluster: an operation that is also enough if it is allowed on the cluster.
+        or_on_some: an operation that is also enough if it is allowed on any name of a type.
+        code: the error; that of the resource's type if None.
+        by_item: whether a refused request has an error for each item rather than a single one.
+        rest: the error of the allowed items, which are not processed either; None to process them.
+        empty: whether a refused request gets an empty response.
     """
 
     operation: Operation
@@ -145,7 +144,7 @@ def _is_transactional(request: Any) -> bool:
 
 
 def _has_producer_id(request: Any) -> bool:
-    # Of a producer without an id all bits are set.
+    # A producer without an id sets all bits.
     return any(data[PRODUCER_AT] != 0xFF for data in _batches(request))
 
 
@@ -198,7 +197,7 @@ NEEDS: Mapping[ApiKey, tuple[Need, ...]] = {
     ),
     ApiKey.LIST_OFFSETS: (
         _each(Operation.DESCRIBE, _topic, when=_by_client),
-        # A follower whose position its leader has not any more asks where the log begins and ends.
+        # A follower whose position the leader no longer has asks where the log begins and ends.
         _each(
             Operation.DESCRIBE,
             _topic,
@@ -275,4 +274,4 @@ REFUSED: Mapping[ResourceType, ErrorCode] = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The error where an operation on a resource is not allowed."""
+"""The error if an operation on a resource is not allowed."""

@@ -1,25 +1,25 @@
-"""The short ways of produce and fetch: what nearly all requests of a broker take.
+"""The short ways of produce and fetch, which nearly all requests of a broker take.
 
     frame --read_plain--> a tuple --> handler --> rows --produce_answer, fetch_answer--> bytes
             |                           |
-            | None: not plain           | a set or a partition that is not plain: the general code
-            v                           v of the handler, for it alone
+            | None: not plain           | a set or a partition that is not plain: the handler's
+            v                           v general code, for that set or partition only
       decode_request --> the same handler --> encode_response
 
-A request is chosen by what it is, never by who asks. `zkbroker.protocol.plain` says when a request
-is plain; what is not goes the general way, from the same bytes.
+The way depends on the request itself, never on its sender. `zkbroker.protocol.plain` defines which
+requests are plain; all others go the general way, from the same bytes.
 
-What the short way leaves out, and why nothing is missed:
+Steps that the short way leaves out or shortens, and why nothing is missed:
 
-    the codec           a plain request has one layout for each version; the answer has another
-    a message's object  handlers work on the rows that the general way makes of a message, too
-    the guard           asks the same permissions first (`allowed`); what is not allowed as a whole
-                        takes the general way, which asks, refuses and notes
-    quotas              count what the general way counts (`plain_meter`); a fetch that is above its
-                        quota takes that way
-    entry by entry      `place_plain` judges a whole set, and takes it only if nothing of it changes
-                        but offsets; `zkbroker.replica.plain_append` says what a partition needs
-    locks               nothing waits between the look at a free lock and the write
+    the codec           plain requests and answers have one layout for each version
+    message objects     handlers work on rows; the general way converts a message into rows as well
+    the guard           the same permissions are checked first (`allowed`); a request that is not
+                        allowed as a whole goes the general way, which checks, refuses and logs
+    quotas              the same amounts are counted (`plain_meter`); a fetch above its quota goes
+                        the general way
+    entry by entry      `place_plain` checks a whole set, and accepts it only if nothing but offsets
+                        changes; `zkbroker.replica.plain_append` lists the needs of a partition
+    locks               there is no wait between the check that a lock is free and the write
 
 Everything else is the same code: partitions, leader epochs, sequences of producers, flushes,
 waiting for replicas and for data, counts, the time of a request, the order of answers.
@@ -57,11 +57,11 @@ _BY_FOLLOWER = (Operation.CLUSTER_ACTION, CLUSTER)
 def plain_ways(
     handlers: Mapping[ApiKey, Handler], permissions: Permissions | None
 ) -> Mapping[int, PlainWay]:
-    """Return the short ways of a broker by their APIs.
+    """Return the short ways of a broker by API.
 
     Args:
         handlers: of the broker, without guards.
-        permissions: what clients may do; None where they may do everything.
+        permissions: of clients; None if they may do everything.
     """
     produce, fetch = handlers[ApiKey.PRODUCE], handlers[ApiKey.FETCH]
     assert isinstance(produce, ProduceHandler)
@@ -75,7 +75,7 @@ def plain_ways(
         if in_transaction and transactional_id is not None:
             resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
             wanted.append((Operation.WRITE, resource))
-        # An id needs a right on the cluster, or else to write to any topic.
+        # A producer id needs IdempotentWrite on the cluster, or Write on any topic.
         if by_id and (
             permissions.decides(context, *_BY_ID)
             or not permissions.allowed_on_some(context, Operation.WRITE, ResourceType.TOPIC)
@@ -112,7 +112,7 @@ def _fetch_answer(version: int, correlation_id: int, answers: Answers) -> Sequen
         for row in rows:
             parts.append(next(heads))
             records = row[7]
-            # The sender closes a slice, also one without bytes.
+            # The sender closes every slice, even one without bytes.
             if isinstance(records, FileSlice) or records:
                 parts.append(records)
     parts += heads
@@ -120,13 +120,13 @@ def _fetch_answer(version: int, correlation_id: int, answers: Answers) -> Sequen
 
 
 def _of_producers(topics: Sequence[tuple[str, Sequence[ProduceRow]]]) -> tuple[bool, bool]:
-    """Whether a set is part of a transaction, and whether one bears the id of a producer."""
+    """Whether any set is part of a transaction, and whether any has a producer id."""
     in_transaction = by_id = False
     for _, rows in topics:
         for _, records in rows:
             assert isinstance(records, memoryview)
             if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_AT] == 2:
                 in_transaction |= bool(records[ATTRIBUTES_V2_LOW_AT] & TRANSACTIONAL_BIT)
-                # Of a producer without an id all bits are set.
+                # A producer without an id sets all bits.
                 by_id |= records[PRODUCER_AT] != 0xFF
     return in_transaction, by_id

@@ -1,4 +1,4 @@
-"""A broker as a process: started, stopped by a signal or by the failure of its last data directory.
+"""A broker as a process: stopped by a signal, or by the failure of its last data directory.
 
 As in genuine brokers, a process that cannot store anything ends: its supervisor must notice, and
 new partitions must go to other brokers.
@@ -30,7 +30,7 @@ def run(
 ) -> None:
     """Run a broker until SIGINT, SIGTERM or its failure; see `zkbroker.broker.run_broker`."""
     _raise_file_limit()
-    # What libraries write for this process is private, too.
+    # Files that libraries write are private as well.
     os.umask(PRIVATE_UMASK)
     stop = gevent.event.Event()
     handlers = [
@@ -40,7 +40,7 @@ def run(
     failures: list[ZkbrokerError] = []
 
     def start() -> None:
-        # An error that leaves a greenlet is printed with its traceback; this one has a reader.
+        # gevent would print an error that leaves the greenlet; this one is raised below.
         try:
             node.start()
         except ZkbrokerError as error:
@@ -59,7 +59,7 @@ def run(
         if on_ready is not None:
             host, port = node.address
             on_ready(node.broker_id, host, port, node.listeners)
-        # What is loaded now stays: the collector need not look at it again and again.
+        # Loaded objects stay alive: exclude them from garbage collection.
         gc.collect()
         gc.freeze()
         failed = gevent.spawn(node.failed.wait)
@@ -76,7 +76,7 @@ def run(
 
 
 def _raise_file_limit() -> None:
-    """Allow as many open files as this user may: a partition takes three, a client one."""
+    """Raise the limit of open files as far as allowed: a partition takes three, a client one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return

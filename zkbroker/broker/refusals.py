@@ -1,8 +1,8 @@
-"""The answer to a request, or to items of it, of which nothing is done.
+"""The answer to a refused request, or to refused items of it.
 
     an error for all of it       the response's own `error_code`, since the version that has it
-    an error for each item       every topic, group, resource that was named, with the error
-    neither                      None: no place for an error, the connection is closed
+    an error for each item       every topic, group or resource of the request, with the error
+    neither                      None: there is no field for an error, the connection is closed
 
 Invariant: an answer has an error for every item of the request, in the same order.
 """
@@ -45,7 +45,7 @@ from zkbroker.protocol.messages.verify_transaction import VerificationResult
 from zkbroker.protocol.messages.write_txn_markers import TxnMarkerResult
 
 _ERROR_FOR_ALL_SINCE = {ApiKey.FETCH: 7, ApiKey.OFFSET_FETCH: 2}
-"""Below that version the field is not sent."""
+"""The version from which on the field is sent."""
 
 _TEXTS = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: (
@@ -54,18 +54,18 @@ _TEXTS = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
 }
-"""What genuine brokers say beside the code, for an error of the whole request."""
+"""The texts of genuine brokers for an error of the whole request."""
 
 Refuse = Callable[[Any, ErrorCode], Any]
 
 
 class Items(NamedTuple):
-    """Where a request names what it is about, and how the answer says an error of one of them.
+    """The field of a request with its items, and how to answer an error for one of them.
 
     Args:
         asked: field of the request.
         answered: field of the response.
-        refuse: makes the item of the answer from that of the request and the error.
+        refuse: makes an item of the response from an item of the request and the error.
     """
 
     asked: str
@@ -152,24 +152,24 @@ ITEMS: Mapping[ApiKey, Items] = {
         lambda item, code: VerificationResult(item.transactional_id, code),
     ),
 }
-"""The APIs that name items, each of which has an error of its own in the answer."""
+"""The APIs whose requests name items, each with its own error in the answer."""
 
 _NEEDS_MORE = frozenset({ApiKey.METADATA})
-"""What clients cannot use the answer of without the rest of it: the brokers."""
+"""The API whose answer clients need even if it has errors: for the list of brokers."""
 
 
 def refusal(request: Any, version: int, code: ErrorCode, *, by_item: bool = False) -> Any | None:
-    """Return the response that refuses all of a request, None where there is none.
+    """Return the response that refuses a whole request, None if there is none.
 
     Args:
-        request: as it was decoded.
+        request: the decoded request.
         version: of the request.
-        code: why.
-        by_item: whether to say it of each item although the response has an error for all of it.
+        code: the error.
+        by_item: whether to set the error in each item although the response has one for all of it.
     """
     api = ApiKey(request.api_key)
     if api is ApiKey.PRODUCE and request.acks == 0:
-        return None  # a client that asks so reads no answer
+        return None  # acks=0: the client reads no answer
     response: Any = MESSAGES[api][1]()
     for_all = hasattr(response, "error_code") and version >= _ERROR_FOR_ALL_SINCE.get(api, 0)
     items = ITEMS.get(api)
@@ -186,6 +186,6 @@ def refusal(request: Any, version: int, code: ErrorCode, *, by_item: bool = Fals
 
 
 def refused_items(api: ApiKey, asked: Iterable[Any], code: ErrorCode) -> list[Any]:
-    """Return what the answer says of items of a request of which nothing is done."""
+    """Return the items of the answer for refused items of a request."""
     refuse = ITEMS[api].refuse
     return [refuse(each, code) for each in asked]

@@ -1,6 +1,6 @@
-"""How replicas are copied: by this broker's fetchers from their leaders, and from it by followers.
+"""Copying of replicas: by this broker's fetchers from leaders, and by followers from this broker.
 
-Invariant: each direction has a throttle of its own, with the rate that `/config/brokers/[id]` says.
+Invariant: each direction has its own throttle, with the rate in `/config/brokers/[id]`.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class ReplicaCopying:
         self._view = view
         self._runtime = runtime
         self.leader_throttle = self._throttle()
-        """Of what followers fetch from this broker."""
+        """The throttle of fetches by followers."""
         self.fetchers = FetcherManager(
             broker_id,
             self._connect,
@@ -52,7 +52,7 @@ class ReplicaCopying:
         )
 
     def settings_changed(self, settings: Mapping[str, str]) -> None:
-        """Take from the settings in ZooKeeper how fast replicas are copied."""
+        """Set the rates of the throttles from the settings in ZooKeeper."""
         self.leader_throttle.set_rate(settings.get(LEADER_RATE))
         self.fetchers.throttle.set_rate(settings.get(FOLLOWER_RATE))
 

@@ -1,6 +1,6 @@
-"""What operators watch of the replicas of a broker, under the names of the genuine beans.
+"""Metrics of the replicas of a broker, under the names of Kafka's JMX beans.
 
-Invariant: made from the partitions as they are at the moment; nothing is counted twice for it.
+Invariant: they are made from the present state of the partitions, without further counters.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from zkbroker.replica.partition import Partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationFigures:
-    """Args: max_lag is in messages; bytes_in and bytes_out are those of replication alone."""
+    """Args: max_lag is in messages; bytes_in and bytes_out are those of replication only."""
 
     partitions: int = 0
     leaders: int = 0
@@ -51,12 +51,12 @@ class ReplicationFigures:
 def replication_figures(
     partitions: Iterable[Partition], fetchers: FetcherManager, bytes_out: int
 ) -> ReplicationFigures:
-    """Return the figures of a broker.
+    """Return the metrics of a broker.
 
     Args:
-        partitions: every one with a replica here.
-        fetchers: what copies them.
-        bytes_out: bytes that followers were sent.
+        partitions: all partitions with a replica here.
+        fetchers: copy them.
+        bytes_out: bytes sent to followers.
     """
     found = list(partitions)
     led = [each.leading for each in found if each.leading is not None]

@@ -1,4 +1,4 @@
-"""What the handlers of a broker work with."""
+"""The parts of a broker that its handlers share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,18 +23,18 @@ from zkbroker.runtime import Runtime
 from zkbroker.zookeeper import ZkSession
 
 DECIDED_S = 1.0
-"""How long a request waits for the controller's decisions, for all of its partitions together."""
+"""How long a request waits for the controller's decisions, for all its partitions together."""
 
 
 @dataclass(slots=True)
 class Patience:
-    """How long one request still waits for the controller's decisions.
+    """The time that one request may still wait for the controller's decisions.
 
     A request may name thousands of partitions, and holds one of the few slots while it waits.
     """
 
     until_ms: float | None = None
-    """On the runtime's clock; None before the first wait."""
+    """The end of all waits, on the runtime's clock; None before the first wait."""
 
     def left_s(self, now_ms: float) -> float:
         """Return how long the next wait may last; the first one sets the end of all."""
@@ -48,12 +48,12 @@ class BrokerServices:
     """The parts of a running broker.
 
     Args:
-        config: what holds now; see `dynamic`.
-        controller_id: the broker that is controller now, None while there is none.
-        controller_metrics: what this broker's controller counts; zeros while it is not elected.
-        users: settings of users, clients and addresses that ZooKeeper has.
-        draining: whether requests that wait are to be answered now, because the broker has handed
-            over what it leads and is about to end its connections.
+        config: the present configuration; see `dynamic`.
+        controller_id: the present controller, None while there is none.
+        controller_metrics: metrics of this broker's controller; zeros while it is not elected.
+        users: settings of users, clients and addresses in ZooKeeper.
+        draining: whether waiting requests must be answered now, because the broker has handed over
+            its leaderships and is about to close its connections.
     """
 
     config: BrokerConfig
@@ -79,15 +79,15 @@ class BrokerServices:
     ) -> Partition:
         """Return a partition that has a replica here, in whatever role.
 
-        One that is assigned here is waited for until the controller's decision comes: other brokers
-        may know already that this one leads it.
+        If the partition is assigned here, this waits for the controller's decision: other brokers
+        may already know that this one leads it.
 
         Args:
             topic: of the partition.
             number: of the partition.
-            patience: of the request; None where it names one partition alone.
-            copying: whether a follower asks. It goes on while the topic is being deleted: that
-                waits for reassignments, which end when the new replicas have caught up.
+            patience: of the request; None if it names only one partition.
+            copying: whether a follower asks. It may go on while the topic is being deleted: the
+                deletion waits for reassignments, which end when the new replicas have caught up.
 
         Raises:
             NotLeaderForPartition: it exists and has no replica here.
@@ -122,8 +122,8 @@ class BrokerServices:
         Args:
             topic: of the partition.
             number: of the partition.
-            patience: of the request; None where it names one partition alone.
-            epoch: the leader epoch that the client takes for the current one; -1 to skip.
+            patience: of the request; None if it names only one partition.
+            epoch: the client's idea of the current leader epoch; -1 for no check.
             copying: whether a follower asks.
 
         Raises:
@@ -132,12 +132,12 @@ class BrokerServices:
         return self.partition(topic, number, patience, copying=copying).leadership(epoch)
 
     def partition_count(self, topic: str, planned: int) -> int:
-        """How many partitions an internal topic has, or will have when it is created."""
+        """The number of partitions of an internal topic, or the planned number before creation."""
         assignment = self.view.assignment(topic)
         return len(assignment) if assignment else planned
 
     def led_here(self, topic: str, number: int) -> bool:
-        """Whether this broker leads a partition, or is said to."""
+        """Whether this broker leads a partition, or the view says so."""
         partition = self.replicas.get(topic, number)
         if partition is not None and partition.leading is not None:
             return True

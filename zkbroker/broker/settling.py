@@ -1,11 +1,11 @@
-"""When a broker that starts serves what the controller decided for it.
+"""Waits until a starting broker serves everything that the controller decided for it.
 
     assigned partitions --LeaderAndIsr--> roles --UpdateMetadata--> known to clients
                                                 --registration----> known to old clients
 
-Invariant: a broker is ready when every partition that is assigned to it has its role, all that the
-present controller decided is carried out, and clients of every age are sent here for what it leads.
-It waits as long as there is progress: thousands of partitions take their time.
+Invariant: a broker is ready when every partition assigned to it has its role, all decisions of the
+present controller are carried out, and clients of every version find the partitions that it leads.
+It waits as long as there is progress: thousands of partitions take time.
 """
 
 from typing import Protocol
@@ -14,15 +14,15 @@ from zkbroker.broker.view import ClusterView
 from zkbroker.replica.manager import ReplicaManager
 
 STILL_S = 60.0
-"""How long a start waits while nothing is decided for this broker."""
+"""How long a start waits without progress."""
 
 
 class Writer(Protocol):
-    """Writes the registrations of what is led here."""
+    """Writes the registrations of the partitions that are led here."""
 
     @property
     def idle(self) -> bool:
-        """Whether all of them are written."""
+        """Whether all are written."""
 
 
 class Settling:
@@ -37,7 +37,7 @@ class Settling:
         self._writer = writer
 
     def wait(self, still_s: float = STILL_S) -> bool:
-        """Wait until this broker has settled; False when nothing was decided for `still_s`."""
+        """Wait until this broker has settled; False after `still_s` without progress."""
         decided = -1
         unsubscribe = self._replicas.on_change(self._view.notify)
         try:
@@ -50,7 +50,7 @@ class Settling:
             unsubscribe()
 
     def settled(self) -> bool:
-        """Whether it has."""
+        """Whether the broker has settled."""
         view, replicas = self._view, self._replicas
         for topic, assignment in view.topics.assignments.items():
             if topic in view.topics.deleting:

@@ -1,11 +1,11 @@
 """The state of a broker in Prometheus form: ZooKeeper, disks, connections, requests and groups.
 
-    BrokerCollector    what is counted on the way of requests, and of replicas (`exposition`)
-    StateCollector     what a broker is and holds at the moment
+    BrokerCollector    counts of requests and replicas (`exposition`)
+    StateCollector     the present state of a broker
 
-Invariant: as of `exposition`. The lag of a group is no series: only the leader of a partition knows
-its end, and only the coordinator of a group what that has committed. Both are here, under the same
-labels, and the difference is taken where all brokers are seen (`docker/prometheus`). Series of
+Invariant: as in `exposition`. The lag of a group is no series: only the leader of a partition knows
+its end, and only the coordinator of a group knows its commits. Both are exported under the same
+labels, and the difference is computed from all brokers' series (`docker/prometheus`). Series of
 groups are bounded by `metrics.group.offsets.max`.
 """
 
@@ -29,8 +29,8 @@ class StateCollector(Collector):
 
     Args:
         services: the running broker.
-        server: figures of its connections.
-        groups: figures of its group coordinator, with at most so many committed offsets.
+        server: returns metrics of its connections.
+        groups: returns metrics of its group coordinator, with at most that many committed offsets.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class StateCollector(Collector):
                 continue
             size.add_metric([path], sum(log.size_bytes for log in logs.values()))
             try:
-                # Off the event loop: a file system of the network may take its time.
+                # Off the event loop: a network file system may be slow.
                 disk = services.runtime.offload(shutil.disk_usage, path)
             except OSError as error:
                 logger.warning("size of disk unknown directory=%s error=%s", path, error)

@@ -1,4 +1,4 @@
-"""What only a broker knows of itself, in one small page: `/summary` of the admin page.
+"""A broker's own totals, in one small page: `/summary` of the admin page.
 
     {"version": "0.2.0", "id": 1, "cpu_seconds": 12.5, "resident_bytes": 48000000,
      "connections": 12, "messages_in": 10, "bytes_in": 1000, "bytes_out": 2000}
@@ -34,7 +34,7 @@ def summary(services: BrokerServices, server: ServerFigures) -> dict[str, Any]:
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process that is resident; its most so far where Linux is not."""
+    """Return the resident memory of this process; on systems other than Linux, its peak."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,6 +1,6 @@
-"""The steps that undo a start, taken in reverse order.
+"""The steps that undo a start, in reverse order.
 
-Invariant: a step that fails does not keep the others from being taken.
+Invariant: a failed step does not prevent the others.
 """
 
 import logging
@@ -18,11 +18,11 @@ class Teardown:
         self._steps: list[tuple[str, Callable[[], object]]] = []
 
     def add(self, name: str, undo: Callable[[], object]) -> None:
-        """Have a step taken before all that were added earlier."""
+        """Add a step, which runs before all earlier ones."""
         self._steps.append((name, undo))
 
     def unwind(self) -> None:
-        """Take every step, the last one first."""
+        """Run every step, the last one first."""
         while self._steps:
             name, undo = self._steps.pop()
             logger.debug("shutdown step=%s", name)

@@ -1,7 +1,7 @@
 """The settings of topics, from ZooKeeper to the logs.
 
-Invariant: a log never works with settings that were seen to have changed; of a topic whose settings
-are not known nothing is deleted.
+Invariant: a log never uses settings that are known to have changed. Nothing is deleted of a topic
+whose settings are unknown.
 """
 
 import logging
@@ -21,7 +21,7 @@ Settings = Mapping[str, Mapping[str, str]]
 
 
 def read_settings(session: ZkSession, topics: Set[str]) -> dict[str, Mapping[str, str]]:
-    """Return the settings of topics as ZooKeeper has them, of those that can be read.
+    """Return the settings of topics in ZooKeeper, where they can be read.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -38,7 +38,7 @@ def read_settings(session: ZkSession, topics: Set[str]) -> dict[str, Mapping[str
 
 
 class TopicSettings:
-    """Keeps the logs' settings as the view has them."""
+    """Keeps the logs' settings equal to those of the view."""
 
     def __init__(self, session: ZkSession, logs: LogManager, view: ClusterView) -> None:
         self._session = session
@@ -47,9 +47,9 @@ class TopicSettings:
         self._applied: dict[str, Mapping[str, str]] = {}
 
     def of(self, topics: Set[str]) -> Settings:
-        """Return the settings of topics of which logs are to be made.
+        """Return the settings of topics whose logs are about to be created.
 
-        A topic that the view does not have yet is asked for in ZooKeeper.
+        Settings of a topic that the view does not have yet are read from ZooKeeper.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -60,7 +60,7 @@ class TopicSettings:
         return {topic: known[topic] for topic in topics & known.keys()} | read
 
     def apply(self, topics: TopicsView) -> None:
-        """Give the logs settings that changed."""
+        """Give changed settings to the logs."""
         for gone in self._applied.keys() - topics.configs.keys():
             del self._applied[gone]
         here = {tp.topic for tp in self._logs.logs()}
@@ -81,9 +81,9 @@ class TopicSettings:
 def when_connected(
     connected: Callable[[], ZkSession],
 ) -> Callable[[Set[str]], Settings]:
-    """Return what tells the settings of topics whose logs are to be recovered.
+    """Return a function that returns the settings of topics whose logs are to be recovered.
 
-    Without ZooKeeper there are none: recovery then judges logs without their settings.
+    Without ZooKeeper there are none: recovery then treats the settings as unknown.
     """
 
     def settings(topics: Set[str]) -> Settings:

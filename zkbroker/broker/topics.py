@@ -1,8 +1,8 @@
-"""Creating, growing, configuring and deleting topics, for every API that may.
+"""Creates, grows, configures and deletes topics, for all APIs that can.
 
-Invariant: everything is checked before anything is written, with the same checks whether the caller
-only wants to know (`validate_only`) or not. What is written goes to ZooKeeper; the brokers named in
-the assignment, this one among them, act when they see it there.
+Invariant: everything is checked before anything is written, with the same checks for
+`validate_only`. Changes are written to ZooKeeper; the brokers in the assignment, including this
+one, act when they see them there.
 """
 
 import logging
@@ -80,11 +80,11 @@ class Topics:
                 with an assignment.
             assignment: partition → broker ids, in place of both.
             settings: topic-level configuration.
-            racks: what the brokers' racks count for.
+            racks: how to use the brokers' racks.
             validate_only: check everything and create nothing.
 
         Raises:
-            ProtocolError: what the checks found.
+            ProtocolError: a check failed.
             ConfigError: a setting is not allowed.
             RegistryError: ZooKeeper does not answer.
         """
@@ -116,7 +116,7 @@ class Topics:
                 raise topic_exists(name) from None
 
     def create_automatically(self, name: str) -> None:
-        """Create a topic that a client asked for, with the defaults; fine if it exists.
+        """Create a topic that a client asked for, with the defaults; no error if it exists.
 
         Raises:
             ProtocolError: the name is not allowed.
@@ -151,7 +151,7 @@ class Topics:
                 replication_factor=factor,
                 settings=settings,
                 # As genuine brokers create topics on demand: the client that asks for one cannot
-                # be expected to name the racks of the cluster.
+                # know the racks of the cluster.
                 racks=Racks.USED_IF_COMPLETE,
             )
         except ProtocolError as error:
@@ -179,12 +179,12 @@ class Topics:
 
         Args:
             name: the topic.
-            total: partitions it is to have.
-            assignments: brokers of each added partition, or None to have them assigned.
+            total: the new number of partitions.
+            assignments: brokers of each new partition, or None to assign them here.
             validate_only: check everything and change nothing.
 
         Raises:
-            ProtocolError: what the checks found.
+            ProtocolError: a check failed.
             RegistryError: ZooKeeper does not answer.
         """
         current = self._view.assignment(name)
@@ -198,7 +198,7 @@ class Topics:
             add_partitions(self._session, name, replicas)
 
     def delete(self, name: str) -> None:
-        """Ask for the deletion of a topic.
+        """Request the deletion of a topic.
 
         Raises:
             ProtocolError: it does not exist, or deletion is disabled.
@@ -213,9 +213,9 @@ class Topics:
         mark_for_deletion(self._session, name)
 
     def settings(self, name: str) -> dict[str, str]:
-        """Return the settings of a topic as ZooKeeper has them.
+        """Return the settings of a topic in ZooKeeper.
 
-        The settings in force follow some milliseconds later, but a client that has just changed a
+        The settings in force follow a few milliseconds later, but a client that has just changed a
         setting, here or at another broker, expects the new value.
 
         Raises:
@@ -248,7 +248,7 @@ class Topics:
         live = len(self._live(wanted))
         if wanted > live:
             logger.warning(
-                "topic=%s gets replicas=%d: its replication factor is to be %d, brokers live=%d",
+                "topic=%s gets replicas=%d instead of configured=%d: only brokers live=%d",
                 name,
                 live,
                 wanted,
@@ -257,9 +257,9 @@ class Topics:
         return min(wanted, live)
 
     def _live(self, replicas: int = 1, named: Set[int] = frozenset()) -> Mapping[int, BrokerInfo]:
-        """Return the live brokers: those of the view, or of ZooKeeper where those do not suffice.
+        """Return the live brokers of the view, or those of ZooKeeper if they are not enough.
 
-        The view has a broker only once the controller has sent it, a moment after it registered.
+        The view gets a broker from the controller, a moment after the broker has registered.
 
         Args:
             replicas: how many brokers a partition needs.

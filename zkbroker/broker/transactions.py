@@ -80,7 +80,7 @@ class TransactionCoordination:
         )
 
     def handlers(self) -> dict[ApiKey, Handler]:
-        """The handlers of the APIs that transactions use, but for the offsets' own."""
+        """The handlers of the transaction APIs, except TxnOffsetCommit."""
         handlers = TransactionHandlers(
             self._services,
             self.coordinator,
@@ -106,7 +106,7 @@ class TransactionCoordination:
         self._services.replicas.subscribe(TRANSACTION_TOPIC, self._lead, self._leave)
 
     def close(self) -> None:
-        """Coordinate and ask nothing any more."""
+        """Stop coordinating and verifying."""
         self.coordinator.close()
         self.verifier.close()
         self._connections.close()
@@ -127,9 +127,9 @@ class TransactionCoordination:
             try:
                 check_topic_name(topic)
             except InvalidTopic as error:
-                logger.warning("no markers for what cannot be a topic: %s", error)
+                logger.warning("no markers for an invalid topic: %s", error)
                 return None
-            # Another broker may know of a new topic before this one: ask where it is written.
+            # Another broker may know of a new topic before this one: read ZooKeeper.
             try:
                 if number not in (read_assignment(services.session, topic) or ()):
                     return None

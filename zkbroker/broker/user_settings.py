@@ -2,8 +2,8 @@
 
     ZooKeeper (`/config/users`, `/config/clients`, `/config/ips`) --take--> `now` --> every part
 
-Invariant: every part is given each new view, in the order in which it registered; a view never
-changes once it is given. While ZooKeeper is away the last view holds.
+Invariant: every part gets each new view, in the order in which the parts registered; a view never
+changes. While ZooKeeper is away the last view stays in force.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from zkbroker.registry.user_configs import UserConfigs
 
 
 class UserSettings:
-    """What holds now. Nothing is known before the first `take`."""
+    """The present settings; empty before the first `take`."""
 
     def __init__(self) -> None:
         self.now = UserConfigs()
@@ -20,12 +20,12 @@ class UserSettings:
         self._parts: list[Callable[[UserConfigs], object]] = []
 
     def on_change(self, part: Callable[[UserConfigs], object]) -> None:
-        """Have a part given what holds: now, and after each change."""
+        """Call a part with the settings, now and after each change."""
         self._parts.append(part)
         part(self.now)
 
     def take(self, configs: UserConfigs) -> None:
-        """Take what ZooKeeper has."""
+        """Apply the settings in ZooKeeper."""
         self.now = configs
         for part in self._parts:
             part(configs)

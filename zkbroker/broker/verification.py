@@ -1,19 +1,19 @@
-"""Whether messages of a transaction may be written here: its coordinator is asked, once for each.
+"""Verifies with the coordinator that messages of a transaction may be written here.
 
 A batch that arrives after its transaction's marker, or for a partition that was never added, would
 open a transaction that never ends: readers of committed messages would stop before it, and the log
-could not be cleaned after it. So a partition opens one only while the coordinator has this
-producer, epoch and partition in an ongoing transaction. That is asked once for each transaction and
-partition, of this broker's own coordinator or over the network of the one that leads the id's
-partition of `__transaction_state`; what is open already is not asked about again. A marker that is
-written between the question and the append takes the permission back (`zkbroker.log.producers`).
+could not be cleaned after it. So a partition opens a transaction only while the coordinator has
+this producer, epoch and partition in an ongoing one. The check is made once for each transaction
+and partition, by this broker's own coordinator or over the network by the one that leads the id's
+partition of `__transaction_state`; an open transaction is not checked again. A marker written
+between the check and the append revokes the permission (`zkbroker.log.producers`).
 
     47                          the producer was replaced
     48                          no such transaction, or it does not have the partition, or it ends
     19, which producers retry   the coordinator cannot be asked, or is loading; nothing was written
 
-Beside genuine brokers of 2.1 (`partition.state.znodes=persistent`) no broker is asked: they could
-not answer.
+With genuine brokers of 2.1 in the cluster (`partition.state.znodes=persistent`) there is no check:
+they could not answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class TransactionVerifier:
         view: the cluster.
         send: sends a request to another broker and returns its answer.
         runtime: for the tasks that send.
-        enabled: False to accept everything without a question.
+        enabled: False to accept everything without a check.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class TransactionVerifier:
         partitions: Sequence[PartitionKey],
         park: Park = unparked,
     ) -> None:
-        """Return where messages of a transaction may be written to partitions.
+        """Return if messages of a transaction may be written to partitions, else raise.
 
         Args:
-            transactional_id: the transaction's.
-            producer_id: whose it is.
-            producer_epoch: its epoch.
-            partitions: where they go.
+            transactional_id: of the transaction.
+            producer_id: of the transaction.
+            producer_epoch: the producer's epoch.
+            partitions: of the messages.
             park: entered while another broker is asked.
 
         Raises:

@@ -1,12 +1,12 @@
-"""What this broker knows of the cluster: live brokers, topics, and leaders of partitions.
+"""This broker's view of the cluster: live brokers, topics, and leaders of partitions.
 
     brokers, topics and their settings <-- ZooKeeper, by the registry's watches
     leaders, ISRs, offline replicas    <-- the controller, by UpdateMetadata; later epochs also
                                            from other brokers, while ZooKeeper is out of reach
 
-Invariant: handlers read the view without waiting; it may be some milliseconds old, as every
-broker's is. Who needs a change to have arrived waits for it with `wait_for`. A broker leads nothing
-because the view says so: that is the replica manager's to know.
+Invariant: handlers read the view without waiting; it may be a few milliseconds old, like every
+broker's. Code that needs a change waits for it with `wait_for`. The view does not make this broker
+a leader: the replica manager knows what it leads.
 """
 
 import logging
@@ -36,14 +36,14 @@ logger = logging.getLogger(__name__)
 NO_LEADER = -1
 NO_EPOCH = -1
 DECIDED_WITHIN_S = 1.0
-"""How long after a partition was first seen its leader may be waited for."""
+"""How long after a partition was first seen a request may wait for its leader."""
 
 
 class ClusterView:
     """The cluster as last seen.
 
     Args:
-        own: this broker's registration; it counts as live even while ZooKeeper is away.
+        own: this broker's registration; this broker counts as live even while ZooKeeper is away.
     """
 
     def __init__(self, own: BrokerInfo) -> None:
@@ -59,11 +59,11 @@ class ClusterView:
         self._warned = False
 
     def on_topics(self, listener: Callable[[TopicsView], object]) -> None:
-        """Call back whenever topics changed, after the listeners before."""
+        """Call back after each change of topics, after earlier listeners."""
         self._topic_listeners.append(listener)
 
     def on_brokers(self, listener: Callable[[Mapping[int, BrokerInfo]], object]) -> None:
-        """Call back with the registered brokers whenever they changed."""
+        """Call back with the registered brokers after each change."""
         self._broker_listeners.append(listener)
 
     def set_brokers(self, brokers: Mapping[int, BrokerInfo]) -> None:
@@ -98,7 +98,7 @@ class ClusterView:
         fence: ControllerFence,
         connection: int = ONLY_CONNECTION,
     ) -> ErrorCode:
-        """Take what the controller says; partitions that it does not name stay as they were.
+        """Apply the controller's state; partitions that it does not name stay unchanged.
 
         Args:
             request: of a controller.
@@ -117,7 +117,7 @@ class ClusterView:
             try:
                 check_decision(topic, state, known=key in self._decided)
             except ZkbrokerError as error:
-                # What is sound in the request counts.
+                # The valid parts of the request still count.
                 code = ErrorCode.INVALID_REQUEST
                 level = logging.DEBUG if self._warned else logging.WARNING
                 self._warned = True
@@ -133,7 +133,7 @@ class ClusterView:
         return code
 
     def learn(self, topic: str, state: MetadataPartition) -> bool:
-        """Take what another broker says of a partition, if its leader epoch is a later one."""
+        """Apply another broker's state of a partition, if its leader epoch is later."""
         key = (topic, state.partition)
         known = self._decided.get(key)
         if known is None or state.leader_epoch <= known.leader_epoch:
@@ -149,7 +149,7 @@ class ClusterView:
         return True
 
     def notify(self) -> None:
-        """Wake what waits for a change."""
+        """Wake everything that waits for a change."""
         self._changed.set()
         self._changed.clear()
 
@@ -160,7 +160,7 @@ class ClusterView:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
-            # Not every condition is announced: look again before long.
+            # Not every change is announced: check again soon.
             self._changed.wait(min(left_s, 0.5))
         return True
 
@@ -173,13 +173,13 @@ class ClusterView:
         return self.topics.assignments.get(topic) if self.exists(topic) else None
 
     def decided(self, topic: str, number: int) -> UpdateMetadataPartition | None:
-        """Return what the controller said of a partition, None before it did."""
+        """Return the controller's state of a partition, None before it was sent."""
         return self._decided.get((topic, number))
 
     def awaits_decision(self, topic: str) -> bool:
         """Whether the controller may be about to elect leaders for new partitions of a topic.
 
-        A client that sees a new topic expects its leader, too; the controller informs every broker,
+        A client that sees a new topic also expects its leader; the controller informs every broker,
         but not all at the same moment.
         """
         seen_s = self._grown.get(topic)
@@ -189,14 +189,14 @@ class ClusterView:
         return any((topic, number) not in self._decided for number in assignment)
 
     def leader(self, topic: str, number: int) -> tuple[int, int]:
-        """Return the live leader of a partition and its epoch, each -1 where there is none."""
+        """Return the live leader of a partition and its epoch, each -1 if there is none."""
         state = self._decided.get((topic, number))
         if state is None or state.leader not in self.brokers:
             return NO_LEADER, NO_EPOCH
         return state.leader, state.leader_epoch
 
     def last_led_by_others(self, brokers: Collection[int]) -> list[tuple[str, int]]:
-        """Return the partitions whose leader, as last heard, is none of these brokers."""
+        """Return the partitions whose last known leader is not one of these brokers."""
         return [key for key, state in self._decided.items() if state.leader not in brokers]
 
     def reachable(self, broker_id: int, listener: str) -> bool:

@@ -2,7 +2,7 @@
 
     to each broker: LeaderAndIsr, UpdateMetadata, StopReplica (keep), StopReplica (delete)
 
-Invariants: a batch holds only what is stored (`ControllerContext.states`); every request carries
+Invariants: a batch holds only stored states (`ControllerContext.states`); every request carries
 the controller's epoch and the receiver's broker epoch. UpdateMetadata about brokers alone goes out
 before everything else, so that followers know where their leaders listen.
 """

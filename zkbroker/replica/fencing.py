@@ -153,7 +153,7 @@ class ControllerRefusal:
 
     def __init__(self, fence: ControllerFence) -> None:
         self._fence = fence
-        self._said = ""
+        self._last_warning = ""
 
     def of(self, request: LeaderAndIsrRequest | StopReplicaRequest, connection: int) -> ErrorCode:
         """Return the code that refuses a request of a connection, NONE when it is accepted."""
@@ -198,7 +198,7 @@ class ControllerRefusal:
     def _warn(self, api: str, controller_id: int, reason: object) -> None:
         """Log a warning of a refused request, once for the same reason."""
         said = f"{api} {controller_id} {reason}"
-        again, self._said = said == self._said, said
+        again, self._last_warning = said == self._last_warning, said
         logger.log(
             logging.DEBUG if again else logging.WARNING,
             "%s refused controller=%d %s",

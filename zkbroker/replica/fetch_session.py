@@ -1,7 +1,7 @@
 """The follower's side of a fetch session (KIP-227): each fetch names only what changed.
 
     FULL: epoch 0, every partition named
-      answered with an id  --> INCREMENTAL: epoch 1, 2, ...; what changed, and what is forgotten
+      answered with an id  --> INCREMENTAL: epoch 1, 2, ...; changed and forgotten partitions
       answered with id 0   --> FULL
     error, wrong answer, no answer       --> FULL: epoch 0 under the old id ends that session
     the leader does not know the id (70) --> FULL, no id

@@ -59,7 +59,7 @@ class FetcherManager:
                 # With epochs, the leader can tell each time how far this log agrees with its own.
                 # Without them a log is cut at its high watermark, which lags behind: it is not cut
                 # while the leader stays the same, as at level 0.8.2.
-                self._give(following, truncate=self._by_epochs or not following.same_leader)
+                self._assign(following, truncate=self._by_epochs or not following.same_leader)
         self._end_idle()
 
     def resize(self, fetchers: int) -> None:
@@ -72,10 +72,10 @@ class FetcherManager:
             for following, truncate in fetcher.followed():
                 if self._number(following.key) != place[1]:
                     fetcher.forget(following.key)
-                    self._give(following, truncate=truncate)
+                    self._assign(following, truncate=truncate)
         self._end_idle()
 
-    def _give(self, following: Following, *, truncate: bool) -> None:
+    def _assign(self, following: Following, *, truncate: bool) -> None:
         number = self._number(following.key)
         place = (following.leader, number)
         fetcher = self._fetchers.get(place)

@@ -14,7 +14,7 @@ class Following(Role):
 
     Args:
         replica: whose role it is.
-        state: what the controller decided; its leader is negative while none is known.
+        state: the controller's decision; its leader is negative while none is known.
         high_watermark: as the role before it left it.
         copied_from: the leader that was followed last; -1 if this broker has led since, or has
             followed none yet.

@@ -1,7 +1,7 @@
 """The replicas in sync of a partition that is led here, and the change of the ISR under way.
 
     wanted --propose--> proposed --(ZooKeeper)--> written: members, with their version
-                            |--> refused, still leader: what is stored is adopted
+                            |--> refused, still leader: the stored ISR is adopted
                             |--> refused, superseded: no more changes in this epoch
                             |--> unknown: proposed again, with the same content
 

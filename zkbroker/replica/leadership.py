@@ -45,7 +45,7 @@ class Leadership(Role):
 
     Args:
         replica: whose role it is.
-        state: what the controller decided.
+        state: the controller's decision.
         high_watermark: as the role before it left it.
         settings: shared by the leaderships of this broker.
     """

@@ -109,7 +109,7 @@ class LogOpening:
                 raise StorageError(
                     f"the log of {key} was lost with its data directory, and "
                     f"{'no other replica leads' if alone else 'it still counts as in sync'}: "
-                    "an empty log would take the place of what was acknowledged. "
+                    "an empty log would replace acknowledged messages. "
                     "Bring the disk back and start the broker again; or let another replica "
                     "lead by unclean.leader.election.enable=true of the topic; or make the "
                     f"empty directory {key} in log.dirs to begin without the data"
@@ -117,9 +117,9 @@ class LogOpening:
         elif key in self._others and leads:
             raise StorageError(
                 f"the log of {key} was lost with its data directory, and an unclean election made "
-                "this broker its leader: others may have what was acknowledged. Start one of them; "
-                f"or, to begin without the data, have the directory {key} in log.dirs, and start "
-                "this broker again"
+                "this broker its leader: other replicas may have the acknowledged messages. Start "
+                f"one of them; or, to begin without the data, make the directory {key} in log.dirs "
+                "and restart this broker"
             )
         self._lost.discard(key)
         if state.leader != NO_LEADER:

@@ -137,7 +137,7 @@ class Partition:
 
         Args:
             log: the partition's log.
-            high_watermark: as it was checkpointed, 0 for none.
+            high_watermark: from the checkpoint, 0 for none.
         """
         self._replica.log = log
         known = min(high_watermark, log.log_end_offset)

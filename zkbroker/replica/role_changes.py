@@ -321,9 +321,9 @@ class RoleChanges:
             if subscriber is not None and leadership.key not in led_before:
                 subscriber.lead(leadership)
         for role in following:
-            self._left(role.key)
+            self._notify_left(role.key)
 
-    def _left(self, key: TopicPartition) -> None:
+    def _notify_left(self, key: TopicPartition) -> None:
         subscriber = self.subscribers.get(key.topic)
         if subscriber is not None:
             subscriber.leave(key)
@@ -359,7 +359,7 @@ class RoleChanges:
             if partition.leading is not None:
                 self._writer.unregister([key])
             partition.stop()
-            self._left(key)
+            self._notify_left(key)
         if not delete:
             return ErrorCode.NONE
         if partition is not None:
@@ -384,7 +384,7 @@ class RoleChanges:
         self._fetchers.forget([each.key for each in lost])
         for partition in lost:
             partition.mark_offline()
-            self._left(partition.key)
+            self._notify_left(partition.key)
         self._writer.unregister(each.key for each in lost)
         self._writer.report_failed_directory()
         logger.error("partitions offline count=%d: a data directory failed", len(lost))

@@ -20,7 +20,7 @@ EVERY = "*"
 
 
 class ReplicationThrottle:
-    """One direction of a broker: what it sends as leader, or takes as follower.
+    """One direction of a broker: sends as leader, or fetches as follower.
 
     Args:
         runtime: its clock.

@@ -22,14 +22,14 @@ def told(caplog, level, *brokers):
 @pytest.mark.parametrize("broker", [KAFKA_2_3, OURS, OURS_2_1])
 def test_the_old_level_in_a_cluster_of_a_later_one(caplog, broker):
     (text,) = told(caplog, "0.8.2", broker)
-    assert f"inter.broker.protocol.version=0.8.2 here, and brokers [{broker.id}] have a" in text
+    assert f"inter.broker.protocol.version=0.8.2 here, but brokers [{broker.id}] have a" in text
     assert "(2.1, 2.2, 2.3)" in text
 
 
 @pytest.mark.parametrize("broker", [KAFKA_0_8_2, KAFKA_0_9, OURS_OLD])
 def test_a_later_level_in_a_cluster_of_the_old_one(caplog, broker):
     (text,) = told(caplog, "2.1", broker)
-    assert f"inter.broker.protocol.version=2.1 here, and brokers [{broker.id}] have 0.8.2" in text
+    assert f"inter.broker.protocol.version=2.1 here, but brokers [{broker.id}] have 0.8.2" in text
     assert "Set inter.broker.protocol.version=0.8.2" in text
 
 

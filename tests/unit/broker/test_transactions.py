@@ -274,4 +274,4 @@ def test_what_cannot_be_a_topic_waits_for_no_marker(topic, caplog):
         _services=SimpleNamespace(view=SimpleNamespace(assignment=lambda topic: None))
     )
     assert TransactionCoordination._leader_of(owner, topic, 0) is None
-    assert "cannot be a topic" in caplog.text
+    assert "an invalid topic" in caplog.text

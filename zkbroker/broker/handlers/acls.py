@@ -1,9 +1,9 @@
 """DescribeAcls, CreateAcls and DeleteAcls.
 
-Invariant: an ACL that was created or deleted holds on this broker when the answer leaves, and on
-the others as soon as they saw the notice. The ACLs of one pattern are written together. Without an
-authorizer that keeps ACLs in ZooKeeper each call is answered with error 54: a broker that closed
-the connection instead would break the next call of clients that share it.
+Invariant: a change of ACLs is in force on this broker when the answer is sent, and on the others as
+soon as they see the notice. The ACLs of one pattern are written together. Without an authorizer
+that keeps ACLs in ZooKeeper, each call is answered with error 54: closing the connection instead
+would break the next call of clients that share it.
 """
 
 import time
@@ -51,7 +51,7 @@ from zkbroker.zookeeper.session import ZkSession
 
 _WHY = "No Authorizer is configured on the broker"
 WRITE_WITHIN_S = 30.0
-"""How long one request writes ACLs: it may name as many as `request.max.items`."""
+"""How long one request may write ACLs: it may name as many as `request.max.items`."""
 
 
 def describe_no_acls(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
@@ -81,7 +81,7 @@ class AclsHandlers:
     """Handles the ACL APIs.
 
     Args:
-        index: gives the ACLs as this broker knows them.
+        index: returns the ACLs that this broker knows.
         session: writes them.
         watch: reads them again.
         prefixed: whether all brokers of the cluster know prefixed patterns (since 2.0).
@@ -106,7 +106,7 @@ class AclsHandlers:
     def describe(
         self, request: DescribeAclsRequest, context: RequestContext
     ) -> DescribeAclsResponse:
-        """Tell the ACLs that a filter chooses, those of a resource together."""
+        """Return the ACLs that match a filter, grouped by resource."""
         try:
             wanted = _filter(request)
         except ProtocolError as error:
@@ -125,7 +125,7 @@ class AclsHandlers:
         return DescribeAclsResponse(resources=list(resources.values()))
 
     def create(self, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-        """Create ACLs; each has a result of its own."""
+        """Create ACLs; each has its own result."""
         answers = [CreatedAcl() for _ in request.creations]
         wanted: dict[Pattern, list[tuple[Acl, CreatedAcl]]] = {}
         for creation, answer in zip(request.creations, answers, strict=True):
@@ -181,7 +181,7 @@ class AclsHandlers:
         write: Callable[[Pattern], Exception | None],
         context: RequestContext,
     ) -> dict[Pattern, Exception | None]:
-        """Write patterns, and have this broker read them again; returns what went wrong."""
+        """Write patterns, and make this broker read them again; returns the error of each."""
         found: dict[Pattern, Exception | None] = {}
         until = time.monotonic() + WRITE_WITHIN_S
         with context.park(lambda: None):

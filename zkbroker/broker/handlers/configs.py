@@ -1,10 +1,10 @@
 """DescribeConfigs and AlterConfigs, of topics and of brokers.
 
-A topic's settings can all be changed. A broker's come from four places, the first one wins: its own
-settings in ZooKeeper, those of all brokers there, its properties file, and the defaults.
+A topic's settings can all be changed. A broker's come from four sources, the first one wins: its
+own settings in ZooKeeper, those of all brokers there, its properties file, and the defaults.
 
-Invariant: what was changed is described at once: ZooKeeper is asked, although what the broker acts
-on follows some milliseconds later.
+Invariant: a changed setting is described at once: the answer is read from ZooKeeper, although the
+broker applies the setting a few milliseconds later.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ from zkbroker.registry.broker_configs import broker_settings, set_broker_config
 
 Resource = TypeVar("Resource", DescribeConfigsResource, AlterConfigsResource)
 Layers = tuple[tuple[ConfigSource, Mapping[str, str]], ...]
-"""Where values of a broker's settings come from; the first one wins."""
+"""The sources of a broker's settings; the first one wins."""
 
 
 class ConfigsHandlers:
@@ -106,7 +106,7 @@ class ConfigsHandlers:
 
     def _layers(self) -> Layers:
         settings = self._services.dynamic.settings
-        # Without ZooKeeper, the settings in force are the answer.
+        # Without ZooKeeper, answer with the settings in force.
         with contextlib.suppress(RegistryError):
             stored = broker_settings(self._services.session, self._services.broker_id)
             settings = allowed_settings(stored)
@@ -163,10 +163,10 @@ class ConfigsHandlers:
             set_broker_config(self._services.session, broker_id, settings)
 
     def _is_own(self, kind: int, name: str) -> bool:
-        """Whether a resource is this broker; False for all brokers, which have no name.
+        """Whether a resource is this broker; False if it is all brokers (an empty name).
 
         Raises:
-            ProtocolError: it is another broker, or no broker.
+            ProtocolError: it is another broker, or not a broker.
         """
         if kind != ConfigResourceType.BROKER:
             raise ProtocolError(
@@ -182,10 +182,10 @@ class ConfigsHandlers:
 
 
 def given_settings(configs: Iterable[TopicConfig]) -> dict[str, str]:
-    """Return name → value of settings that a client gives.
+    """Return name → value of a client's settings.
 
     Raises:
-        ProtocolError: some have no value: INVALID_REQUEST, as of genuine brokers from 2.4 on.
+        ProtocolError: some have no value: INVALID_REQUEST, as in genuine brokers from 2.4 on.
     """
     settings: dict[str, str] = {}
     without = []
@@ -204,12 +204,12 @@ def given_settings(configs: Iterable[TopicConfig]) -> dict[str, str]:
 
 
 def _once(resources: Iterable[Resource]) -> list[Resource]:
-    """Take the last of each resource, so that a thousand times the same one costs nothing."""
+    """Keep the last item of each resource, so that a thousand repetitions cost nothing."""
     return list({(each.resource_type, each.resource_name): each for each in resources}.values())
 
 
 def _synonyms(names: Iterable[str], layers: Layers) -> list[ConfigSynonym]:
-    """Return every value of a broker's setting, under any of its names, the one that wins first."""
+    """Return every value of a broker's setting, under any of its names, the effective one first."""
     return [
         ConfigSynonym(each, values[each], source)
         for source, values in layers
@@ -219,7 +219,7 @@ def _synonyms(names: Iterable[str], layers: Layers) -> list[ConfigSynonym]:
 
 
 def _from_name(name: str, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
-    """Leave out what stands before the first value under a name, as genuine brokers do."""
+    """Leave out the values before the first one under a name, as genuine brokers do."""
     first = next((number for number, each in enumerate(synonyms) if each.name == name), None)
     return [] if first is None else synonyms[first:]
 
@@ -230,7 +230,7 @@ def _broker_entries(layers: Layers) -> list[ConfigEntry]:
 
 
 def _entries_of_all(layers: Layers) -> list[ConfigEntry]:
-    """Return the settings of all brokers; genuine brokers tell nothing else of them."""
+    """Return the settings of all brokers; genuine brokers return no others for them."""
     of_all = tuple(layer for layer in layers if layer[0] == ConfigSource.DYNAMIC_DEFAULT_BROKER)
     return [_broker_entry(name, of_all) for _, values in of_all for name in sorted(values)]
 

@@ -1,7 +1,7 @@
-"""Fetch: give readers what is stored, as it is stored, and wait for more where they ask to.
+"""Fetch: returns stored bytes unchanged to readers, and waits for more if they ask to.
 
-Invariant: a file slice that was read is part of the answer or closed here. Bytes are converted
-only for a reader that is older than them: v0 and v1 read magic 0, v2 and v3 up to magic 1.
+Invariant: a file slice that was read is part of the answer or closed here. Bytes are converted only
+for readers of older formats: v0 and v1 read magic 0, v2 and v3 up to magic 1.
 Followers read to the log end. Their fetch offset is their progress, which the leader records when
 the fetch arrives, since a follower may die while its fetch waits. Consumers read to the high
 watermark or the last stable offset.
@@ -48,7 +48,7 @@ def reader_of(isolation_level: int) -> ReadEnd:
     """Return how far a consumer sees.
 
     Raises:
-        CloseConnection: there is no such isolation level, as genuine brokers answer it.
+        CloseConnection: there is no such isolation level; genuine brokers also close.
     """
     reader = _READERS.get(isolation_level)
     if reader is None:
@@ -83,7 +83,7 @@ class FetchHandler:
         if follower >= 0 and context.api_version >= _SESSIONS_SINCE:
             session = self.sessions.session(request)
         elif request.session_epoch > 0:
-            # Clients get no session: every answer to them says session id 0.
+            # Clients get no sessions: every answer to them has session id 0.
             raise ProtocolError(
                 f"there is no fetch session {request.session_id}",
                 code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -119,17 +119,17 @@ class FetchHandler:
         return FetchResponse(session_id=session.id, topics=topics)
 
     def read(self, request: PlainFetch, context: RequestContext) -> Answers:
-        """Read what a request asks for, and wait for more where it does.
+        """Read the requested partitions, and wait for more data if the request asks to.
 
         Raises:
-            CloseConnection: there is no such isolation level, or the client went.
+            CloseConnection: there is no such isolation level, or the client has disconnected.
         """
         _, version, _, _, follower, max_wait_ms, min_bytes, max_bytes, isolation, _, _, topics = (
             request
         )
         reader = ReadEnd.LOG_END
         if follower < 0:
-            # Also by other negative numbers than a consumer's -1, to which no broker answers.
+            # Negative replica ids other than a consumer's -1 also mean a client.
             reader = _READERS.get(isolation) or reader_of(isolation)
         asked = Asked(version, follower, reader, min_bytes, max_bytes, topics)
         reading = self._read(asked, context, arriving=True)
@@ -154,13 +154,13 @@ class FetchHandler:
 
     @staticmethod
     def _throttled(leadership: Role, follower: int) -> bool:
-        """Whether a follower is to be held back while it is out of sync."""
+        """Whether a follower is throttled while it is out of sync."""
         assert isinstance(leadership, Leadership)
         text = leadership.log.config.leader_throttled_replicas
         return (
             bool(text)
             and follower not in leadership.isr.members
-            # The list names what is read from: the leader's own replica.
+            # The setting names the replica that is read: the leader's own.
             and names_replica(text, leadership.key, leadership.leader)
         )
 
@@ -184,8 +184,8 @@ class FetchHandler:
                 waiters.watch_appends(operation)
             else:
                 waiters.watch_high_watermark(operation)
-        # Others had their turn while many partitions were read, or one was converted: what came
-        # then woke no one.
+        # Other tasks ran while many partitions were read, or one was converted: their appends woke
+        # no operation of this request.
         if reading.grown(asked.reader):
             operation.wake()
         try:
@@ -199,7 +199,7 @@ class FetchHandler:
                     reading = self._read(asked, context)
                     if not woken or context.peer_gone or self._enough(reading, asked.min_bytes):
                         return reading
-                    # Small appends towards a large min_bytes are looked at together.
+                    # Let several small appends add up before checking a large min_bytes again.
                     self._services.runtime.sleep(_COALESCE_S)
         finally:
             for waiters in watched:
@@ -277,7 +277,7 @@ class FetchHandler:
                 else read.last_stable_offset
             )
             if follower >= 0 and reading.arriving:
-                # The position of a replica that is not assigned counts for nothing.
+                # The position of an unassigned replica is ignored.
                 assert isinstance(role, Leadership)
                 try:
                     role.record_follower_fetch(

@@ -1,7 +1,7 @@
-"""What a fetch asks for, and one look at all of its partitions.
+"""The request of a fetch, and one reading of all of its partitions.
 
-Invariant: whether something came after a look is seen by where each partition ended then; a look at
-what has not grown, under roles that go on, needs no other look.
+Invariant: a reading records where each partition ended, which shows whether data came after it. If
+no partition has grown and no role is over, the reading is still valid.
 """
 
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from zkbroker.replica.reads import ReadEnd
 from zkbroker.replica.role import Role
 
 Answers = list[tuple[str, list[FetchAnswerRow]]]
-"""What is answered: topics in the order of the request, each with its partitions."""
+"""The answer: topics in the order of the request, each with its partitions."""
 
 
 @dataclass(slots=True)
 class Asked:
-    """What one fetch asks for.
+    """The request of one fetch.
 
     Args:
         version: of the request.
         follower: the broker that fetches, negative for a client.
         reader: how far this reader sees.
-        min_bytes: for which the request waits.
-        max_bytes: of the records of the answer.
-        topics: all partitions to read, those of its session included.
-        patience: with partitions that the controller has not decided yet; made for the first.
+        min_bytes: how many bytes the request waits for.
+        max_bytes: limit of the records in the answer.
+        topics: all partitions to read, including those of its session.
+        patience: for partitions that the controller has not decided yet; created for the first.
     """
 
     version: int
@@ -41,17 +41,17 @@ class Asked:
 
 @dataclass(slots=True)
 class Reading:
-    """One look at all partitions of a fetch.
+    """One reading of all partitions of a fetch.
 
     Args:
         topics: the answer so far.
         size: bytes of records in it.
-        sizes: topic, partition and bytes of those that have any.
+        sizes: topic, partition and bytes, for partitions with records.
         failed: whether a partition has an error.
         roles: of the partitions that were read, to wait for.
         ends: where each of these ended for the reader.
-        cut: whether there was more than memory to convert it in.
-        arriving: whether it is the first look, which tells where a follower is.
+        cut: whether the memory for conversion was too small for all records.
+        arriving: whether it is the first reading, which records a follower's position.
     """
 
     topics: Answers
@@ -64,20 +64,20 @@ class Reading:
     arriving: bool = False
 
     def grown(self, reader: ReadEnd) -> bool:
-        """Whether a partition has more for the reader by now, or a role is over."""
+        """Whether a partition now has more for the reader, or a role is over."""
         for role, end in zip(self.roles, self.ends, strict=True):
             if role.over or role.end_for(reader) != end:
                 return True
         return False
 
     def close(self) -> None:
-        """Close the slices of a reading that is not answered."""
+        """Close the slices of a reading that is not used."""
         close_records(self.topics)
 
     def refresh(self, reader: ReadEnd) -> bool:
-        """Bring an answer without records up to date; False where it has to be read again.
+        """Update an answer without records; False if the partitions must be read again.
 
-        A follower asks for all of its partitions again and again, and most of them rest.
+        A follower asks for all of its partitions again and again, and most of them do not change.
         """
         if self.size or self.failed or self.grown(reader):
             return False

@@ -1,8 +1,8 @@
-"""The group APIs: where a group's coordinator is, and what it does for members and operators.
+"""The group APIs: finding a group's coordinator, and its services for members and operators.
 
-Invariant: a request that waits (JoinGroup for the end of the rebalance, SyncGroup for the leader's
-assignment) keeps only its own connection waiting, and always ends: by the rebalance time-out, by
-its member's removal, or by the coordinator's close.
+Invariant: a waiting request (JoinGroup for the end of the rebalance, SyncGroup for the leader's
+assignment) blocks only its own connection, and always ends: by the rebalance time-out, by its
+member's removal, or by the coordinator's close.
 """
 
 import logging
@@ -58,7 +58,7 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 _TOPICS = {GROUP_COORDINATOR: OFFSETS_TOPIC, TRANSACTION_COORDINATOR: TRANSACTION_TOPIC}
-"""Where coordinators keep what they know, by the type of key in FindCoordinator."""
+"""The internal topics of coordinators, by the type of key in FindCoordinator."""
 
 Result = TypeVar("Result")
 
@@ -79,7 +79,7 @@ class _Answer(Generic[Result]):
 
         Args:
             context: of the request.
-            gone: called when the client goes first.
+            gone: called if the client disconnects first.
         """
         if not self._event.is_set():
             with context.park(self._event.set):
@@ -110,7 +110,7 @@ class GroupHandlers:
         if topic is None:
             return _no_coordinator(ErrorCode.UNKNOWN_SERVER_ERROR)
         if topic == TRANSACTION_TOPIC and self._services.config.inter_broker_protocol == "0.8.2":
-            # The error that transactional clients take for final: others they ask about again.
+            # Transactional clients take this error as final, and retry after others.
             return _no_coordinator(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "Transactions need inter.broker.protocol.version=2.1 or later.",
@@ -121,7 +121,7 @@ class GroupHandlers:
             try:
                 self._services.topics.create_automatically(topic)
             except ZkbrokerError as error:
-                # every client tries again after error 15; others may be final to it
+                # Every client retries after error 15; it may take other errors as final.
                 logger.warning("topic not created topic=%s error=%s", topic, error)
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         number = key_partition(request.key, len(assignment))
@@ -133,14 +133,14 @@ class GroupHandlers:
         if described is None:
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(
-            error_message=ErrorCode.NONE.name,  # genuine brokers say it in words, too
+            error_message=ErrorCode.NONE.name,  # as genuine brokers
             node_id=described.node_id,
             host=described.host,
             port=described.port,
         )
 
     def join_group(self, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-        """Have a member join; answered when the rebalance is over."""
+        """Let a member join; answered when the rebalance is over."""
         answer: _Answer[JoinResult] = _Answer(self._services.runtime)
         self._coordinator.join(
             request.group_id,
@@ -166,7 +166,7 @@ class GroupHandlers:
         )
 
     def sync_group(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
-        """Hand out assignments; answered when the leader has brought them."""
+        """Return a member's assignment; answered when the leader has sent it."""
         answer: _Answer[SyncResult] = _Answer(self._services.runtime)
         self._coordinator.sync(
             request.group_id,
@@ -179,7 +179,7 @@ class GroupHandlers:
         return SyncGroupResponse(error_code=result.error, assignment=result.assignment)
 
     def heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-        """Note that a member is alive."""
+        """Record that a member is alive."""
         error = self._coordinator.heartbeat(
             request.group_id, request.member_id, request.generation_id
         )
@@ -188,7 +188,7 @@ class GroupHandlers:
     def leave_group(
         self, request: LeaveGroupRequest, context: RequestContext
     ) -> LeaveGroupResponse:
-        """Let a member go."""
+        """Remove a member."""
         return LeaveGroupResponse(
             error_code=self._coordinator.leave(request.group_id, request.member_id)
         )

@@ -26,8 +26,8 @@ _NOT_AVAILABLE_SINCE = 5
 class ListOffsetsHandler:
     """Handles ListOffsets: base offsets of segments in v0, one offset and timestamp from v1 on.
 
-    To a consumer the log ends at the high watermark, to a reader of committed messages at the last
-    stable offset, and to a follower at its end.
+    For a consumer the log ends at the high watermark, for a reader of committed messages at the
+    last stable offset, and for a follower at the log end.
     """
 
     def __init__(self, services: BrokerServices) -> None:
@@ -50,7 +50,7 @@ class ListOffsetsHandler:
                         topic.topic, partition, context.api_version, reader, patience, any_replica
                     )
                 elif one_answer:
-                    # Which of the two is asked for?
+                    # The partition is named twice: it is unclear which request counts.
                     answers[partition.partition] = ListOffsetsResponsePartition(
                         partition=partition.partition, error_code=ErrorCode.INVALID_REQUEST
                     )
@@ -104,9 +104,9 @@ class ListOffsetsHandler:
 
     @staticmethod
     def _require_known_end(role: Role, version: int, reader: ReadEnd) -> None:
-        """Refuse to answer a consumer an end that may lie before one that was answered earlier.
+        """Refuse to tell a consumer an end that may lie before an earlier answer.
 
-        A new leader may not know yet how far its predecessor's high watermark was (KIP-207).
+        A new leader may not know its predecessor's high watermark yet (KIP-207).
 
         Raises:
             ProtocolError: OFFSET_NOT_AVAILABLE (78), to older readers LEADER_NOT_AVAILABLE (5).

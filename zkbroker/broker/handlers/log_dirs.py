@@ -13,7 +13,7 @@ class DescribeLogDirsHandler:
 
     Args:
         logs: the started log manager.
-        replicas: knows how far they ought to be.
+        replicas: knows how far the partitions should be.
     """
 
     def __init__(self, logs: LogManager, replicas: ReplicaManager) -> None:

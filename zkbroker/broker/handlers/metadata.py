@@ -1,4 +1,4 @@
-"""Metadata and ApiVersions: what there is, and what is spoken."""
+"""Metadata and ApiVersions: the contents of the cluster, and the supported API versions."""
 
 import logging
 import time
@@ -25,17 +25,17 @@ from zkbroker.registry.topic_rules import check_topic_name
 logger = logging.getLogger(__name__)
 
 LISTENER_NOT_FOUND_VERSION = 6
-"""The first in which clients know error 72."""
+"""The first version whose clients know error 72."""
 
 CREATE_WITHIN_S = 5.0
-"""How long one request creates topics: a request may name thousands."""
+"""How long one request may create topics: it may name thousands."""
 
 
 class ApiVersionsHandler:
     """Handles ApiVersions: the APIs that have a handler, and their versions.
 
-    A version that is not served gets error 35 with the table, in the layout of v0; the encoder sees
-    to the layout.
+    An unsupported version gets error 35 with the table, in the layout of v0, which the encoder
+    chooses.
     """
 
     def __init__(self, served: Callable[[], Iterable[int]]) -> None:
@@ -53,9 +53,9 @@ class ApiVersionsHandler:
 class MetadataHandler:
     """Handles Metadata.
 
-    Asking for an unknown topic may create it: it is answered with error 5 (LEADER_NOT_AVAILABLE)
-    then, and the client asks again. So are those that one request had no time to create: they are
-    created when the client asks again.
+    A request for an unknown topic may create it: the answer has error 5 (LEADER_NOT_AVAILABLE), and
+    the client asks again. Topics that one request had no time to create get the same error; the
+    client's next request creates them.
     """
 
     def __init__(self, services: BrokerServices) -> None:
@@ -133,7 +133,7 @@ class MetadataHandler:
         in_sync = [] if state is None or not live else list(state.isr)
         code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
         if not code and not view.reachable(leader, context.listener):
-            # It leads, and clients of this listener have no way to it.
+            # The leader has no endpoint for clients of this listener.
             code = ErrorCode.LEADER_NOT_AVAILABLE
             if version >= LISTENER_NOT_FOUND_VERSION:
                 code = ErrorCode.LISTENER_NOT_FOUND
@@ -161,7 +161,7 @@ class MetadataHandler:
             if name in services.view.topics.deleting:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             wanted = create_until is not None and services.config.auto_create_topics
-            # The coordinators' topics are created whatever the request and the settings say.
+            # Coordinators' topics are created regardless of the request and the settings.
             if not wanted and name not in INTERNAL_TOPICS:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if create_until is not None and time.monotonic() > create_until:
@@ -177,10 +177,10 @@ class MetadataHandler:
 
 
 def described_broker(broker: BrokerInfo, listener: str) -> MetadataBroker | None:
-    """Describe a broker to a client that came through a listener.
+    """Describe a broker to a client of a listener.
 
-    The endpoint is that of the client's listener, so that clients stay on their own side of the
-    network; None for a broker without such a listener.
+    The endpoint is that of the client's listener, so that clients stay in their own network; None
+    for a broker without such a listener.
     """
     found = broker.listeners.get(listener)
     return None if found is None else MetadataBroker(broker.id, *found[1:], broker.rack)

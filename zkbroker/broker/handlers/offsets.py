@@ -1,6 +1,6 @@
 """OffsetCommit, TxnOffsetCommit and OffsetFetch.
 
-Version 0 of the first and the last keeps offsets in ZooKeeper, all others keep them with the
+Version 0 of OffsetCommit and OffsetFetch keeps offsets in ZooKeeper; all other requests use the
 group's coordinator.
 """
 
@@ -62,7 +62,7 @@ class OffsetsHandlers:
     Args:
         services: of the broker.
         coordinator: of the groups whose partition is hosted here.
-        verify: asks the coordinator of a transaction whether partitions are part of it.
+        verify: asks a transaction's coordinator whether partitions are part of it.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class OffsetsHandlers:
     def offset_commit(
         self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse:
-        """Commit what can be committed; each partition has a result of its own."""
+        """Commit offsets; each partition has its own result."""
         found: dict[Key, int] = {}
         good: dict[Key, OffsetCommitRequestPartition] = {}
         for topic in context.paced(request.topics):
@@ -119,7 +119,7 @@ class OffsetsHandlers:
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, context: RequestContext
     ) -> TxnOffsetCommitResponse:
-        """Commit offsets that count once the producer's transaction is committed."""
+        """Commit offsets that take effect once the producer's transaction is committed."""
         found: dict[Key, int] = {}
         good: dict[Key, OffsetValue] = {}
         now_ms = self._services.runtime.now_ms()
@@ -171,7 +171,7 @@ class OffsetsHandlers:
             )
         except NotEnoughReplicas as error:
             logger.info("transactional commit not verified error=%s", error)
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # which the client tries again after
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # the client retries
         except ProtocolError as error:
             logger.info("transactional commit refused error=%s", error)
             return error.code
@@ -184,7 +184,7 @@ class OffsetsHandlers:
     ) -> ErrorCode:
         if partition.partition not in numbers:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        # Genuine brokers count its characters, too, whatever the setting's name says.
+        # Genuine brokers also count characters, despite the setting's name.
         if len(partition.metadata or "") > self._services.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
@@ -194,7 +194,7 @@ class OffsetsHandlers:
         view = self._services.view
         assignment = view.assignment(topic)
         if assignment is None and topic not in view.topics.deleting:
-            # another broker may know of a new topic before this one: ask where it is written
+            # Another broker may know of a new topic before this one: read ZooKeeper.
             try:
                 check_topic_name(topic)
                 assignment = read_assignment(self._services.session, topic)
@@ -237,7 +237,7 @@ class OffsetsHandlers:
     def offset_fetch(
         self, request: OffsetFetchRequest, context: RequestContext
     ) -> OffsetFetchResponse:
-        """Tell committed offsets; -1 where there is none."""
+        """Return committed offsets; -1 if there is none."""
         if context.api_version == _FROM_ZOOKEEPER:
             return self._fetch_from_zookeeper(request.group_id, request.topics or [])
         error, offsets = self._coordinator.offsets(request.group_id)
@@ -253,7 +253,7 @@ class OffsetsHandlers:
                 OffsetFetchResponseTopic(
                     topic.topic,
                     [
-                        _told(number, offsets.get((topic.topic, number)))
+                        _answer_of(number, offsets.get((topic.topic, number)))
                         for number in context.paced(topic.partitions)
                     ],
                 )
@@ -294,11 +294,11 @@ class OffsetsHandlers:
 
 
 def _can_be_node(group: str) -> bool:
-    """Whether a group's name can be the name of a node: no path, nothing unprintable."""
+    """Whether a group's name can be the name of a node: no path, only printable characters."""
     return group not in ("", ".", "..") and "/" not in group and group.isprintable()
 
 
-def _told(number: int, value: OffsetValue | None) -> OffsetFetchResponsePartition:
+def _answer_of(number: int, value: OffsetValue | None) -> OffsetFetchResponsePartition:
     if value is None:
         return OffsetFetchResponsePartition(partition=number)
     return OffsetFetchResponsePartition(

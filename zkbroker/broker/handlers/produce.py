@@ -1,4 +1,4 @@
-"""Produce: append what producers send."""
+"""Produce: appends producers' messages."""
 
 import logging
 import struct
@@ -43,15 +43,15 @@ _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qh")
 
 Answers = list[tuple[str, list[ProduceAnswerRow]]]
-"""What is answered: the topics in the order of the request, each with its partitions."""
+"""The answer: topics in the order of the request, each with its partitions."""
 
 Verify = Callable[[str, int, int, Sequence[tuple[str, int]], Park], object]
-"""Asks the coordinator of a transaction whether partitions are part of it, and raises if not."""
+"""Asks a transaction's coordinator whether partitions are part of it, and raises if not."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """What was appended for a partition, and where the answer is that depends on its fate."""
+    """An append to a partition, and the place of its answer."""
 
     topic: str
     records: Records
@@ -62,7 +62,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Asked:
-    """What the sets of one request share; the last two are made when one asks."""
+    """The state that the sets of one request share; the last two fields are created on demand."""
 
     version: int
     acks: int
@@ -76,13 +76,13 @@ class _Asked:
 class ProduceHandler:
     """Handles Produce.
 
-    Everything is appended first; then the request waits once, parked, for all of it. With acks 1
-    until the logs' flush policy is met, with -1 until every replica in sync has it as well, or the
-    request's time-out passed (error 7: the messages are appended, whether they survive is unknown).
-    A partition with fewer replicas in sync than `min.insync.replicas` takes nothing with acks -1.
-    A batch that begins a transaction waits for the transaction's coordinator first.
-    With acks 0 there is no answer, and an error closes the connection, which is the only way to
-    tell a client that listens to nothing.
+    Everything is appended first; then the request waits once, parked, for all of it: with acks 1
+    until the logs' flush policy is met, with -1 until every replica in sync has the messages as
+    well. If the request's time-out passes first, the error is 7: the messages are appended, but it
+    is unknown whether they survive. A partition with fewer replicas in sync than
+    `min.insync.replicas` refuses acks -1. A batch that begins a transaction first waits for the
+    transaction's coordinator. With acks 0 there is no answer; an error closes the connection, which
+    is the only way to inform such a client.
     """
 
     def __init__(self, services: BrokerServices, verify: Verify | None = None) -> None:
@@ -111,13 +111,13 @@ class ProduceHandler:
         )
 
     def append(self, request: PlainProduce, context: RequestContext) -> Answers | None:
-        """Append what a request holds, and wait for it.
+        """Append the sets of a request, and wait for their acknowledgement.
 
         Returns:
-            The answers; None where there is none, with acks 0.
+            The answers; None with acks 0.
 
         Raises:
-            CloseConnection: something failed, and the client would not hear of it.
+            CloseConnection: an append failed, and acks is 0.
         """
         _, version, _, client_id, transactional_id, acks, timeout_ms, topics = request
         refused: ProtocolError | None = None
@@ -170,7 +170,7 @@ class ProduceHandler:
             if not isinstance(data, memoryview) or (asked.version >= 3 and not len(data)):
                 raise CorruptMessage("no message in the record set")
             if not len(data):
-                # An old producer may send nothing at all; Kafka answers no error and no offset.
+                # An old producer may send an empty set; Kafka answers without error and offset.
                 found.leadership()
                 return number, 0, -1, -1, -1
             metrics = services.metrics.topics.get(topic) or services.metrics.topic(topic)
@@ -182,7 +182,7 @@ class ProduceHandler:
             if not result.duplicate:
                 metrics.messages_in += result.count
                 metrics.bytes_in += result.size_bytes
-            # What was appended as plain has no flush to wait for.
+            # A plain append has no flush to wait for.
             if (plain is None or acks == -1) and not leadership.safe(result.last_offset, acks):
                 appended = Unacknowledged(leadership, result.last_offset)
                 asked.waiting.append(_Waiting(topic, data, appended, rows, len(rows)))
@@ -204,10 +204,10 @@ class ProduceHandler:
         leadership: Leadership,
         asked: _Asked,
     ) -> AppendResult:
-        """Append a set by the general way, whatever it holds.
+        """Append any set by the general way.
 
         Raises:
-            ZkbrokerError: it is refused, or the disk failed.
+            ZkbrokerError: the set is refused, or the disk failed.
         """
         version = asked.version
         transactional = False
@@ -244,11 +244,11 @@ class ProduceHandler:
         data: memoryview,
         park: Park,
     ) -> Verification | None:
-        """Have the coordinator asked about a transaction that a batch would begin.
+        """Verify with the coordinator a transaction that a batch would begin.
 
         Raises:
-            ProtocolError: it may not begin here, see `zkbroker.broker.verification`; or the batch
-                comes without the transactional id (53).
+            ProtocolError: it may not begin here, see `zkbroker.broker.verification`; or the request
+                has no transactional id (53).
         """
         if transactional_id is None:
             raise ProtocolError(
@@ -264,7 +264,7 @@ class ProduceHandler:
         return verification
 
     def _wait(self, asked: _Asked, timeout_ms: int) -> None:
-        """Wait once for all that was appended, and say of each what became of it."""
+        """Wait once for all appends of a request, and set their results."""
         # Without a time-out acks=1 waits for the disk alone; acks=-1 fails at once, as in Kafka.
         limited = timeout_ms > 0 or asked.acks == -1
         timeout_s = max(0, timeout_ms) / 1000 if limited else None
@@ -285,7 +285,7 @@ class ProduceHandler:
         self, topic: str, number: int, data: Records, asked: _Asked, error: ZkbrokerError
     ) -> ErrorCode:
         code = partition_error_code(error, ApiKey.PRODUCE, asked.version)
-        # Topics that do not exist get no counts of their own: their names are without bound.
+        # Unknown topics get no counts of their own: the number of their names is unbounded.
         here = self._services.replicas.get(topic, number) is not None
         metrics = self._services.metrics.topic(topic if here else OTHER)
         metrics.failed_produces += 1

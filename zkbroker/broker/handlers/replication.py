@@ -1,4 +1,4 @@
-"""What brokers ask each other: the controller's requests, and where leader epochs ended."""
+"""Requests between brokers: those of the controller, and OffsetForLeaderEpoch."""
 
 from collections.abc import Callable
 
@@ -41,8 +41,8 @@ class ReplicationHandlers:
         services: of the broker.
         fence: shared by the three requests of controllers.
         controller: this broker's own, which may be the elected one.
-        broker_epoch_is: looks for this broker's own registration in ZooKeeper where a request names
-            a later one than is known here.
+        broker_epoch_is: called with the broker epoch of a request; reads this broker's registration
+            from ZooKeeper if the epoch is later than the known one.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ReplicationHandlers:
     def leader_and_isr(
         self, request: LeaderAndIsrRequest, context: RequestContext
     ) -> LeaderAndIsrResponse:
-        """Lead and follow as the controller says."""
+        """Lead and follow as the controller has decided."""
         self._learn(request.broker_epoch)
         return self._services.replicas.roles.leader_and_isr(request, context.session.number)
 
@@ -79,7 +79,7 @@ class ReplicationHandlers:
     def update_metadata(
         self, request: UpdateMetadataRequest, context: RequestContext
     ) -> UpdateMetadataResponse:
-        """Take what the controller says of the cluster."""
+        """Update the view with the controller's state of the cluster."""
         self._learn(request.broker_epoch)
         services = self._services
         code = services.view.update(request, self._fence, context.session.number)
@@ -98,7 +98,7 @@ class ReplicationHandlers:
     def controlled_shutdown(
         self, request: ControlledShutdownRequest, context: RequestContext
     ) -> ControlledShutdownResponse:
-        """Move what a broker leads, as the controller."""
+        """Move the leaders of a broker that is about to stop, as the controller."""
         try:
             remaining = self._controller.controlled_shutdown(
                 request.broker_id, request.broker_epoch
@@ -109,7 +109,7 @@ class ReplicationHandlers:
                 code is ErrorCode.BROKER_NOT_AVAILABLE
                 and context.api_version >= _SAYS_UNKNOWN_SINCE
             ):
-                code = ErrorCode.UNKNOWN_SERVER_ERROR  # what genuine brokers make of it
+                code = ErrorCode.UNKNOWN_SERVER_ERROR  # as genuine brokers
             return ControlledShutdownResponse(code)
         return ControlledShutdownResponse(
             ErrorCode.NONE, [RemainingPartition(*key) for key in remaining]
@@ -126,7 +126,7 @@ class ReplicationHandlers:
         try:
             codes = self._controller.elect_preferred(wanted, request.timeout_ms / 1000)
         except ProtocolError as error:
-            # The answer has no error of its own: every partition that was meant carries it.
+            # The response has no error field of its own: every partition gets the code.
             codes = dict.fromkeys(self._every_partition() if wanted is None else wanted, error.code)
         topics: dict[str, ElectedTopic] = {}
         for (topic, number), code in codes.items():
@@ -145,7 +145,7 @@ class ReplicationHandlers:
     def offset_for_leader_epoch(
         self, request: OffsetForLeaderEpochRequest, context: RequestContext
     ) -> OffsetForLeaderEpochResponse:
-        """Tell where leader epochs ended in the logs that are led here."""
+        """Return where leader epochs ended in the logs that are led here."""
         patience = Patience()
         return OffsetForLeaderEpochResponse(
             topics=[

@@ -1,7 +1,7 @@
 """SaslHandshake and SaslAuthenticate where no login is expected: error 34.
 
-They reach a handler after a login, and on listeners that take none; `broker.authentication` answers
-the others.
+They reach a handler after a login, and on listeners without logins; `broker.authentication` answers
+all others.
 """
 
 from zkbroker.broker.context import RequestContext

@@ -1,7 +1,7 @@
 """CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords.
 
-Invariant: one item's failure is that item's error and leaves the others alone. The answer waits, up
-to the request's time-out, until what was asked has taken effect on this broker's view.
+Invariant: a failure of one item sets only that item's error. The answer waits, up to the request's
+time-out, until this broker's view shows the changes.
 """
 
 import logging
@@ -44,7 +44,7 @@ from zkbroker.replica.leadership import Leadership
 logger = logging.getLogger(__name__)
 
 _SAYS_LOG_START_SINCE = 5
-"""Version of Fetch in which a follower says where its log begins."""
+"""Version of Fetch in which a follower tells where its log begins."""
 
 _DELETION_DISABLED_SINCE = 3
 """Version of DeleteTopics whose clients know error 73."""
@@ -53,7 +53,7 @@ Answer = TypeVar("Answer", CreatedTopic, DeletedTopic, CreatedPartitions)
 
 
 class _Named:
-    """The topics of a request that may name each once."""
+    """The topics of a request, each of which may be named only once."""
 
     def __init__(self, topics: Iterable[str]) -> None:
         self._times = Counter(topics)
@@ -152,7 +152,7 @@ class TopicsHandlers:
     def delete_records(
         self, request: DeleteRecordsRequest, context: RequestContext
     ) -> DeleteRecordsResponse:
-        """Delete on the leader, and wait until the followers have followed."""
+        """Delete on the leader, and wait until the followers have deleted as well."""
         waiting: list[tuple[DeleteRecordsResponsePartition, Leadership, int]] = []
         patience = Patience()
         topics = [
@@ -184,7 +184,7 @@ class TopicsHandlers:
 
     @property
     def _followers_tell_starts(self) -> bool:
-        """Whether followers of this `inter.broker.protocol.version` say where their logs begin."""
+        """Whether followers of this `inter.broker.protocol.version` tell where their logs begin."""
         level = self._services.config.inter_broker_protocol
         return inter_broker_version(level, ApiKey.FETCH) >= _SAYS_LOG_START_SINCE
 
@@ -209,7 +209,7 @@ class TopicsHandlers:
         if topic.topic in self._services.view.topics.deleting:
             raise InvalidTopic("The topic is queued for deletion.")
         if self._services.session.exists(paths.REASSIGN_PARTITIONS) is not None:
-            # The first partition says how many replicas a new one gets: it may have old and new.
+            # New partitions get as many replicas as the first one, which may now have old and new.
             raise ProtocolError(
                 "A partition reassignment is in progress.",
                 code=ErrorCode.REASSIGNMENT_IN_PROGRESS,

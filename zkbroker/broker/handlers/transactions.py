@@ -1,4 +1,4 @@
-"""The transaction APIs: what producers ask of their coordinator, and brokers of each other."""
+"""The transaction APIs: requests of producers to their coordinator, and between brokers."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +48,7 @@ class TransactionHandlers:
     Args:
         services: of the broker.
         coordinator: of the transactional ids whose partition is led here.
-        producer_ids: gives out ids to producers without a transactional one.
+        producer_ids: assigns ids to producers without a transactional id.
         offsets_partitions: returns how many partitions `__consumer_offsets` has.
     """
 
@@ -67,16 +67,16 @@ class TransactionHandlers:
     def init_producer_id(
         self, request: InitProducerIdRequest, context: RequestContext
     ) -> InitProducerIdResponse:
-        """Tell a producer who it is: ids are unique in the cluster, claimed in blocks.
+        """Assign a producer its id: ids are unique in the cluster, and claimed in blocks.
 
-        While ZooKeeper does not answer and the ids that were claimed are used up, the error is 14,
-        as of genuine brokers that wait for a block (ProducerIdManager): all producers try again
-        after it, and many take 7 here for final.
+        While ZooKeeper does not answer and the claimed ids are used up, the error is 14, as in
+        genuine brokers that wait for a block (ProducerIdManager): all producers retry after it, and
+        many take 7 here as final.
         """
         try:
             return self._init_producer_id(request, context)
         except (ConnectionLost, SessionLost) as error:
-            logger.warning("no producer id, clients try again: %s", error)
+            logger.warning("no producer id, clients will retry: %s", error)
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _init_producer_id(
@@ -98,7 +98,7 @@ class TransactionHandlers:
     def add_partitions(
         self, request: AddPartitionsToTxnRequest, context: RequestContext
     ) -> AddPartitionsToTxnResponse:
-        """Take partitions into a transaction, all of them or none."""
+        """Add partitions to a transaction, all of them or none."""
         wanted = [(topic.topic, number) for topic in request.topics for number in topic.partitions]
         codes = {key: self._check(key) for key in context.paced(wanted)}
         if any(codes.values()):
@@ -137,7 +137,7 @@ class TransactionHandlers:
     def add_offsets(
         self, request: AddOffsetsToTxnRequest, context: RequestContext
     ) -> AddOffsetsToTxnResponse:
-        """Take the partition of `__consumer_offsets` that holds a group into a transaction."""
+        """Add the partition of `__consumer_offsets` that holds a group to a transaction."""
         number = key_partition(request.group_id, self._offsets_partitions())
         error = self._coordinator.add_partitions(
             request.transactional_id,
@@ -162,7 +162,7 @@ class TransactionHandlers:
     def verify(
         self, request: VerifyTransactionRequest, context: RequestContext
     ) -> VerifyTransactionResponse:
-        """Say which transactions messages may be written to."""
+        """Return for each transaction whether messages of it may be written."""
         return VerifyTransactionResponse(
             results=[
                 VerificationResult(
@@ -189,7 +189,7 @@ class MarkerHandler:
     Args:
         services: of the broker.
         groups: gets the markers in `__consumer_offsets`.
-        timeout_s: for the replicas in sync.
+        timeout_s: how long to wait for the replicas in sync.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class MarkerHandler:
                 appended = Unacknowledged(leadership, result.last_offset)
                 written.append((at, marker, key, appended))
                 last[key] = appended
-        # What replicates and flushes the last marker of a partition does so for all before it.
+        # Once the last marker of a partition is replicated and flushed, so are all before it.
         results = wait_for_acks(
             list(last.values()),
             -1,
@@ -264,11 +264,11 @@ class MarkerHandler:
 
 
 def _lost(appended: Unacknowledged) -> ZkbrokerError | None:
-    """Return why a marker does not count although a later one of its partition does."""
+    """Return the error of a marker that was lost although a later one of its partition was not."""
     try:
         appended.leadership.replicated(appended.last_offset)
     except ZkbrokerError as error:
-        # Another broker led between the two.
+        # Another broker led between the two appends.
         return error
     return None
 

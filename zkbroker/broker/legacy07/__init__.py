@@ -1,9 +1,9 @@
-"""The second listener: clients of Kafka 0.7 on logs of Kafka 0.7, with a registry of their own.
+"""The second listener: clients of Kafka 0.7, with logs of Kafka 0.7 and a registry of their own.
 
     server (bounds of the first listener) -> handlers -> Legacy07Logs
     registry in its own chroot and session, ephemeral
 
-`Legacy07Broker` is the whole of it; the broker node starts and closes it.
+`Legacy07Broker` is the whole listener; the broker node starts and closes it.
 """
 
 from zkbroker.broker.legacy07.listener import Legacy07Broker

@@ -1,11 +1,11 @@
-"""Which partitions have their views at this broker: topics made and grown for 0.7, views claimed.
+"""Which partitions have their views at this broker: creates and grows topics for 0.7, claims views.
 
     /legacy07/views/[topic]/[p]   "N-i making" -> files of the view -> "N-i"
 
-Invariants: a topic either has views or 0.7 logs of its own, never both. A view is made once: what
-ZooKeeper says was made here and is not there any more is never made again at position 0, where
-clients of 0.7 know other messages. Views of partitions that become this broker's together are made
-together, so that 0.7 clients learn of the topic once.
+Invariants: a topic has either views or 0.7 logs of its own, never both. A view is created once: a
+view that ZooKeeper knows but that is missing here is never created again at position 0, where
+clients of 0.7 know other messages. Views of partitions that become this broker's together are
+created together, so that 0.7 clients learn of the topic once.
 """
 
 import logging
@@ -39,21 +39,21 @@ logger = logging.getLogger(__name__)
 
 _MADE_WITHIN_S = 10.0
 _TOLD_WITHIN_S = 10.0
-"""How long views of a topic wait for its partitions that the controller has not announced."""
+"""How long views of a topic wait for partitions that the controller has not announced yet."""
 _GROW_ATTEMPTS = 5
 _SEEN_WITHIN_S = 2.0
-"""How long a try to grow a topic waits to see what another broker added to it."""
+"""How long an attempt to grow a topic waits to see another broker's new partitions."""
 
 
 class Claims07:
-    """Makes the views of a broker, and the topics for them.
+    """Creates the views of a broker, and the topics for them.
 
     Args:
         config: the settings of the 0.7 listener.
         services: of the broker.
         logs: the 0.7 logs, views among them.
         broker_id: the broker's id for 0.7.
-        made: called when views were made, before anything waits.
+        made: called after views were created, before any wait.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class Claims07:
         self._logs = logs
         self._broker_id = broker_id
         self._claimed: set[str] = set()
-        self._anew: set[str] = set()
+        self._reset_by_operator: set[str] = set()
         """Topics with a view that an operator has reset."""
         self._awaited: dict[str, tuple[set[int], float]] = {}
-        """Topic -> partitions to come, and how long the others wait for them."""
+        """Topic -> awaited partitions, and how long the others wait for them."""
 
     @property
     def awaiting(self) -> bool:
-        """Whether partitions are awaited that the controller has not announced."""
+        """Whether partitions are awaited that the controller has not announced yet."""
         return bool(self._awaited)
 
     def check(self) -> None:
-        """Check that every view is there that was made here.
+        """Check that every view that was created here exists.
 
         Raises:
-            StorageError: one is not; the message says what to do.
+            StorageError: one does not; the message tells what to do.
             RegistryError: ZooKeeper does not answer.
         """
         topics = self._services.view.topics
@@ -107,8 +107,8 @@ class Claims07:
         elif log.size:
             what = "has no maps (*.map)"
         else:
-            # An operator put an empty file there: the view begins at the position in its name.
-            self._anew.add(topic)
+            # An operator has put an empty file there: the view begins at the position in its name.
+            self._reset_by_operator.add(topic)
             return
         raise StorageError(
             f"the view of partition {partition} of {topic} for clients of 0.7, {folder}, {what}. "
@@ -118,10 +118,10 @@ class Claims07:
             "any that 0.7 clients were given; those are out of range then"
         )
 
-    # -- which topics
+    # -- topics
 
     def may_share(self, topic: str) -> bool:
-        """Whether a name could be that of a newer topic that is shared."""
+        """Whether a name could be that of a shared newer topic."""
         config = self._config
         if not config.share_new_topics and not config.topics:
             return False
@@ -132,7 +132,7 @@ class Claims07:
         return topic not in INTERNAL_TOPICS
 
     def wanted(self, topic: str) -> bool:
-        """Whether a topic that a set is for is to have views.
+        """Whether the topic of a produced set is to have views.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -145,10 +145,10 @@ class Claims07:
         return self._config.share_new_topics and topic not in services.view.topics.deleting
 
     def make_for(self, topic: str) -> None:
-        """Make a topic that is first written through 0.7, or its partitions of this broker.
+        """Create a topic that is first written through 0.7, or this broker's partitions of it.
 
         Raises:
-            ZkbrokerError: it cannot be.
+            ZkbrokerError: it cannot be created.
         """
         self._logs.check_room(self._config.partitions(topic))
         self._make_topic(topic)
@@ -175,7 +175,7 @@ class Claims07:
         self._wait_here(topic)
 
     def _grow(self, topic: str) -> None:
-        """Give a topic partitions of this broker, as each broker of 0.7 has its own."""
+        """Add partitions of this broker to a topic, as each broker of 0.7 has its own."""
         services = self._services
         count = total = self._config.partitions(topic)
         for attempts_left in reversed(range(_GROW_ATTEMPTS)):
@@ -186,7 +186,7 @@ class Claims07:
             try:
                 services.topics.add_partitions(topic, total, self._replicas(count))
             except ProtocolError:
-                # Another broker added its own, which the view here may not show yet.
+                # Another broker has added its own, which this broker's view may not show yet.
                 if not attempts_left:
                     raise
                 services.view.wait_for(partial(self._has_grown, topic, len(known)), _SEEN_WITHIN_S)
@@ -196,15 +196,15 @@ class Claims07:
         self._wait_here(topic, partitions=total)
         self._claim(topic)
         if not self._logs.is_view(topic):
-            raise StorageError(f"no partition of {topic} has its view at this broker")
+            raise StorageError(f"no partition of {topic} has a view at this broker")
 
     def _has_grown(self, topic: str, count: int) -> bool:
-        """Whether the view shows more partitions of a topic than these, or none any more."""
+        """Whether the cluster view shows more partitions of a topic than `count`, or no topic."""
         now = self._services.view.assignment(topic)
         return now is None or len(now) > count
 
     def _replicas(self, count: int) -> list[list[int]]:
-        """Return for each new partition its replicas: this broker first, the others in turn."""
+        """Return the replicas of each new partition: this broker first, the others in turn."""
         services = self._services
         own = services.broker_id
         others = sorted(each for each in services.view.brokers if each != own)
@@ -215,14 +215,14 @@ class Claims07:
         ]
 
     def _settings(self) -> dict[str, str]:
-        """A message that 0.7 allows is to fit."""
+        """Return settings with which every message that 0.7 allows fits."""
         needed = self._config.max_message_bytes + RECORD_OVERHEAD_BYTES[2] + BATCH_HEADER_BYTES
         if needed <= self._services.config.log.max_message_bytes:
             return {}
         return {"max.message.bytes": str(needed)}
 
     def _wait_here(self, topic: str, partitions: int = 1) -> None:
-        """Wait until a topic has so many partitions, and those first replicated here are open."""
+        """Wait until a topic has enough partitions, and those replicated here first are open."""
         view = self._services.view
 
         def there() -> bool:
@@ -237,13 +237,13 @@ class Claims07:
     # -- views
 
     def due(self) -> list[str]:
-        """Return the topics whose views here are to be made or looked at now."""
+        """Return the topics whose views here must be created or checked now."""
         topics = self._services.view.topics
         found = []
         for topic in topics.assignments:
             if topic in topics.deleting or topic in INTERNAL_TOPICS:
                 continue
-            wanted = self._config.wants_view(topic) or topic in self._anew
+            wanted = self._config.wants_view(topic) or topic in self._reset_by_operator
             if not self._logs.is_view(topic) and (not wanted or self._logs.has_data(topic)):
                 continue
             here = {view.partition for view in self._logs.views(topic).values()}
@@ -257,7 +257,7 @@ class Claims07:
         return found
 
     def claim_due(self, topic: str) -> None:
-        """Make the views of a topic that was due.
+        """Create the views of a due topic.
 
         Raises:
             ZkbrokerError: ZooKeeper or the disk failed.
@@ -268,7 +268,7 @@ class Claims07:
         self._claimed.add(topic)
 
     def forget(self, topic: str) -> None:
-        """Forget a topic that is deleted.
+        """Forget a deleted topic.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -277,7 +277,7 @@ class Claims07:
         registry.forget(self._services.session, topic)
 
     def _awaits(self, topic: str, missing: Sequence[int]) -> bool:
-        """Whether views of a topic wait for others of it, so that they are made together."""
+        """Whether views of a topic wait for further ones, to be created together."""
         coming = self._not_open(topic, missing)
         if not coming:
             self._awaited.pop(topic, None)
@@ -300,7 +300,7 @@ class Claims07:
         )
 
     def _claim(self, topic: str) -> None:
-        """Make the views of the partitions that are to have theirs here."""
+        """Create the views of the partitions that are to have them here."""
         services = self._services
         known = registry.shown(services.session, topic)
         here = {view.partition for view in self._logs.views(topic).values()}

@@ -1,4 +1,4 @@
-"""Sends what 0.7 clients produced to a view at this broker to the partition's leader.
+"""Forwards sets that 0.7 clients produced to a view at this broker to the partition's leader.
 
 Invariant: the first offset is returned only if the batches are contiguous in the log.
 """
@@ -31,10 +31,10 @@ class Forwarder07:
         self._connections.close()
 
     def forward(self, partition: Partition, converted: Converted07) -> int | None:
-        """Have the leader append it; returns the first offset, None if there is no such one.
+        """Let the leader append a set; returns the first offset, None if it is not contiguous.
 
         Raises:
-            ZkbrokerError: the leader did not take it, or is not known.
+            ZkbrokerError: the leader refused it, or is unknown.
         """
         leader = partition.leader
         topic, number = partition.key
@@ -49,14 +49,14 @@ class Forwarder07:
             answer = self._send(leader, request).topics[0].partitions[0]
             if answer.error_code:
                 raise ProtocolError(
-                    f"broker {leader}, which leads {partition.key}, did not take it: "
+                    f"broker {leader}, which leads {partition.key}, refused a set: "
                     f"{ErrorCode(answer.error_code).name}",
                     code=ErrorCode(answer.error_code),
                 )
             if base is None:
                 base = following = answer.base_offset
             if following != answer.base_offset:
-                # Others wrote between two batches: it is shown as the master has it.
+                # Other messages came between two batches: the set is rendered from the master.
                 following = None
             if following is not None:
                 following += entry.record_count

@@ -1,12 +1,12 @@
-"""What clients of 0.7 may do: the broker's authorizer is asked, as for every other listener.
+"""Authorization of 0.7 clients: the broker's authorizer decides, as for every other listener.
 
     produce   Write on the topic; Create on it or on the cluster, if there is no such topic yet
     fetch     Read on the topic
     offsets   Describe on the topic
 
-Invariant: the protocol knows no authentication, so that a client is what its connection is:
-`User:ANONYMOUS` from its address. 0.7 has no error for what is not allowed: a fetch is answered
-with error -1, as for a topic that cannot be; anything else closes the connection.
+Invariant: the protocol has no authentication, so every client is `User:ANONYMOUS` from its address.
+0.7 has no error for missing permissions: a fetch is answered with error -1, as for an invalid
+topic; any other request closes the connection.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ class Guard07:
     """Asks for the permissions of one listener.
 
     Args:
-        permissions: of the broker; None where every client may do everything.
-        exists: whether there is a topic.
+        permissions: of the broker; None if every client may do everything.
+        exists: returns whether there is a topic.
     """
 
     def __init__(self, permissions: Permissions | None, exists: Callable[[str], bool]) -> None:

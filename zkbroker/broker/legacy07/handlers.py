@@ -1,9 +1,9 @@
-"""What a 0.7.2 broker does with each request, closings and silences included.
+"""Handles each request like a 0.7.2 broker, including closed connections and missing answers.
 
-Invariants: a produce is never answered. What a genuine broker has no error for closes the
-connection; a set with a payload above `max.message.size` is dropped in silence, since a genuine
-broker drops it so. Fetch and offsets see what is flushed. Each slice of a file that is opened for
-an answer is in it, or closed.
+Invariants: a produce is never answered. A failure for which a genuine broker has no error closes
+the connection; a set with a payload above `max.message.size` is silently dropped, as by a genuine
+broker. Fetch and offsets see flushed bytes only. Each slice of a file that is opened for an answer
+is part of it, or closed.
 """
 
 import logging
@@ -51,7 +51,7 @@ _FAIR_AFTER = 64
 
 
 class _Over:
-    """Marks a session whose connection ends after the answer that is sent now."""
+    """Marks a session whose connection is closed after the present answer."""
 
 
 class Handlers07:
@@ -59,11 +59,11 @@ class Handlers07:
 
     Args:
         logs: the 0.7 logs.
-        limits: bounds of a set that is produced.
-        runtime: runs what would stop the others.
+        limits: of a produced set.
+        runtime: runs work that would block the other connections.
         choose: picks a partition below a number, for sets to partition -1.
-        views: of newer topics; None for logs of 0.7 alone.
-        permissions: of the broker; None where every client may do everything.
+        views: of newer topics; None if there are only 0.7 logs.
+        permissions: of the broker; None if every client may do everything.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Handlers07:
         self._choose = choose
 
     def handle(self, session: Session, frame: memoryview) -> Sequence[Part] | None:
-        """Answer one request; None for those that have no answer.
+        """Answer one request; None for those without an answer.
 
         Raises:
-            CloseConnection: a genuine broker closes it.
+            CloseConnection: a genuine broker closes the connection.
             StorageError: the disk failed.
         """
         if isinstance(session.context, _Over):
-            raise CloseConnection("it was to be closed after the last answer", quiet=True)
+            raise CloseConnection("the last answer ended the connection", quiet=True)
         try:
             request = decode_request(frame)
             if isinstance(request, Produce07):
@@ -118,7 +118,7 @@ class Handlers07:
         partition = self._partition(request)
         if self._views is not None and not logs.is_view(topic):
             self._views.prepare(topic)
-            # There may be other partitions than the settings say.
+            # The partitions may differ from those in the settings.
             partition = self._partition(request)
         log = logs.get_or_make(topic, partition)
         data = request.messages
@@ -134,9 +134,9 @@ class Handlers07:
             logger.warning("set dropped topic=%s partition=%d: %s", topic, partition, error)
 
     def _check(self, data: bytes | memoryview) -> tuple[Checked07, bool]:
-        """Check a set, and tell whether it is known to hold no wrapper.
+        """Check a set, and return whether it is known to hold no wrapper.
 
-        What takes long does not stop the others.
+        A long check runs in another thread.
 
         Raises:
             MessageSizeTooLarge, CorruptMessage: see `check_set`.
@@ -153,7 +153,7 @@ class Handlers07:
         """Return the partition that a set is for.
 
         Raises:
-            ProtocolError: there is none.
+            ProtocolError: there is no such partition.
         """
         partitions = self._logs.partitions(request.topic)
         partition = request.partition
@@ -200,7 +200,7 @@ class Handlers07:
                 error, data, size = self._fetch(session, each, left)
                 total += 6 + size
                 if not whole:
-                    # Counted in the size of the answer, and never sent.
+                    # A genuine broker counts it in the size of the answer, and never sends it.
                     if data is not None:
                         data.close()
                     continue
@@ -221,10 +221,10 @@ class Handlers07:
     def _fetch(
         self, session: Session, request: Fetch07, at_most: int
     ) -> tuple[int, FileSlice | None, int]:
-        """Return error number, bytes, and how many bytes a genuine broker says there are.
+        """Return error number, bytes, and the number of bytes that a genuine broker announces.
 
-        A negative number of bytes, of a negative `max_bytes`, is what a genuine broker announces
-        before it fails: it sends no byte of them and closes.
+        For a negative `max_bytes` a genuine broker announces a negative number, then fails: it
+        sends no bytes and closes.
         """
         if not self._guard.may_read(session, request.topic):
             return ErrorCode.UNKNOWN_SERVER_ERROR, None, 0

@@ -1,9 +1,9 @@
-"""The 0.7 listener as a whole: logs, server and registry, started and stopped in order.
+"""The whole 0.7 listener: logs, server and registry, started and stopped in order.
 
     start: logs recovered -> listen -> registered -> views follow -> serve
-    stop:  deregister -> answer what is in flight -> flush and close logs, clean marker
+    stop:  deregister -> answer requests in flight -> flush and close logs, clean marker
 
-Invariant: a start that fails undoes what it did and raises.
+Invariant: a failed start is undone and raises.
 """
 
 import logging
@@ -29,9 +29,9 @@ class Legacy07Broker:
     """Serves clients of Kafka 0.7; runs on the hub of the thread that starts it.
 
     Args:
-        services: of the node it belongs to; its `config.legacy07` has a listener.
-        limits: the bounds of its connections.
-        permissions: of the node; None where every client may do everything.
+        services: of its node; `config.legacy07` has a listener.
+        limits: of its connections.
+        permissions: of the node; None if every client may do everything.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Legacy07Broker:
 
     @property
     def address(self) -> tuple[str, int]:
-        """What is listened on."""
+        """The host and port that it listens on."""
         return self._server.addresses[self._endpoint.name]
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class Legacy07Broker:
         )
 
     def close(self, timeout_s: float) -> None:
-        """Stop in order; what is in flight gets `timeout_s`."""
+        """Stop in order; requests in flight get `timeout_s`."""
         self._timeout_s = timeout_s
         while self._undo:
             self._undo.pop()()
@@ -132,7 +132,7 @@ class Legacy07Broker:
         )
         session.start()
         self._undo.append(session.close)
-        host, port = self._told()
+        host, port = self._advertised_address()
         registration = Registration07(
             session, self.broker_id, host, port, self._partition_counts, self._now_ms
         )
@@ -140,7 +140,7 @@ class Legacy07Broker:
         self.logs.on_new_topic = registration.topic_made
         registration.start()
 
-    def _told(self) -> tuple[str, int]:
+    def _advertised_address(self) -> tuple[str, int]:
         """Return the host and port that clients get."""
         advertised = self._config.legacy07.advertised
         host = advertised.host

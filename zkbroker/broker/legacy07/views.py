@@ -1,15 +1,15 @@
-"""Newer topics as clients of 0.7 see them: which partitions have a view here, and what goes where.
+"""Newer topics as clients of 0.7 see them: follows masters, and appends produced sets to them.
 
     0.7 produce --> batches --> the partition's leader, here or at another broker
     partition (any role) -- new high watermark --> its view, rendered or as it was sent
 
-A view is at the broker that was its partition's first replica when it was made, and is rendered
+A view is at the broker that was its partition's first replica when it was created, and is rendered
 from this broker's own replica, so that it does not depend on the leader. While the broker is down,
-its views are not registered, like those of a 0.7 broker; afterwards they show what was written
-meanwhile.
+its views are not registered, like the logs of a 0.7 broker; afterwards they show the messages that
+were written meanwhile.
 
-Invariant: one task follows the masters; a produce follows its own partition too, so that what is
-flushed at once is seen at once. Which views there are is for `Claims07` to say.
+Invariant: one task follows the masters. A produce also follows its own partition, so that messages
+that are flushed at once are visible at once. `Claims07` decides which views there are.
 """
 
 import logging
@@ -40,7 +40,7 @@ _AT_A_TIME = 16
 
 
 class _Waker(DelayedOperation):
-    """Has a view followed when its partition's high watermark moves."""
+    """Makes a view follow when its partition's high watermark moves."""
 
     __slots__ = ("_follow",)
 
@@ -82,9 +82,9 @@ class Views07:
         self._forwarder = Forwarder07(
             BrokerConnections(services.dialing, services.view, "legacy07", timeout_ms), timeout_ms
         )
-        self._told_apart: set[str] = set()
-        self._apart: set[str] = set()
-        """Topics that are known to have 0.7 logs of their own, with data: no more than logs."""
+        self._warned_of: set[str] = set()
+        self._with_own_logs: set[str] = set()
+        """Topics known to have 0.7 logs of their own, with data; no more than there are logs."""
         self._loop = OwnerLoop(
             services.runtime,
             self._step,
@@ -100,56 +100,56 @@ class Views07:
         """Check that every view that was made here exists, before the views are registered.
 
         Raises:
-            StorageError: one is not; the message says what to do.
+            StorageError: one does not; the message tells what to do.
             RegistryError: ZooKeeper does not answer.
         """
         self._claims.check()
 
     def start(self) -> None:
-        """Find the masters of the views that are there, claim what is new, and follow."""
-        self._services.replicas.on_change(self._partitions_told)
+        """Find the masters of existing views, claim new views, and begin to follow."""
+        self._services.replicas.on_change(self._partitions_announced)
         self._attach()
         self._loop.start(0.0)
 
     def close(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         self._loop.close()
         for partition, waker in self._partitions.values():
             partition.waiters.unwatch(waker)
         self._forwarder.close()
 
     def topics_changed(self) -> None:
-        """Look at the topics again; returns at once."""
+        """Make the task check the topics again; returns at once."""
         self._look = True
         self._loop.set()
 
-    def _partitions_told(self) -> None:
+    def _partitions_announced(self) -> None:
         if self._claims.awaiting:
             self.topics_changed()
 
     def master(self, topic: str, number: int) -> LogMaster | None:
-        """Return what a view is made from; None where there is no replica of it here."""
+        """Return the master of a view; None if there is no replica of it here."""
         partition = self._services.replicas.get(topic, number)
         if partition is not None:
             return _master(partition)
-        # The controller has not announced it yet; its log is enough to make the files again.
+        # The controller has not announced it yet; its log is enough to rebuild the files.
         log = self._services.logs.get(TopicPartition(topic, number))
         return None if log is None else LogMaster(log, lambda: log.log_end_offset, lambda: -1)
 
     # -- producing
 
     def prepare(self, topic: str) -> None:
-        """Make the newer topic and its views, where a set for a topic without logs asks for it.
+        """Create the newer topic and its views, if a set for a topic without logs requires it.
 
         Raises:
-            ZkbrokerError: it has to have views, and cannot.
+            ZkbrokerError: the topic must have views, but they cannot be created.
         """
-        if topic in self._apart or self._logs.is_view(topic):
+        if topic in self._with_own_logs or self._logs.is_view(topic):
             return
         if not self._claims.may_share(topic):
             return
         if self._logs.has_data(topic):
-            self._apart.add(topic)
+            self._with_own_logs.add(topic)
             return
         with self._making:
             if self._logs.is_view(topic) or not self._claims.wanted(topic):
@@ -168,7 +168,7 @@ class Views07:
             plain: none of them is a wrapper.
 
         Raises:
-            MessageSizeTooLarge: a message is larger than the topic takes; nothing was appended.
+            MessageSizeTooLarge: a message is too large for the topic; nothing was appended.
             ZkbrokerError: it was not appended, or the outcome is unknown.
         """
         services = self._services
@@ -214,7 +214,7 @@ class Views07:
             self._look_at = now + _LOOK_AGAIN_S
             self._look = False
             try:
-                self._look_at_topics()
+                self._check_topics()
             except BaseException:
                 self._look = True
                 raise
@@ -229,24 +229,24 @@ class Views07:
             self._runtime.sleep(0)
         return _LOOK_AGAIN_S
 
-    def _look_at_topics(self) -> None:
+    def _check_topics(self) -> None:
         for topic in self._services.view.topics.deleting & self._logs.topics:
             self._delete(topic)
-        self._tell_apart()
+        self._warn_of_own_logs()
         for topic in self._claims.due():
             with self._making:
                 self._claims.claim_due(topic)
             self._runtime.sleep(0)
 
-    def _tell_apart(self) -> None:
-        """Tell once of newer topics that are to be shared, and cannot for their 0.7 logs."""
-        for topic in sorted(self._logs.topics - self._told_apart):
+    def _warn_of_own_logs(self) -> None:
+        """Log once the newer topics that should be shared, but have 0.7 logs of their own."""
+        for topic in sorted(self._logs.topics - self._warned_of):
             if (
                 self._config.wants_view(topic)
                 and not self._logs.is_view(topic)
                 and self._logs.has_data(topic)
             ):
-                self._told_apart.add(topic)
+                self._warned_of.add(topic)
                 logger.warning(
                     "topic %s matches legacy07.topics, and has 0.7 logs of its own in %s: clients "
                     "of 0.7 go on with those, and newer ones do not see them. Mirror them into the "
@@ -264,7 +264,7 @@ class Views07:
         self._claims.forget(topic)
 
     def _attach(self) -> None:
-        """Have each view follow the partition that is here now."""
+        """Let each view follow the present partition object."""
         known: Iterable[tuple[tuple[str, int], View07]] = self._logs.views().items()
         for count, ((topic, _), view) in enumerate(list(known)):
             partition = self._services.replicas.get(topic, view.partition)

@@ -1,9 +1,9 @@
-"""Quotas: how much a user or a client may send, fetch and have done, and what comes of more.
+"""Quotas: limits of bytes and request time for users and clients, and throttling above them.
 
     /config/users, /config/clients --> QuotaTable --> ClientQuotas --> Throttling --> dispatcher
 
-Invariant: nothing here knows sockets or ZooKeeper. While no quota is set, the dispatcher has no
-`Throttling` and pays nothing.
+Invariant: this package knows neither sockets nor ZooKeeper. While no quota is set, the dispatcher
+has no `Throttling`, which costs nothing.
 """
 
 from zkbroker.broker.quotas.client_quotas import ClientLimits, ClientQuotas, QuotaWindows

@@ -1,8 +1,8 @@
 """The recent rates of clients with quotas, at this broker.
 
-Invariant: all connections that share a quota share one rate. A rate is kept while its client is
-among the last `max_keys` that were active; one that is forgotten, or whose quota changes, begins
-again, as after silence.
+Invariant: all connections that share a quota share one rate. The rates of the `max_keys` most
+recently active clients are kept; a forgotten rate, or one whose quota changes, begins again, as
+after silence.
 """
 
 from collections import OrderedDict
@@ -15,12 +15,12 @@ from zkbroker.sampled_rate import SampledRate
 
 @dataclass(frozen=True, slots=True)
 class QuotaWindows:
-    """Over what rates are measured.
+    """The time windows over which rates are measured.
 
     Args:
-        number: samples that are kept (`quota.window.num`).
-        size_ms: length of each (`quota.window.size.seconds`).
-        max_keys: rates that are kept (`quota.clients.max`).
+        number: how many samples are kept (`quota.window.num`).
+        size_ms: length of a sample (`quota.window.size.seconds`).
+        max_keys: how many rates are kept (`quota.clients.max`).
     """
 
     number: int = 11
@@ -33,10 +33,10 @@ class ClientLimits:
     """The quotas of one connection's user and client.
 
     Args:
-        generation: of the quotas that they were found in; later ones may differ.
+        generation: number of the quotas' version; a later version may differ.
         user: the name of the principal.
         client: its client id, "" without one.
-        found: kind → what shares it, and the quota.
+        found: kind → the key of the shared rate, and the quota.
     """
 
     generation: int
@@ -50,7 +50,7 @@ class ClientQuotas:
 
     Args:
         clock_ms: a monotonic clock.
-        windows: over what rates are measured.
+        windows: the time windows of the rates.
     """
 
     def __init__(self, clock_ms: Callable[[], int], windows: QuotaWindows | None = None) -> None:
@@ -58,7 +58,7 @@ class ClientQuotas:
         self.windows = windows or QuotaWindows()
         self._table = QuotaTable()
         self.generation = 0
-        """How often the quotas changed."""
+        """How often the quotas have changed."""
         self._rates: OrderedDict[tuple[QuotaKind, Key], tuple[float, SampledRate]] = OrderedDict()
 
     @property
@@ -72,7 +72,7 @@ class ClientQuotas:
         return self._table.empty
 
     def take(self, table: QuotaTable) -> bool:
-        """Take quotas, and return whether any differs; the rates of the others go on."""
+        """Replace the quotas, and return whether any differs; rates of unchanged ones go on."""
         if table == self._table:
             return False
         self._table = table
@@ -86,11 +86,11 @@ class ClientQuotas:
         return ClientLimits(self.generation, user, client, found)
 
     def record(self, limits: ClientLimits, kind: QuotaKind, amount: float) -> int:
-        """Count what a client did, and return for how many ms it is to be throttled.
+        """Count a client's usage, and return for how many ms to throttle the client.
 
         Args:
             limits: its quotas; without one of this kind nothing is counted.
-            kind: of what it did.
+            kind: of the usage.
             amount: bytes, or milliseconds of a thread.
         """
         found = limits.found.get(kind)
@@ -102,7 +102,7 @@ class ClientQuotas:
         return self._bounded(kind, rate.throttle_ms(quota, now_ms))
 
     def throttle_ms(self, limits: ClientLimits, kind: QuotaKind) -> int:
-        """Return for how many ms a client is above its quota now."""
+        """Return for how many ms a client stays above its quota."""
         found = limits.found.get(kind)
         if found is None:
             return 0
@@ -119,7 +119,7 @@ class ClientQuotas:
         return self._rate(kind, found[0], quota).allowance(quota, self._clock_ms())
 
     def _bounded(self, kind: QuotaKind, throttle_ms: int) -> int:
-        # Of request time one sample at most, as genuine brokers do: heartbeats are requests too.
+        # For request time at most one sample, as genuine brokers do: heartbeats are also requests.
         return min(throttle_ms, self.windows.size_ms) if kind is QuotaKind.REQUEST else throttle_ms
 
     def _rate(self, kind: QuotaKind, key: Key, quota: float) -> SampledRate:
@@ -137,5 +137,5 @@ class ClientQuotas:
 
 
 def _per_second(kind: QuotaKind, quota: float) -> float:
-    """Return a quota in the unit of what is recorded, per second."""
+    """Return a quota in the recorded unit per second."""
     return quota * 10 if kind is QuotaKind.REQUEST else quota

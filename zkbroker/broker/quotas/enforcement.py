@@ -1,8 +1,8 @@
-"""Gives the dispatcher the quotas that hold: at the start, and after each change.
+"""Gives the dispatcher the present quotas: at the start, and after each change.
 
 Invariant: the dispatcher throttles while at least one quota is set, in ZooKeeper or in the broker's
-settings, and is without any meter otherwise. When a quota changes, no connection stays muted for
-the sake of the one before.
+settings, and has no meters otherwise. When a quota changes, no connection stays muted because of
+the old one.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from zkbroker.runtime import Runtime
 
 
 class Throttled(Protocol):
-    """What throttles; see `Dispatcher`."""
+    """The part that throttles; see `Dispatcher`."""
 
     throttling: Throttling | None
 
@@ -40,14 +40,14 @@ def enforce_quotas(
     runtime: Runtime,
     unmute: Callable[[], object],
 ) -> ClientQuotas:
-    """Have a dispatcher throttle by what ZooKeeper has for users and clients, now and later.
+    """Make a dispatcher throttle by the present and future quotas of users and clients.
 
     Args:
         dispatcher: of the broker.
         config: settings of the broker.
-        users: what ZooKeeper has.
+        users: the settings in ZooKeeper.
         runtime: its clock.
-        unmute: lets connections that are muted go on.
+        unmute: lets muted connections go on.
     """
     windows = QuotaWindows(config.quota_windows, config.quota_window_s * 1000, config.quota_clients)
     quotas = ClientQuotas(runtime.clock_ms, windows)

@@ -1,4 +1,4 @@
-"""Which quota holds for a client of a user, and which others share it.
+"""Which quota applies to a client of a user, and which clients share it.
 
     1  /config/users/U/clients/C                     shared by client C of user U
     2  /config/users/U/clients/<default>             the same
@@ -10,9 +10,8 @@
     8  /config/clients/<default>                     the same
     9  quota.producer.default, quota.consumer.default    the same
 
-Invariant: each kind of quota is looked for on its own; the first entity that has it counts, however
-small or large its quota is. A value that is no number above 0 is named in the log and counts as
-none.
+Invariant: each kind of quota is looked up separately; the first entity that has it counts, whatever
+its value. A value that is no number above 0 is logged and ignored.
 
 Source: KIP-13, KIP-55, KIP-124.
 """
@@ -28,7 +27,7 @@ from zkbroker.registry.user_configs import DEFAULT, ConfigEntity, Name, UserConf
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]
-"""User and client that share a quota; empty for any. Long client ids stand as their hash."""
+"""User and client that share a quota; empty for any. Long client ids are replaced by a hash."""
 MAX_NAME_CHARS = 256
 
 
@@ -44,7 +43,7 @@ class QuotaKind(StrEnum):
 
 
 def quota_of(text: str) -> float | None:
-    """Return the number that a setting holds; None for one that is no quota."""
+    """Return the number in a setting; None if it is no quota."""
     try:
         number = float(text)
     except ValueError:
@@ -57,7 +56,7 @@ class QuotaTable:
 
     Args:
         configs: settings of users and clients.
-        defaults: of clients that have none of their own, from the broker's settings.
+        defaults: for clients without quotas of their own, from the broker's settings.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class QuotaTable:
     __hash__ = None  # type: ignore[assignment]
 
     def find(self, kind: QuotaKind, user: str, client: str) -> tuple[Key, float] | None:
-        """Return what shares a quota, and the quota; None where there is none."""
+        """Return the key of a shared rate, and its quota; None if there is none."""
         quotas = self._quotas[kind]
         mark = client if len(client) <= MAX_NAME_CHARS else _hash(client)
         if quotas:

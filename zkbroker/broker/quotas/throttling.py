@@ -1,20 +1,20 @@
-"""What quotas do to the requests of a connection, and to their answers.
+"""Applies quotas to the requests of a connection and to their answers.
 
     request --> `meter` --(fetch above its quota)--> an empty answer
                   |
-                  +--> handler --> `handled`: counted; the answer says for how long it throttles
+                  +--> handler --> `handled`: counted; the answer names the throttle time
                                        --> encoded --> `answered`: bytes of a fetch are counted
 
-The short way (`zkbroker.broker.plain_ways`) takes the same steps by `plain_meter`, but for the
-first one: a fetch above its quota takes the general way.
+The short way (`zkbroker.broker.plain_ways`) does the same steps by `plain_meter`, except the first
+one: a fetch above its quota takes the general way.
 
-The answer leaves at once, whatever its version is; then the connection is muted: its next request
-is not read before the time is over, and is answered in its turn (KIP-219).
+The answer is sent at once, whatever its version; then the connection is muted: its next request is
+not read before the time is over, and is then answered normally (KIP-219).
 
-Invariant: a throttled fetch is answered empty and is not counted; one that is not throttled is
-answered in full, however large its first batch is, so that no quota stops a consumer for good.
-What brokers send each other is exempt, unless its sender is found to be no broker. A produce with
-acks=0 has no quota of request time.
+Invariant: a throttled fetch gets an empty answer and is not counted; any other fetch is answered in
+full, however large its first batch is, so that no quota stops a consumer for good. Requests between
+brokers are exempt, unless the sender turns out not to be a broker. A produce with acks=0 has no
+quota of request time.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ EXEMPT = frozenset(
 )
 _OF_REPLICAS = frozenset({ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH})
 _LIMITED_SINCE = 3
-"""The version of Fetch that has a limit of its own, and a first batch above it."""
+"""The version of Fetch from which on a request limits its answer, but for the first batch."""
 
 
 class Muted(Protocol):
@@ -50,7 +50,7 @@ class Muted(Protocol):
 
 
 class Counted(Protocol):
-    """Where the throttling of a client is counted; see `ClientCounts`."""
+    """Counts the throttling of a client; see `ClientCounts`."""
 
     throttled: int
     throttled_ms: int
@@ -85,7 +85,7 @@ class Meter:
         exempt: bool = False,
     ) -> None:
         self.exempt = exempt
-        """Whether brokers send such requests to each other: it is not counted then."""
+        """Whether brokers send each other such requests, which are then not counted."""
         self._quotas = quotas
         self._limits = limits
         self._session = session
@@ -97,7 +97,7 @@ class Meter:
 
     @property
     def throttle_ms(self) -> int:
-        """For how long a fetch is above its quota now; 0 for one that is to be served."""
+        """For how long a fetch stays above its quota; 0 for one that is to be served."""
         if not self._fetch:
             return 0
         quotas, limits = self._quotas, self._limits
@@ -107,13 +107,13 @@ class Meter:
         )
 
     def refuse(self, request: Any, api_version: int) -> FetchResponse | None:
-        """Return the empty answer to a fetch above its quota; bound any other fetch."""
+        """Return the empty answer to a fetch above its quota; limit any other fetch."""
         if not self._fetch:
             return None
         throttle_ms = self.throttle_ms
         if throttle_ms:
             self._mute(throttle_ms)
-            # Its answer is neither timed nor counted.
+            # The empty answer is neither timed nor counted.
             self._timed = self._fetch = False
             return FetchResponse(throttle_time_ms=throttle_ms)
         request.min_bytes, request.max_bytes = self._bounds(
@@ -122,7 +122,7 @@ class Meter:
         return None
 
     def bounded(self, request: PlainProduce | PlainFetch) -> PlainProduce | PlainFetch:
-        """Return a plain request, bounded if it is a fetch."""
+        """Return a plain request; a fetch is limited to its quota."""
         if not self._fetch:
             return request
         fetch = cast("PlainFetch", request)
@@ -134,33 +134,33 @@ class Meter:
             allowance = self._quotas.allowance(self._limits, QuotaKind.FETCH)
             if allowance is not None:
                 max_bytes = min(max_bytes, max(1, int(allowance)))
-                # A fetch that waits for more than it may have would wait in vain.
+                # A fetch must not wait for more bytes than it may have.
                 min_bytes = min(min_bytes, max_bytes)
         return min_bytes, max_bytes
 
     def handled(self, response: Any, used_ms: float) -> None:
-        """Count a request that was handled, and have its answer name the throttle time.
+        """Count a handled request, and set the throttle time in its answer.
 
         Args:
             response: to the request; None without one.
-            used_ms: how long it was worked on, in milliseconds.
+            used_ms: its time in the handler, in milliseconds.
         """
         throttle_ms = self.used(used_ms)
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
 
     def used(self, used_ms: float) -> int:
-        """Count a request that was handled; return the throttle time that its answer names, ms.
+        """Count a handled request; return the throttle time for its answer in ms.
 
         Args:
-            used_ms: how long it was worked on, in milliseconds.
+            used_ms: its time in the handler, in milliseconds.
         """
         quotas, limits, throttle_ms = self._quotas, self._limits, 0
         if self._timed:
             throttle_ms = quotas.record(limits, QuotaKind.REQUEST, used_ms)
         if self._write:
             throttle_ms = max(throttle_ms, quotas.record(limits, QuotaKind.PRODUCE, self._size))
-        # A fetch that was served is full: the next one is throttled.
+        # A served fetch gets its full answer: the next one is throttled.
         if not throttle_ms or self._fetch:
             return 0
         self._mute(throttle_ms)
@@ -187,7 +187,7 @@ class Throttling:
         """Return the quotas of a connection's user and client.
 
         Args:
-            known: what it returned for the connection before.
+            known: the previous result for the connection.
             user: the name of its principal.
             client: its client id.
         """
@@ -199,7 +199,7 @@ class Throttling:
     def meter(
         self, limits: ClientLimits, session: Muted, counts: Counted, request: Any, size: int
     ) -> Meter | None:
-        """Return what meters a request; None for one that no quota concerns."""
+        """Return the meter of a request; None if no quota applies to it."""
         key = request.api_key
         if not limits.found:
             return None
@@ -220,7 +220,7 @@ class Throttling:
         request: PlainProduce | PlainFetch,
         size: int,
     ) -> Meter | None:
-        """Return what meters a plain request; see `meter`."""
+        """Return the meter of a plain request; see `meter`."""
         if not limits.found:
             return None
         write = request[0] == ApiKey.PRODUCE
@@ -234,12 +234,12 @@ class Throttling:
 
 
 def throttled_produce(version: int, parts: Sequence[Part], throttle_ms: int) -> Sequence[Part]:
-    """Have the encoded answer to a plain produce name the throttle time.
+    """Set the throttle time in the encoded answer to a plain produce.
 
     Args:
-        version: of the request; the field ends the answer of every version but the first.
-        parts: a single one, which names none yet.
-        throttle_ms: to be named.
+        version: of the request; the field is the last of the answer in every version but the first.
+        parts: a single one, without a throttle time yet.
+        throttle_ms: the throttle time.
     """
     if version < 1:
         return parts

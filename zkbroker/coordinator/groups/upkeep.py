@@ -37,7 +37,9 @@ class Upkeep:
                 if group.state is not GroupState.EMPTY or pending:
                     continue
                 offsets = partition.store.offsets(group.group_id)
-                gone = [key for key, value in offsets.items() if self._over(group, value, now_ms)]
+                gone = [
+                    key for key, value in offsets.items() if self._expired(group, value, now_ms)
+                ]
                 count += len(gone)
                 if len(gone) == len(offsets):
                     self._partitions.remove_group(partition, group)
@@ -55,7 +57,7 @@ class Upkeep:
             for group_id, gone in partition.store.keys_of_topic(topic).items():
                 self._partitions.remove_offsets(partition, group_id, gone)
 
-    def _over(self, group: Group, value: OffsetValue, now_ms: int) -> bool:
+    def _expired(self, group: Group, value: OffsetValue, now_ms: int) -> bool:
         if value.expire_timestamp_ms >= 0:
             return now_ms >= value.expire_timestamp_ms
         since = value.commit_timestamp_ms

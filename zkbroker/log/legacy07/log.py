@@ -113,7 +113,7 @@ class Legacy07Log:
             StorageError: it was not stored.
         """
         with self._lock:
-            self._must_work()
+            self._require_working()
             position = self._write(data)
             self._count(messages)
             return position
@@ -125,7 +125,7 @@ class Legacy07Log:
             StorageError: the disk failed.
         """
         with self._lock:
-            self._must_work()
+            self._require_working()
             self._flush()
 
     def flush_if_due(self) -> None:
@@ -284,7 +284,7 @@ class Legacy07Log:
             self._fs.unlink(following.path)
         following.hold()
         try:
-            self._began(following)
+            self._create_companion(following)
             self._runtime.offload(self._fs.fsync_dir, self.directory)
         except OSError:
             following.release()
@@ -296,7 +296,7 @@ class Legacy07Log:
         self._first_append_ms = None
         logger.debug("0.7 log rolled path=%s", following.path)
 
-    def _began(self, segment: Segment07) -> None:
+    def _create_companion(self, segment: Segment07) -> None:
         """Create the files that belong to a new one; raises OSError."""
 
     def _unlink(self, segment: Segment07) -> None:
@@ -313,7 +313,7 @@ class Legacy07Log:
         self._unflushed = 0
         self._flushed_ms = self._now_ms()
 
-    def _must_work(self) -> None:
+    def _require_working(self) -> None:
         if self._closed:
             raise StorageError(f"{self.directory} is closed")
         if self._failure is not None:

@@ -212,7 +212,7 @@ class View07(Legacy07Log):
         # The epoch of the last message: a stretch may span epochs.
         epoch = master.epoch_of(behind - 1)
         with self._lock:
-            self._must_work()
+            self._require_working()
             data = stretch.data
             position = self._write(data)
             self._unsaved.append(
@@ -236,7 +236,7 @@ class View07(Legacy07Log):
         if master.truncations == self._truncations:
             return
         with self._lock:
-            self._must_work()
+            self._require_working()
             self._truncations = master.truncations
             cut = master.take_lowest_cut()
             if min(cut, _held(master, self._place)) >= self._place.offset:
@@ -323,7 +323,7 @@ class View07(Legacy07Log):
             logger.exception("0.7 view failed directory=%s", self.directory)
             raise StorageError(self._failure) from error
 
-    def _began(self, segment: Segment07) -> None:
+    def _create_companion(self, segment: Segment07) -> None:
         head = MapHead(self.partition, segment.start, *self._saved_place)
         self._runtime.offload(self._map.begin, segment.path, head)
         self._starts[segment.start] = head.offset

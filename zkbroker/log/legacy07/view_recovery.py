@@ -96,12 +96,12 @@ def open_view(
     last = mapped[-1]
     _cut(fs, last.path, last.valid_bytes)
     if master is not None:
-        _rebuild_records(fs, last, master)
+        _extend_map(fs, last, master)
     if clean:
-        _check_size(last)
+        _check_nothing_behind(last)
     broken = None
     for each in mapped:
-        if not _rebuild_file(fs, each, master, verify=each is last and not clean):
+        if not _match_to_map(fs, each, master, verify=each is last and not clean):
             broken = each
     if broken is not None:
         mapped = _begin_after(fs, directory, mapped, broken)
@@ -162,7 +162,7 @@ def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> No
         fs.fsync_dir(directory)
 
 
-def _rebuild_records(fs: FileSystem, last: _Mapped, master: Master) -> None:
+def _extend_map(fs: FileSystem, last: _Mapped, master: Master) -> None:
     """Restore the map's records for bytes after its end that the master has."""
     kafka = last.path.with_suffix(names.KAFKA_07)
     skip = last.end - last.head.position
@@ -183,7 +183,7 @@ def _rebuild_records(fs: FileSystem, last: _Mapped, master: Master) -> None:
         fs.close(fd)
 
 
-def _check_size(last: _Mapped) -> None:
+def _check_nothing_behind(last: _Mapped) -> None:
     """Check that the map accounts for all bytes of the file, as after a clean stop."""
     path = last.path.with_suffix(names.KAFKA_07)
     size = path.stat().st_size if path.exists() else 0
@@ -196,14 +196,14 @@ def _check_size(last: _Mapped) -> None:
         )
 
 
-def _rebuild_file(fs: FileSystem, mapped: _Mapped, master: Master | None, *, verify: bool) -> bool:
+def _match_to_map(fs: FileSystem, mapped: _Mapped, master: Master | None, *, verify: bool) -> bool:
     """Make a file match its map; False if that is impossible."""
     path = mapped.path.with_suffix(names.KAFKA_07)
     size = mapped.end - mapped.head.position
     found = path.stat().st_size if path.exists() else -1
     if not verify and found == size:
         return True
-    good, whole = _good_bytes(path, mapped) if found >= 0 else (0, not size)
+    good, whole = _matching_bytes(path, mapped) if found >= 0 else (0, not size)
     fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         if found != good:
@@ -221,7 +221,7 @@ def _rebuild_file(fs: FileSystem, mapped: _Mapped, master: Master | None, *, ver
     return True
 
 
-def _good_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
+def _matching_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
     """Return how many bytes match the map, and whether those are all."""
     good = 0
     with path.open("rb") as file:

@@ -251,12 +251,12 @@ def _finish_foreign_swap(fs: FileSystem, directory: Path) -> None:
         fs.unlink(directory / name)
     for name in complete:
         if name.endswith(names.LOG + names.SWAP):
-            _give_way(fs, directory, int(name[:20]), _last_offset(directory / name))
+            _retire_range(fs, directory, int(name[:20]), _last_offset(directory / name))
     _put_in_place(fs, directory, complete)
     fs.fsync_dir(directory)
 
 
-def _give_way(fs: FileSystem, directory: Path, first: int, last: int) -> None:
+def _retire_range(fs: FileSystem, directory: Path, first: int, last: int) -> None:
     for path in list(directory.iterdir()):
         for suffix in names.SEGMENT_SUFFIXES:
             base = names.offset_of_file(path.name, suffix)
