@@ -101,7 +101,7 @@ class ControllerElection:
         self._on_resigned = on_resigned
         self._loop = OwnerLoop(
             session.runtime,
-            self._look,
+            self._check,
             name="controller-election",
             logger=logger,
             retry_s=RETRY_S,
@@ -110,7 +110,7 @@ class ControllerElection:
         )
         self._unsubscribe: Callable[[], None] = lambda: None
         self._elected_in: int | None = None
-        self._told = False
+        self._reported = False
         self.epoch = 0
         self.epoch_version = -1
         """Version of `/controller_epoch` since the last election. This controller's changes check
@@ -144,7 +144,7 @@ class ControllerElection:
             with contextlib.suppress(RegistryError):
                 self._session.delete(paths.CONTROLLER, missing_ok=True)
         self._elected_in = None
-        self._tell()
+        self._report()
 
     def forfeit(self, epoch: int) -> None:
         """Stand again: a change was refused as that of a deposed controller.
@@ -157,9 +157,9 @@ class ControllerElection:
             self._elected_in = None
             self._loop.set()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         # Even without a connection: a broker that lost its session has resigned.
-        self._tell()
+        self._report()
         if self._session.state is SessionState.CONNECTED:
             self._stand()
 
@@ -181,11 +181,11 @@ class ControllerElection:
             if not self._registered():
                 return
             if self._elect(epoch, version, replaced):
-                self._tell()
+                self._report()
 
     def _resign(self) -> None:
         self._elected_in = None
-        self._tell()
+        self._report()
 
     def _left_by_us(self, stat: NodeStat) -> bool:
         """Whether the controller node was left by an earlier process of this broker.
@@ -229,13 +229,13 @@ class ControllerElection:
         logger.info("controller elected broker=%d epoch=%d", self._broker_id, self.epoch)
         return True
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Call back when this broker was elected or resigned since the last call."""
         holds = self.is_controller
-        if holds and not self._told:
-            self._told = True
+        if holds and not self._reported:
+            self._reported = True
             self._on_elected(self.epoch)
-        elif not holds and self._told:
-            self._told = False
+        elif not holds and self._reported:
+            self._reported = False
             logger.info("controller resigned broker=%d epoch=%d", self._broker_id, self.epoch)
             self._on_resigned()

@@ -57,7 +57,7 @@ class AuditLog:
         """Log one decision, or count it."""
         if allowed:
             if logger.isEnabledFor(logging.DEBUG):
-                logger.debug("allowed %s", _told(principal, operation, resource, host, client))
+                logger.debug("allowed %s", _described(principal, operation, resource, host, client))
             return
         now_ms = self._now_ms()
         if now_ms >= self._until_ms or now_ms < self._until_ms - WINDOW_MS:
@@ -71,7 +71,7 @@ class AuditLog:
             self._more += 1
         else:
             self._denied[key] = 0
-            logger.warning("denied %s", _told(principal, operation, resource, host, client))
+            logger.warning("denied %s", _described(principal, operation, resource, host, client))
             self._on_denied(principal, operation)
 
     def flush(self) -> None:
@@ -87,7 +87,7 @@ class AuditLog:
             logger.warning("denied more times=%d: too many different ones for a line each", more)
 
 
-def _told(
+def _described(
     principal: Principal, operation: Operation, resource: Resource, host: str, client: str | None
 ) -> str:
     return f"{_named(principal, operation, resource)} host={host} client_id={_text(client or '')}"

@@ -200,10 +200,10 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     kind and the path are shown, since they may hold passwords and data of users.
     """
 
-    _TOLD = ("Cannot resolve", "AUTH_FAILED")
+    _NOT_LOWERED = ("Cannot resolve", "AUTH_FAILED")
 
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
-        if level < logging.ERROR and not str(msg).startswith(self._TOLD):
+        if level < logging.ERROR and not str(msg).startswith(self._NOT_LOWERED):
             level = min(level, logging.DEBUG)
         # Checked early: kazoo has several lines for every request, which are rarely enabled.
         if not self.isEnabledFor(level):

@@ -102,7 +102,7 @@ class LoginGate:
         self._hosts = hosts
         self._on_refused = on_refused
         self._held: list[Any] | None = None
-        self._was_in = False
+        self._logged_in_before = False
         self.cut_off = False
         """Whether a server accepted a connection and closed it before the login was complete."""
 
@@ -135,7 +135,7 @@ class LoginGate:
             reason = refusal_text(error, self._security, self._hosts)
             if reason is None and not isinstance(error, kz.AuthFailedError):
                 raise
-            if reason is not None and not self._was_in:
+            if reason is not None and not self._logged_in_before:
                 self._on_refused(reason)
                 raise kz.AuthFailedError(reason) from error
             logger.warning(
@@ -145,7 +145,7 @@ class LoginGate:
         except BaseException:
             self._held = None
             raise
-        self._was_in = True
+        self._logged_in_before = True
 
 
 def refusal_text(error: Exception, security: ZooKeeperSecurity, hosts: str) -> str | None:

@@ -16,7 +16,7 @@ from zkbroker.zookeeper.errors import ConnectionLost, SessionLost
 logger = logging.getLogger(__name__)
 
 _PAUSE_S = 0.05
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def while_connected(session: Connectable, step: Callable[[], T], patience_s: flo
             done.set()
 
     session.runtime.spawn(take, name="while-connected")
-    while not done.wait(_LOOK_S):
+    while not done.wait(_POLL_S):
         if not session.wait_connected(patience_s) and not done.is_set():
             raise ConnectionLost(f"ZooKeeper has not answered for {patience_s:g} s")
     if failures:

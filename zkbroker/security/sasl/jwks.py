@@ -93,13 +93,13 @@ class KeySet:
         now = self._clock_s()
         if now - self._tried_at >= self._refresh_s:
             self._load_again()
-        found = self._look(key_id)
+        found = self._known(key_id)
         if found is None and now - self._tried_at >= _LEAST_PAUSE_S:
             self._load_again()
-            found = self._look(key_id)
+            found = self._known(key_id)
         return found
 
-    def _look(self, key_id: object) -> "PublishedKey | None":
+    def _known(self, key_id: object) -> "PublishedKey | None":
         keys = self._keys
         if key_id is None:
             return keys[0] if len(keys) == 1 else None
