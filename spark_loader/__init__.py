@@ -65,7 +65,7 @@ def files(
 
     Args:
         output: the load's output directory.
-        run: as it was after this run; as it is by default.
+        run: the table after this run; the present one by default.
         spark: a session, for an output on a Hadoop file system.
         storage: settings of `s3://`, beside those of the environment (`AWS_…`).
 
@@ -91,7 +91,7 @@ def read(
     Args:
         spark: the session.
         output: the load's output directory.
-        run: as it was after this run; as it is by default. `vacuum` removes what is too old.
+        run: the table after this run; the present one by default. `vacuum` removes what is too old.
         storage: settings of `s3://`, beside those of the environment (`AWS_…`). Spark itself reads
             by `s3a`, with its own settings and the classes of `hadoop-aws`.
 

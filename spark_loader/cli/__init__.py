@@ -123,7 +123,7 @@ def cli() -> None:
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON only.")
 def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
-    """Load what is new."""
+    """Load new records."""
     options = load_options(given)
     spark_conf, storage = spark_settings(given), storage_settings(given)
     try:

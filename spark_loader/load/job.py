@@ -80,7 +80,7 @@ class Loader:
         self._filesystem = filesystem
 
     def run(self, spark: Any = None) -> LoadResult:
-        """Load what is new.
+        """Load new records.
 
         Args:
             spark: a session to use; if None, one is made and stopped again.

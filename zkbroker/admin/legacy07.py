@@ -102,7 +102,7 @@ def _lines(data: Data, start: int, *, payloads: bool, deep: bool) -> Iterator[st
             yield from _inner(data, start, entry.position, entry.end, payloads=payloads)
         position = entry.end
     if not problem and position < len(data):
-        problem = f"; {len(data) - position} bytes behind it are no whole message"
+        problem = f"; {len(data) - position} bytes after it are not a whole message"
     yield f"tail of the log is at offset: {start + position}{problem}"
 
 

@@ -55,7 +55,7 @@ class Finding:
         if self.bytes_lost:
             text += (
                 f"; a repair cuts {self.bytes_lost} bytes, with {self.valid_messages_behind} "
-                "valid messages behind the damage"
+                "valid messages after the damage"
             )
         return text
 
@@ -171,7 +171,7 @@ def _check_log(directory: Path) -> LogCheck:
         path = directory / names.file_name(base, names.LOG)
         following = bases[index + 1] if index + 1 < len(bases) else None
         if broken:
-            check.findings.append(_lost(path, 0, "lies behind the damage"))
+            check.findings.append(_lost(path, 0, "lies after the damage"))
             continue
         verifier = _IndexVerifier(directory, base, tracker)
         scan = scan_segment(
@@ -318,12 +318,12 @@ class _IndexVerifier:
             self._offsets[self._next_offset :], self._next_offset
         ):
             if at >= valid_bytes:
-                reason = f"entry {number} (offset {offset}, position {at}) points behind the log"
+                reason = f"entry {number} (offset {offset}, position {at}) points beyond the log"
                 self._findings.append(Finding(self._offsets_file, 8 * number, reason))
         for number, (timestamp, offset) in enumerate(
             self._times[self._next_time :], self._next_time
         ):
-            reason = f"entry {number} ({timestamp}, offset {offset}) points behind the log"
+            reason = f"entry {number} ({timestamp}, offset {offset}) points beyond the log"
             self._findings.append(Finding(self._times_file, 12 * number, reason))
         return self._findings
 

@@ -57,7 +57,7 @@ def _typed_before_environment(
     Otherwise a command would change a different cluster from the one it names.
     """
     typed = click.core.ParameterSource.COMMANDLINE
-    # What is typed is taken before what is not.
+    # click parses typed options before those of the environment.
     if context.get_parameter_source("zookeeper") is not typed:
         return bootstrap
     return bootstrap if context.get_parameter_source("bootstrap") is typed else None
@@ -105,7 +105,7 @@ def _typed_brokers_before_environment(
     context: click.Context, option: click.Parameter, zookeeper: str | None
 ) -> str | None:
     typed = click.core.ParameterSource.COMMANDLINE
-    # What is typed is taken before what is not.
+    # click parses typed options before those of the environment.
     if context.get_parameter_source("bootstrap") is not typed:
         return zookeeper
     return zookeeper if context.get_parameter_source("zookeeper") is typed else None

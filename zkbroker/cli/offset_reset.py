@@ -69,7 +69,7 @@ def reset_command(
       earliest, latest       the ends of the logs
       2026-11-23T10:00, MS   the first messages at or after a time
       duration:2h            the first messages of the last two hours
-      current                what is committed; the log end where nothing is
+      current                the committed offset; the log end if there is none
       offset:N, shift:N      an offset, or so many messages on (back below 0)
       file:FILE              the offsets of topic,partition,offset lines
 

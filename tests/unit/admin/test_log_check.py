@@ -54,7 +54,7 @@ def test_damage_is_reported_with_the_cost_of_a_repair_and_repaired(stored):
     assert (finding.file, finding.position) == (path, position)
     assert finding.bytes_lost == len(data) - position
     assert "position" in str(finding)
-    assert "valid messages behind the damage" in str(finding)
+    assert "valid messages after the damage" in str(finding)
     assert [each.file for each in behind] == log_files(stored)[2:]
     wanted = expected.before(path.name, position)
 
