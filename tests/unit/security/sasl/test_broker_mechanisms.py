@@ -136,7 +136,7 @@ def test_a_class_of_the_user_validates_tokens(caplog):
             "",
             r"listener\.name\.x\.plain\.sasl\.server.*cannot",
         ),
-        (PLAIN, {HANDLER: f"{__name__}:NOT_CALLABLE"}, "", "is no function"),
+        (PLAIN, {HANDLER: f"{__name__}:NOT_CALLABLE"}, "", "is not a function"),
         (OAUTHBEARER, {HANDLER: "org.acme.JavaHandler"}, "", "classes of Java are not run"),
         (OAUTHBEARER, {"sasl.oauthbearer.jwks.endpoint.url": "ftp://x"}, "", "give https"),
         (OAUTHBEARER, {"sasl.oauthbearer.jwks.endpoint.url": "file:///none"}, "", "cannot be read"),

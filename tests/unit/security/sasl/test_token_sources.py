@@ -37,7 +37,7 @@ def test_tokens_of_functions():
     assert find_token(oauth(token_handler=f"{__name__}:OwnTokens")) == "of a class"
     with pytest.raises(ConfigError, match="classes of Java are not run"):
         find_token(oauth(token_handler="org.acme.Java"))
-    with pytest.raises(ConfigError, match="is no function"):
+    with pytest.raises(ConfigError, match="is not a function"):
         find_token(oauth(token_handler=f"{__name__}:NUMBER"))
     with pytest.raises(AuthenticationFailed, match="ZeroDivisionError"):
         find_token(oauth(token=lambda: 1 / 0))
