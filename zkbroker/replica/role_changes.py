@@ -297,7 +297,7 @@ class RoleChanges:
         partition.mark_offline()
         if led:
             self._writer.unregister([partition.key])
-        self._left(partition.key)
+        self._notify_left(partition.key)
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _announce(self, changed: list[Partition], led_before: Set[TopicPartition]) -> None:
