@@ -6,13 +6,12 @@
     /admin/delete_topics   children: topics to delete
 
 Invariant: only changed nodes are read again. After a lost connection all of them are, because every
-watch fires then. Notifications that are already 15 minutes old when they are first read are purged.
+watch fires then. Each change purges notifications that are older than 15 minutes.
 """
 
 import contextlib
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -69,7 +68,8 @@ class TopicsReader:
         self._assignments: dict[str, Assignment] = {}
         self._configs: dict[str, Mapping[str, str]] = {}
         self._known: set[str] = set()
-        self._notes_seen: set[str] = set()
+        # When each notification was created: it is read once.
+        self._notes_seen: dict[str, int] = {}
         # Topics whose settings changed and were not read yet, since a reading failed.
         self._stale_configs: set[str] = set()
 
@@ -142,21 +142,22 @@ class TopicsReader:
                 break
             except NoNode:
                 self._session.ensure_path(paths.CONFIG_CHANGES)
-        fresh = sorted(notes - self._notes_seen)
+        seen = {note: created for note, created in self._notes_seen.items() if note in notes}
+        fresh = sorted(notes - seen.keys())
         nodes = self._session.get_many([f"{paths.CONFIG_CHANGES}/{note}" for note in fresh])
-        self._notes_seen = notes
-        found = [node for node in nodes if node is not None]
-        self._purge(
-            note
-            for note, node in zip(fresh, nodes, strict=True)
-            if node is not None and node[1].ctime_ms < (time.time() - NOTIFICATION_KEPT_S) * 1000
-        )
-        return {name for data, _ in found if (name := changed_topic(data)) is not None}
+        found = {note: node for note, node in zip(fresh, nodes, strict=True) if node is not None}
+        seen.update((note, stat.ctime_ms) for note, (_, stat) in found.items())
+        self._notes_seen = seen
+        self._purge()
+        return {name for data, _ in found.values() if (name := changed_topic(data)) is not None}
 
-    def _purge(self, notes: Iterable[str]) -> None:
-        for note in notes:
-            with contextlib.suppress(RegistryError):
-                self._session.delete(f"{paths.CONFIG_CHANGES}/{note}", missing_ok=True)
+    def _purge(self) -> None:
+        oldest_ms = self._session.runtime.now_ms() - NOTIFICATION_KEPT_S * 1000
+        for note, created_ms in list(self._notes_seen.items()):
+            if created_ms < oldest_ms:
+                with contextlib.suppress(RegistryError):
+                    self._session.delete(f"{paths.CONFIG_CHANGES}/{note}", missing_ok=True)
+                    del self._notes_seen[note]
 
 
 class TopicsWatch(WatchLoop[TopicsView]):

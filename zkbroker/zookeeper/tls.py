@@ -42,7 +42,11 @@ def shake_hands(
     context = client_contexts(tls).context()
     native = socket.socket(fileno=plain.detach())
     native.setblocking(False)
-    encrypted = context.wrap_socket(native, server_hostname=host, do_handshake_on_connect=False)
+    try:
+        encrypted = context.wrap_socket(native, server_hostname=host, do_handshake_on_connect=False)
+    except BaseException:
+        native.close()
+        raise
     deadline = time.monotonic() + timeout_s
     try:
         while True:

@@ -80,3 +80,15 @@ def test_nothing_is_read_during_an_outage_and_what_changed_in_it_is_seen_after(s
     assert session.asked == []
     session.reconnect()
     until(lambda: "new" in views[-1].assignments and len(views[-1].assignments["a"]) == 2)
+
+
+def test_old_notifications_are_purged_by_a_broker_that_saw_them_new(session, views, monkeypatch):
+    # Nodes of this session were created at 0 ms.
+    monkeypatch.setattr(type(session.runtime), "now_ms", lambda self: now_ms)
+    now_ms = 1000
+    topics.set_topic_config(session, "a", {"retention.ms": "2"})
+    until(lambda: views[-1].configs["a"] == {"retention.ms": "2"})
+    assert session.children(paths.CONFIG_CHANGES)
+    now_ms = 16 * 60_000
+    topics.set_topic_config(session, "b", {"retention.ms": "2"})
+    until(lambda: not session.children(paths.CONFIG_CHANGES))

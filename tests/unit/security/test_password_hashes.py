@@ -3,6 +3,7 @@
 import pytest
 
 from zkbroker.errors import ConfigError
+from zkbroker.security import password_hashes
 from zkbroker.security.password_hashes import PasswordHash, load_users, password_fits
 
 # Made by passlib 1.7.4: pbkdf2_sha256.using(rounds=1000, salt=b"0123456789abcdef").hash("pässwörd")
@@ -31,6 +32,18 @@ def test_users_that_exist_and_others():
     assert password_fits(users, "alice", "secret")
     assert not password_fits(users, "alice", "other")
     assert not password_fits(users, "bob", "secret")
+
+
+def test_an_unknown_user_costs_what_the_users_of_the_file_cost(monkeypatch):
+    rounds = []
+    monkeypatch.setattr(
+        password_hashes, "_derive", lambda *given: rounds.append(given[2]) or bytes(32)
+    )
+    users = {"alice": PasswordHash(10, b"salt", bytes(32))}
+    password_fits(users, "alice", "x")
+    password_fits(users, "bob", "x")
+    assert rounds == [10, 10]
+    assert not password_fits({}, "bob", "x")
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_view_is_kept_up_to_date_whatever_went_wrong_once(monkeypatch, caplog)
     assert arrived.wait(20)
     loop.close()
     assert seen == [0, 1]
-    assert caplog.text.count("played failed, repeated") == 3
+    assert caplog.text.count("played failed, will repeat") == 3
 
 
 def test_marks_for_one_thing_are_equal():

@@ -188,16 +188,17 @@ class Legacy07Logs:
         """
         with self._making:
             new = [each for each in claims if not self._holds_view(topic, each.number)]
-            starts: list[int] = []
-            for each in new:
-                known = self._logs.get((topic, each.number))
+            emptied = [self._logs.get((topic, each.number)) for each in new]
+            for known in emptied:
                 if known is None:
                     self.check_room(len(new))
                 elif known.size:
                     raise StorageError(f"{known.directory} holds a 0.7 log of its own")
-                else:
+            # Nothing is refused any more: no log is closed for a view that is not made.
+            for known in emptied:
+                if known is not None:
                     known.close()
-                starts.append(0 if known is None else known.end)
+            starts = [0 if known is None else known.end for known in emptied]
             try:
                 for each, start in zip(new, starts, strict=True):
                     path = self.directory / folder_name(topic, each.number)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.legacy07 import open_logs, read
 from zkbroker.errors import InvalidTopic, StorageError
+from zkbroker.log.legacy07.directory import Claim
 from zkbroker.records.legacy07 import build_message
 
 ONE = build_message(b"hello")
@@ -121,4 +122,15 @@ def test_names_that_0_7_takes(tmp_path):
     with pytest.raises(InvalidTopic, match="folder"):
         logs.get_or_make("x" * 254, 0)
     assert list(tmp_path.glob("x*")) == []
+    logs.close()
+
+
+def test_views_that_are_refused_leave_the_logs_in_use(tmp_path):
+    logs = open_logs(tmp_path)
+    empty = logs.get_or_make("t", 0)
+    logs.get_or_make("t", 1).append(ONE, 1)
+    with pytest.raises(StorageError, match=r"t-1 holds a 0\.7 log of its own"):
+        logs.make_views("t", [Claim(0, 0, 0), Claim(1, 1, 0)])
+    empty.append(ONE, 1)
+    assert not logs.views()
     logs.close()
