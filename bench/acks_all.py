@@ -34,15 +34,15 @@ from zkbroker.zookeeper import ZkSession
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = (
-    ("produce received", "the leader has the request"),
-    ("appended", "it is in the leader's log; fetches that wait are woken"),
-    ("fetch answered", "the later fetch has read it"),
-    ("answer read", "the later follower has it"),
-    ("copied", "it is in the later follower's log"),
+    ("produce received", "the leader receives the request"),
+    ("appended", "the leader appends the message and wakes waiting fetches"),
+    ("fetch answered", "the later follower's fetch reads the message"),
+    ("answer read", "the later follower receives the message"),
+    ("copied", "the later follower appends the message"),
     ("next fetch", "that follower fetches again"),
-    ("fetch received", "the leader has that fetch"),
-    ("high watermark", "every replica in sync has it"),
-    ("produce answered", "the waiting produce is woken, and answered"),
+    ("fetch received", "the leader receives that fetch"),
+    ("high watermark", "the leader knows that every replica in sync has the message"),
+    ("produce answered", "the leader wakes the waiting produce and answers it"),
 )
 PRODUCE, FETCH = b"\x00\x00", b"\x00\x01"
 _events: list[tuple[int, str]] = []

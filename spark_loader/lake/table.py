@@ -331,7 +331,9 @@ def continued(
         return replace(entry, beside=own, settled=entry.run)
     before = latest if latest is not None else Entry(run=0, kind="", created="")
     if before.counts(entry.run):
-        raise CheckpointError(f"run {entry.run} was published already, so nothing of this was")
+        raise CheckpointError(
+            f"run {entry.run} was already published; this attempt published nothing"
+        )
     # A lower number without a plan will never be a run.
     top = max(before.last, entry.run)
     settled = min([top, *(run - 1 for run in planned)])

@@ -106,7 +106,7 @@ def cure_of(error: BaseException, topic: str) -> str:
     if code is ErrorCode.CORRUPT_MESSAGE:
         return "the messages were damaged on their way: check the broker's log and the network"
     if code is ErrorCode.LEADER_NOT_AVAILABLE:
-        return f"or {_WAIT}"
+        return f"otherwise {_WAIT}"
     return f"start the broker that leads it, or {_WAIT}"
 
 
