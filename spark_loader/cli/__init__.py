@@ -34,7 +34,7 @@ from spark_loader.errors import LoadError
 from spark_loader.load.job import Loader
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.result import LoadResult
-from spark_loader.words import counted
+from spark_loader.plurals import counted
 from zkbroker import __version__
 from zkbroker.cli.main import ReaderGone, ending_with_the_reader, run
 from zkbroker.cli.suggestions import no_such_command

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from spark_loader.cli.opened import cluster_view, json_option, opened_lake
 from spark_loader.cli.options import (
     event_time_options,
     file_options,
@@ -13,6 +12,7 @@ from spark_loader.cli.options import (
     spark_options,
     topic_option,
 )
+from spark_loader.cli.output_directory import cluster_view, json_option, opened_lake
 from spark_loader.errors import LoadError
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import adopt

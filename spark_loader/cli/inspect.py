@@ -7,12 +7,6 @@ from typing import Any
 import click
 from rich.table import Table
 
-from spark_loader.cli.opened import (
-    cluster_view,
-    generation_loaded,
-    json_option,
-    opened,
-)
 from spark_loader.cli.options import (
     cluster_options,
     event_time_options,
@@ -22,6 +16,12 @@ from spark_loader.cli.options import (
     spark_options,
 )
 from spark_loader.cli.output import print_table
+from spark_loader.cli.output_directory import (
+    cluster_view,
+    generation_loaded,
+    json_option,
+    opened,
+)
 from spark_loader.errors import DataLoss, LoadError
 from spark_loader.json_codec import to_json
 from spark_loader.lake import audit as books
@@ -31,8 +31,8 @@ from spark_loader.lake.integrity import find_damage, require_whole
 from spark_loader.lake.ledger import Entry
 from spark_loader.lake.verify import verify as verify_output
 from spark_loader.load.planning import make_plan
+from spark_loader.plurals import counted
 from spark_loader.reading.positions import TopicPartition
-from spark_loader.words import counted
 from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.config.generation import parse_generation
 from zkbroker.errors import ConfigError

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from spark_loader.cli.opened import json_option, opened, opened_lake
 from spark_loader.cli.options import output_option, spark_options
+from spark_loader.cli.output_directory import json_option, opened, opened_lake
 from spark_loader.cli.types import Bytes
 from spark_loader.lake.convert import convert as convert_manifests
 from spark_loader.lake.locks import alone
@@ -15,7 +15,7 @@ from spark_loader.lake.operate import table_paths
 from spark_loader.lake.optimize import DEFAULT_HOURS, DEFAULT_TARGET, SAFE_RETENTION_HOURS
 from spark_loader.lake.optimize import optimize as optimize_table
 from spark_loader.lake.optimize import vacuum as vacuum_table
-from spark_loader.words import counted
+from spark_loader.plurals import counted
 
 
 @click.command(

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 
 from spark_loader.load.progress import Progress
-from spark_loader.words import counted
+from spark_loader.plurals import counted
 
 LINE_EVERY_S = 10.0
 _DRAWN_PER_S = 4

@@ -31,13 +31,13 @@ from spark_loader.lake.contents import (
 )
 from spark_loader.lake.ledger import DataFile, Entry, Gap, TableFile, beside, now_text
 from spark_loader.lake.table_files import LiveFile
+from spark_loader.plurals import counted
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import Runs, joined, minus, repeated
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.sink.data_formats import format_of, in_table
 from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join, sha256_of
-from spark_loader.words import counted
 from zkbroker.types import Partition07
 
 _CAUSE = "no file that was taken over holds these offsets"

@@ -23,9 +23,9 @@ from spark_loader.lake.operate import require_loaded
 from spark_loader.lake.seal import seal
 from spark_loader.lake.table_files import LiveFile, partition_values
 from spark_loader.lake.table_format import Hours
+from spark_loader.plurals import counted
 from spark_loader.sink.event_time import zone_of
 from spark_loader.storage.files import LakeFileSystem, join
-from spark_loader.words import counted
 
 DEFAULT_HOURS = 24.0
 DEFAULT_TARGET = 128 * 1024 * 1024

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spark_loader.words import counted
+from spark_loader.plurals import counted
 
 # The activity of each stage, for people.
 _DOING = {

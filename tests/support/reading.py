@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from zkbroker.client import BrokerUnavailable, Cluster, ZooKeeperSource
-from zkbroker.client.asking_again import ask_again
+from zkbroker.client.leader_retries import retry_requests
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.consumer import FetchRequest, SimpleConsumer
@@ -41,7 +41,7 @@ def read_stored(cluster: LocalCluster, topic: str) -> dict[int, list[Stored]]:
         latest = {(topic, each.partition): LATEST_TIME for each in view.partitions(topic)}
         ends = resolve_offsets(view, latest, timeout_s=_WAIT_S)
         return {
-            number: ask_again(
+            number: retry_requests(
                 view, [topic], partial(_read, view, topic, number, end or 0), timeout_s=_WAIT_S
             )
             for (_, number), end in ends.items()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from zkbroker.client import Cluster
-from zkbroker.client.asking_again import ask_again
 from zkbroker.client.coordinator import CoordinatorConnection
 from zkbroker.client.group_offsets import Committed, commit_error, commit_request, fetch_error
+from zkbroker.client.leader_retries import retry_requests
 from zkbroker.errors import ClientError, ErrorCode, protocol_error
 from zkbroker.protocol.consumer_protocol import decode_assignment, flatten
 from zkbroker.protocol.messages import (
@@ -73,7 +73,7 @@ def list_groups(cluster: Cluster) -> dict[str, str]:
             found |= {each.group_id: each.protocol_type for each in response.groups}
         return dict(sorted(found.items()))
 
-    return ask_again(cluster, [], ask, timeout_s=COORDINATOR_TIMEOUT_S)
+    return retry_requests(cluster, [], ask, timeout_s=COORDINATOR_TIMEOUT_S)
 
 
 def describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:

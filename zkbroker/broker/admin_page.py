@@ -34,9 +34,9 @@ from zkbroker.broker.mounting import USER, Mounted
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.state_exposition import StateCollector
 from zkbroker.broker.summary import summary
-from zkbroker.coordinator.groups.figures import GroupFigures
+from zkbroker.coordinator.groups.metrics import GroupMetrics
 from zkbroker.coordinator.transactions.counts import TransactionFigures
-from zkbroker.network.server.figures import ServerFigures
+from zkbroker.network.server.metrics import ServerMetrics
 from zkbroker.network.server.pages import PageServer
 from zkbroker.runtime.greenlets import yield_turn
 
@@ -84,7 +84,7 @@ class MetricsPage:
         self._mounted: Mounted | None = None
         self._access = access
         self._services: BrokerServices | None = None
-        self._server_figures: Callable[[], ServerFigures] | None = None
+        self._server_figures: Callable[[], ServerMetrics] | None = None
         self._registry = CollectorRegistry(auto_describe=False)
         self._server = PageServer(
             host,
@@ -113,8 +113,8 @@ class MetricsPage:
         services: BrokerServices,
         *,
         transactions: Callable[[], TransactionFigures],
-        server: Callable[[], ServerFigures],
-        groups: Callable[[int], GroupFigures],
+        server: Callable[[], ServerMetrics],
+        groups: Callable[[int], GroupMetrics],
     ) -> None:
         """Begin to show a running broker, with the metrics of its parts."""
         self._registry.register(BrokerCollector(services, transactions))

@@ -32,7 +32,7 @@ from zkbroker.registry.state_form import StateForm, declare_form
 from zkbroker.runtime import Event, Runtime
 from zkbroker.security import Authorizer
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.patience import patiently
+from zkbroker.zookeeper.retries import patiently
 
 T = TypeVar("T")
 

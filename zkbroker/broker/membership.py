@@ -30,7 +30,7 @@ from zkbroker.registry.controller_election import (
 from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.state_form import StateForm, withdraw_form
 from zkbroker.zookeeper import SessionState, ZkSession
-from zkbroker.zookeeper.patience import while_connected
+from zkbroker.zookeeper.retries import while_connected
 
 logger = logging.getLogger(__name__)
 

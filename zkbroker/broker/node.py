@@ -25,8 +25,8 @@ from zkbroker.broker.found_logs import look_for_lost_logs, raise_epochs
 from zkbroker.broker.foundation import lay_foundation
 from zkbroker.broker.listening import creation_limits, limits
 from zkbroker.broker.mounting import Mount
+from zkbroker.broker.readiness import STILL_S, Readiness
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.settling import STILL_S, Settling
 from zkbroker.broker.teardown import Teardown
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import RegistryError, ZkbrokerError
@@ -207,7 +207,7 @@ class BrokerNode:
         teardown.add("fetchers", lambda: parts.copying.fetchers.close(patience_s()))
         replicas.start()
         teardown.add("replicas", lambda: self._stop_replicas(parts, patience_s()))
-        settling = Settling(self.broker_id, view, replicas, parts.writer)
+        readiness = Readiness(self.broker_id, view, replicas, parts.writer)
         # The controller, even this broker's own, reaches it over the network.
         dispatcher = parts.dispatcher
         foundation.server.start(dispatcher.handle, dispatcher.sent, parts.logins.gates)
@@ -219,7 +219,7 @@ class BrokerNode:
         teardown.add("transactions", parts.transactions.close)
         teardown.add("groups", parts.coordination.close)
         teardown.add("leaderships", lambda: self._hand_over(parts))
-        if not settling.wait():
+        if not readiness.wait():
             raise RegistryError(
                 "the controller did not send this broker the state of its partitions within "
                 f"{STILL_S:g} s: look at the log of the broker that is named in /controller"

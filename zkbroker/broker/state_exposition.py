@@ -17,8 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from zkbroker.broker.services import BrokerServices
-from zkbroker.coordinator.groups.figures import GroupFigures
-from zkbroker.network.server.figures import ServerFigures
+from zkbroker.coordinator.groups.metrics import GroupMetrics
+from zkbroker.network.server.metrics import ServerMetrics
 from zkbroker.zookeeper import SessionState
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,8 @@ class StateCollector(Collector):
     def __init__(
         self,
         services: BrokerServices,
-        server: Callable[[], ServerFigures],
-        groups: Callable[[int], GroupFigures],
+        server: Callable[[], ServerMetrics],
+        groups: Callable[[int], GroupMetrics],
     ) -> None:
         self._services = services
         self._server = server

@@ -15,10 +15,10 @@ from typing import Any
 
 from zkbroker import __version__
 from zkbroker.broker.services import BrokerServices
-from zkbroker.network.server.figures import ServerFigures
+from zkbroker.network.server.metrics import ServerMetrics
 
 
-def summary(services: BrokerServices, server: ServerFigures) -> dict[str, Any]:
+def summary(services: BrokerServices, server: ServerMetrics) -> dict[str, Any]:
     """Return the page of a running broker."""
     totals = dict(services.metrics.totals())
     return {

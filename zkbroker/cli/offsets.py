@@ -73,13 +73,13 @@ def get_command(
 
     The lines are those of GetOffsetShell: `topic:partition:offset,offset`.
     """
-    from zkbroker.client.asking_again import ask_again
+    from zkbroker.client.leader_retries import retry_requests
 
     time_ms = parse_time(when)
     found: list[tuple[int, list[int]]] = []
     with open_cluster(bootstrap, zookeeper) as cluster:
         for partition in chosen_partitions(cluster, topic, partitions):
-            offsets = ask_again(
+            offsets = retry_requests(
                 cluster, [topic], partial(_offsets, cluster, topic, partition, time_ms, count)
             )
             if offsets is None:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from typing import Self, TypeVar
 
 from zkbroker.client.any_broker import PATIENCE_S, AnyBroker, Question
-from zkbroker.client.asking_again import ask_again
 from zkbroker.client.connections import Connections
+from zkbroker.client.leader_retries import retry_requests
 from zkbroker.client.metadata_source import all_topics, request_creation
 from zkbroker.client.missing_leaders import explain
 from zkbroker.client.source import ClusterSource
@@ -208,7 +208,9 @@ class Cluster:
         found = self._source.all_topics()
         if found is not None:
             return found
-        return ask_again(self, [], lambda: self.ask_any(all_topics), timeout_s=self._seconds(None))
+        return retry_requests(
+            self, [], lambda: self.ask_any(all_topics), timeout_s=self._seconds(None)
+        )
 
     def refresh(
         self, topics: Collection[str] | None = None, *, timeout_s: float | None = None

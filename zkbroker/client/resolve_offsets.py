@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
-from zkbroker.client.asking_again import LEADER_WAIT_S, ask_again
+from zkbroker.client.leader_retries import LEADER_WAIT_S, retry_requests
 from zkbroker.client.list_offsets import LATEST_TIME, listed_offsets, send_list_offsets
 from zkbroker.client.view import PartitionLeaders
 from zkbroker.errors import ClientError, ProtocolError, ZkbrokerError
@@ -58,7 +58,7 @@ def resolve_offsets(
         if error is not None:
             raise error
 
-    ask_again(cluster, {topic for topic, _ in times}, ask, timeout_s=timeout_s)
+    retry_requests(cluster, {topic for topic, _ in times}, ask, timeout_s=timeout_s)
     return {key: found[key] for key in times}
 
 

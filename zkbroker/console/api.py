@@ -13,11 +13,11 @@ from flask import Blueprint, Response, request
 from zkbroker.admin.described_configs import described
 from zkbroker.admin.entity_configs import TopicEntity
 from zkbroker.console import views
+from zkbroker.console.cluster_state import Kind
 from zkbroker.console.collector import Collector
 from zkbroker.console.events import Streams
 from zkbroker.console.mirrors import Mirrors, source_finder
-from zkbroker.console.observed import Kind
-from zkbroker.console.published import Row, dumps
+from zkbroker.console.publication import Row, dumps
 from zkbroker.console.requests import Refused, bad, missing, number_of, text_of
 from zkbroker.console.settings_view import setting_rows
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError

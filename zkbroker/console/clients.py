@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from zkbroker.console.observed import Observed
+from zkbroker.console.cluster_state import ClusterState
 from zkbroker.console.pages import AdminPages
 from zkbroker.console.releases import oldest, order, since
 from zkbroker.runtime import Runtime
@@ -27,7 +27,7 @@ class Clients:
         runtime: the clock.
     """
 
-    def __init__(self, pages: AdminPages, seen: Observed, runtime: Runtime) -> None:
+    def __init__(self, pages: AdminPages, seen: ClusterState, runtime: Runtime) -> None:
         self._pages = pages
         self._seen = seen
         self._runtime = runtime

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterAccess
 from zkbroker.console.clients import Clients
+from zkbroker.console.cluster_readers import BrokerReaders, ClusterReaders
+from zkbroker.console.cluster_state import ClusterState, GroupKey, SeenGroup
 from zkbroker.console.history import History
 from zkbroker.console.loads import Loads
-from zkbroker.console.observed import GroupKey, Observed, SeenGroup
 from zkbroker.console.other_generation import OtherSight
 from zkbroker.console.pages import AdminPages
-from zkbroker.console.published import Published
-from zkbroker.console.sight import BrokerSight, Sight
+from zkbroker.console.publication import Publication
 from zkbroker.errors import ZkbrokerError
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.owner_loop import OwnerLoop
@@ -54,15 +54,15 @@ class Collector:
         self.access = access
         self.runtime = runtime
         generation = access.settings.generation
-        self.seen = Observed(generation=None if generation is None else generation.name)
+        self.seen = ClusterState(generation=None if generation is None else generation.name)
         self.history = History(samples, MAX_SERIES)
         self.pages = AdminPages(access.settings, self.seen, runtime, interval_s, own_pages)
         self.clients = Clients(self.pages, self.seen, runtime)
         self.loads = Loads(access.settings.lakes, self.seen, runtime)
         self._interval_s = interval_s
         self._other = None if access.settings.generation is None else OtherSight(self.seen, runtime)
-        self._sight: Sight = self._other or BrokerSight(self.seen, runtime, interval_s)
-        self._published = Published(0, self.seen, access, runtime.now_ms())
+        self._sight: ClusterReaders = self._other or BrokerReaders(self.seen, runtime, interval_s)
+        self._published = Publication(0, self.seen, access, runtime.now_ms())
         self._next = runtime.event()
         self._seen_topics = False
         self._unwatch: Callable[[], object] | None = None
@@ -78,7 +78,7 @@ class Collector:
         )
 
     @property
-    def published(self) -> Published:
+    def published(self) -> Publication:
         """The last publication."""
         return self._published
 
@@ -113,7 +113,7 @@ class Collector:
         """
         return self._sight.look_at(self.access.cluster, self.access.session, key)
 
-    def wait(self, after: int, timeout_s: float) -> Published:
+    def wait(self, after: int, timeout_s: float) -> Publication:
         """Wait for a publication after a number, and return the newest when the time is over."""
         if self._published.number <= after and not self.closed:
             self._next.wait(timeout_s)
@@ -164,7 +164,7 @@ class Collector:
 
     def _publish(self) -> None:
         now_ms = self.runtime.now_ms()
-        self._published = Published(self._published.number + 1, self.seen, self.access, now_ms)
+        self._published = Publication(self._published.number + 1, self.seen, self.access, now_ms)
         self.history.record(now_ms, self._published.series)
         # Waiters for this publication hold this event; later ones get the next.
         woken, self._next = self._next, self.runtime.event()

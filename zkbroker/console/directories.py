@@ -6,7 +6,7 @@ Invariant: nothing is known of a broker that does not answer, or is older than 1
 
 from zkbroker.admin.broker_queries import log_dirs
 from zkbroker.client import Cluster
-from zkbroker.console.observed import Observed
+from zkbroker.console.cluster_state import ClusterState
 from zkbroker.console.pace import Pace
 from zkbroker.errors import UnsupportedVersion
 from zkbroker.runtime import Runtime
@@ -23,7 +23,7 @@ class Directories:
         every_s: seconds between two readings at least.
     """
 
-    def __init__(self, seen: Observed, runtime: Runtime, every_s: float) -> None:
+    def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen
         self._runtime = runtime
         self._pace = Pace(every_s)

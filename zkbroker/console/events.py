@@ -11,7 +11,7 @@ from typing import Any
 from flask import Response
 
 from zkbroker.console.collector import Collector
-from zkbroker.console.published import Published, dumps
+from zkbroker.console.publication import Publication, dumps
 from zkbroker.console.requests import Refused
 from zkbroker.network.server.pages import TAKE_TIME
 
@@ -72,7 +72,7 @@ def _encoded(events: Iterator[str]) -> Iterator[bytes]:
 
 
 def _events(collector: Collector, what: frozenset[str], names: Sequence[str]) -> Iterator[str]:
-    before: Published | None = None
+    before: Publication | None = None
     while not collector.closed:
         after = -1 if before is None else before.number
         now = collector.wait(after, HEARTBEAT_S)

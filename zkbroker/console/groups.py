@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from zkbroker.admin import zk_groups
 from zkbroker.client import Cluster
-from zkbroker.console.observed import (
+from zkbroker.console.cluster_state import (
+    ClusterState,
     GroupKey,
     GroupOffset,
     Kind,
-    Observed,
     SeenGroup,
     SeenMember,
 )
@@ -51,7 +51,7 @@ class Groups:
         every_s: least seconds between two lists.
     """
 
-    def __init__(self, seen: Observed, runtime: Runtime, every_s: float) -> None:
+    def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen
         self._runtime = runtime
         self._pace = Pace(max(every_s, _LIST_EVERY_S))

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from zkbroker.config.import_path import import_object
-from zkbroker.console.observed import Observed
+from zkbroker.console.cluster_state import ClusterState
 from zkbroker.errors import ConfigError, ZkbrokerError
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
-PLUGIN = "spark_loader.lake.shown:read_lake"
+PLUGIN = "spark_loader.lake.console_summary:read_lake"
 KEPT_MS = 15_000
 
 
@@ -29,7 +29,7 @@ class Loads:
         runtime: reads off the event loop.
     """
 
-    def __init__(self, lakes: tuple[str, ...], seen: Observed, runtime: Runtime) -> None:
+    def __init__(self, lakes: tuple[str, ...], seen: ClusterState, runtime: Runtime) -> None:
         self._lakes = lakes
         self._seen = seen
         self._runtime = runtime

@@ -15,7 +15,7 @@ from zkbroker.console.decoding import SHOWN_BYTES, shown
 from zkbroker.console.entries import Stored
 from zkbroker.console.partition_reader import OpenReader, Reader
 from zkbroker.console.requests import Refused, bad, missing
-from zkbroker.console.starts import Begin, Start
+from zkbroker.console.start_positions import Begin, Start
 from zkbroker.runtime import Runtime
 
 SCAN_BYTES = 64 * 1024 * 1024

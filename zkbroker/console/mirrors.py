@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zkbroker.client import Cluster
-from zkbroker.console.observed import Observed
+from zkbroker.console.cluster_state import ClusterState
 from zkbroker.console.partition_reader import PartitionReader
 from zkbroker.errors import ZkbrokerError
 from zkbroker.registry.node_json import read_json
@@ -32,7 +32,7 @@ _CHUNK_BYTES = 512 * 1024
 _SHOWN = 10_000
 """Most partitions of one mirror."""
 
-Sources = Callable[[str], Observed | None]
+Sources = Callable[[str], ClusterState | None]
 """Returns the state of a cluster by a mirror's name for it."""
 
 
@@ -54,7 +54,7 @@ class Mirrors:
         runtime: the clock.
     """
 
-    def __init__(self, target: str, seen: Observed, sources: Sources, runtime: Runtime) -> None:
+    def __init__(self, target: str, seen: ClusterState, sources: Sources, runtime: Runtime) -> None:
         self._target = target
         self._seen = seen
         self._sources = sources
@@ -135,7 +135,7 @@ class Mirrors:
         mirror.last_ms = max(time_ms, mirror.last_ms or 0) if time_ms >= 0 else mirror.last_ms
 
 
-def source_finder(seen: Mapping[str, tuple[str, Observed]]) -> Sources:
+def source_finder(seen: Mapping[str, tuple[str, ClusterState]]) -> Sources:
     """Return a function that finds a cluster of this console by its id or name.
 
     Args:

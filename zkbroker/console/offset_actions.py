@@ -10,10 +10,10 @@ from zkbroker.admin import coordinator_groups, zk_groups
 from zkbroker.admin.reset_offsets import Target, Way, plan_reset
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.console.actions import Given, Plan
+from zkbroker.console.cluster_state import Kind
 from zkbroker.console.collector import Collector
-from zkbroker.console.observed import Kind
 from zkbroker.console.requests import Refused, bad, missing, text_in, whole
-from zkbroker.console.starts import Begin, Start, parse_start
+from zkbroker.console.start_positions import Begin, Start, parse_start
 from zkbroker.types import PartitionKey
 
 _SHOWN = 20

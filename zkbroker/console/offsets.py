@@ -9,7 +9,7 @@ from zkbroker.client.list_offsets import (
     listed_offsets,
     send_list_offsets,
 )
-from zkbroker.console.observed import Observed
+from zkbroker.console.cluster_state import ClusterState
 from zkbroker.console.sampling import choose, choose_starts
 from zkbroker.errors import ProtocolError, ZkbrokerError
 from zkbroker.network.client.connection import Pending
@@ -27,7 +27,7 @@ class Offsets:
         seen: names the partitions, and is filled.
     """
 
-    def __init__(self, seen: Observed) -> None:
+    def __init__(self, seen: ClusterState) -> None:
         self._seen = seen
 
     @property

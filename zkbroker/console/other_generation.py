@@ -14,16 +14,16 @@ from typing import Protocol
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
-from zkbroker.console.entries import Stored
-from zkbroker.console.observed import (
+from zkbroker.console.cluster_state import (
+    ClusterState,
     GroupKey,
     GroupOffset,
     Kind,
-    Observed,
     SeenBroker,
     SeenGroup,
     SeenMember,
 )
+from zkbroker.console.entries import Stored
 from zkbroker.console.sampling import Look, choose, choose_starts
 from zkbroker.errors import ZkbrokerError
 from zkbroker.registry.groups import list_groups
@@ -93,7 +93,7 @@ class ConsoleGeneration(Protocol):
 
 
 class OtherSight:
-    """Reads such a cluster; implements `sight.Sight`.
+    """Reads such a cluster; implements `sight.ClusterReaders`.
 
     Args:
         seen: is filled.
@@ -102,7 +102,7 @@ class OtherSight:
     `other` is the plug-in's view; None until the cluster is reached.
     """
 
-    def __init__(self, seen: Observed, runtime: Runtime) -> None:
+    def __init__(self, seen: ClusterState, runtime: Runtime) -> None:
         self._seen = seen
         self._runtime = runtime
         self.other: OtherCluster | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterSettings
-from zkbroker.console.observed import BrokerFacts, Observed
+from zkbroker.console.cluster_state import BrokerFacts, ClusterState
 from zkbroker.console.pace import Pace
 from zkbroker.errors import ClientError
 from zkbroker.runtime import Runtime
@@ -43,7 +43,7 @@ class AdminPages:
     def __init__(
         self,
         settings: ClusterSettings,
-        seen: Observed,
+        seen: ClusterState,
         runtime: Runtime,
         every_s: float,
         own: Mapping[int, OwnPage],

@@ -22,7 +22,7 @@ from zkbroker.console.partition_log import files_of, is_local, offsets_by_time, 
 from zkbroker.console.partition_reader import OpenReader, PartitionReader
 from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, whole
 from zkbroker.console.settings_view import setting_rows
-from zkbroker.console.starts import Begin, parse_start
+from zkbroker.console.start_positions import Begin, parse_start
 from zkbroker.console.tail import Tail
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError
 from zkbroker.runtime import QueueFull, Runtime

@@ -18,7 +18,7 @@ from zkbroker.console.entries import Stored, stored_records
 from zkbroker.console.events import HEARTBEAT_S, event
 from zkbroker.console.messages import message_row
 from zkbroker.console.partition_reader import MAX_ENTRY_BYTES, records_of
-from zkbroker.console.published import dumps
+from zkbroker.console.publication import dumps
 from zkbroker.errors import CorruptMessage, ErrorCode, ZkbrokerError
 from zkbroker.network.client.connection import Pending
 from zkbroker.runtime import Runtime

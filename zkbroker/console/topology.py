@@ -13,7 +13,7 @@ from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.client import Cluster
 from zkbroker.client.metadata_source import ask
 from zkbroker.client.topic_settings import MIN_ISR, topic_settings
-from zkbroker.console.observed import Listener, Observed, SeenBroker
+from zkbroker.console.cluster_state import ClusterState, Listener, SeenBroker
 from zkbroker.console.pace import Pace
 from zkbroker.console.sampling import Look
 from zkbroker.errors import ErrorCode, ZkbrokerError
@@ -44,7 +44,7 @@ class Topology:
         every_s: least seconds between two readings of all topics.
     """
 
-    def __init__(self, seen: Observed, runtime: Runtime, every_s: float) -> None:
+    def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen
         self._runtime = runtime
         self._all = Pace(every_s)

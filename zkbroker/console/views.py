@@ -11,7 +11,7 @@ from typing import Any
 from zkbroker.admin.health import Problem, find_problems, offline_directories
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.console.access import ClusterAccess
-from zkbroker.console.observed import BrokerFacts, Observed, SeenGroup
+from zkbroker.console.cluster_state import BrokerFacts, ClusterState, SeenGroup
 from zkbroker.console.sampling import Look
 from zkbroker.types import PartitionKey
 
@@ -35,12 +35,12 @@ def partition_state(partition: PartitionDescription) -> str:
     return "under" if partition.under_replicated else "ok"
 
 
-def topics(seen: Observed) -> list[Row]:
+def topics(seen: ClusterState) -> list[Row]:
     """Return a row for each topic, by name."""
     return [topic_row(seen, topic) for topic in seen.topics.values()]
 
 
-def topic_row(seen: Observed, topic: TopicDescription) -> Row:
+def topic_row(seen: ClusterState, topic: TopicDescription) -> Row:
     """Return the row of one topic."""
     name = topic.topic
     keys = [(name, each.partition) for each in topic.partitions]
@@ -64,7 +64,7 @@ def topic_row(seen: Observed, topic: TopicDescription) -> Row:
     }
 
 
-def partition_rows(seen: Observed, topic: TopicDescription) -> list[Row]:
+def partition_rows(seen: ClusterState, topic: TopicDescription) -> list[Row]:
     """Return a row for each partition of a topic."""
     rows = []
     for each in topic.partitions:
@@ -88,7 +88,7 @@ def partition_rows(seen: Observed, topic: TopicDescription) -> list[Row]:
     return rows
 
 
-def groups_of_topic(seen: Observed, topic: str) -> list[Row]:
+def groups_of_topic(seen: ClusterState, topic: str) -> list[Row]:
     """Return the groups that read a topic, with their lag in it."""
     found = []
     for group in seen.groups.values():
@@ -103,12 +103,12 @@ def groups_of_topic(seen: Observed, topic: str) -> list[Row]:
     return found
 
 
-def groups(seen: Observed) -> list[Row]:
+def groups(seen: ClusterState) -> list[Row]:
     """Return a row for each group, by name."""
     return [group_row(seen, group) for group in seen.groups.values()]
 
 
-def group_row(seen: Observed, group: SeenGroup) -> Row:
+def group_row(seen: ClusterState, group: SeenGroup) -> Row:
     """Return the row of one group."""
     lags = [lag for key in group.offsets if (lag := lag_of(seen, group, key)) is not None]
     described = bool(group.described_ms)
@@ -124,7 +124,7 @@ def group_row(seen: Observed, group: SeenGroup) -> Row:
     }
 
 
-def group_page(seen: Observed, group: SeenGroup) -> Row:
+def group_page(seen: ClusterState, group: SeenGroup) -> Row:
     """Return one group with its members and offsets."""
     keys = sorted({*group.offsets, *group.owners})
     offsets = []
@@ -155,7 +155,7 @@ def group_page(seen: Observed, group: SeenGroup) -> Row:
     return {**group_row(seen, group), "members": members, "offsets": offsets}
 
 
-def lag_of(seen: Observed, group: SeenGroup, key: PartitionKey) -> int | None:
+def lag_of(seen: ClusterState, group: SeenGroup, key: PartitionKey) -> int | None:
     """Return the messages after a commit; None if the commit or the end is unknown."""
     found, look = group.offsets.get(key), seen.looks.get(key)
     if found is None or look is None or look.end is None:
@@ -164,7 +164,7 @@ def lag_of(seen: Observed, group: SeenGroup, key: PartitionKey) -> int | None:
 
 
 def overview(
-    seen: Observed,
+    seen: ClusterState,
     access: ClusterAccess,
     topic_rows: Sequence[Row],
     time_ms: int,
@@ -236,7 +236,7 @@ def series(
     return found
 
 
-def _brokers(seen: Observed) -> list[Row]:
+def _brokers(seen: ClusterState) -> list[Row]:
     leaders: defaultdict[int, int] = defaultdict(int)
     replicas: defaultdict[int, int] = defaultdict(int)
     behind: defaultdict[int, int] = defaultdict(int)
@@ -293,7 +293,7 @@ def _brokers(seen: Observed) -> list[Row]:
     return rows
 
 
-def _directories(seen: Observed, broker: int) -> list[Row]:
+def _directories(seen: ClusterState, broker: int) -> list[Row]:
     return [
         {
             "path": each.path,
@@ -304,14 +304,14 @@ def _directories(seen: Observed, broker: int) -> list[Row]:
     ]
 
 
-def _disk(seen: Observed, broker: int) -> int | None:
+def _disk(seen: ClusterState, broker: int) -> int | None:
     directories = seen.directories.get(broker)
     if directories is None:
         return None
     return sum(replica.size for each in directories for replica in each.replicas)
 
 
-def _bytes_in(seen: Observed) -> float | None:
+def _bytes_in(seen: ClusterState) -> float | None:
     """Return the brokers' own rates if all of them give one, otherwise the growth of topics."""
     rates = [seen.facts[each].bytes_in_s for each in seen.alive if each in seen.facts]
     if rates and len(rates) == len(seen.alive) and None not in rates:
@@ -319,7 +319,7 @@ def _bytes_in(seen: Observed) -> float | None:
     return sum(seen.growth.values()) if seen.growth else None
 
 
-def _problems(seen: Observed) -> list[Problem]:
+def _problems(seen: ClusterState) -> list[Problem]:
     if seen.generation is not None:
         return []  # the broker itself is a trouble already
     return [
@@ -340,7 +340,7 @@ def _shown_problem(problem: Problem) -> Row:
     return {"severity": severity, "text": text, "link": link}
 
 
-def _shown_troubles(seen: Observed) -> Iterable[Row]:
+def _shown_troubles(seen: ClusterState) -> Iterable[Row]:
     for what, text in seen.troubles.items():
         severity = "error" if what in ("cluster", "zookeeper") else "warning"
         yield {"severity": severity, "text": text, "link": None}

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 
 from zkbroker.config.zookeeper_security import ZooKeeperSecurity
 from zkbroker.errors import ConfigError
+from zkbroker.legacy07.console_readers import Observer07
 from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.legacy07.mirror import SourceCluster07, Target07
-from zkbroker.legacy07.observing import Observer07
 from zkbroker.legacy07.producer_config import ProducerConfig07
 from zkbroker.legacy07.reading import Messages, read_partitions
 from zkbroker.mirror.config import MirrorConfig

@@ -8,9 +8,9 @@ from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.loop_guard import PATH_HEADER
 from zkbroker.mirror.mirror import Mirror
 from zkbroker.mirror.offset_syncs import read_syncs, translate
-from zkbroker.mirror.sides import CatchUp, TopicStatus
 from zkbroker.mirror.source_cluster import group_offsets
 from zkbroker.mirror.source_config import SourceConfig
+from zkbroker.mirror.source_streams import CatchUp, TopicStatus
 from zkbroker.mirror.tracker import Place
 
 __all__ = [

@@ -24,9 +24,9 @@ from zkbroker.mirror.loop_guard import PathMarker
 from zkbroker.mirror.offset_syncs import sync_message
 from zkbroker.mirror.positions import Positions
 from zkbroker.mirror.routes import Routes
-from zkbroker.mirror.sides import CatchUp, SourceSide, TopicStatus, lag_of
 from zkbroker.mirror.source_cluster import SourceCluster
 from zkbroker.mirror.source_config import SourceConfig
+from zkbroker.mirror.source_streams import CatchUp, SourceStreams, TopicStatus, lag_of
 from zkbroker.mirror.sources import (
     CoordinatorSource,
     OnRelease,
@@ -71,7 +71,7 @@ class Mirror:
         self._stop = self._runtime.event()
         self._error: BaseException | None = None
         self._closed = False
-        self._sides: list[SourceSide] = []
+        self._sides: list[SourceStreams] = []
         handle = (
             message_handler(config.message_handler, config.message_handler_args)
             if config.message_handler
@@ -98,11 +98,11 @@ class Mirror:
             raise
         self._upkeep = self._runtime.spawn(self._run_upkeep, name="mirror-upkeep")
 
-    def _connect(self, config: SourceConfig) -> SourceSide:
+    def _connect(self, config: SourceConfig) -> SourceStreams:
         source = open_source(config, self._runtime)
         try:
             self._check_distinct(source)
-            return SourceSide(source, Routes(self.config, source, self._target))
+            return SourceStreams(source, Routes(self.config, source, self._target))
         except BaseException:
             source.close()
             raise
@@ -130,7 +130,7 @@ class Mirror:
                 "into themselves; give a topic prefix, or another target"
             )
 
-    def _worker(self, side: SourceSide, number: int, handle: Any, listener: Any) -> Worker:
+    def _worker(self, side: SourceStreams, number: int, handle: Any, listener: Any) -> Worker:
         config, source = self.config, side.source.config
         kind = CoordinatorSource if source.by_coordinator else ZooKeeperGroupSource
 
@@ -168,7 +168,9 @@ class Mirror:
             make_step=partial(self._exactly_once, side) if config.exactly_once else None,
         )
 
-    def _exactly_once(self, side: SourceSide, source: Callable[[], Source]) -> MirrorTransactions:
+    def _exactly_once(
+        self, side: SourceStreams, source: Callable[[], Source]
+    ) -> MirrorTransactions:
         config = self.config
         name = config.exactly_once_name(side.source.config)
         self._target.have(config.exactly_once_topic, {"cleanup.policy": "compact"})

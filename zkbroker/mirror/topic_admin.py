@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from zkbroker.admin.topic_ways import ByBrokers, ByZooKeeper, TopicWay
 from zkbroker.client import Cluster
-from zkbroker.client.asking_again import ask_again
+from zkbroker.client.leader_retries import retry_requests
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.zookeeper import ZkSession
@@ -84,7 +84,7 @@ class TopicAdmin:
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
 
-        ask_again(self._cluster, [], create)
+        retry_requests(self._cluster, [], create)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic.
@@ -92,13 +92,13 @@ class TopicAdmin:
         Raises:
             ProtocolError: INVALID_PARTITIONS if it has as many or more.
         """
-        ask_again(
+        retry_requests(
             self._cluster, [], lambda: self._way.grow(topic, partitions, None, rack_aware=False)
         )
 
     def set_settings(self, topic: str, settings: Mapping[str, str]) -> None:
         """Replace all settings of a topic."""
-        ask_again(self._cluster, [], lambda: self._way.set_config(topic, settings))
+        retry_requests(self._cluster, [], lambda: self._way.set_config(topic, settings))
 
     def close(self) -> None:
         """Close the session; the cluster stays open."""

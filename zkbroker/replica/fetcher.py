@@ -22,7 +22,7 @@ from zkbroker.replica.fetching import Connect, FetcherCounts, FetcherSettings, F
 from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.follower_append import append_in_parts
 from zkbroker.replica.following import Following
-from zkbroker.replica.leader_line import LeaderLine
+from zkbroker.replica.leader_requests import LeaderRequests
 from zkbroker.replica.log_reconciler import LogReconciler
 from zkbroker.replica.throttle import ReplicationThrottle, names_replica
 from zkbroker.runtime import OwnerLoop, Runtime
@@ -70,7 +70,7 @@ class ReplicaFetcher:
         self._settings = settings
         self._runtime = runtime
         self._throttle = throttle
-        self._line = LeaderLine(leader, number, connect, settings.level, self.counts)
+        self._line = LeaderRequests(leader, number, connect, settings.level, self.counts)
         self._limited = self._line.fetch_version >= _LIMITED_SINCE
         self._session = FollowerFetchSession(self._line.fetch_version)
         self._followed = FollowedPartitions(leader, runtime=runtime, backoff_ms=settings.backoff_ms)

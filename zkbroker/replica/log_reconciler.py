@@ -27,7 +27,7 @@ from zkbroker.protocol.messages.list_offsets import (
 from zkbroker.replica.fetching import Followed, Stage
 from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.following import Following
-from zkbroker.replica.leader_line import LeaderLine
+from zkbroker.replica.leader_requests import LeaderRequests
 from zkbroker.replica.truncation import (
     NO_EPOCHS,
     EpochQuestion,
@@ -59,7 +59,7 @@ class LogReconciler:
         self,
         broker_id: int,
         followed: FollowedPartitions,
-        line: LeaderLine,
+        line: LeaderRequests,
         *,
         runtime: Runtime,
         lost: Callable[[Iterable[Followed]], None],

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from prometheus_client.core import CollectorRegistry
 
 from zkbroker.broker.state_exposition import StateCollector
-from zkbroker.coordinator.groups.figures import GroupFigures
 from zkbroker.coordinator.groups.group import GroupState
-from zkbroker.network.server.figures import ServerFigures
+from zkbroker.coordinator.groups.metrics import GroupMetrics
+from zkbroker.network.server.metrics import ServerMetrics
 from zkbroker.zookeeper import SessionState
 
 
@@ -41,7 +41,7 @@ class Broker:
         return {path: {1: SimpleNamespace(size_bytes=5)} for path in self.directories}
 
     def server(self):
-        return ServerFigures(
+        return ServerMetrics(
             connections={"SSL": 2}, accepted=9, refused=4,
             requests_handled=3, requests_waiting=1, request_bytes=77,
         )  # fmt: skip
@@ -49,7 +49,7 @@ class Broker:
     def groups(self, limit):
         self.limits.append(limit)
         states = {GroupState.STABLE: 2, GroupState.DEAD: 0}
-        return GroupFigures(states=states, committed={"g": {("t", 1): 8}}, left_out=1)
+        return GroupMetrics(states=states, committed={"g": {("t", 1): 8}}, left_out=1)
 
 
 def collected(broker):

@@ -11,7 +11,7 @@ from zkbroker.console.access import ClusterSettings
 from zkbroker.console.application import ApplicationSettings, make_application
 from zkbroker.console.history import History
 from zkbroker.console.logins import Logins
-from zkbroker.console.published import Published
+from zkbroker.console.publication import Publication
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
@@ -27,7 +27,7 @@ class Seen:
         self.access = Access()
         self.history = History(10, 10)
         self.history.record(5, {"cluster.offline": 1})
-        self.published = Published(1, self.seen, self.access, 5)
+        self.published = Publication(1, self.seen, self.access, 5)
         self.closed = False
 
     def describe_group(self, key):

@@ -4,23 +4,25 @@ from zkbroker.admin.broker_queries import LogDirectory, StoredReplica
 from zkbroker.admin.topics import PartitionDescription, TopicDescription
 from zkbroker.console import views
 from zkbroker.console.access import ClusterSettings
-from zkbroker.console.observed import (
+from zkbroker.console.cluster_state import (
     BrokerFacts,
+    ClusterState,
     GroupOffset,
     Kind,
-    Observed,
     SeenBroker,
     SeenGroup,
     SeenMember,
 )
-from zkbroker.console.published import Published
+from zkbroker.console.publication import Publication
 from zkbroker.console.sampling import Look
 
 ACCESS = SimpleNamespace(settings=ClusterSettings(id="c", name="c", zookeeper="a:1,b:1/kafka"))
 
 
 def seen():
-    found = Observed(cluster_id="id", controller=1, alive=frozenset({1, 2}), zookeeper="connected")
+    found = ClusterState(
+        cluster_id="id", controller=1, alive=frozenset({1, 2}), zookeeper="connected"
+    )
     found.brokers = {each: SeenBroker(each, f"h{each}", 9092, None) for each in (1, 2, 3)}
     found.topics = {
         "t": TopicDescription(
@@ -135,7 +137,7 @@ def test_rates_of_bytes_are_the_brokers_where_all_tell_them():
 
 
 def test_nothing_is_wrong_with_what_was_never_reached():
-    found = Observed()
+    found = ClusterState()
     found.troubles["cluster"] = "the cluster cannot be seen now: nobody answers"
     page = views.overview(found, ACCESS, (), 7)
     assert [each["severity"] for each in page["problems"]] == ["error"]
@@ -144,14 +146,14 @@ def test_nothing_is_wrong_with_what_was_never_reached():
 
 def test_a_publication_tells_what_changed_since_another():
     found = seen()
-    first = Published(1, found, ACCESS, 1)
-    same = Published(2, found, ACCESS, 2)
+    first = Publication(1, found, ACCESS, 1)
+    same = Publication(2, found, ACCESS, 2)
     assert same.changed("topics", first) == []
     assert same.changed_text("topics", first) is None
     found.looks["t", 0].end = 11
     found.topics = {**found.topics, "new": TopicDescription("new", {}, ())}
     found.groups = {}
-    third = Published(3, found, ACCESS, 3)
+    third = Publication(3, found, ACCESS, 3)
     assert [row["name"] for row in third.changed("topics", same)] == ["new"]
     assert third.gone("groups", same) == [["coordinator", "g"]]
     assert third.gone("topics", same) == []
@@ -162,6 +164,6 @@ def test_a_publication_tells_what_changed_since_another():
 
 
 def test_before_the_first_look_no_problem_is_known() -> None:
-    assert Published(0, Observed(), ACCESS, 1).overview["problems"] == []
-    (problem, *_) = Published(1, Observed(), ACCESS, 2).overview["problems"]
+    assert Publication(0, ClusterState(), ACCESS, 1).overview["problems"] == []
+    (problem, *_) = Publication(1, ClusterState(), ACCESS, 2).overview["problems"]
     assert problem["text"] == "no broker is registered"

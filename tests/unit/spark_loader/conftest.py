@@ -3,7 +3,7 @@
 import pytest
 
 from spark_loader import Loader
-from spark_loader.cli import cli, opened
+from spark_loader.cli import cli, output_directory
 from tests.support.directory_cluster import DirectoryCluster
 from tests.support.inline_spark import InlineSpark
 from tests.support.loading import AT, LOCAL
@@ -34,7 +34,7 @@ def run(cluster, output):
 
 @pytest.fixture
 def command(monkeypatch, cluster, capsys):
-    monkeypatch.setattr(opened, "ACCESS", cluster)
+    monkeypatch.setattr(output_directory, "ACCESS", cluster)
 
     def invoke(*arguments):
         cli.main([str(each) for each in arguments], standalone_mode=False)

@@ -5,8 +5,8 @@ Invariant: that of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import Given, command_config, one, pass_on
 from zkbroker.cli.compat.kafka_tool import Tool
+from zkbroker.cli.compat.tool_options import Given, command_config, one, pass_on
 
 _RESOURCES = {
     "topic": "--topic",

@@ -5,8 +5,8 @@ Invariant: that of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import COMMAND_CONFIG, Given, command_config, one, required
 from zkbroker.cli.compat.kafka_tool import Tool
+from zkbroker.cli.compat.tool_options import COMMAND_CONFIG, Given, command_config, one, required
 
 _SERVER = "bootstrap-server"
 

@@ -9,8 +9,8 @@ import re
 
 import click
 
-from zkbroker.cli.compat.given import Given, command_config, discovery, pass_on
 from zkbroker.cli.compat.kafka_tool import ORDER, Tool
+from zkbroker.cli.compat.tool_options import Given, command_config, discovery, pass_on
 
 _TYPES = {"topics": "topic", "brokers": "broker", "users": "user", "clients": "client", "ips": "ip"}
 _SHORT = {singular: plural for plural, singular in _TYPES.items()}

@@ -5,7 +5,8 @@ Invariant: that of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import (
+from zkbroker.cli.compat.kafka_tool import Tool, Translation
+from zkbroker.cli.compat.tool_options import (
     FIND,
     Given,
     command_config,
@@ -15,7 +16,6 @@ from zkbroker.cli.compat.given import (
     properties_of,
     required,
 )
-from zkbroker.cli.compat.kafka_tool import Tool, Translation
 from zkbroker.config.generation import GENERATION
 
 _FORMATTERS = {"DefaultMessageFormatter": [], "NoOpMessageFormatter": ["-f", ""]}

@@ -5,8 +5,8 @@ Invariant: that of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import Given, required
 from zkbroker.cli.compat.kafka_tool import Tool
+from zkbroker.cli.compat.tool_options import Given, required
 
 
 def _mirror_maker(given: Given) -> list[str]:

@@ -5,7 +5,8 @@ Invariant: that of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import (
+from zkbroker.cli.compat.kafka_tool import Tool
+from zkbroker.cli.compat.tool_options import (
     COMMAND_CONFIG,
     Given,
     command_config,
@@ -14,7 +15,6 @@ from zkbroker.cli.compat.given import (
     pass_on,
     required,
 )
-from zkbroker.cli.compat.kafka_tool import Tool
 
 
 def _offset_checker(given: Given) -> list[str]:

@@ -9,8 +9,8 @@ import sys
 
 import click
 
-from zkbroker.cli.compat.given import Given
 from zkbroker.cli.compat.kafka_tool import Tool
+from zkbroker.cli.compat.tool_options import Given
 from zkbroker.cli.output import say
 
 _DAEMON = "-daemon"

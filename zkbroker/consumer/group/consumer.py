@@ -28,7 +28,7 @@ from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.consumer.fetching.usable import Usable
 from zkbroker.consumer.group.assignors import Assignor
 from zkbroker.consumer.group.connecting import connect
-from zkbroker.consumer.group.held import HeldPartitions
+from zkbroker.consumer.group.held_partitions import HeldPartitions
 from zkbroker.consumer.group.inbox import Inbox
 from zkbroker.consumer.group.listener import RebalanceListener
 from zkbroker.consumer.group.offset_queries import OffsetQueries, OffsetsOf

@@ -23,7 +23,7 @@ from zkbroker.consumer.arguments import check_offset
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.group.assignors import Assignor
 from zkbroker.consumer.group.commits import CommitFailed, MemberOffsets
-from zkbroker.consumer.group.held import HeldPartitions
+from zkbroker.consumer.group.held_partitions import HeldPartitions
 from zkbroker.consumer.group.joining import Share
 from zkbroker.consumer.group.listener import RebalanceListener
 from zkbroker.consumer.group.membership import GroupMembership

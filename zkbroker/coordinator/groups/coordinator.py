@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zkbroker.coordinator.groups.figures import GroupFigures, group_figures
 from zkbroker.coordinator.groups.group import GroupState
 from zkbroker.coordinator.groups.member import (
     JoinReply,
@@ -21,6 +20,7 @@ from zkbroker.coordinator.groups.member import (
     SyncReply,
     SyncResult,
 )
+from zkbroker.coordinator.groups.metrics import GroupMetrics, group_metrics
 from zkbroker.coordinator.groups.partitions import (
     CoordinatorSettings,
     GroupPartitions,
@@ -335,9 +335,9 @@ class GroupCoordinator:
             ],
         )
 
-    def figures(self, limit: int) -> GroupFigures:
+    def figures(self, limit: int) -> GroupMetrics:
         """The metrics of the groups, with at most `limit` committed offsets."""
-        return group_figures(self._partitions.hosted.loaded(), limit)
+        return group_metrics(self._partitions.hosted.loaded(), limit)
 
     def delete(self, group_id: str, park: Park = unparked) -> ErrorCode:
         """Delete an empty group with its offsets."""

@@ -22,8 +22,8 @@ from zkbroker.network.frames import FrameReader
 from zkbroker.network.server.binding import Listener, bind
 from zkbroker.network.server.busy_poll import BusyPoll, HubEvents
 from zkbroker.network.server.connection_rates import ConnectionRates
-from zkbroker.network.server.figures import ServerFigures
 from zkbroker.network.server.limits import Limits
+from zkbroker.network.server.metrics import ServerMetrics
 from zkbroker.network.server.muting import Alarm
 from zkbroker.network.server.request_memory import Account, RequestMemory
 from zkbroker.network.server.session import CloseConnection, Session
@@ -129,11 +129,11 @@ class Server:
     def connections(self) -> int:
         return len(self._sessions)
 
-    def figures(self) -> ServerFigures:
+    def figures(self) -> ServerMetrics:
         """Return the present figures for operators."""
         counts = Counter(dict.fromkeys(self.addresses, 0))
         counts.update(session.listener for session in self._sessions)
-        return ServerFigures(
+        return ServerMetrics(
             connections=counts,
             accepted=self._admitted,
             refused=self.refused,

@@ -10,7 +10,7 @@ from spark_loader.cli import cli, main
 from spark_loader.cli.output import print_table
 from spark_loader.errors import LoadError
 from spark_loader.load import job
-from spark_loader.words import counted
+from spark_loader.plurals import counted
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loading import AT, LOCAL
 from tests.support.transactional import TransactionalLog

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 from tests.support.memory_log import MemoryLog
-from zkbroker.coordinator.groups.figures import group_figures
 from zkbroker.coordinator.groups.group import GroupState
+from zkbroker.coordinator.groups.metrics import group_metrics
 from zkbroker.coordinator.groups.offsets import OffsetsStore
 from zkbroker.protocol.offsets_topic import OffsetValue
 
@@ -34,7 +34,7 @@ def partition(**groups):
 
 def test_groups_with_members_come_first_and_whole():
     hosted = [partition(a=([], 2), z=(["m"], 2)), partition(b=([], 3), c=([], 0))]
-    found = group_figures(hosted, 4)
+    found = group_metrics(hosted, 4)
     assert found.committed == {"z": {("t", 0): 0, ("t", 1): 1}, "a": {("t", 0): 0, ("t", 1): 1}}
     assert found.left_out == 1
     assert found.states[GroupState.EMPTY] == 3
@@ -43,5 +43,5 @@ def test_groups_with_members_come_first_and_whole():
 
 
 def test_a_bound_of_nothing_names_nothing():
-    found = group_figures([partition(a=(["m"], 1))], 0)
+    found = group_metrics([partition(a=(["m"], 1))], 0)
     assert (found.committed, found.left_out) == ({}, 1)

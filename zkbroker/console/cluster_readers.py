@@ -3,9 +3,9 @@
 from typing import Protocol
 
 from zkbroker.client import Cluster
+from zkbroker.console.cluster_state import ClusterState, GroupKey, SeenGroup
 from zkbroker.console.directories import Directories
 from zkbroker.console.groups import Groups
-from zkbroker.console.observed import GroupKey, Observed, SeenGroup
 from zkbroker.console.offsets import Offsets
 from zkbroker.console.topology import Topology
 from zkbroker.runtime import Runtime
@@ -14,7 +14,7 @@ from zkbroker.zookeeper import ZkSession
 _DIRECTORIES_EVERY_S = 10.0
 
 
-class Sight(Protocol):
+class ClusterReaders(Protocol):
     """The readers of a collector."""
 
     @property
@@ -36,10 +36,10 @@ class Sight(Protocol):
         """Describe one group now; None if it is not known."""
 
 
-class BrokerSight:
+class BrokerReaders:
     """Reads brokers and ZooKeeper. Args: as for `Collector`; seen is filled."""
 
-    def __init__(self, seen: Observed, runtime: Runtime, interval_s: float) -> None:
+    def __init__(self, seen: ClusterState, runtime: Runtime, interval_s: float) -> None:
         self._runtime = runtime
         self._topology = Topology(seen, runtime, interval_s)
         self._offsets = Offsets(seen)

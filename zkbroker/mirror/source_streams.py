@@ -30,7 +30,7 @@ class TopicStatus:
 
 
 @dataclass(slots=True)
-class SourceSide:
+class SourceStreams:
     """The parts of one source."""
 
     source: SourceCluster
@@ -78,7 +78,7 @@ def _positions(worker: Worker) -> Mapping[PartitionKey, int]:
 class CatchUp:
     """Tells whether all messages up to the sources' ends at one moment have arrived."""
 
-    def __init__(self, sides: Sequence[SourceSide], config: MirrorConfig) -> None:
+    def __init__(self, sides: Sequence[SourceStreams], config: MirrorConfig) -> None:
         self._sides = sides
         self._ends: list[Mapping[PartitionKey, int]] = []
         self._from: list[dict[PartitionKey, int]] = []
@@ -122,7 +122,7 @@ class CatchUp:
 
     @staticmethod
     def _behind(
-        side: SourceSide, ends: Mapping[PartitionKey, int], reached: dict[PartitionKey, int]
+        side: SourceStreams, ends: Mapping[PartitionKey, int], reached: dict[PartitionKey, int]
     ) -> int:
         held = {key for worker in side.workers for key in _positions(worker)}
         if any(end > reached.get(key, 0) for key, end in ends.items() if key not in held):

@@ -1,7 +1,7 @@
 import pytest
 
 from zkbroker.console.requests import Refused
-from zkbroker.console.starts import Begin, Start, parse_start
+from zkbroker.console.start_positions import Begin, Start, parse_start
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.errors import BadVersion, ConnectionLost, SessionLost
-from zkbroker.zookeeper.patience import patiently, while_connected
+from zkbroker.zookeeper.retries import patiently, while_connected
 
 
 class Session:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFigures:
+class ServerMetrics:
     """The figures of a server at one moment.
 
     Args:

@@ -1,10 +1,10 @@
-"""When a broker that starts has settled."""
+"""When a starting broker is ready."""
 
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
-from zkbroker.broker.settling import Settling
+from zkbroker.broker.readiness import Readiness
 from zkbroker.broker.view import ClusterView
 from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.registry.brokers import BrokerInfo
@@ -41,57 +41,57 @@ def parts():
     )
     assignment = {"t": {0: (1, 2), 1: (2, 1), 2: (2, 3)}}
     view.set_topics(TopicsView(MappingProxyType(assignment), MappingProxyType({}), frozenset()))
-    return view, replicas, writer, Settling(1, view, replicas, writer)
+    return view, replicas, writer, Readiness(1, view, replicas, writer)
 
 
 def heard(view, number):
     view._decided["t", number] = UpdateMetadataPartition("t", number, 1, 1, 0, [1], 0, [1])
 
 
-def test_it_has_settled_when_every_step_is_done(parts):
-    view, replicas, writer, settling = parts
+def test_it_is_ready_when_every_step_is_done(parts):
+    view, replicas, writer, readiness = parts
     replicas.begin(0, leads=True)
     replicas.begin(1, leads=False)
     heard(view, 0)
-    assert not settling.settled(), "LeaderAndIsr is still carried out"
+    assert not readiness.reached(), "LeaderAndIsr is still carried out"
     replicas.roles.caught_up = True
-    assert settling.settled()
+    assert readiness.reached()
     writer.idle = False
-    assert not settling.settled(), "old clients do not find it yet"
+    assert not readiness.reached(), "old clients do not find it yet"
 
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_partition_without_a_role_is_waited_for(parts, missing):
-    view, replicas, _, settling = parts
+    view, replicas, _, readiness = parts
     replicas.roles.caught_up = True
     replicas.begin(1 - missing, leads=True)
     heard(view, 1 - missing)
-    assert not settling.settled()
+    assert not readiness.reached()
 
 
 def test_what_it_leads_must_be_known_to_clients(parts):
-    _, replicas, _, settling = parts
+    _, replicas, _, readiness = parts
     replicas.roles.caught_up = True
     replicas.begin(0, leads=True)
     replicas.begin(1, leads=False)
-    assert not settling.settled()
+    assert not readiness.reached()
 
 
 def test_a_broker_without_partitions_waits_for_nothing(parts):
-    view, _, _, settling = parts
+    view, _, _, readiness = parts
     view.set_topics(TopicsView(MappingProxyType({}), MappingProxyType({}), frozenset()))
-    assert settling.settled()
+    assert readiness.reached()
 
 
 def test_partitions_that_are_being_deleted_are_not_waited_for(parts):
-    view, _, _, settling = parts
+    view, _, _, readiness = parts
     topics = view.topics
     view.set_topics(TopicsView(topics.assignments, topics.configs, frozenset({"t"})))
-    assert settling.settled()
+    assert readiness.reached()
 
 
 def test_it_waits_as_long_as_there_is_progress(parts):
-    view, replicas, _, settling = parts
+    view, replicas, _, readiness = parts
     heard(view, 0)
     waits = []
 
@@ -108,11 +108,11 @@ def test_it_waits_as_long_as_there_is_progress(parts):
         return condition()
 
     view.wait_for = wait_for
-    assert settling.wait(still_s=60.0)
+    assert readiness.wait(still_s=60.0)
     assert waits == [60.0] * 3
     assert not replicas.listeners, "later requests do not pay for the start"
 
 
 def test_without_progress_it_gives_up(parts):
-    *_, settling = parts
-    assert not settling.wait(still_s=0.01)
+    *_, readiness = parts
+    assert not readiness.wait(still_s=0.01)

@@ -25,8 +25,8 @@ class Writer(Protocol):
         """Whether all are written."""
 
 
-class Settling:
-    """The end of a start."""
+class Readiness:
+    """Whether a starting broker is ready, and the wait for it."""
 
     def __init__(
         self, broker_id: int, view: ClusterView, replicas: ReplicaManager, writer: Writer
@@ -37,11 +37,11 @@ class Settling:
         self._writer = writer
 
     def wait(self, still_s: float = STILL_S) -> bool:
-        """Wait until this broker has settled; False after `still_s` without progress."""
+        """Wait until this broker is ready; False after `still_s` without progress."""
         decided = -1
         unsubscribe = self._replicas.on_change(self._view.notify)
         try:
-            while not self._view.wait_for(self.settled, still_s):
+            while not self._view.wait_for(self.reached, still_s):
                 if len(self._replicas.partitions) == decided:
                     return False
                 decided = len(self._replicas.partitions)
@@ -49,8 +49,8 @@ class Settling:
         finally:
             unsubscribe()
 
-    def settled(self) -> bool:
-        """Whether the broker has settled."""
+    def reached(self) -> bool:
+        """Whether this broker is ready."""
         view, replicas = self._view, self._replicas
         for topic, assignment in view.topics.assignments.items():
             if topic in view.topics.deleting:

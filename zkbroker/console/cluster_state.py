@@ -107,7 +107,7 @@ class SeenGroup:
 
 
 @dataclass(slots=True)
-class Observed:
+class ClusterState:
     """A cluster as its collector sees it.
 
     Args:

@@ -6,7 +6,7 @@ from tests.support.message_sets import message_set
 from zkbroker.client.group_offsets import Committed
 from zkbroker.consumer.fetching.messages import NotOwned
 from zkbroker.consumer.fetching.partition import Chunk
-from zkbroker.consumer.group.held import HeldPartitions
+from zkbroker.consumer.group.held_partitions import HeldPartitions
 from zkbroker.consumer.group.inbox import Inbox
 from zkbroker.runtime import get_runtime
 

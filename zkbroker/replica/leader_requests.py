@@ -12,7 +12,7 @@ from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 from zkbroker.replica.fetching import Connect, FetcherCounts, LeaderConnection
 
 
-class LeaderLine:
+class LeaderRequests:
     """Sends the requests of one fetcher to its leader.
 
     Args:

@@ -50,7 +50,7 @@ def may_pass(error: ZkbrokerError) -> bool:
     return isinstance(error, ClientError | RegistryError)
 
 
-def ask_again(
+def retry_requests(
     cluster: Metadata,
     topics: Collection[str],
     ask: Callable[[], T],

@@ -10,14 +10,14 @@ from typing import Any
 
 from zkbroker.console import views
 from zkbroker.console.access import ClusterAccess
-from zkbroker.console.observed import Observed
+from zkbroker.console.cluster_state import ClusterState
 
 Row = Mapping[str, Any]
 
 _TEXTS = 8
 
 
-class Published:
+class Publication:
     """Views of a cluster.
 
     Args:
@@ -27,7 +27,9 @@ class Published:
         time_ms: when.
     """
 
-    def __init__(self, number: int, seen: Observed, access: ClusterAccess, time_ms: int) -> None:
+    def __init__(
+        self, number: int, seen: ClusterState, access: ClusterAccess, time_ms: int
+    ) -> None:
         self.number = number
         self._texts: dict[tuple[str, int], str | None] = {}
         self.time_ms = time_ms
@@ -54,7 +56,7 @@ class Published:
         """The numbers of its sample."""
         return views.series(self.overview, self.topics, self.groups)
 
-    def changed_text(self, what: str, before: "Published | None") -> str | None:
+    def changed_text(self, what: str, before: "Publication | None") -> str | None:
         """Return the changed rows as text; None where there are none."""
         key = (what, -1 if before is None else before.number)
         if key not in self._texts:
@@ -65,7 +67,7 @@ class Published:
             self._texts[key] = dumps(rows) if rows or before is None else None
         return self._texts[key]
 
-    def changed(self, what: str, before: "Published | None") -> list[Row]:
+    def changed(self, what: str, before: "Publication | None") -> list[Row]:
         """Return the changed rows of `topics` or `groups`."""
         rows: Sequence[Row] = getattr(self, what)
         if before is None:
@@ -73,7 +75,7 @@ class Published:
         old = {views.row_key(row): row for row in getattr(before, what)}
         return [row for row in rows if old.get(views.row_key(row)) != row]
 
-    def gone(self, what: str, before: "Published | None") -> list[Any]:
+    def gone(self, what: str, before: "Publication | None") -> list[Any]:
         """Return the names of rows that no longer exist."""
         if before is None:
             return []

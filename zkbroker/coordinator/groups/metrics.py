@@ -14,7 +14,7 @@ from zkbroker.types import PartitionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFigures:
+class GroupMetrics:
     """The groups of a coordinator at one moment.
 
     Args:
@@ -28,7 +28,7 @@ class GroupFigures:
     left_out: int = 0
 
 
-def group_figures(partitions: Sequence[GroupPartition], limit: int) -> GroupFigures:
+def group_metrics(partitions: Sequence[GroupPartition], limit: int) -> GroupMetrics:
     """Return the metrics of the groups in loaded partitions.
 
     Args:
@@ -50,6 +50,6 @@ def group_figures(partitions: Sequence[GroupPartition], limit: int) -> GroupFigu
             break
         left -= len(offsets)
         committed[group_id] = {key: value.offset for key, value in offsets.items()}
-    return GroupFigures(
+    return GroupMetrics(
         states=dict(states), committed=committed, left_out=len(found) - len(committed)
     )

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.mirror.test_config import make
 from zkbroker.client.list_offsets import LATEST_TIME
-from zkbroker.mirror.sides import CatchUp, SourceSide
+from zkbroker.mirror.source_streams import CatchUp, SourceStreams
 
 
 class Stream:
@@ -37,7 +37,7 @@ def caught_up():
             committed=lambda: dict(committed),
         )
         routes = SimpleNamespace(skips=lambda topic: False)
-        side = SourceSide(source, routes, list(streams))
+        side = SourceStreams(source, routes, list(streams))
         return CatchUp([side], config)
 
     return make_ends, committed

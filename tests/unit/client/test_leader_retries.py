@@ -5,7 +5,7 @@ import time
 import pytest
 
 from zkbroker.client import BrokerUnavailable
-from zkbroker.client.asking_again import ask_again
+from zkbroker.client.leader_retries import retry_requests
 from zkbroker.errors import (
     ErrorCode,
     NetworkError,
@@ -40,7 +40,7 @@ def asked(metadata, *errors, **options):
             raise left.pop(0)
         return "answer"
 
-    return ask_again(metadata, {"t"}, ask, **options)
+    return retry_requests(metadata, {"t"}, ask, **options)
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 7, 9, 13, 14, 15, 16, 56, 74, 75, 78])
