@@ -83,7 +83,7 @@ def test_log_check_and_repair(tmp_path):
     assert result.exit_code == 1
     assert result.output.count("a repair cuts") == 7
     assert "position 1042" in result.output
-    assert "597 bytes, with 8 valid messages behind" in result.output
+    assert "597 bytes, with 8 valid messages after the damage" in result.output
     # As far as to the first damage: what the recovery of a genuine broker left.
     assert f"{root / 'g07s-mid-0'}: 2 segments" in result.output
     assert "offsets 0 to 3114" in result.output

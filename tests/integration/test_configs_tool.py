@@ -265,5 +265,5 @@ def test_topics_are_described_by_brokers_with_the_source_of_each_setting(cluster
 def test_brokers_say_where_quotas_are_kept(cluster, ask):
     with pytest.raises(ConfigError, match="kept in ZooKeeper: give -z"):
         ask("configs", "describe", "-b", cluster.bootstrap_servers, "--users")
-    with pytest.raises(ClientError, match="broker 77 is not there to be asked"):
+    with pytest.raises(ClientError, match="broker 77 is not running"):
         ask("configs", "describe", "-b", cluster.bootstrap_servers, "--broker", "77")

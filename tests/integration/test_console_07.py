@@ -88,7 +88,9 @@ def test_a_cluster_of_0_7_is_seen(site, tree):
     brokers[0].kill()
     gone = console.eventually(
         "overview",
-        lambda view: any("what brokers 0 hold is away" in p["text"] for p in view["problems"]),
+        lambda view: any(
+            "partitions of brokers 0 are unavailable" in p["text"] for p in view["problems"]
+        ),
     )
     assert [each["alive"] for each in gone["brokers"]] == [False, True]
 

@@ -325,7 +325,7 @@ def test_brokers_whose_levels_do_not_go_together_say_so(
             )
         )
         for each in brokers.values():
-            eventually(lambda each=each: "and brokers [8] have 0.8.2" in each.log_path.read_text())
+            eventually(lambda each=each: "but brokers [8] have 0.8.2" in each.log_path.read_text())
     finally:
         old.stop()
 
