@@ -179,7 +179,10 @@ def views(pictures: Pictures, base: str, *, lake: bool) -> None:
         pictures.keep(page, "console-topic")
         page.get_by_role("button", name="Move replicas").click()
         page.get_by_role("combobox", name="Way").select_option("assignment")
-        page.get_by_role("textbox", name="Assignment").fill("0: 2, 3, 1\n1: 3, 1, 2")
+        rows = page.locator("[aria-labelledby=partitions] tbody tr")
+        replicas = [rows.nth(n).locator("td").nth(2).inner_text().split(", ") for n in (0, 1)]
+        moves = [f"{n}: {', '.join(each[1:] + each[:1])}" for n, each in enumerate(replicas)]
+        page.get_by_role("textbox", name="Assignment").fill("\n".join(moves))
         page.get_by_role("button", name="Show the plan").click()
         page.get_by_label("to confirm").fill("page-vi")
         pictures.keep(page, "console-action")

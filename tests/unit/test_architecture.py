@@ -13,6 +13,8 @@ PATH = re.compile(r"`((?:zkbroker|spark_loader|tests|docs|scripts|bench|examples
 WALK = re.compile(r"^### (.+)\n((?:\d+\. `[^`]+`.*\n(?:   .*\n)*)+)", re.MULTILINE)
 STEP = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
 MOST_FILES = 14
+MOST_LINES = 400
+MOST_METHODS = 30
 
 COMPOSE = (
     "zkbroker/broker/composition.py",
@@ -92,3 +94,14 @@ def test_the_ways_of_requests_are_traced():
         files = re.findall(r"^\| `([\w/]+\.py)` \|", table, re.MULTILINE)
         assert len(files) >= 8
         assert [name for name in files if not there(f"zkbroker/{name}")] == []
+
+
+@pytest.mark.parametrize("room", ["zkbroker", "spark_loader"])
+def test_files_and_classes_stay_small(room):
+    for path in sorted((ROOT / room).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= MOST_LINES, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+                assert len(methods) <= MOST_METHODS, f"{path}: {node.name}"

@@ -31,7 +31,7 @@ from zkbroker.records import (
     kernels,
     prepare_append,
 )
-from zkbroker.records.append import EVER, allowed_timestamps
+from zkbroker.records.policy import EVER, allowed_timestamps
 
 logger = logging.getLogger(__name__)
 

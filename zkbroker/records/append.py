@@ -7,8 +7,6 @@ magic-0 sets (their inner offsets are absolute), wrappers whose relative offsets
 0, 1, 2 ... are refused: no producer makes them.
 """
 
-from typing import Final
-
 from zkbroker.errors import (
     CorruptMessage,
     ErrorCode,
@@ -41,12 +39,16 @@ from zkbroker.records.layout import (
 from zkbroker.records.messages import wrap_message_set
 from zkbroker.records.output import SetOutput
 from zkbroker.records.payload import batch_payload, split_message
-from zkbroker.records.policy import NO_LIMIT_MS, AppendPolicy, PreparedSet
+from zkbroker.records.policy import (
+    EVER,
+    NO_LIMIT_MS,
+    AppendPolicy,
+    PreparedSet,
+    allowed_timestamps,
+)
 from zkbroker.records.portable.batch import decode_payload
 from zkbroker.records.portable.messages import decode_inner, decode_message
 from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry
-
-EVER: Final = (-(2**63), 2**63 - 1)
 
 
 def is_one_batch(data: Data, *, without: int) -> bool:
@@ -395,11 +397,3 @@ class _Append(SetOutput):
         OFFSET.pack_into(self.buffer, position + TIMESTAMP_V1_AT, timestamp)
         crc = crc32(self.buffer[position + MAGIC_AT : position + entry.size])
         UINT32.pack_into(self.buffer, position + CRC_V01_AT, crc)
-
-
-def allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:
-    """Return the smallest and the largest timestamp (ms) that a partition accepts."""
-    if policy.any_timestamp:
-        return EVER
-    limit = policy.max_timestamp_difference_ms
-    return max(now_ms - limit, EVER[0]), min(now_ms + limit, EVER[1])

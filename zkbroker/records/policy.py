@@ -16,6 +16,8 @@ from zkbroker.records.record import EntryInfo, PartialEntry
 
 NO_LIMIT_MS: Final = 2**63 - 1
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_000_012
+EVER: Final = (-(2**63), 2**63 - 1)
+"""The smallest and the largest timestamp, where any is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +105,11 @@ def check_produce(data: Data, api_version: int) -> None:
         raise UnsupportedCompressionType(
             f"{CODEC_NAMES[first.codec]} needs produce version {since}"
         )
+
+
+def allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:
+    """Return the smallest and the largest timestamp (ms) that a partition accepts."""
+    if policy.any_timestamp:
+        return EVER
+    limit = policy.max_timestamp_difference_ms
+    return max(now_ms - limit, EVER[0]), min(now_ms + limit, EVER[1])

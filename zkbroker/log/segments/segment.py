@@ -15,13 +15,7 @@ from pathlib import Path
 from zkbroker.errors import CorruptMessage
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
-from zkbroker.log.segments.entries import (
-    find_entry,
-    first_offset,
-    first_timestamp,
-    traits,
-    walk,
-)
+from zkbroker.log.segments.entries import find_entry, first_offset, first_timestamp, traits, walk
 from zkbroker.log.segments.files import AppendedFile, AppendedFiles, SegmentFiles
 from zkbroker.log.segments.index import OffsetIndex, TimeIndex
 from zkbroker.log.segments.rebuilding import fill_indexes, has_timestamps, rebuild_indexes
