@@ -61,7 +61,7 @@ class Collector:
         self.loads = Loads(access.settings.lakes, self.seen, runtime)
         self._interval_s = interval_s
         self._other = None if access.settings.generation is None else OtherSight(self.seen, runtime)
-        self._sight: ClusterReaders = self._other or BrokerReaders(self.seen, runtime, interval_s)
+        self._readers: ClusterReaders = self._other or BrokerReaders(self.seen, runtime, interval_s)
         self._published = Publication(0, self.seen, access, runtime.now_ms())
         self._next = runtime.event()
         self._seen_topics = False
@@ -102,7 +102,7 @@ class Collector:
 
     def hurry(self) -> None:
         """Read everything now, since something was changed."""
-        self._sight.hurry()
+        self._readers.hurry()
         self._loop.set()
 
     def describe_group(self, key: GroupKey) -> SeenGroup | None:
@@ -111,7 +111,7 @@ class Collector:
         Raises:
             ZkbrokerError: the group cannot be read.
         """
-        return self._sight.look_at(self.access.cluster, self.access.session, key)
+        return self._readers.look_at(self.access.cluster, self.access.session, key)
 
     def wait(self, after: int, timeout_s: float) -> Publication:
         """Wait for a publication after a number, and return the newest when the time is over."""
@@ -122,23 +122,23 @@ class Collector:
     def _look(self) -> float | None:
         cluster = self.access.open()
         if self._unwatch is None:
-            self._unwatch = cluster.watch(self._sight.hurry)
+            self._unwatch = cluster.watch(self._readers.hurry)
         if self._other is not None:
             self._other.other = self.access.other
         session = self._answering()
         now_ms = self.runtime.now_ms()
         if self.access.session is None:
             cluster.refresh()
-        self._sight.look(cluster, session, now_ms)
+        self._readers.look(cluster, session, now_ms)
         self.seen.troubles.pop("cluster", None)
         if not self._seen_topics:
             # The first publication does not wait for offsets, sizes and groups.
             self._seen_topics = True
             self._publish()
-        self._sight.look_on(cluster, session, self.runtime.now_ms())
+        self._readers.look_on(cluster, session, self.runtime.now_ms())
         self.pages.look(self.runtime.now_ms())
         self._publish()
-        return self._interval_s if self._sight.all_seen else _FIRST_LOOKS_S
+        return self._interval_s if self._readers.all_seen else _FIRST_LOOKS_S
 
     def _answering(self) -> ZkSession | None:
         """Return the session, while ZooKeeper answers; without it brokers are still read."""
