@@ -64,6 +64,10 @@ class SharedHistogram(Histogram):
         with self._lock:
             super().observe(seconds)
 
+    def observe_all(self, seconds: Iterable[float]) -> None:
+        with self._lock:
+            super().observe_all(seconds)
+
 
 class TopicCounts:
     """Messages and bytes of one topic, as a client sees them; several threads may add to them."""

@@ -133,7 +133,7 @@ def _issued(url: str, client_id: str, secret: str, scope: str) -> _Kept:
     try:
         answer = json.loads(read_page(request, _TIMEOUT_S, _MAX_BYTES))
         token = answer["access_token"]
-        lifetime_s = float(answer.get("expires_in", 0))
+        lifetime = answer.get("expires_in", 0)
     except OSError as error:
         raise AuthenticationFailed(
             f"no token from {url} for the client {client_id}: {error}"
@@ -144,6 +144,12 @@ def _issued(url: str, client_id: str, secret: str, scope: str) -> _Kept:
         ) from None
     if not isinstance(token, str):
         raise AuthenticationFailed(f"no token from {url}: its access_token is not a string")
+    try:
+        lifetime_s = float(lifetime)
+    except (ValueError, TypeError):
+        raise AuthenticationFailed(
+            f"no token from {url}: its expires_in is not a number of seconds"
+        ) from None
     return _Kept(token, time.monotonic() + lifetime_s - _RENEWED_BEFORE_S)
 
 

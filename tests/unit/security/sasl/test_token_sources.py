@@ -132,7 +132,7 @@ def test_a_page_issues_tokens_until_they_end():
         ("no", 200, "not JSON with an access_token"),
         ("[]", 200, "not JSON with an access_token"),
         ('{"access_token":7}', 200, "is not a string"),
-        ('{"access_token":"t","expires_in":"soon"}', 200, "not JSON"),
+        ('{"access_token":"t","expires_in":"soon"}', 200, "expires_in is not a number"),
     ],
 )
 def test_a_page_that_issues_none_is_an_error(answer, status, says):
