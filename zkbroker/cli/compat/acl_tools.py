@@ -6,38 +6,27 @@ Invariant: that of `kafka_tools`.
 import click
 
 from zkbroker.cli.compat.kafka_tool import Tool
-from zkbroker.cli.compat.tool_options import Given, command_config, one, pass_on
+from zkbroker.cli.compat.tool_options import Given, command_config, exactly_one, one, pass_on
 
-_RESOURCES = {
-    "topic": "--topic",
-    "group": "--group",
-    "transactional-id": "--transactional-id",
-    "delegation-token": "--delegation-token",
-    "resource-pattern-type": "--resource-pattern-type",
-}
-_CLIENTS = {
-    "allow-principal": "--allow-principal",
-    "deny-principal": "--deny-principal",
-    "allow-host": "--allow-host",
-    "deny-host": "--deny-host",
-    "operation": "--operation",
-    "producer": "--producer",
-    "consumer": "--consumer",
-    "idempotent": "--idempotent",
-}
+_RESOURCES = (
+    "topic", "group", "transactional-id", "delegation-token", "resource-pattern-type",
+)  # fmt: skip
+_CLIENTS = ("allow-principal", "deny-principal", "allow-host", "deny-host", "operation")
+_SHORTCUTS = ("producer", "consumer", "idempotent")
 
 
 def _acls(given: Given) -> list[str]:
-    actions = [each for each in ("list", "add", "remove") if each in given]
-    if len(actions) != 1:
-        raise click.UsageError("Command must include exactly one action: --list, --add, --remove.")
-    (action,) = actions
+    action = exactly_one(
+        given,
+        ("list", "add", "remove"),
+        "Command must include exactly one action: --list, --add, --remove.",
+    )
     shown = ["acls", action, "--genuine-text", *_where(given), *pass_on(given, _RESOURCES)]
     if "cluster" in given:
         shown.append("--cluster")
     if action == "list":
-        return shown + pass_on(given, {"principal": "--principal"})
-    shown += pass_on(given, _CLIENTS)
+        return shown + pass_on(given, ["principal"])
+    shown += pass_on(given, (*_CLIENTS, *_SHORTCUTS))
     if action == "remove":
         shown += _exactly(given) + (["--yes"] if "force" in given else [])
     return shown
@@ -74,12 +63,11 @@ TOOLS = {
         "List, add and remove ACLs.",
         _acls,
         values=(
-            *("bootstrap-server", "command-config", "authorizer-properties"),
-            *("topic", "group", "transactional-id", "delegation-token", "resource-pattern-type"),
-            *("allow-principal", "deny-principal", "allow-host", "deny-host", "operation"),
-            "principal",
+            *("bootstrap-server", "command-config", "authorizer-properties", "principal"),
+            *_RESOURCES,
+            *_CLIENTS,
         ),
-        flags=("list", "add", "remove", "producer", "consumer", "idempotent", "force"),
+        flags=("list", "add", "remove", *_SHORTCUTS, "force"),
         optional=("cluster",),
         ignored=("authorizer", "zk-tls-config-file"),
         example="--authorizer-properties zookeeper.connect=127.0.0.1:2181 --list",

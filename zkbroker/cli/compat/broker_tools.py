@@ -6,7 +6,14 @@ Invariant: that of `kafka_tools`.
 import click
 
 from zkbroker.cli.compat.kafka_tool import Tool
-from zkbroker.cli.compat.tool_options import COMMAND_CONFIG, Given, command_config, one, required
+from zkbroker.cli.compat.tool_options import (
+    COMMAND_CONFIG,
+    Given,
+    command_config,
+    exactly_one,
+    one,
+    required,
+)
 
 _SERVER = "bootstrap-server"
 
@@ -32,10 +39,6 @@ def _log_dirs(given: Given) -> list[str]:
     return shown
 
 
-def _api_versions(given: Given) -> list[str]:
-    return _asked(given, "api-versions")
-
-
 def _leader_election(given: Given) -> list[str]:
     kind = required(given, "election-type").lower()
     if kind != "preferred":
@@ -44,18 +47,15 @@ def _leader_election(given: Given) -> list[str]:
             "unclean.leader.election.enable=true for a while to have a partition led by a replica "
             "that is not in sync"
         )
-    ways = [
-        each for each in ("all-topic-partitions", "topic", "path-to-json-file") if each in given
-    ]
-    if len(ways) != 1:
-        raise click.UsageError(
-            "give exactly one of --all-topic-partitions, --topic with --partition, "
-            "--path-to-json-file"
-        )
+    way = exactly_one(
+        given,
+        ("all-topic-partitions", "topic", "path-to-json-file"),
+        "give exactly one of --all-topic-partitions, --topic with --partition, --path-to-json-file",
+    )
     shown = _asked(given, "elect")
-    if ways == ["topic"]:
+    if way == "topic":
         shown.append(f"{required(given, 'topic')}-{required(given, 'partition')}")
-    elif ways == ["path-to-json-file"]:
+    elif way == "path-to-json-file":
         shown += ["--file", required(given, "path-to-json-file")]
     return shown
 
@@ -76,7 +76,7 @@ TOOLS = {
     ),
     "kafka-broker-api-versions": Tool(
         "Show the versions of each API that brokers speak.",
-        _api_versions,
+        lambda given: _asked(given, "api-versions"),
         example="--bootstrap-server 127.0.0.1:9092",
         values=(_SERVER, COMMAND_CONFIG),
     ),

@@ -10,7 +10,7 @@ import re
 import click
 
 from zkbroker.cli.compat.kafka_tool import ORDER, Tool
-from zkbroker.cli.compat.tool_options import Given, command_config, discovery, pass_on
+from zkbroker.cli.compat.tool_options import Given, command_config, discovery, exactly_one, pass_on
 
 _TYPES = {"topics": "topic", "brokers": "broker", "users": "user", "clients": "client", "ips": "ip"}
 _SHORT = {singular: plural for plural, singular in _TYPES.items()}
@@ -20,15 +20,11 @@ _WANT = "--entity-type topics, brokers, users, clients or ips"
 
 
 def _configs(given: Given) -> list[str]:
-    actions = [each for each in ("describe", "alter") if each in given]
-    if len(actions) != 1:
-        raise click.UsageError("give exactly one of --describe, --alter")
-    (action,) = actions
-    places = [each for each in ("zookeeper", "bootstrap-server") if each in given]
-    if len(places) != 1:
-        raise click.UsageError("give exactly one of --zookeeper, --bootstrap-server")
+    action = exactly_one(given, ("describe", "alter"), "give exactly one of --describe, --alter")
+    places = ("zookeeper", "bootstrap-server")
+    place = exactly_one(given, places, "give exactly one of --zookeeper, --bootstrap-server")
     entities = _entities(given)
-    if places == ["bootstrap-server"]:
+    if place == "bootstrap-server":
         kept = [kind for kind, _ in entities if kind not in ("topics", "brokers")]
         if kept:
             raise click.UsageError(
@@ -46,7 +42,7 @@ def _configs(given: Given) -> list[str]:
         else:
             shown.append(f"--{singular}-default")
     if action == "describe":
-        return shown + pass_on(given, {"all": "--all"})
+        return shown + pass_on(given, ["all"])
     if any(name is None for _, name in entities):
         raise click.UsageError("--alter needs --entity-name or --entity-default")
     for text in given.get("add-config", []):

@@ -4,7 +4,8 @@ Invariant: an option that is neither known nor known to have no effect is a usag
 never runs with an option silently dropped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 import click
 
@@ -16,6 +17,7 @@ ORDER = "*"
 Translation = Callable[[dict[str, list[str]]], list[str]]
 
 
+@dataclass(frozen=True)
 class Tool:
     """A genuine tool.
 
@@ -31,28 +33,20 @@ class Tool:
         ordered: options whose order counts; they are under `ORDER` as well.
     """
 
-    def __init__(
-        self,
-        summary: str,
-        translate: Translation,
-        *,
-        example: str,
-        values: Sequence[str] = (),
-        flags: Sequence[str] = (),
-        ignored: Sequence[str] = (),
-        optional: Sequence[str] = (),
-        positional: int = 0,
-        ordered: Sequence[str] = (),
-    ) -> None:
-        self.summary = summary
-        self.translate = translate
-        self.example = example
-        self.values = frozenset(values)
-        self.flags = frozenset((*flags, *optional))
-        self.optional = frozenset(optional)
-        self.ignored = frozenset(ignored)
-        self.positional = positional
-        self.ordered = frozenset(ordered)
+    summary: str
+    translate: Translation
+    _: KW_ONLY
+    example: str
+    values: Collection[str] = ()
+    flags: Collection[str] = ()
+    optional: Collection[str] = ()
+    ignored: Collection[str] = ()
+    positional: int = 0
+    ordered: Collection[str] = ()
+
+    @property
+    def _known(self) -> list[str]:
+        return sorted({f"--{each}" for each in (*self.values, *self.flags, *self.optional)})
 
     def parse(self, arguments: Sequence[str]) -> dict[str, list[str]]:
         """Collect the options as the genuine parser does: `--name value` or `--name=value`.
@@ -73,32 +67,25 @@ class Tool:
                 given.setdefault(name, []).extend(
                     [value] if equals else [rest.pop(0)] if bare else []
                 )
-            elif name in self.flags and not equals:
+                continue
+            if name in self.flags and not equals:
                 given.setdefault(name, [])
-                self._note_order(given, name, "")
-                self._warn_if_ignored(name)
             elif name in self.values or name in self.ignored:
                 if not equals:
                     if not rest:
                         raise click.UsageError(f"--{name} needs a value")
                     value = rest.pop(0)
                 given.setdefault(name, []).append(value)
-                self._note_order(given, name, value)
-                self._warn_if_ignored(name)
             else:
-                known = " ".join(sorted(f"--{each}" for each in self.values | self.flags))
+                known = " ".join(self._known)
                 raise click.UsageError(f"--{name} is not an option; there are {known}")
+            if name in self.ordered:
+                given.setdefault(ORDER, []).append(f"{name}={value}")
+            if name in self.ignored:
+                warn(f"--{name} has no effect here")
         if len(given.get("", [])) > self.positional:
             raise click.UsageError(f"unexpected argument {given[''][self.positional]!r}")
         return given
-
-    def _note_order(self, given: dict[str, list[str]], name: str, value: str) -> None:
-        if name in self.ordered:
-            given.setdefault(ORDER, []).append(f"{name}={value}")
-
-    def _warn_if_ignored(self, name: str) -> None:
-        if name in self.ignored:
-            warn(f"--{name} has no effect here")
 
     def command(self, name: str) -> click.Command:
         """Make the click command of this tool."""
@@ -106,7 +93,7 @@ class Tool:
         @click.command(
             name,
             help=f"{self.summary}\n\nOptions are those of the genuine tool: "
-            + ", ".join(sorted(f"--{each}" for each in self.values | self.flags)),
+            + ", ".join(self._known),
             epilog=f"\b\nExample:\n  zkbroker {name} {self.example}",
             context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
         )

@@ -11,6 +11,7 @@ from zkbroker.cli.compat.tool_options import (
     Given,
     command_config,
     discovery,
+    exactly_one,
     one,
     pass_on,
     properties_of,
@@ -62,9 +63,11 @@ def _formatter(given: Given) -> list[str]:
 def _console_consumer(given: Given) -> list[str]:
     import uuid
 
-    topics = [name for name in ("topic", "whitelist", "blacklist") if name in given]
-    if len(topics) != 1:
-        raise click.UsageError("give exactly one of --topic, --whitelist and --blacklist")
+    named_by = exactly_one(
+        given,
+        ("topic", "whitelist", "blacklist"),
+        "give exactly one of --topic, --whitelist and --blacklist",
+    )
     properties = properties_of(given)
     shown = ["consume", *discovery(given), *_generation(given)]
     shown += pass_on(given, {"max-messages": "-c"})
@@ -73,7 +76,7 @@ def _console_consumer(given: Given) -> list[str]:
     if properties.get("print.key", "false").lower() == "true":
         shown += ["-K", properties.get("key.separator", "\\t")]
     shown += ["-D", end, "-Z", *_formatter(given)]
-    shown += pass_on(given, {"skip-message-on-error": "--skip-message-on-error"})
+    shown += pass_on(given, ["skip-message-on-error"])
     if "partition" in given or "zookeeper" not in given:
         for name in ("blacklist", "delete-consumer-offsets"):
             if name in given:
@@ -92,10 +95,9 @@ def _console_consumer(given: Given) -> list[str]:
         group = groups[-1] if groups else f"console-consumer-{uuid.uuid4().int % 100_000}"
         reset = "smallest" if "from-beginning" in given else "largest"
         shown += ["-G", group, *settings, "-X", f"auto.offset.reset={reset}"]
-        if topics == ["blacklist"]:
+        if named_by == "blacklist":
             shown.append("--blacklist")
-        shown += pass_on(given, {"delete-consumer-offsets": "--delete-consumer-offsets"})
-        shown += [required(given, topics[0])]
+        shown += [*pass_on(given, ["delete-consumer-offsets"]), required(given, named_by)]
     if "timeout-ms" in given:
         shown += ["-X", f"consumer.timeout.ms={required(given, 'timeout-ms')}"]
     return shown
@@ -139,7 +141,7 @@ def _simple_shell(given: Given) -> list[str]:
 def _replay(given: Given) -> list[str]:
     shown = ["replay", "--from", required(given, "inputtopic")]
     shown += ["--to", required(given, "outputtopic"), *discovery(given)]
-    shown += pass_on(given, {"messages": "--messages", "sync": "--sync"})
+    shown += pass_on(given, ("messages", "sync"))
     return shown + [part for text in given.get("property", []) for part in ("-X", text)]
 
 
@@ -147,19 +149,11 @@ def _performance(kind: str) -> Translation:
     def translate(given: Given) -> list[str]:
         topic = one(given, "topic") or required(given, "topics")
         names = (
-            "messages",
-            "message-size",
-            "batch-size",
-            "threads",
-            "sync",
-            "fetch-size",
-            "reporting-interval",
-            "show-detailed-stats",
-            "hide-header",
-        )
-        ours = {name: f"--{name}" for name in names}
-        ours["request-num-acks"] = "--acks"
-        shown = ["perf", kind, *discovery(given), "-t", topic, *pass_on(given, ours)]
+            "messages", "message-size", "batch-size", "threads", "sync", "fetch-size",
+            "reporting-interval", *_STATS,
+        )  # fmt: skip
+        shown = ["perf", kind, *discovery(given), "-t", topic, *pass_on(given, names)]
+        shown += pass_on(given, {"request-num-acks": "--acks"})
         if kind == "produce":
             return shown + _client_settings(given, "producer.config", "producer-props")
         return shown + command_config(given, "consumer.config")

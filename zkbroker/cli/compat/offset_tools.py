@@ -11,6 +11,7 @@ from zkbroker.cli.compat.tool_options import (
     Given,
     command_config,
     discovery,
+    exactly_one,
     one,
     pass_on,
     required,
@@ -40,15 +41,17 @@ _ACTIONS = ("list", "describe", "delete", "reset-offsets")
 
 
 def _consumer_groups(given: Given) -> list[str]:
-    actions = [each for each in _ACTIONS if each in given]
-    if len(actions) != 1:
-        raise click.UsageError("give exactly one of --list, --describe, --delete, --reset-offsets")
-    if ("bootstrap-server" in given) == ("zookeeper" in given):
-        raise click.UsageError("give --bootstrap-server, or --zookeeper for groups kept there")
+    action = exactly_one(
+        given, _ACTIONS, "give exactly one of --list, --describe, --delete, --reset-offsets"
+    )
+    place = exactly_one(
+        given,
+        ("bootstrap-server", "zookeeper"),
+        "give --bootstrap-server, or --zookeeper for groups kept there",
+    )
     where = [*discovery(given), *command_config(given)]
-    (action,) = actions
     if action == "list":
-        kept = "zookeeper" if "zookeeper" in given else "coordinator"
+        kept = "zookeeper" if place == "zookeeper" else "coordinator"
         return ["groups", "list", *where, "--names-of", kept]
     groups = given.get("group", [])
     if not groups:
@@ -58,21 +61,21 @@ def _consumer_groups(given: Given) -> list[str]:
     if len(groups) > 1:
         raise click.UsageError("give --group once")
     if action == "describe":
-        if "zookeeper" in given:
+        if place == "zookeeper":
             return ["groups", "describe", *groups, *where, "--table-only"]
-        flags = pass_on(given, {"members": "--members", "state": "--state"})
+        flags = pass_on(given, ("members", "state"))
         return ["groups", "describe", *groups, *where, "--genuine-text", *flags]
-    ways = [each for each in _RESETS if each in given]
-    if len(ways) != 1:
-        raise click.UsageError(f"give exactly one of {' '.join(f'--{each}' for each in _RESETS)}")
+    way = exactly_one(
+        given, _RESETS, f"give exactly one of {' '.join(f'--{each}' for each in _RESETS)}"
+    )
     if "execute" in given and "dry-run" in given:
         raise click.UsageError("give --execute or --dry-run, not both")
-    target = _RESETS[ways[0]] + (one(given, ways[0]) or "")
+    target = _RESETS[way] + (one(given, way) or "")
     shown = ["offsets", "reset", *where, "--genuine-text"]
-    if "zookeeper" not in given:
+    if place != "zookeeper":
         shown += ["--kept-by", "coordinator"]
     # A file names its partitions; the genuine tool accepts a scope beside it and ignores it.
-    scopes = {} if ways == ["from-file"] else {"topic": "-t", "all-topics": "--all-topics"}
+    scopes = {} if way == "from-file" else {"topic": "-t", "all-topics": "--all-topics"}
     shown += pass_on(given, {**scopes, "export": "--csv"})
     if "execute" not in given:
         shown.append("--dry-run")
@@ -81,10 +84,7 @@ def _consumer_groups(given: Given) -> list[str]:
 
 def _get_offsets(given: Given) -> list[str]:
     shown = ["offsets", "get", "-t", required(given, "topic"), *discovery(given)]
-    shown += command_config(given)
-    return shown + pass_on(
-        given, {"partitions": "--partitions", "time": "--time", "offsets": "--offsets"}
-    )
+    return [*shown, *command_config(given), *pass_on(given, ("partitions", "time", "offsets"))]
 
 
 def _export(given: Given) -> list[str]:
@@ -94,13 +94,8 @@ def _export(given: Given) -> list[str]:
 
 
 def _import(given: Given) -> list[str]:
-    return [
-        "offsets",
-        "import",
-        required(given, "input-file"),
-        "-z",
-        required(given, "zkconnect"),
-    ]
+    file = required(given, "input-file")
+    return ["offsets", "import", file, "-z", required(given, "zkconnect")]
 
 
 def _update(given: Given) -> list[str]:
@@ -120,13 +115,8 @@ def _update(given: Given) -> list[str]:
 
 
 def _verify(given: Given) -> list[str]:
-    return [
-        "groups",
-        "verify",
-        required(given, "group"),
-        "-z",
-        required(given, "zookeeper.connect"),
-    ]
+    group = required(given, "group")
+    return ["groups", "verify", group, "-z", required(given, "zookeeper.connect")]
 
 
 TOOLS = {

@@ -3,6 +3,8 @@
 Invariant: tools read their options only here; a missing value is a usage error.
 """
 
+from collections.abc import Iterable, Mapping
+
 import click
 
 Given = dict[str, list[str]]
@@ -32,13 +34,25 @@ def required(given: Given, name: str) -> str:
     return value
 
 
-def pass_on(given: Given, names: dict[str, str]) -> list[str]:
-    """Pass options on under another name; those without a value as flags."""
+def exactly_one(given: Given, names: Iterable[str], error: str) -> str:
+    """Return the one option of these that was given.
+
+    Raises:
+        click.UsageError: none was given, or several.
+    """
+    found = [name for name in names if name in given]
+    if len(found) != 1:
+        raise click.UsageError(error)
+    return found[0]
+
+
+def pass_on(given: Given, names: Iterable[str] | Mapping[str, str]) -> list[str]:
+    """Pass options on, under another name if there is one; those without a value as flags."""
     arguments: list[str] = []
-    for name, ours in names.items():
+    for name in names:
         if name in given:
-            values = given[name]
-            arguments += [part for value in values for part in (ours, value)] or [ours]
+            ours = names[name] if isinstance(names, Mapping) else f"--{name}"
+            arguments += [part for value in given[name] for part in (ours, value)] or [ours]
     return arguments
 
 
