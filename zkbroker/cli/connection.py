@@ -44,23 +44,25 @@ def cluster_options(command: F) -> F:
         "--broker-list",
         envvar="ZKBROKER_BOOTSTRAP",
         metavar="HOST:PORT[,HOST:PORT]",
-        callback=_typed_before_environment,
+        callback=_unless_typed("zookeeper"),
         help="Brokers to connect to first.",
     )(command)
 
 
-def _typed_before_environment(
-    context: click.Context, option: click.Parameter, bootstrap: str | None
-) -> str | None:
-    """Return the brokers; None if they are from the environment and `-z` was typed.
+def _unless_typed(other: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """Return a callback that drops a value of the environment if another option was typed.
 
     Otherwise a command would change a different cluster from the one it names.
     """
-    typed = click.core.ParameterSource.COMMANDLINE
-    # click parses typed options before those of the environment.
-    if context.get_parameter_source("zookeeper") is not typed:
-        return bootstrap
-    return bootstrap if context.get_parameter_source("bootstrap") is typed else None
+
+    def chosen(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+        typed = click.core.ParameterSource.COMMANDLINE
+        # click parses typed options before those of the environment.
+        if context.get_parameter_source(other) is not typed:
+            return value
+        return value if context.get_parameter_source(str(option.name)) is typed else None
+
+    return chosen
 
 
 def zookeeper_option(command: F) -> F:
@@ -68,7 +70,7 @@ def zookeeper_option(command: F) -> F:
 
     It gets only `zookeeper`: None if only brokers are named; then `open_session` asks them for it.
     """
-    command = _zookeeper_itself(command, callback=_typed_brokers_before_environment)
+    command = _zookeeper_itself(command, callback=_unless_typed("bootstrap"))
     return click.option(
         "-b",
         "--bootstrap",
@@ -81,9 +83,7 @@ def zookeeper_option(command: F) -> F:
     )(command)
 
 
-def _zookeeper_itself(
-    command: F, callback: Callable[[click.Context, click.Parameter, str | None], Any] | None = None
-) -> F:
+def _zookeeper_itself(command: F, callback: Callable[..., str | None] | None = None) -> F:
     return click.option(
         "-z",
         "--zookeeper",
@@ -94,21 +94,8 @@ def _zookeeper_itself(
     )(security_option(command))
 
 
-def _keep_brokers(
-    context: click.Context, option: click.Parameter, bootstrap: str | None
-) -> str | None:
+def _keep_brokers(context: click.Context, option: click.Parameter, bootstrap: str | None) -> None:
     context.meta[_BOOTSTRAP_META] = bootstrap
-    return bootstrap
-
-
-def _typed_brokers_before_environment(
-    context: click.Context, option: click.Parameter, zookeeper: str | None
-) -> str | None:
-    typed = click.core.ParameterSource.COMMANDLINE
-    # click parses typed options before those of the environment.
-    if context.get_parameter_source("bootstrap") is not typed:
-        return zookeeper
-    return zookeeper if context.get_parameter_source("zookeeper") is typed else None
 
 
 def _zookeeper_of_brokers() -> str | None:
@@ -207,12 +194,8 @@ def open_session(zookeeper: str | None, *, needs_brokers: bool = False) -> "Iter
         RegistryError: it does not answer, or there is no cluster under the address.
     """
     from zkbroker.admin.cluster_tree import find_no_brokers
-    from zkbroker.zookeeper.session import ZkSession
 
-    security = current_security().zookeeper
-    with _started(
-        zookeeper, lambda at: ZkSession(at, make_chroot=False, security=security)
-    ) as session:
+    with open_empty_session(zookeeper, make_chroot=False) as session:
         missing = find_no_brokers(session)
         if missing is not None:
             if needs_brokers or not missing.stopped:
@@ -223,7 +206,9 @@ def open_session(zookeeper: str | None, *, needs_brokers: bool = False) -> "Iter
 
 @contextmanager
 def open_empty_session(zookeeper: str | None, *, make_chroot: bool = True) -> "Iterator[ZkSession]":
-    """Connect to a ZooKeeper that need not hold a cluster yet.
+    """Connect to a ZooKeeper, or to that of the brokers that the command names.
+
+    It need not hold a cluster yet.
 
     Args:
         zookeeper: its address with the chroot.
@@ -236,22 +221,15 @@ def open_empty_session(zookeeper: str | None, *, make_chroot: bool = True) -> "I
     from zkbroker.zookeeper.session import ZkSession
 
     security = current_security().zookeeper
-    with _started(
-        zookeeper, lambda at: ZkSession(at, make_chroot=make_chroot, security=security)
-    ) as session:
-        yield session
-
-
-@contextmanager
-def _started(zookeeper: str | None, make: "Callable[[str], ZkSession]") -> "Iterator[ZkSession]":
-    """Start a session at a ZooKeeper, or at that of the brokers that the command names."""
     found = None if zookeeper is not None else _zookeeper_of_brokers()
     address = zookeeper or found
     if address is None:
         raise ConfigError(NO_ZOOKEEPER)
     with ExitStack() as stack:
         try:
-            session = stack.enter_context(make(address))
+            session = stack.enter_context(
+                ZkSession(address, make_chroot=make_chroot, security=security)
+            )
         except RegistryError as error:
             if found is not None:
                 error.add_note(

@@ -1,8 +1,7 @@
 """`zkbroker consume`: messages to standard output, with kcat's habits."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -11,29 +10,21 @@ from click.core import ParameterSource
 from zkbroker.cli.compat.kcat_habits import brokers_of, kcat_switches, properties_option
 from zkbroker.cli.connection import NO_CLUSTER, cluster_options, open_cluster
 from zkbroker.cli.generation import (
-    CommandGeneration,
     PartitionNumber,
     command_generation,
     generation_option,
     plain_start,
     require_zookeeper,
 )
-from zkbroker.cli.message_format import (
-    Piece,
-    Printable,
-    compile_format,
-    json_line,
-    parse_delimiter,
-)
+from zkbroker.cli.message_format import Piece, compile_format, json_line, parse_delimiter
 from zkbroker.cli.output import say
-from zkbroker.cli.positions import Anchor, Range, parse_range
+from zkbroker.cli.positions import Anchor, parse_range
 from zkbroker.cli.security import current_security, security_properties, use_security
 from zkbroker.cli.settings import parse_settings
 from zkbroker.cli.unpacking import parse_serdes
 from zkbroker.errors import ClientError, ConfigError
 
 if TYPE_CHECKING:
-    from zkbroker.client import Cluster
     from zkbroker.consumer import MessageAndMetadata
 
 
@@ -166,32 +157,34 @@ def command(
     with ExitStack() as stack:
         other = command_generation(generation, properties)
         if other is not None:
+            zookeeper = require_zookeeper(other, zookeeper or properties.get("zk.connect"))
+        if other is not None and group is None:
             stream = stack.enter_context(
-                _of_other(
-                    other,
-                    names,
+                other.read_partitions(
+                    names[0],
                     partitions,
-                    zookeeper,
-                    group,
-                    chosen,
-                    exit_at_end,
-                    properties,
-                    blacklist=blacklist,
-                    delete_group=delete_group,
+                    zookeeper or "",
+                    plain_start(other, chosen),
+                    exit_at_end=exit_at_end,
+                    security=current_security().zookeeper,
                 )
             )
         elif group is None:
             cluster = stack.enter_context(open_cluster(bootstrap, zookeeper))
             if as_json:
-                show = _json_with_leader(cluster)
+
+                def show(message: "MessageAndMetadata") -> bytes:
+                    leader = cluster.leader(message.topic, message.partition)
+                    return json_line(message, broker=leader)
+
             numbers = tuple(number for number in partitions if number >= 0)
             stream = stack.enter_context(
                 of_partitions(
                     names[0], numbers, cluster, zookeeper, chosen, exit_at_end, properties
                 )
             )
-        elif in_zookeeper:
-            if exit_at_end or offsets or partitions:
+        elif in_zookeeper or other is not None:
+            if other is None and (exit_at_end or offsets or partitions):
                 raise click.UsageError(
                     "a group in ZooKeeper reads on from its own offsets, without -e, -o and -p: "
                     "give -X consumer.timeout.ms=5000 to stop after so long without a message, "
@@ -203,6 +196,7 @@ def command(
                     zookeeper or "",
                     group,
                     properties,
+                    other,
                     blacklist=blacklist,
                     delete_group=delete_group,
                 )
@@ -219,7 +213,7 @@ def command(
         try:
             for message in stream:
                 try:
-                    shown = show(message.topic, message.partition, message)
+                    shown = show(message)
                 except ClientError as error:
                     if not skip_unshown:
                         raise
@@ -238,43 +232,6 @@ def command(
     out.flush()
 
 
-def _of_other(
-    generation: CommandGeneration,
-    names: list[str],
-    partitions: tuple[int, ...],
-    zookeeper: str | None,
-    group: str | None,
-    chosen: Range,
-    exit_at_end: bool,
-    properties: Mapping[str, str],
-    *,
-    blacklist: bool,
-    delete_group: bool,
-) -> AbstractContextManager[Iterator["MessageAndMetadata"]]:
-    from zkbroker.cli.reading import of_zookeeper_group
-
-    connect = require_zookeeper(generation, zookeeper or properties.get("zk.connect"))
-    if group is not None:
-        return of_zookeeper_group(
-            names,
-            connect,
-            group,
-            properties,
-            generation,
-            blacklist=blacklist,
-            delete_group=delete_group,
-        )
-    start = plain_start(generation, chosen)
-    return generation.read_partitions(
-        names[0],
-        partitions,
-        connect,
-        start,
-        exit_at_end=exit_at_end,
-        security=current_security().zookeeper,
-    )
-
-
 def _in_zookeeper(context: click.Context, bootstrap: str | None, zookeeper: str | None) -> bool:
     """Whether to use the group in ZooKeeper: by the command line, else by the environment."""
     if zookeeper is None or bootstrap is None:
@@ -283,13 +240,6 @@ def _in_zookeeper(context: click.Context, bootstrap: str | None, zookeeper: str 
     return sources[0] is not ParameterSource.COMMANDLINE and (
         sources[1] is ParameterSource.COMMANDLINE
     )
-
-
-def _json_with_leader(cluster: "Cluster") -> Piece:
-    def show(topic: str, partition: int, message: Printable) -> bytes:
-        return json_line(topic, partition, message, broker=cluster.leader(topic, partition))
-
-    return show
 
 
 def _printer(
@@ -309,9 +259,7 @@ def _printer(
     end = parse_delimiter(delimiter)
     body = compile_format("%s", null=null, value=show_value)
     if key_delimiter is None:
-        return lambda topic, partition, message: body(topic, partition, message) + end
+        return lambda message: body(message) + end
     between = parse_delimiter(key_delimiter)
     key = compile_format("%k", null=null, key=show_key)
-    return lambda topic, partition, message: (
-        key(topic, partition, message) + between + body(topic, partition, message) + end
-    )
+    return lambda message: key(message) + between + body(message) + end

@@ -10,34 +10,17 @@ import json
 import re
 import struct
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from zkbroker.cli.foreign_text import harmless_json
 from zkbroker.cli.unpacking import Unpack
 from zkbroker.errors import ConfigError
 from zkbroker.types import Partition07
 
+if TYPE_CHECKING:
+    from zkbroker.consumer import MessageAndMetadata
 
-class Printable(Protocol):
-    """A message that can be printed."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def timestamp_type(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        """Names and values; a name's bytes that are not UTF-8 become surrogates."""
-        ...
-
-
-Piece = Callable[[str, int, Printable], bytes]
+Piece = Callable[["MessageAndMetadata"], bytes]
 
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t"}
 _NUMBER = re.compile(r"x([0-9a-fA-F]{1,2})|([0-9]{1,3})")
@@ -46,7 +29,7 @@ _NUMBER = re.compile(r"x([0-9a-fA-F]{1,2})|([0-9]{1,3})")
 def compile_format(
     text: str, *, null: bytes = b"", key: Unpack | None = None, value: Unpack | None = None
 ) -> Piece:
-    r"""Compile a `-f` format into a function of topic, partition and message.
+    r"""Compile a `-f` format into a function of a message.
 
     Args:
         text: the format.
@@ -63,7 +46,7 @@ def compile_format(
     def flush() -> None:
         if literal:
             fixed = bytes(literal)
-            pieces.append(lambda _topic, _partition, _message: fixed)
+            pieces.append(lambda _: fixed)
             literal.clear()
 
     position = 0
@@ -84,9 +67,7 @@ def compile_format(
             literal += character.encode()
             position += 1
     flush()
-    return lambda topic, partition, message: b"".join(
-        [piece(topic, partition, message) for piece in pieces]
-    )
+    return lambda message: b"".join([piece(message) for piece in pieces])
 
 
 def parse_delimiter(text: str) -> bytes:
@@ -103,22 +84,16 @@ def parse_delimiter(text: str) -> bytes:
     return bytes(literal)
 
 
-def json_line(
-    topic: str, partition: int, message: Printable, *, broker: int | None = None
-) -> bytes:
+def json_line(message: "MessageAndMetadata", *, broker: int | None = None) -> bytes:
     """Render a message as one JSON object, as `kcat -J` does.
 
-    Bytes that are not UTF-8 are shown with replacement characters.
-
-    Args:
-        topic: of the message.
-        partition: of the message.
-        message: the message.
-        broker: the partition's leader; left out if unknown.
+    Bytes that are not UTF-8 are shown with replacement characters. `broker` is the partition's
+    leader; it is left out if unknown.
     """
+    partition = message.partition
     kind = {0: "create", 1: "logappend"}.get(message.timestamp_type, "unknown")
     fields: dict[str, object] = {
-        "topic": topic,
+        "topic": message.topic,
         "partition": str(partition) if isinstance(partition, Partition07) else partition,
         "offset": message.offset,
         "tstype": kind,
@@ -138,7 +113,7 @@ def json_line(
 
 
 def _name(text: str) -> bytes:
-    """Return the original bytes of a header's name."""
+    """Return the original bytes of a header's name; those that are not UTF-8 became surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -162,21 +137,17 @@ def _as_it_is(data: bytes) -> bytes:
 
 def _token(letter: str, text: str, null: bytes, key: Unpack, value: Unpack) -> Piece:
     pieces: dict[str, Piece] = {
-        "t": lambda topic, _partition, _message: topic.encode(),
-        "p": lambda _topic, partition, _message: str(partition).encode(),
-        "o": lambda _topic, _partition, message: b"%d" % message.offset,
-        "T": lambda _topic, _partition, message: b"%d" % message.timestamp,
-        "k": lambda _topic, _partition, message: null if message.key is None else key(message.key),
-        "K": lambda _topic, _partition, message: b"%d" % _length(message.key),
-        "s": lambda _topic, _partition, message: (
-            null if message.value is None else value(message.value)
-        ),
-        "S": lambda _topic, _partition, message: b"%d" % _length(message.value),
-        "R": lambda _topic, _partition, message: struct.pack(">i", _length(message.value)),
-        "h": lambda _topic, _partition, message: b",".join(
-            name.encode("utf-8", "surrogateescape")
-            + b"="
-            + (b"NULL" if content is None else content)
+        "t": lambda message: message.topic.encode(),
+        "p": lambda message: str(message.partition).encode(),
+        "o": lambda message: b"%d" % message.offset,
+        "T": lambda message: b"%d" % message.timestamp,
+        "k": lambda message: null if message.key is None else key(message.key),
+        "K": lambda message: b"%d" % _length(message.key),
+        "s": lambda message: null if message.value is None else value(message.value),
+        "S": lambda message: b"%d" % _length(message.value),
+        "R": lambda message: struct.pack(">i", _length(message.value)),
+        "h": lambda message: b",".join(
+            _name(name) + b"=" + (b"NULL" if content is None else content)
             for name, content in message.headers
         ),
     }

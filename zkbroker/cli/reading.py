@@ -213,7 +213,6 @@ def of_coordinator_group(
     )
     with GroupConsumer(config) as consumer:
         committed = config.isolation_level == READ_COMMITTED
-        reader = _GroupReader(consumer, bootstrap, start, exit_at_end, read_committed=committed)
         if any(topic.startswith("^") for topic in topics):
             import re
 
@@ -223,66 +222,42 @@ def of_coordinator_group(
             consumer.subscribe("^(?:" + "|".join(f"(?:{name})" for name in names) + ")")
         else:
             consumer.subscribe(topics)
-        yield reader.messages()
+        yield _group_messages(consumer, bootstrap, start, exit_at_end, read_committed=committed)
         if config.enable_auto_commit:
             consumer.commit()
 
 
-class _GroupReader:
-    """Reads the partitions assigned to a member of a group.
-
-    Args:
-        consumer: the member.
-        bootstrap: brokers.
-        start: see `of_coordinator_group`.
-        exit_at_end: stop at the ends at the time of assignment.
-        read_committed: a log ends at its last stable offset.
-    """
-
-    def __init__(
-        self,
-        consumer: "GroupConsumer",
-        bootstrap: str,
-        start: Position | None,
-        exit_at_end: bool,
-        *,
-        read_committed: bool,
-    ) -> None:
-        self._read_committed = read_committed
-        self._consumer = consumer
-        self._bootstrap = bootstrap
-        self._start = start
-        self._exit_at_end = exit_at_end
-        self._ends: Offsets = {}
-        self._begun: set[PartitionKey] = set()
-
-    def messages(self) -> Messages:
-        while True:
-            self._look()
-            # One at a time, so that exactly the printed messages are committed at the end.
-            yield from self._consumer.poll(_POLL_S, 1)
-            if self._exit_at_end and self._at_end():
-                return
-
-    def _look(self) -> None:
-        held = self._consumer.assignment()
-        fresh = sorted(held - self._begun)
-        self._begun = held
-        if not fresh or (self._start is None and not self._exit_at_end):
+def _group_messages(
+    consumer: "GroupConsumer",
+    bootstrap: str,
+    start: Position | None,
+    exit_at_end: bool,
+    *,
+    read_committed: bool,
+) -> Messages:
+    """Read the partitions assigned to a member; the arguments are of `of_coordinator_group`."""
+    begun: set[PartitionKey] = set()
+    ends: Offsets = {}
+    while True:
+        held = consumer.assignment()
+        fresh = sorted(held - begun)
+        begun = held
+        if fresh and start is not None:
+            with open_cluster(bootstrap, None) as cluster:
+                starts = resolve(cluster, fresh, start, read_committed=read_committed)
+            for key, offset in starts.items():
+                consumer.seek(*key, offset)
+        if fresh and exit_at_end:
+            ends.update(consumer.end_offsets(fresh))
+        # One at a time, so that exactly the printed messages are committed at the end.
+        yield from consumer.poll(_POLL_S, 1)
+        if exit_at_end and begun and _at_end(consumer, {key: ends[key] for key in begun}):
             return
-        with open_cluster(self._bootstrap, None) as cluster:
-            if self._start is not None:
-                for key, offset in resolve(
-                    cluster, fresh, self._start, read_committed=self._read_committed
-                ).items():
-                    self._consumer.seek(*key, offset)
-        self._ends.update(self._consumer.end_offsets(fresh))
 
-    def _at_end(self) -> bool:
-        try:
-            return bool(self._begun) and all(
-                self._consumer.position(*key, timeout_s=0) >= self._ends[key] for key in self._begun
-            )
-        except RequestTimedOut:
-            # The next polls bring the position.
-            return False
+
+def _at_end(consumer: "GroupConsumer", ends: Offsets) -> bool:
+    try:
+        return all(consumer.position(*key, timeout_s=0) >= end for key, end in ends.items())
+    except RequestTimedOut:
+        # The next polls bring the position.
+        return False

@@ -4,21 +4,16 @@ import pytest
 
 from zkbroker.cli.message_format import compile_format, json_line, parse_delimiter
 from zkbroker.cli.unpacking import parse_serdes, unpacking
+from zkbroker.consumer import MessageAndMetadata
 from zkbroker.errors import ClientError, ConfigError
 
 
-class Message:
-    def __init__(self, key=b"k", value=b"value", headers=(), timestamp=1500, timestamp_type=0):
-        self.offset = 7
-        self.timestamp = timestamp
-        self.timestamp_type = timestamp_type
-        self.key = key
-        self.value = value
-        self.headers = headers
+def a_message(key=b"k", value=b"value", headers=(), timestamp_type=0):
+    return MessageAndMetadata("visits", 3, 7, key, value, 1500, timestamp_type, headers)
 
 
 def show(text, **message):
-    return compile_format(text, null=b"NULL")("visits", 3, Message(**message))
+    return compile_format(text, null=b"NULL")(a_message(**message))
 
 
 def test_every_token():
@@ -68,7 +63,7 @@ def test_escapes_are_kcats():
 def test_bytes_are_shown_as_numbers(form, data, shown):
     key, value = parse_serdes((f"value={form}",))
     assert key is None
-    assert compile_format("%s|%S", value=value)("t", 0, Message(value=data)) == (
+    assert compile_format("%s|%S", value=value)(a_message(value=data)) == (
         shown + b"|%d" % len(data)
     )
 
@@ -76,7 +71,7 @@ def test_bytes_are_shown_as_numbers(form, data, shown):
 def test_both_are_unpacked_and_null_is_null():
     key, value = parse_serdes(("b",))
     line = compile_format("%k %s", null=b"NULL", key=key, value=value)
-    assert line("t", 0, Message(key=b"\1", value=None)) == b"1 NULL"
+    assert line(a_message(key=b"\1", value=None)) == b"1 NULL"
 
 
 @pytest.mark.parametrize("text", ["avro", "value=z", "", "foo=i"])
@@ -97,8 +92,8 @@ def test_delimiters():
 
 
 def test_json_lines_have_kcats_fields():
-    message = Message(headers=(("a", b"1"), ("b", None)), timestamp_type=1)
-    assert json.loads(json_line("visits", 3, message)) == {
+    message = a_message(headers=(("a", b"1"), ("b", None)), timestamp_type=1)
+    assert json.loads(json_line(message)) == {
         "topic": "visits",
         "partition": 3,
         "offset": 7,
@@ -111,7 +106,7 @@ def test_json_lines_have_kcats_fields():
 
 
 def test_json_of_nulls_and_of_bytes_that_are_no_text():
-    shown = json.loads(json_line("t", 0, Message(key=None, value=b"\xff", timestamp_type=-1)))
+    shown = json.loads(json_line(a_message(key=None, value=b"\xff", timestamp_type=-1)))
     assert (shown["key"], shown["payload"], shown["tstype"]) == (None, "\ufffd", "unknown")
     assert "headers" not in shown
 
@@ -119,5 +114,5 @@ def test_json_of_nulls_and_of_bytes_that_are_no_text():
 def test_a_header_name_that_is_not_utf_8():
     name = b"\xff\xfename".decode("utf-8", "surrogateescape")
     assert show("%h", headers=((name, b"1"),)) == b"\xff\xfename=1"
-    shown = json.loads(json_line("t", 0, Message(headers=((name, b"1"),))))
+    shown = json.loads(json_line(a_message(headers=((name, b"1"),))))
     assert shown["headers"] == ["��name", "1"]
