@@ -13,7 +13,7 @@ from zkbroker.cli.connection import (
     open_cluster,
     open_empty_session,
 )
-from zkbroker.cli.output import json_option, print_json, print_table, say, warn
+from zkbroker.cli.output import json_option, print_rows, say, warn
 from zkbroker.cli.settings import grouped
 from zkbroker.errors import ClientError, ConfigError
 
@@ -166,7 +166,8 @@ def add_command(
     bindings = plan.bindings()
     through_broker = bootstrap is not None
     if genuine_text:
-        _say_each(adding_lines(bindings, through_broker=through_broker))
+        for line in adding_lines(bindings, through_broker=through_broker):
+            say(line)
     with _open(bootstrap, zookeeper) as acls:
         acls.add(bindings)
         current = acls.find(_of_resources(plan)) if genuine_text else []
@@ -305,16 +306,9 @@ def _show(bindings: "Sequence[Binding]", *, as_json: bool) -> None:
         for pattern, acl in sorted(bindings)
     ]
     names = ("resource", "pattern", "name", "principal", "permission", "operation", "host")
-    if as_json:
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-    else:
-        print_table(names, rows)
+    print_rows(names, rows, as_json=as_json)
 
 
 def _say_current(bindings: "Sequence[Binding]", *, through_broker: bool) -> None:
-    _say_each(current_lines(bindings, through_broker=through_broker))
-
-
-def _say_each(lines: "Sequence[str]") -> None:
-    for line in lines:
+    for line in current_lines(bindings, through_broker=through_broker):
         say(line)

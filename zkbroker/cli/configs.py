@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster, open_empty_session, open_session
-from zkbroker.cli.output import json_option, print_json, print_table, say
+from zkbroker.cli.output import json_option, print_rows, say
 from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ConfigError
 
@@ -128,7 +128,7 @@ def describe_command(
         for entity, settings in found
         for key, value in sorted(settings.items())
     ]
-    _show(rows, as_json=as_json)
+    print_rows(["entity", "setting", "value", "source"], rows, as_json=as_json)
 
 
 def _stored(
@@ -164,14 +164,6 @@ def _source(entity: "Entity") -> str:
     if isinstance(entity, BrokerEntity):
         return paths.broker_config(None if isinstance(entity.id, Default) else entity.id)
     return entity.node
-
-
-def _show(rows: list[list[str]], *, as_json: bool) -> None:
-    columns = ["entity", "setting", "value", "source"]
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(columns, rows)
 
 
 @command.command("alter", epilog=_EXAMPLES)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkbroker.cli.connection import open_cluster
-from zkbroker.cli.output import print_json, print_table, say
+from zkbroker.cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from zkbroker.admin.entity_configs import Entity, Selection
@@ -51,11 +51,9 @@ def describe_by_brokers(
             ]
     if genuine:
         return
-    columns = ["entity", "setting", "value", "source"]
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(columns, [["" if each is None else each for each in row] for row in rows])
+    if not as_json:
+        rows = [["" if each is None else each for each in row] for row in rows]
+    print_rows(["entity", "setting", "value", "source"], rows, as_json=as_json)
 
 
 def _entities(cluster: "Cluster", selection: "Selection") -> "list[Entity]":

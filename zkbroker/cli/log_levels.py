@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster, open_session
-from zkbroker.cli.output import json_option, print_json, print_table, say
+from zkbroker.cli.output import json_option, print_rows, say
 from zkbroker.config.logger_levels import LEVELS, LoggerLevels, is_logger
 
 if TYPE_CHECKING:
@@ -91,11 +91,8 @@ def _show(settings: "_Settings", broker: int | None, *, as_json: bool) -> None:
         whose = str(entity.id) if isinstance(entity.id, int) else "all"
         if broker is None or entity == BrokerEntity(broker):
             rows += [[whose, *each] for each in sorted(settings.levels(entity).items())]
-    columns = ["broker", "logger", "level"]
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif rows:
-        print_table(columns, rows)
+    if rows or as_json:
+        print_rows(["broker", "logger", "level"], rows, as_json=as_json)
     else:
         say("no levels are set: all loggers have that of --log-level")
 

@@ -82,6 +82,14 @@ def print_json(value: object, *, compact: bool = False) -> None:
     click.echo(harmless_json(text), nl=not compact)
 
 
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]], *, as_json: bool) -> None:
+    """Print rows as JSON objects whose fields are the columns, or as a table."""
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)
+
+
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = ()
 ) -> None:
