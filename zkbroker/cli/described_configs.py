@@ -25,15 +25,7 @@ _SOURCES = {
 def describe_by_brokers(
     bootstrap: str, selection: "Selection", *, everything: bool, genuine: bool, as_json: bool
 ) -> None:
-    """Print settings of topics or brokers.
-
-    Args:
-        bootstrap: brokers to ask.
-        selection: of entities.
-        everything: also settings that are not set for the entity itself.
-        genuine: in the words of genuine tools.
-        as_json: for programs.
-    """
+    """Print settings of topics or brokers, with `everything` also those not set for them."""
     from zkbroker.admin.described_configs import described, own_settings
     from zkbroker.admin.entity_configs import title
 

@@ -109,11 +109,7 @@ def generation_option(command: F) -> F:
 def command_generation(
     generation: str | None, properties: Mapping[str, str]
 ) -> CommandGeneration | None:
-    """Return the generation of a command's cluster; None for 0.8 and later.
-
-    Args:
-        generation: the option, which overrides the property.
-        properties: given to the command.
+    """Return the generation of a cluster, None for 0.8 and later; the option overrides a property.
 
     Raises:
         ConfigError: the generation is not known.

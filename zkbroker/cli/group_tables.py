@@ -27,15 +27,7 @@ _NONE = "-"
 def show(
     cluster: Cluster, group: str, *, members: bool, state: bool, genuine: bool, json: bool
 ) -> None:
-    """Print one of the three tables.
-
-    Args:
-        cluster: the brokers.
-        group: its name.
-        members: its members, instead of its partitions.
-        state: its state, instead of its partitions.
-        genuine: as the genuine tool does.
-        json: as JSON.
+    """Print one of the three tables: partitions, or members, or the state.
 
     Raises:
         ClientError: there is no such group.

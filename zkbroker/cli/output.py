@@ -36,12 +36,7 @@ def json_option(command: F) -> F:
 
 
 def say(text: object = "", *, err: bool = False) -> None:
-    """Print one line.
-
-    Args:
-        text: the line; a line end within it is shown as an escape.
-        err: to standard error.
-    """
+    """Print one line; a line end within it is shown as an escape."""
     click.echo(harmless(text), err=err)
 
 
@@ -69,12 +64,7 @@ def name_partitions(partitions: Collection[PartitionKey]) -> str:
 
 
 def print_json(value: object, *, compact: bool = False) -> None:
-    """Print a value as JSON.
-
-    Args:
-        value: any value for `json.dumps`.
-        compact: without spaces and without the end of line, as kcat prints it.
-    """
+    """Print a value as JSON; compact: without spaces and end of line, as kcat prints it."""
     if compact:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     else:

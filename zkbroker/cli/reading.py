@@ -138,14 +138,7 @@ def of_zookeeper_group(
 ) -> Iterator[Messages]:
     """Read as a member of a group kept in ZooKeeper, of a cluster of any generation.
 
-    Args:
-        topics: names, or Java regular expressions.
-        zookeeper: its address with the chroot.
-        group: its id.
-        properties: of the consumer.
-        generation: of the cluster; None for 0.8 and later.
-        blacklist: all topics but these.
-        delete_group: delete the group and its offsets first.
+    Topics are names, or Java regular expressions; with `blacklist` all topics but these are read.
 
     Raises:
         ClientError: a group to delete has members.

@@ -103,12 +103,7 @@ def command(bootstrap: str | None, zookeeper: str | None, interval: float, once:
 
 
 def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
-    """Read the state of a cluster: topics and brokers from brokers, groups from their storages.
-
-    Args:
-        session: to its ZooKeeper; None leaves out the groups kept there.
-        cluster: a started one.
-    """
+    """Read the state of a cluster; without a session, groups in ZooKeeper are left out."""
     from zkbroker.admin import coordinator_groups
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
     from zkbroker.registry.groups import list_groups

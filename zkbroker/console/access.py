@@ -66,27 +66,17 @@ class ClusterSettings:
 class ClusterAccess:
     """The connections to one cluster, opened when first needed.
 
-    Args:
-        settings: of the cluster.
-        runtime: of the connections.
+    Attributes:
+        session: at ZooKeeper; None if it is not used, or not open yet.
+        other: the cluster, through the plug-in of another generation; None for 0.8 and later.
     """
 
     def __init__(self, settings: ClusterSettings, runtime: Runtime) -> None:
         self.settings = settings
         self.runtime = runtime
-        self._session: ZkSession | None = None
+        self.session: ZkSession | None = None
+        self.other: OtherCluster | None = None
         self._cluster: Cluster | None = None
-        self._other: OtherCluster | None = None
-
-    @property
-    def other(self) -> OtherCluster | None:
-        """The cluster, through the plug-in of another generation; None for 0.8 and later."""
-        return self._other
-
-    @property
-    def session(self) -> ZkSession | None:
-        """The session at ZooKeeper; None if it is not used, or not open yet."""
-        return self._session
 
     @property
     def cluster(self) -> Cluster:
@@ -111,8 +101,8 @@ class ClusterAccess:
         if self._cluster is not None:
             return self._cluster
         settings = self.settings
-        if settings.zookeeper is not None and self._session is None:
-            self._session = self._open_session(settings.zookeeper)
+        if settings.zookeeper is not None and self.session is None:
+            self.session = self._open_session(settings.zookeeper)
         cluster = self._make_cluster()
         try:
             cluster.start()
@@ -124,14 +114,14 @@ class ClusterAccess:
 
     def _make_cluster(self) -> Cluster:
         settings = self.settings
-        if settings.generation is not None and self._session is not None:
-            self._other = settings.generation.observe(self._session, self.runtime)
-            return self._other.cluster
+        if settings.generation is not None and self.session is not None:
+            self.other = settings.generation.observe(self.session, self.runtime)
+            return self.other.cluster
         source: StaticSource | ZooKeeperSource
         if settings.bootstrap is not None:
             source = StaticSource(settings.bootstrap)
         else:
-            source = ZooKeeperSource(session=self._session)
+            source = ZooKeeperSource(session=self.session)
         return Cluster(
             source,
             runtime=self.runtime,
@@ -162,6 +152,6 @@ class ClusterAccess:
         """Close what is open."""
         if self._cluster is not None:
             self._cluster.close()
-        if self._session is not None:
-            self._session.close()
-        self._cluster = self._session = None
+        if self.session is not None:
+            self.session.close()
+        self._cluster = self.session = None

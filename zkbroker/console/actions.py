@@ -19,7 +19,7 @@ from zkbroker.admin.topics import TopicDescription
 from zkbroker.config.log import LogConfig
 from zkbroker.console.access import CLIENT_ID, ClusterAccess
 from zkbroker.console.collector import Collector
-from zkbroker.console.requests import Refused, bad, missing, text_in, whole
+from zkbroker.console.requests import Refused, bad, missing, text_in, topic_of, whole
 from zkbroker.errors import ClientError, UnsupportedVersion
 from zkbroker.registry.operator_requests import read_requests
 from zkbroker.registry.topic_rules import MAX_PARTITIONS, check_new_name
@@ -79,7 +79,7 @@ def create(collector: Collector, given: Given) -> Plan:
 
 def alter(collector: Collector, topic: str, given: Given) -> Plan:
     """Plan more partitions, and changes to the settings of a topic."""
-    found = _topic(collector, topic)
+    found = topic_of(collector.seen, topic)
     present = len(found.partitions)
     settings = _settings(given.get("settings"))
     add = {key: value for key, value in settings.items() if value is not None}
@@ -106,7 +106,7 @@ def alter(collector: Collector, topic: str, given: Given) -> Plan:
 
 def delete(collector: Collector, topic: str, given: Given) -> Plan:
     """Plan the deletion of a topic."""
-    found = _topic(collector, topic)
+    found = topic_of(collector.seen, topic)
     readers = sorted(
         group.name
         for group in collector.seen.groups.values()
@@ -122,7 +122,7 @@ def delete(collector: Collector, topic: str, given: Given) -> Plan:
 
 def elect(collector: Collector, topic: str, given: Given) -> Plan:
     """Plan an election of preferred replicas."""
-    found = _topic(collector, topic)
+    found = topic_of(collector.seen, topic)
     numbers = _partitions(found, given.get("partitions"))
     keys = [(topic, number) for number in numbers]
     cluster, session = collector.access.cluster, collector.access.session
@@ -163,7 +163,7 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
 
     The limit is that of `zkbroker reassign execute --throttle`; `remove_throttle` ends it.
     """
-    found = _topic(collector, topic)
+    found = topic_of(collector.seen, topic)
     throttle = given.get("throttle")
     if throttle is not None:
         throttle = whole("throttle", throttle, 1, _MAX_RATE)
@@ -219,7 +219,7 @@ def reassign(collector: Collector, topic: str, given: Given) -> Plan:
 
 def remove_throttle(collector: Collector, topic: str, given: Given) -> Plan:
     """Plan the removal of the last reassignment's limit."""
-    _topic(collector, topic)
+    topic_of(collector.seen, topic)
     session = _through(collector.access.session)
     if not reassignment.is_throttled(session, topic):
         raise Refused(409, "nothing_to_do", f"copies of {topic} are not limited")
@@ -278,13 +278,6 @@ def _through(session: ZkSession | None) -> ZkSession:
             "brokers of this version need ZooKeeper for this: start the console with -z",
         )
     return session
-
-
-def _topic(collector: Collector, topic: str) -> TopicDescription:
-    found = collector.seen.topics.get(topic)
-    if found is None:
-        raise missing(f"there is no topic {topic[:249]}")
-    return found
 
 
 def _internal(collector: Collector, topic: str) -> list[str]:

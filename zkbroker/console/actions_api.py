@@ -27,11 +27,7 @@ Planned = Callable[[Collector, str, Given], Plan]
 
 
 class ActionsApi:
-    """Actions of operators.
-
-    Args:
-        api: finds collectors.
-    """
+    """Actions of operators."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -15,10 +15,10 @@ from zkbroker.admin.entity_configs import TopicEntity
 from zkbroker.console import views
 from zkbroker.console.cluster_state import Kind
 from zkbroker.console.collector import Collector
-from zkbroker.console.events import Streams
+from zkbroker.console.events import Streams, cluster_events
 from zkbroker.console.mirrors import Mirrors, source_finder
 from zkbroker.console.publication import Row, dumps
-from zkbroker.console.requests import Refused, bad, missing, number_of, text_of
+from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, topic_of
 from zkbroker.console.settings_view import setting_rows
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError
 
@@ -41,12 +41,7 @@ def json_answer(value: object, status: int = 200) -> Response:
 
 
 class Api:
-    """Views of clusters.
-
-    Args:
-        collectors: by the ids of their clusters.
-        streams: those that are open.
-    """
+    """Views of clusters; `collectors` has the ids of their clusters."""
 
     def __init__(self, collectors: Mapping[str, Collector], streams: Streams) -> None:
         self._collectors = collectors
@@ -103,9 +98,7 @@ class Api:
     def topic(self, cluster: str, topic: str) -> Response:
         collector = self.collector(cluster)
         seen = collector.seen
-        found = seen.topics.get(topic)
-        if found is None:
-            raise missing(f"there is no topic {topic[:249]}")
+        found = topic_of(seen, topic)
         settings, failure = None, None
         try:
             self.require_newer(collector, "settings of topics")
@@ -142,10 +135,9 @@ class Api:
 
     def events(self, cluster: str) -> Response:
         collector = self.collector(cluster)
-        what = text_of("what") or "overview,topics,groups"
-        return self._streams.answer(
-            collector, frozenset(what.split(",")), names_of("names"), request.environ
-        )
+        what = frozenset((text_of("what") or "overview,topics,groups").split(","))
+        names = names_of("names")
+        return self._streams.stream(lambda: cluster_events(collector, what, names), request.environ)
 
     def require_newer(self, collector: Collector, what: str) -> None:
         """Refuse requests that another generation of Kafka does not support."""

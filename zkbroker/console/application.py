@@ -13,10 +13,8 @@ import hmac
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
-from typing import Any
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Response, g, request, send_from_directory
@@ -57,52 +55,36 @@ _BASE = re.compile(r'<base href="[^"]*"')
 _OPEN = frozenset({"session", "login", "logout"})
 _TYPES = {
     ".js": "text/javascript",
-    ".mjs": "text/javascript",
     ".css": "text/css",
     ".svg": "image/svg+xml",
-    ".woff2": "font/woff2",
     ".html": "text/html",
-    ".json": "application/json",
-    ".txt": "text/plain",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationSettings:
-    """Settings of the HTTP server.
-
-    Args:
-        encrypted: whether it uses TLS: the cookie is then sent only over TLS.
-        hosts: host names that requests may have; empty for any. Without a login this keeps out
-            pages that rebind their own name to this address.
-    """
-
-    encrypted: bool = False
-    hosts: frozenset[str] = frozenset()
 
 
 def make_application(
     collectors: Mapping[str, Collector],
     logins: Logins,
-    settings: ApplicationSettings,
     runtime: Runtime,
+    *,
+    encrypted: bool = False,
+    hosts: frozenset[str] = frozenset(),
 ) -> Flask:
     """Return the application.
 
     Args:
         collectors: by the ids of their clusters.
         logins: sessions and roles.
-        settings: of the HTTP server.
         runtime: of its requests.
+        encrypted: whether it is served over TLS: the cookie is then sent only over TLS.
+        hosts: host names that requests may have; empty for any. Without a login this keeps out
+            pages that rebind their own name to this address.
     """
     app = Flask("zkbroker.console", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["PROPAGATE_EXCEPTIONS"] = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.url_map.merge_slashes = False  # an address with two slashes is wrong, not redirected
-    _Page(app, collectors, logins, settings)
+    _Page(app, collectors, logins, encrypted, hosts)
     routes = Blueprint("api", __name__, url_prefix="/api/clusters/<cluster>")
     streams = Streams()
     api = Api(collectors, streams)
@@ -121,11 +103,13 @@ class _Page:
         app: Flask,
         collectors: Mapping[str, Collector],
         logins: Logins,
-        settings: ApplicationSettings,
+        encrypted: bool,
+        hosts: frozenset[str],
     ) -> None:
         self._collectors = collectors
         self._logins = logins
-        self._settings = settings
+        self._encrypted = encrypted
+        self._hosts = hosts
         app.before_request(self._let_in)
         app.after_request(_protect)
         app.register_error_handler(HTTPException, _http_error)
@@ -142,7 +126,7 @@ class _Page:
 
     def _let_in(self) -> None:
         host = _host_name(request.host)
-        if self._settings.hosts and host not in self._settings.hosts:
+        if self._hosts and host not in self._hosts:
             raise Refused(
                 421,
                 "wrong_host",
@@ -179,11 +163,7 @@ class _Page:
 
     def _session_of(self, visitor: Visitor) -> Response:
         clusters = [
-            {
-                "id": name,
-                "name": each.access.settings.name,
-                "generation": each.seen.generation,
-            }
+            {"id": name, "name": each.access.settings.name, "generation": each.seen.generation}
             for name, each in self._collectors.items()
         ]
         return json_answer(
@@ -215,7 +195,7 @@ class _Page:
         response.set_cookie(
             COOKIE,
             token,
-            secure=self._settings.encrypted,
+            secure=self._encrypted,
             httponly=True,
             samesite="Strict",
             path=request.script_root + "/",
@@ -330,5 +310,4 @@ def _failed(error: ZkbrokerError) -> Response:
 def _broken(error: Exception) -> Response:
     logger.error("console request failed path=%s", request.path[:200], exc_info=error)
     text = "the console could not answer: its log says why"
-    payload: dict[str, Any] = {"error": text, "code": "internal"}
-    return json_answer(payload, 500)
+    return json_answer({"error": text, "code": "internal"}, 500)

@@ -4,7 +4,7 @@ Invariant: brokers that could not be asked are named; a page that is not of the 
 as one of them. The pages are read again after `KEPT_MS` at the earliest.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,13 +19,7 @@ _ADDRESSES = 8
 
 
 class Clients:
-    """The clients of a cluster.
-
-    Args:
-        pages: the brokers' pages.
-        seen: has the brokers.
-        runtime: the clock.
-    """
+    """The clients of a cluster, from the pages of its brokers."""
 
     def __init__(self, pages: AdminPages, seen: ClusterState, runtime: Runtime) -> None:
         self._pages = pages
@@ -98,10 +92,7 @@ class Clients:
 
 
 def _by_release(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for row in rows:
-        if row["oldest"] is not None:
-            counts[row["oldest"]] += 1
+    counts = Counter(row["oldest"] for row in rows if row["oldest"] is not None)
     return [
         {"generation": release, "clients": counts[release]} for release in sorted(counts, key=order)
     ]

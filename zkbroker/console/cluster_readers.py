@@ -1,9 +1,7 @@
 """The readers of a cluster of 0.8 and later, each at its own pace."""
 
-from typing import Protocol
-
 from zkbroker.client import Cluster
-from zkbroker.console.cluster_state import ClusterState, GroupKey, SeenGroup
+from zkbroker.console.cluster_state import ClusterState
 from zkbroker.console.directories import Directories
 from zkbroker.console.groups import Groups
 from zkbroker.console.offsets import Offsets
@@ -14,30 +12,11 @@ from zkbroker.zookeeper import ZkSession
 _DIRECTORIES_EVERY_S = 10.0
 
 
-class ClusterReaders(Protocol):
-    """The readers of a collector."""
-
-    @property
-    def all_seen(self) -> bool:
-        """Whether the offsets of every partition with a leader are known."""
-
-    def hurry(self) -> None:
-        """Read everything at the next reading."""
-
-    def look(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
-        """Read brokers and topics."""
-
-    def look_on(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
-        """Read offsets, directories and groups."""
-
-    def look_at(
-        self, cluster: Cluster, session: ZkSession | None, key: GroupKey
-    ) -> SeenGroup | None:
-        """Describe one group now; None if it is not known."""
-
-
 class BrokerReaders:
-    """Reads brokers and ZooKeeper. Args: as for `Collector`; seen is filled."""
+    """Reads brokers and ZooKeeper; `OtherSight` takes its place for another generation.
+
+    Args: as for `Collector`; seen is filled.
+    """
 
     def __init__(self, seen: ClusterState, runtime: Runtime, interval_s: float) -> None:
         self._runtime = runtime
@@ -50,13 +29,16 @@ class BrokerReaders:
 
     @property
     def all_seen(self) -> bool:
+        """Whether the offsets of every partition with a leader are known."""
         return self._offsets.all_seen
 
     def hurry(self) -> None:
+        """Read everything at the next reading."""
         self._topology.hurry()
         self._groups.hurry()
 
     def look_on(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
+        """Read offsets, directories and groups."""
         self._offsets.look(cluster, now_ms)
         self._directories.look(cluster, self._runtime.now_ms())
         self._groups.look(cluster, session, self._runtime.now_ms())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterAccess
 from zkbroker.console.clients import Clients
-from zkbroker.console.cluster_readers import BrokerReaders, ClusterReaders
+from zkbroker.console.cluster_readers import BrokerReaders
 from zkbroker.console.cluster_state import ClusterState, GroupKey, SeenGroup
 from zkbroker.console.history import History
 from zkbroker.console.loads import Loads
@@ -41,6 +41,9 @@ class Collector:
         interval_s: seconds between two readings.
         samples: how many are kept of each series.
         own_pages: broker id → admin page, of a broker of this process.
+
+    Attributes:
+        published: the last publication.
     """
 
     def __init__(
@@ -61,8 +64,8 @@ class Collector:
         self.loads = Loads(access.settings.lakes, self.seen, runtime)
         self._interval_s = interval_s
         self._other = None if access.settings.generation is None else OtherSight(self.seen, runtime)
-        self._readers: ClusterReaders = self._other or BrokerReaders(self.seen, runtime, interval_s)
-        self._published = Publication(0, self.seen, access, runtime.now_ms())
+        self._readers = self._other or BrokerReaders(self.seen, runtime, interval_s)
+        self.published = Publication(0, self.seen, access, runtime.now_ms())
         self._next = runtime.event()
         self._seen_topics = False
         self._unwatch: Callable[[], object] | None = None
@@ -76,11 +79,6 @@ class Collector:
             foreseen=(ZkbrokerError,),
             on_failure=self._failed,
         )
-
-    @property
-    def published(self) -> Publication:
-        """The last publication."""
-        return self._published
 
     def start(self) -> None:
         """Start the task."""
@@ -115,9 +113,9 @@ class Collector:
 
     def wait(self, after: int, timeout_s: float) -> Publication:
         """Wait for a publication after a number, and return the newest when the time is over."""
-        if self._published.number <= after and not self.closed:
+        if self.published.number <= after and not self.closed:
             self._next.wait(timeout_s)
-        return self._published
+        return self.published
 
     def _look(self) -> float | None:
         cluster = self.access.open()
@@ -164,8 +162,8 @@ class Collector:
 
     def _publish(self) -> None:
         now_ms = self.runtime.now_ms()
-        self._published = Publication(self._published.number + 1, self.seen, self.access, now_ms)
-        self.history.record(now_ms, self._published.series)
+        self.published = Publication(self.published.number + 1, self.seen, self.access, now_ms)
+        self.history.record(now_ms, self.published.series)
         # Waiters for this publication hold this event; later ones get the next.
         woken, self._next = self._next, self.runtime.event()
         woken.set()

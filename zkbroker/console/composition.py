@@ -8,7 +8,7 @@ from flask import Flask
 from zkbroker.broker.admin_access import AdminAccess
 from zkbroker.broker.mounting import OwnPage
 from zkbroker.console.access import ClusterAccess, ClusterSettings
-from zkbroker.console.application import ApplicationSettings, make_application
+from zkbroker.console.application import make_application
 from zkbroker.console.collector import Collector
 from zkbroker.console.logins import Logins
 from zkbroker.console.settings import ConsoleSettings
@@ -58,8 +58,9 @@ class Console:
         self.application: Flask = make_application(
             self.collectors,
             Logins(access, settings.operators, time.monotonic),
-            ApplicationSettings(encrypted=encrypted, hosts=settings.hosts),
             runtime,
+            encrypted=encrypted,
+            hosts=settings.hosts,
         )
 
     def start(self) -> None:

@@ -15,13 +15,7 @@ from zkbroker.types import PartitionKey
 
 
 class Directories:
-    """Reads data directories.
-
-    Args:
-        seen: names the brokers, and is filled.
-        runtime: lets other tasks run.
-        every_s: seconds between two readings at least.
-    """
+    """Reads the data directories of the brokers in `seen`, and fills it."""
 
     def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen

@@ -25,23 +25,6 @@ class Streams:
     def __init__(self) -> None:
         self._open = 0
 
-    def answer(
-        self,
-        collector: Collector,
-        what: frozenset[str],
-        names: Sequence[str],
-        environ: dict[str, Any],
-    ) -> Response:
-        """Return the stream of a cluster.
-
-        Args:
-            collector: of the cluster.
-            what: any of `overview`, `topics` and `groups`.
-            names: of series.
-            environ: of the request.
-        """
-        return self.stream(lambda: _events(collector, what, names), environ)
-
     def stream(self, events: Callable[[], Iterator[str]], environ: dict[str, Any]) -> Response:
         """Return a stream; raise a refusal if too many are open."""
         if self._open >= STREAMS:
@@ -71,7 +54,10 @@ def _encoded(events: Iterator[str]) -> Iterator[bytes]:
         yield text.encode()
 
 
-def _events(collector: Collector, what: frozenset[str], names: Sequence[str]) -> Iterator[str]:
+def cluster_events(
+    collector: Collector, what: frozenset[str], names: Sequence[str]
+) -> Iterator[str]:
+    """Yield the changes of `what`, any of `overview`, `topics` and `groups`, and of series."""
     before: Publication | None = None
     while not collector.closed:
         after = -1 if before is None else before.number

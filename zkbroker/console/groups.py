@@ -43,13 +43,7 @@ _ALL_OFFSETS_SINCE = 2
 
 
 class Groups:
-    """Reads groups.
-
-    Args:
-        seen: names the brokers, and is filled.
-        runtime: the clock.
-        every_s: least seconds between two lists.
-    """
+    """Reads the groups of the brokers in `seen`, and fills it."""
 
     def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen

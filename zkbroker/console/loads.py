@@ -21,13 +21,7 @@ KEPT_MS = 15_000
 
 
 class Loads:
-    """The lakes of a cluster.
-
-    Args:
-        lakes: their directories.
-        seen: has the ends of logs.
-        runtime: reads off the event loop.
-    """
+    """The lakes of a cluster, by their directories; `seen` has the ends of logs."""
 
     def __init__(self, lakes: tuple[str, ...], seen: ClusterState, runtime: Runtime) -> None:
         self._lakes = lakes

@@ -45,14 +45,7 @@ class _Mirror:
 
 
 class Mirrors:
-    """The mirrors into a cluster.
-
-    Args:
-        target: its name.
-        seen: has its topics.
-        sources: other clusters of this console.
-        runtime: the clock.
-    """
+    """The mirrors into a cluster, `target`, from the other clusters of this console."""
 
     def __init__(self, target: str, seen: ClusterState, sources: Sources, runtime: Runtime) -> None:
         self._target = target
@@ -136,10 +129,6 @@ class Mirrors:
 
 
 def source_finder(seen: Mapping[str, tuple[str, ClusterState]]) -> Sources:
-    """Return a function that finds a cluster of this console by its id or name.
-
-    Args:
-        seen: id → name and state.
-    """
+    """Return a function that finds a cluster, of id → name and state, by its id or name."""
     by_name = dict(seen.values())
     return lambda name: seen[name][1] if name in seen else by_name.get(name)

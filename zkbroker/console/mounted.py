@@ -20,13 +20,8 @@ from zkbroker.runtime import get_runtime
 _NAME = "cluster"
 
 
-class MountedConsole:
-    """A console below a path of a broker's page.
-
-    Args:
-        config: of the broker.
-        broker_id: its id.
-        own_page: the data of its page.
+class MountedConsole(Console):
+    """The console of a broker, below a path of its page; `own_page` has the data of that page.
 
     Raises:
         ConfigError: the file of admin.console.config cannot be used.
@@ -48,18 +43,8 @@ class MountedConsole:
         if not config.admin_users_file and is_loopback(config.admin_host):
             hosts = frozenset({"localhost", "127.0.0.1", "::1", config.admin_host})
         settings = ConsoleSettings(operators=frozenset(config.admin_console_operators), hosts=hosts)
-        self._console = Console(
-            settings, [found], get_runtime("gevent"), own_pages={broker_id: own_page}
-        )
-
-    def start(self) -> None:
-        """Start the collector."""
-        self._console.start()
-
-    def close(self) -> None:
-        """End."""
-        self._console.close()
+        super().__init__(settings, [found], get_runtime("gevent"), own_pages={broker_id: own_page})
 
     def answer(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
-        return self._console.application(environ, start)
+        return self.application(environ, start)

@@ -12,7 +12,7 @@ from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.console.actions import Given, Plan
 from zkbroker.console.cluster_state import Kind
 from zkbroker.console.collector import Collector
-from zkbroker.console.requests import Refused, bad, missing, text_in, whole
+from zkbroker.console.requests import Refused, bad, missing, text_in, topic_of, whole
 from zkbroker.console.start_positions import Begin, Start, parse_start
 from zkbroker.types import PartitionKey
 
@@ -76,10 +76,7 @@ def _keys(
             raise bad("the group has committed nothing: name a topic")
         return sorted(key for key in committed if key in collector.seen.looks)
     topic = text_in(given, "topic")
-    known = collector.seen.topics.get(topic)
-    if known is None:
-        raise missing(f"there is no topic {topic[:249]}")
-    numbers = [each.partition for each in known.partitions]
+    numbers = [each.partition for each in topic_of(collector.seen, topic).partitions]
     if given.get("partition") is not None:
         number = whole("partition", given["partition"], 0, _MAX_PARTITION)
         if number not in numbers:

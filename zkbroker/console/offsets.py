@@ -21,11 +21,7 @@ _FIRST_STARTS_AT_ONCE = 1000
 
 
 class Offsets:
-    """Reads offsets.
-
-    Args:
-        seen: names the partitions, and is filled.
-    """
+    """Reads the offsets of the partitions in `seen`, and fills it."""
 
     def __init__(self, seen: ClusterState) -> None:
         self._seen = seen

@@ -93,7 +93,7 @@ class ConsoleGeneration(Protocol):
 
 
 class OtherSight:
-    """Reads such a cluster; implements `sight.ClusterReaders`.
+    """Reads such a cluster, as `cluster_readers.BrokerReaders` reads newer ones.
 
     Args:
         seen: is filled.
@@ -153,7 +153,7 @@ class OtherSight:
             return
         self._positions(self.other, now_ms)
         seen = self._seen
-        known = {(Kind.ZOOKEEPER, name): None for name in list_groups(session)}
+        known = [(Kind.ZOOKEEPER, name) for name in list_groups(session)]
         seen.groups = {key: seen.groups.get(key) or SeenGroup(*key) for key in known}
         for group in heapq.nsmallest(
             GROUPS_AT_ONCE, seen.groups.values(), key=lambda group: group.described_ms
@@ -218,13 +218,7 @@ def _describe(other: OtherCluster, group: SeenGroup) -> None:
 
 
 class OtherReader:
-    """Reads one partition forwards; implements `partition_reader.Reader`.
-
-    Args:
-        other: the plug-in's view.
-        topic: its name.
-        partition: its number.
-    """
+    """Reads one partition forwards; implements `partition_reader.Reader`."""
 
     def __init__(self, other: OtherCluster, topic: str, partition: int) -> None:
         self._other = other

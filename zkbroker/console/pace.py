@@ -13,11 +13,7 @@ HURRIED_SHARE = 1 / 20
 
 
 class Pace:
-    """The pace of one kind of question.
-
-    Args:
-        every_s: least seconds between two questions.
-    """
+    """The pace of one kind of question, with at least `every_s` seconds between two."""
 
     def __init__(self, every_s: float) -> None:
         self._every_ms = every_s * 1000

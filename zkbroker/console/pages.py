@@ -30,14 +30,9 @@ _RATES = (
 
 
 class AdminPages:
-    """Reads the admin pages of a cluster's brokers.
+    """Reads the admin pages of the brokers in `seen`, and fills it.
 
-    Args:
-        settings: of the cluster, with the addresses of its pages.
-        seen: names the brokers, and is filled.
-        runtime: reads pages off the event loop.
-        every_s: seconds between two readings.
-        own: broker id → page, of a broker of this process.
+    `own` has the pages, by broker id, of a broker of this process.
     """
 
     def __init__(

@@ -49,13 +49,7 @@ OpenReader = Callable[[int, int], Reader]
 
 
 class PartitionReader:
-    """Reads a partition.
-
-    Args:
-        cluster: the brokers.
-        topic: its name.
-        partition: its number.
-        chunk_bytes: bytes per fetch.
+    """Reads a partition, `chunk_bytes` per fetch.
 
     Raises:
         LeaderNotAvailable: no broker serves it.

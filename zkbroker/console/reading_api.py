@@ -20,7 +20,7 @@ from zkbroker.console.messages import Search, browse, whole_part
 from zkbroker.console.other_generation import OtherReader
 from zkbroker.console.partition_log import files_of, is_local, offsets_by_time, segments_of
 from zkbroker.console.partition_reader import OpenReader, PartitionReader
-from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, whole
+from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, topic_of, whole
 from zkbroker.console.settings_view import setting_rows
 from zkbroker.console.start_positions import Begin, parse_start
 from zkbroker.console.tail import Tail
@@ -39,13 +39,7 @@ _SLICE = 256 * 1024
 
 
 class ReadingApi:
-    """Views of stored data.
-
-    Args:
-        api: finds collectors.
-        streams: those that are open.
-        runtime: of requests.
-    """
+    """Views of stored data."""
 
     def __init__(self, api: Api, streams: Streams, runtime: Runtime) -> None:
         self._api = api
@@ -203,10 +197,9 @@ def _readers(collector: Collector, topic: str) -> OpenReader:
 
 def _partitions(collector: Collector, topic: str) -> list[int]:
     """Return the partitions of a request."""
-    described_topic = collector.seen.topics.get(topic)
-    if described_topic is None:
-        raise missing(f"there is no topic {topic[:249]}" if topic else "topic has to be given")
-    numbers = [each.partition for each in described_topic.partitions]
+    if not topic:
+        raise missing("topic has to be given")
+    numbers = [each.partition for each in topic_of(collector.seen, topic).partitions]
     if not request.args.get("partition"):
         return numbers
     number = _partition_number(text_of("partition"))

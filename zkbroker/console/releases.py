@@ -62,11 +62,7 @@ def since(api_key: int, version: int) -> str | None:
 
 
 def oldest(requests: Iterable[tuple[int, int]]) -> str | None:
-    """Return the oldest release that serves all of a client's requests.
-
-    Args:
-        requests: API key and version of each.
-    """
+    """Return the oldest release that serves all requests: API keys and versions."""
     known = [(key, found) for key, version in requests if (found := since(key, version))]
     of_data = [found for key, found in known if key in DATA]
     releases = of_data or [found for _, found in known]

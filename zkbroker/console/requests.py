@@ -8,6 +8,9 @@ from typing import Any
 
 from flask import request
 
+from zkbroker.admin.topics import TopicDescription
+from zkbroker.console.cluster_state import ClusterState
+
 MAX_BODY_BYTES = 256 * 1024
 _MAX_TEXT = 1000
 
@@ -35,6 +38,14 @@ def bad(text: str) -> Refused:
 def missing(text: str) -> Refused:
     """Return the refusal of a request about something that does not exist."""
     return Refused(404, "not_found", text)
+
+
+def topic_of(seen: ClusterState, name: str) -> TopicDescription:
+    """Return a topic of a cluster; raise a refusal if there is none."""
+    found = seen.topics.get(name)
+    if found is None:
+        raise missing(f"there is no topic {name[:249]}")
+    return found
 
 
 def text_of(name: str, *, most: int = _MAX_TEXT) -> str:

@@ -30,15 +30,9 @@ def serve(
     on_ready: Callable[[int], object],
     contexts: Callable[[], ssl.SSLContext] | None = None,
 ) -> None:
-    """Serve a console until SIGINT or SIGTERM.
+    """Serve a console until SIGINT or SIGTERM; without TLS `contexts`, over plain HTTP.
 
-    Args:
-        settings: of the console.
-        clusters: that it shows.
-        host: address to listen on.
-        port: to listen on, 0 for a free one.
-        on_ready: called with the port once it listens.
-        contexts: of TLS; None for plain HTTP.
+    `on_ready` is called with the port once it listens.
 
     Raises:
         ConfigError: the address cannot be listened on, or a setting is not allowed.
@@ -52,7 +46,20 @@ def serve(
     def run() -> None:
         # gevent prints an error that leaves a greenlet; this one is handled.
         try:
-            _serve(settings, clusters, host, port, on_ready, contexts, stop)
+            console = Console(
+                settings, clusters, get_runtime("gevent"), encrypted=contexts is not None
+            )
+            server = PageServer(
+                host, port, console.application, max_connections=MAX_CONNECTIONS, contexts=contexts
+            )
+            _listen(server, host, port)
+            try:
+                console.start()
+                on_ready(server.port)
+                stop.wait()
+            finally:
+                console.close()
+                server.stop()
         except ZkbrokerError as error:
             failures.append(error)
 
@@ -65,19 +72,7 @@ def serve(
         raise failures[0]
 
 
-def _serve(
-    settings: ConsoleSettings,
-    clusters: Sequence[ClusterSettings],
-    host: str,
-    port: int,
-    on_ready: Callable[[int], object],
-    contexts: Callable[[], ssl.SSLContext] | None,
-    stop: gevent.event.Event,
-) -> None:
-    console = Console(settings, clusters, get_runtime("gevent"), encrypted=contexts is not None)
-    server = PageServer(
-        host, port, console.application, max_connections=MAX_CONNECTIONS, contexts=contexts
-    )
+def _listen(server: PageServer, host: str, port: int) -> None:
     try:
         server.start()
     except OSError as error:
@@ -86,10 +81,3 @@ def _serve(
             f"{os.strerror(error.errno) if error.errno else error}; stop what uses the port, or "
             "give another --port"
         ) from error
-    try:
-        console.start()
-        on_ready(server.port)
-        stop.wait()
-    finally:
-        console.close()
-        server.stop()

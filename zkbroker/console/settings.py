@@ -68,12 +68,7 @@ def cluster_id_of(name: str) -> str:
 def cluster_settings(
     name: str, properties: Mapping[str, str], warn: Callable[[str], None] | None = None
 ) -> ClusterSettings:
-    """Build the settings of a cluster from properties.
-
-    Args:
-        name: shown to people.
-        properties: see the module.
-        warn: receives each warning.
+    """Build the settings of a cluster from properties; see the module.
 
     Raises:
         ConfigError: one is not known or not allowed.

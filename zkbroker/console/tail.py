@@ -39,14 +39,7 @@ _SETTINGS = FetchSettings(
 
 
 class Tail:
-    """Follows partitions from their ends.
-
-    Args:
-        cluster: the brokers.
-        topic: its name.
-        partitions: their numbers.
-        runtime: the clock.
-        closed: whether the console is ending.
+    """Follows partitions from their ends until `closed`: the console is ending.
 
     Raises:
         ZkbrokerError: the ends cannot be read.

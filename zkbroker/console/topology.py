@@ -36,13 +36,7 @@ _MIN_ISR_AT_ONCE = 200
 
 
 class Topology:
-    """Reads brokers and topics.
-
-    Args:
-        seen: is filled.
-        runtime: lets other tasks run.
-        every_s: least seconds between two readings of all topics.
-    """
+    """Reads brokers and topics into `seen`; all topics every `every_s` seconds at most."""
 
     def __init__(self, seen: ClusterState, runtime: Runtime, every_s: float) -> None:
         self._seen = seen
@@ -117,10 +111,7 @@ class Topology:
     def _brokers_of(self, answer: MetadataResponse) -> None:
         seen = self._seen
         for each in answer.brokers:
-            listeners: tuple[Listener, ...] = ()
-            seen.brokers[each.node_id] = SeenBroker(
-                each.node_id, each.host, each.port, each.rack, listeners
-            )
+            seen.brokers[each.node_id] = SeenBroker(each.node_id, each.host, each.port, each.rack)
         seen.alive = frozenset(each.node_id for each in answer.brokers)
         # Brokers before 0.10 do not name it.
         seen.controller = answer.controller_id if answer.controller_id >= 0 else None
@@ -193,11 +184,7 @@ class Topology:
 
 
 class _IsrNotes:
-    """Watches the notifications of brokers about changed ISRs.
-
-    Args:
-        pace: hurried by a notification.
-    """
+    """Watches the notifications of brokers about changed ISRs, which hurry a pace."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace

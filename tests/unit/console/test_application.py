@@ -8,7 +8,7 @@ from tests.unit.console.test_views import seen
 from zkbroker.broker.admin_access import AdminAccess
 from zkbroker.broker.mounting import USER
 from zkbroker.console.access import ClusterSettings
-from zkbroker.console.application import ApplicationSettings, make_application
+from zkbroker.console.application import make_application
 from zkbroker.console.history import History
 from zkbroker.console.logins import Logins
 from zkbroker.console.publication import Publication
@@ -51,8 +51,8 @@ def console(logins=None, **settings):
     return make_application(
         {"c": Seen()},
         logins or Logins(None, (), lambda: 0),
-        ApplicationSettings(**settings),
         get_runtime("threads"),
+        **settings,
     ).test_client()
 
 
