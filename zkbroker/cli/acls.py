@@ -1,8 +1,8 @@
 """`zkbroker acls`: list, add and remove ACLs, the permissions of clients."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from zkbroker.admin.acl_plan import AclPlan
     from zkbroker.admin.acls import Acls
     from zkbroker.security.acls import Binding
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _OPERATIONS = (
     *("All", "Alter", "AlterConfigs", "ClusterAction", "Create", "Delete", "Describe"),
@@ -44,14 +46,18 @@ def command() -> None:
     """
 
 
+def _several(
+    name: str, parameter: str, text: str, *, metavar: str | None = None
+) -> Callable[[F], F]:
+    return click.option(name, parameter, multiple=True, metavar=metavar, help=text)
+
+
 _resources = grouped(
-    click.option("--topic", "topics", multiple=True, help="A topic, or '*'; repeatable."),
-    click.option("--group", "groups", multiple=True, help="A consumer group; repeatable."),
+    _several("--topic", "topics", "A topic, or '*'; repeatable."),
+    _several("--group", "groups", "A consumer group; repeatable."),
     click.option("--cluster", is_flag=True, help="The cluster."),
-    click.option(
-        "--transactional-id", "transactional_ids", multiple=True, help="A transactional id."
-    ),
-    click.option("--delegation-token", "tokens", multiple=True, help="A delegation token."),
+    _several("--transactional-id", "transactional_ids", "A transactional id."),
+    _several("--delegation-token", "tokens", "A delegation token."),
     click.option(
         "--resource-pattern-type",
         "pattern_type",
@@ -62,34 +68,25 @@ _resources = grouped(
 
 
 _clients = grouped(
-    click.option(
+    _several(
         "--allow-principal",
         "allowed",
-        multiple=True,
+        "A principal such as User:alice, or User:* for all.",
         metavar="TYPE:NAME",
-        help="A principal such as User:alice, or User:* for all.",
     ),
-    click.option(
+    _several(
         "--deny-principal",
         "denied",
-        multiple=True,
+        "Denied, even if another ACL allows it.",
         metavar="TYPE:NAME",
-        help="Denied, even if another ACL allows it.",
     ),
-    click.option(
+    _several(
         "--allow-host",
         "allowed_hosts",
-        multiple=True,
+        "Only from this address; from all if none is given.",
         metavar="ADDRESS",
-        help="Only from this address; from all if none is given.",
     ),
-    click.option(
-        "--deny-host",
-        "denied_hosts",
-        multiple=True,
-        metavar="ADDRESS",
-        help="Deny it only from this address.",
-    ),
+    _several("--deny-host", "denied_hosts", "Deny it only from this address.", metavar="ADDRESS"),
     click.option(
         "--operation",
         "operations",
@@ -110,13 +107,7 @@ _clients = grouped(
     "  zkbroker acls list --topic orders --resource-pattern-type match -z 127.0.0.1:2181",
 )
 @_resources
-@click.option(
-    "--principal",
-    "principals",
-    multiple=True,
-    metavar="TYPE:NAME",
-    help="Only ACLs of this principal.",
-)
+@_several("--principal", "principals", "Only ACLs of this principal.", metavar="TYPE:NAME")
 @cluster_options
 @json_option
 @click.option("--genuine-text", is_flag=True, hidden=True)

@@ -11,7 +11,7 @@ import click
 
 from zkbroker.cli.logs import configure_logging, log_options
 from zkbroker.cli.output import say
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,13 +25,7 @@ if TYPE_CHECKING:
     "  zkbroker broker server.properties --set broker.id=2 --set port=9093",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--set",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set a property, over the one in the file.",
-)
+@settings_option("--set", text="Set a property, over the one in the file.")
 @click.option("--stop-with-stdin", is_flag=True, hidden=True)
 @click.option("--as-server", is_flag=True, hidden=True)
 @click.option("--daemon", is_flag=True, hidden=True)

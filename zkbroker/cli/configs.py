@@ -8,7 +8,7 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster, open_empty_session, open_session
 from zkbroker.cli.output import json_option, print_rows, say
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -168,9 +168,7 @@ def _source(entity: "Entity") -> str:
 
 @command.command("alter", epilog=_EXAMPLES)
 @_entity_options(several=False)
-@click.option(
-    "--config", "settings", metavar="KEY=VALUE", multiple=True, help="Set this; repeatable."
-)
+@settings_option("--config", text="Set this; repeatable.")
 @click.option(
     "--config-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

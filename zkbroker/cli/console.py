@@ -11,7 +11,7 @@ from zkbroker.cli.connection import NO_CLUSTER, cluster_options
 from zkbroker.cli.logs import configure_logging, log_options
 from zkbroker.cli.output import say, warn
 from zkbroker.cli.security import security_properties
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -100,13 +100,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds between two readings of a cluster.",
 )
-@click.option(
-    "-X",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="A setting of the cluster of -z or -b, over those of --command-config.",
-)
+@settings_option("-X", text="A setting of the cluster of -z or -b, over those of --command-config.")
 @log_options
 def command(
     bootstrap: str | None,

@@ -20,7 +20,7 @@ from zkbroker.cli.message_format import Piece, compile_format, json_line, parse_
 from zkbroker.cli.output import say
 from zkbroker.cli.positions import Anchor, parse_range
 from zkbroker.cli.security import current_security, security_properties, use_security
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 from zkbroker.cli.unpacking import parse_serdes
 from zkbroker.errors import ClientError, ConfigError
 
@@ -96,9 +96,7 @@ if TYPE_CHECKING:
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each message out at once.")
 @generation_option
 @properties_option
-@click.option(
-    "-X", "settings", metavar="KEY=VALUE", multiple=True, help="A consumer property; repeatable."
-)
+@settings_option("-X", text="A consumer property; repeatable.")
 @click.option("-O", "offset_switch", is_flag=True, hidden=True, expose_value=False)
 @kcat_switches("-C")
 @click.pass_context

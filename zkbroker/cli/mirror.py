@@ -9,7 +9,7 @@ import click
 
 from zkbroker.cli.foreign_text import harmless
 from zkbroker.cli.output import json_option, print_json, print_table, say
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,7 +77,7 @@ _SOURCE_NAMES = click.option(
 @click.option(
     "--exactly-once", is_flag=True, help="Store messages and source positions in one transaction."
 )
-@click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="Any other setting.")
+@settings_option("-X", text="Any other setting.")
 @click.option("--until-caught-up", is_flag=True, help="End when the present messages have arrived.")
 @click.option("--top", "live", is_flag=True, help="Show topics, rates and lag, live.")
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics.")
@@ -279,7 +279,7 @@ def picture(
     type=click.Choice(["auto", "zookeeper", "coordinator"]),
     help="Commit the offsets for the group in the target, in ZooKeeper if that is named.",
 )
-@click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="Any other setting.")
+@settings_option("-X", text="Any other setting.")
 @json_option
 def offsets_command(
     config_file: Path | None,

@@ -2,30 +2,33 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, TypeVar
 
 import click
 
 from zkbroker.cli.connection import cluster_options, discovery_properties, open_cluster
 from zkbroker.cli.output import say
-from zkbroker.cli.settings import grouped, parse_settings
+from zkbroker.cli.settings import grouped, parse_settings, settings_option
 from zkbroker.codecs import CODEC_NAMES
 from zkbroker.errors import ClientError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _MEGABYTE = 1024 * 1024
 _CHUNK = 1000
 
 
+def _number(name: str, default: int, text: str) -> Callable[[F], F]:
+    return click.option(name, type=click.IntRange(1), default=default, show_default=True, help=text)
+
+
 _report_options = grouped(
-    click.option(
-        "--reporting-interval",
-        type=click.IntRange(1),
-        default=5000,
-        show_default=True,
-        help="Milliseconds between the lines of --show-detailed-stats.",
+    _number(
+        "--reporting-interval", 5000, "Milliseconds between the lines of --show-detailed-stats."
     ),
     click.option("--show-detailed-stats", is_flag=True, help="A line for each interval."),
     click.option("--hide-header", is_flag=True, help="Print no column names."),
@@ -76,30 +79,10 @@ def _moment(seconds: float) -> str:
 )
 @cluster_options
 @click.option("-t", "--topic", required=True, help="Topic to publish to.")
-@click.option(
-    "--messages", type=click.IntRange(1), default=100_000, show_default=True, help="How many."
-)
-@click.option(
-    "--message-size",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Bytes of each message.",
-)
-@click.option(
-    "--batch-size",
-    type=click.IntRange(1),
-    default=200,
-    show_default=True,
-    help="Most messages in a batch.",
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Number of concurrent producers.",
-)
+@_number("--messages", 100_000, "How many.")
+@_number("--message-size", 100, "Bytes of each message.")
+@_number("--batch-size", 200, "Most messages in a batch.")
+@_number("--threads", 1, "Number of concurrent producers.")
 @click.option("--sync", is_flag=True, help="Wait for each batch before the next.")
 @click.option(
     "--codec",
@@ -116,7 +99,7 @@ def _moment(seconds: float) -> str:
     help="Acknowledgements to wait for: none, the leader, all replicas.",
 )
 @_report_options
-@click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="A producer property.")
+@settings_option("-X", text="A producer property.")
 def produce(
     bootstrap: str | None,
     zookeeper: str | None,
@@ -195,13 +178,7 @@ def produce(
 @cluster_options
 @click.option("-t", "--topic", required=True, help="Topic to read.")
 @click.option("--messages", type=click.IntRange(1), help="Stop after this many; all without it.")
-@click.option(
-    "--fetch-size",
-    type=click.IntRange(1),
-    default=1024 * 1024,
-    show_default=True,
-    help="Most bytes of a fetch.",
-)
+@_number("--fetch-size", 1024 * 1024, "Most bytes of a fetch.")
 @_report_options
 def consume(
     bootstrap: str | None,

@@ -22,7 +22,7 @@ from zkbroker.cli.generation import (
 from zkbroker.cli.message_format import parse_delimiter
 from zkbroker.cli.output import say, warn
 from zkbroker.cli.security import use_security
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 from zkbroker.codecs import CODEC_NAMES
 
 if TYPE_CHECKING:
@@ -75,13 +75,7 @@ _BLOCK_BYTES = 1 << 16
 )
 @generation_option
 @properties_option
-@click.option(
-    "-X",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="A producer property, such as -X request.required.acks=-1.",
-)
+@settings_option("-X", text="A producer property, such as -X request.required.acks=-1.")
 @click.option("-u", "unbuffered", is_flag=True, hidden=True, expose_value=False)
 @kcat_switches("-P")
 def command(

@@ -5,7 +5,7 @@ import click
 from zkbroker.cli.connection import cluster_options, discovery_properties, open_cluster
 from zkbroker.cli.output import say
 from zkbroker.cli.security import use_security
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 
 
 @click.command(
@@ -19,7 +19,7 @@ from zkbroker.cli.settings import parse_settings
 @click.option("--to", "target", required=True, metavar="TOPIC", help="Topic to publish to.")
 @click.option("--messages", type=click.IntRange(-1), default=-1, help="How many; -1 for all.")
 @click.option("--sync", is_flag=True, help="Wait for each message before the next.")
-@click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="A producer property.")
+@settings_option("-X", text="A producer property.")
 def command(
     bootstrap: str | None,
     zookeeper: str | None,

@@ -22,6 +22,11 @@ def grouped(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
+def settings_option(*names: str, text: str) -> Callable[[F], F]:
+    """Return a repeatable option of `KEY=VALUE`, given to the command as `settings`."""
+    return click.option(*names, "settings", metavar="KEY=VALUE", multiple=True, help=text)
+
+
 def parse_settings(settings: tuple[str, ...], hint: str) -> dict[str, str]:
     """Turn `KEY=VALUE` arguments into a dict; values may refer to files and to the environment.
 

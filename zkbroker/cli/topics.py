@@ -6,14 +6,16 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_topics
 from zkbroker.cli.output import json_option, print_json, say, warn
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 from zkbroker.errors import ClientError
 
 if TYPE_CHECKING:
     from zkbroker.admin.topic_ways import TopicWay
     from zkbroker.admin.topics import PartitionDescription, TopicDescription
 
-_CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repeatable."
+_config_option = settings_option(
+    "--config", text="A setting of the topic's own, such as retention.ms=3600000; repeatable."
+)
 
 
 @click.group(
@@ -66,7 +68,7 @@ def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) ->
     help="Replicas of each partition; the brokers' default.replication.factor by default.",
 )
 @click.option("--replica-assignment", metavar="IDS", help="Brokers of each partition, as in 1,2,1.")
-@click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
+@_config_option
 @click.option("--disable-rack-aware", is_flag=True, help="Ignore the brokers' racks; needs -z.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing when the topic exists.")
 def create_command(
@@ -287,7 +289,7 @@ def _least_in_sync(way: "TopicWay", described: "list[TopicDescription]") -> dict
     help="Brokers of each partition, also of the existing ones, as in 1,2,1.",
 )
 @click.option("--disable-rack-aware", is_flag=True, help="Ignore the brokers' racks; needs -z.")
-@click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
+@_config_option
 @click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Remove a setting.")
 def alter_command(
     topic: str,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from zkbroker.cli.output import say, say_lines
-from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.settings import parse_settings, settings_option
 
 _WATCH_INTERVAL_S = 0.5
 
@@ -66,12 +66,9 @@ _WATCH_INTERVAL_S = 0.5
     default=0,
     help="Port of the started ZooKeeper; by default a free one.",
 )
-@click.option(
+@settings_option(
     "--set",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set a property of every broker; ports of admin.port and legacy07.listener count up.",
+    text="Set a property of every broker; ports of admin.port and legacy07.listener count up.",
 )
 @click.option(
     "--replication-factor",

@@ -6,6 +6,7 @@ Invariant: only its collector writes it, between two publications; unknown value
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from zkbroker.admin.broker_queries import LogDirectory
 from zkbroker.admin.topics import TopicDescription
@@ -23,8 +24,7 @@ class Kind(Enum):
 GroupKey = tuple[Kind, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """One listener of a broker."""
 
     name: str

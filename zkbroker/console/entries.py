@@ -44,6 +44,13 @@ class Stored:
     inside: int = 0
     next_offset: int | None = None
 
+    @classmethod
+    def unreadable(cls, partition: int, offset: int, error: CorruptMessage) -> "Stored":
+        """Return the record that stands for bytes that are not an entry."""
+        return cls(
+            partition, offset, -1, -1, None, None, (), "corrupt", 0, "", str(error)
+        )  # fmt: skip
+
     @property
     def after(self) -> int:
         """The next offset to read; within a set that shares one offset, the set itself."""

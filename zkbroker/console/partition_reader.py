@@ -103,10 +103,7 @@ class PartitionReader:
             self.position = max(self.position, _after(data, begun))
         except CorruptMessage as error:
             self.position += 1
-            yield Stored(
-                self.partition, self.position - 1, -1, -1, None, None, (), "corrupt", 0, "",
-                str(error),
-            )  # fmt: skip
+            yield Stored.unreadable(self.partition, self.position - 1, error)
         if self.position <= begun:
             # Nothing to read: the log was cut, or compaction left a gap.
             self.position = self.end

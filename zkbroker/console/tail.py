@@ -144,6 +144,4 @@ def _readable(data: bytes, partition: int, start: int) -> Iterator[Stored]:
     try:
         yield from stored_records(data, partition, start, (), 0)
     except CorruptMessage as error:
-        yield Stored(
-            partition, start, -1, -1, None, None, (), "corrupt", 0, "", str(error)
-        )  # fmt: skip
+        yield Stored.unreadable(partition, start, error)

@@ -265,13 +265,7 @@ def _brokers(seen: ClusterState) -> list[Row]:
                 "alive": alive,
                 "controller": broker == seen.controller,
                 "listeners": [
-                    {
-                        "name": each.name,
-                        "protocol": each.protocol,
-                        "host": each.host,
-                        "port": each.port,
-                    }
-                    for each in (() if known is None else known.listeners)
+                    each._asdict() for each in (() if known is None else known.listeners)
                 ],
                 "leaders": leaders[broker],
                 "replicas": replicas[broker],

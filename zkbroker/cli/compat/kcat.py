@@ -19,7 +19,6 @@ _OPTIONS = "CPG:LQt:p:b:z:o:eED:K:k:H:Od:qvF:X:c:Tuf:ZlVhs:r:Jm:"
 _FOR_BOTH = {"-D", "-K", "-c", "-Z"}
 _CONSUMER = {"-o", "-e", "-f", "-J", "-s", "-u"}
 _PRODUCER = {"-k", "-H", "-T", "-l"}
-_WITHOUT_EFFECT = {"-q", "-v", "-d", "-E", "-m", "-O"}
 _USUAL_PORT = 9092
 _DEFAULT_FILES = ("kcat.conf", "kafkacat.conf")
 
@@ -122,6 +121,7 @@ def _translated(
             shown += [f"{letter}{value}"] if value else _bare(letter)
         elif letter == "-G":
             shown += ["-G", value]
+        # -q, -v, -d, -E, -m and -O have no effect here.
     for key, value in properties.items():
         shown += ["-X", f"{key.removeprefix('topic.')}={value}"]
     if mode == "-G":

@@ -28,10 +28,6 @@ def _mirror_maker(given: Given) -> list[str]:
     return shown
 
 
-def _migration_tool(given: Given) -> list[str]:
-    return [*_mirror_maker(given), "--from-07"]
-
-
 TOOLS = {
     "kafka-mirror-maker": Tool(
         "Copy topics of other clusters into one.",
@@ -49,7 +45,7 @@ TOOLS = {
     ),
     "kafka-migration-tool": Tool(
         "Copy topics of clusters of Kafka 0.7 into a newer one.",
-        _migration_tool,
+        lambda given: [*_mirror_maker(given), "--from-07"],
         example="--consumer.config old.properties --producer.config here.properties "
         "--whitelist visits",
         values=("consumer.config", "producer.config", "num.streams", "whitelist", "blacklist"),
