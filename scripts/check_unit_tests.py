@@ -193,7 +193,6 @@ REAL_THING = {
     "zkbroker/legacy07/reading.py": "integration/test_legacy07_cli.py",
     "zkbroker/legacy07/console_readers.py": "integration/test_console_07.py",
     "zkbroker/console/other_generation.py": "integration/test_console_07.py",
-    "zkbroker/console/cluster_readers.py": "integration/test_console.py",
     "zkbroker/legacy07/group_member.py": "integration/test_legacy07_consumer.py",
     "zkbroker/mirror/generations.py": "integration/test_mirror_to_07.py",
     "spark_loader/legacy07/cluster.py": "integration/test_spark_load_07.py",

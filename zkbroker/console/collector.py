@@ -11,15 +11,19 @@ import logging
 from collections.abc import Callable, Mapping
 
 from zkbroker.broker.mounting import OwnPage
+from zkbroker.client import Cluster
 from zkbroker.console.access import ClusterAccess
 from zkbroker.console.clients import Clients
-from zkbroker.console.cluster_readers import BrokerReaders
 from zkbroker.console.cluster_state import ClusterState, GroupKey, SeenGroup
+from zkbroker.console.directories import Directories
+from zkbroker.console.groups import Groups
 from zkbroker.console.history import History
 from zkbroker.console.loads import Loads
+from zkbroker.console.offsets import Offsets
 from zkbroker.console.other_generation import OtherSight
 from zkbroker.console.pages import AdminPages
 from zkbroker.console.publication import Publication
+from zkbroker.console.topology import Topology
 from zkbroker.errors import ZkbrokerError
 from zkbroker.runtime import Runtime
 from zkbroker.runtime.owner_loop import OwnerLoop
@@ -30,6 +34,36 @@ logger = logging.getLogger(__name__)
 MAX_SERIES = 1000
 _FIRST_LOOKS_S = 0.2
 _RETRY_S = 2.0
+_DIRECTORIES_EVERY_S = 10.0
+
+
+class BrokerReaders:
+    """Reads a cluster of 0.8 and later into `seen`, each part at its own pace."""
+
+    def __init__(self, seen: ClusterState, runtime: Runtime, interval_s: float) -> None:
+        self._runtime = runtime
+        self._topology = Topology(seen, runtime, interval_s)
+        self._offsets = Offsets(seen)
+        self._directories = Directories(seen, runtime, max(interval_s, _DIRECTORIES_EVERY_S))
+        self._groups = Groups(seen, runtime, interval_s)
+        self.look = self._topology.look
+        self.look_at = self._groups.look_at
+
+    @property
+    def all_seen(self) -> bool:
+        """Whether the offsets of every partition with a leader are known."""
+        return self._offsets.all_seen
+
+    def hurry(self) -> None:
+        """Read everything at the next reading."""
+        self._topology.hurry()
+        self._groups.hurry()
+
+    def look_on(self, cluster: Cluster, session: ZkSession | None, now_ms: int) -> None:
+        """Read offsets, directories and groups."""
+        self._offsets.look(cluster, now_ms)
+        self._directories.look(cluster, self._runtime.now_ms())
+        self._groups.look(cluster, session, self._runtime.now_ms())
 
 
 class Collector:

@@ -93,7 +93,7 @@ class ConsoleGeneration(Protocol):
 
 
 class OtherSight:
-    """Reads such a cluster, as `cluster_readers.BrokerReaders` reads newer ones.
+    """Reads such a cluster, as `collector.BrokerReaders` reads newer ones.
 
     Args:
         seen: is filled.
