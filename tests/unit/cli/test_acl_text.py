@@ -1,4 +1,4 @@
-"""The text of the genuine tool, to the blank."""
+"""ACLs in the output of the genuine tool, blanks included."""
 
 from zkbroker.cli.acl_text import adding_lines, current_lines
 from zkbroker.security import Operation, ResourceType
@@ -9,7 +9,7 @@ READ = Binding(PATTERN, Acl("User:a", Permission.ALLOW, Operation.DESCRIBE_CONFI
 DENY = Binding(PATTERN, Acl("User:b", Permission.DENY, Operation.ALL, "10.0.0.1"))
 
 
-def test_through_zookeeper():
+def test_lines_of_acls_in_zookeeper():
     assert current_lines([READ, DENY], through_broker=False) == [
         "Current ACLs for resource `TransactionalId:PREFIXED:tx-`: ",
         " \tUser:a has Allow permission for operations: DescribeConfigs from hosts: *",
@@ -18,7 +18,7 @@ def test_through_zookeeper():
     ]
 
 
-def test_through_a_broker():
+def test_lines_of_acls_from_a_broker():
     name = "`ResourcePattern(resourceType=TRANSACTIONAL_ID, name=tx-, patternType=PREFIXED)`: "
     assert adding_lines([READ], through_broker=True) == [
         f"Adding ACLs for resource {name}",

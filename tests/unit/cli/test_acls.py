@@ -1,6 +1,7 @@
-"""`zkbroker acls`: what it asks for, shows and asks before it removes."""
+"""`zkbroker acls` with ACLs in memory."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 from click.testing import CliRunner
@@ -10,8 +11,8 @@ from zkbroker.cli.main import cli
 from zkbroker.security.acl_index import AclIndex
 
 
-class Kept:
-    """ACLs in memory, found and changed as those of a cluster."""
+class AclsInMemory:
+    """Stands for the ACLs of a cluster."""
 
     def __init__(self):
         self.index = AclIndex()
@@ -33,17 +34,10 @@ class Kept:
 
 
 @pytest.fixture
-def kept(monkeypatch):
-    from contextlib import contextmanager
-
-    made = Kept()
-
-    @contextmanager
-    def opened(bootstrap, zookeeper):
-        yield made
-
-    monkeypatch.setattr(module, "_open", opened)
-    return made
+def stored(monkeypatch):
+    acls = AclsInMemory()
+    monkeypatch.setattr(module, "_open", lambda bootstrap, zookeeper: nullcontext(acls))
+    return acls
 
 
 def run(*arguments, answer=None):
@@ -62,7 +56,7 @@ def listed(*arguments):
 PRODUCER = ("add", "--allow-principal", "User:alice", "--producer", "--topic", "orders")
 
 
-def test_a_producer_is_added_shown_and_listed(kept):
+def test_producer_option_adds_and_lists_its_acls(stored):
     done = run(*PRODUCER)
     assert done.exit_code == 0
     assert done.stdout.startswith("added:")
@@ -74,23 +68,16 @@ def test_a_producer_is_added_shown_and_listed(kept):
     assert listed("--principal", "User:bob") == listed("--topic", "other") == []
 
 
-def test_names_are_literal_unless_said_otherwise(kept):
-    run(
-        "add",
-        "--allow-principal",
-        "User:a",
-        "--topic",
-        "team-",
-        "--resource-pattern-type",
-        "PREFIXED",
-    )
+def test_names_are_literal_without_a_pattern_type(stored):
+    prefixed = ("--topic", "team-", "--resource-pattern-type", "PREFIXED")
+    run("add", "--allow-principal", "User:a", *prefixed)
     run("add", "--deny-principal", "User:*", "--topic", "*", "--operation", "delete")
     assert listed("--topic", "team-x") == []
     assert len(listed("--topic", "team-x", "--resource-pattern-type", "match")) == 2
     assert len(listed()) == 2
 
 
-def test_removal_asks_and_removes_what_it_showed(kept):
+def test_remove_asks_and_removes_the_shown_acls(stored):
     run(*PRODUCER)
     for answer in ("n\n", ""):
         done = run("remove", "--topic", "orders", answer=answer)
@@ -106,14 +93,14 @@ def test_removal_asks_and_removes_what_it_showed(kept):
     assert run("remove", "--topic", "orders", "--force").exit_code != 0
 
 
-def test_removal_names_a_resource(kept):
+def test_remove_without_a_resource_is_refused(stored):
     run(*PRODUCER)
     done = run("remove", "--yes")
     assert "no resource is named" in str(done.exception)
     assert len(listed()) == 3
 
 
-def test_a_cluster_has_to_be_named(monkeypatch):
+def test_list_without_a_cluster_is_refused(monkeypatch):
     for name in ("ZKBROKER_BOOTSTRAP", "ZKBROKER_ZOOKEEPER"):
         monkeypatch.delenv(name, raising=False)
     assert "no cluster is named" in str(run("list").exception)

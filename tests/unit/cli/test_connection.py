@@ -13,12 +13,12 @@ from zkbroker.cli.connection import (
 from zkbroker.errors import ConfigError, RegistryError
 
 
-def test_brokers_count_before_a_zookeeper():
+def test_producer_connects_to_brokers_before_zookeeper():
     assert discovery_properties("b:1", "z:1") == {"metadata.broker.list": "b:1"}
     assert discovery_properties(None, "z:1") == {"zookeeper.connect": "z:1"}
 
 
-def test_a_command_without_a_cluster_says_what_to_give():
+def test_missing_cluster_is_refused_with_the_variables_to_set():
     with pytest.raises(ConfigError, match="ZKBROKER_BOOTSTRAP"):
         discovery_properties(None, None)
     with pytest.raises(ConfigError, match="ZKBROKER_BOOTSTRAP"), open_cluster(None, None):
@@ -28,52 +28,28 @@ def test_a_command_without_a_cluster_says_what_to_give():
 
 
 @pytest.mark.parametrize(
-    ("typed", "used"),
+    ("option", "typed", "bootstrap", "zookeeper"),
     [
-        ([], ("env:9092", "env:2181")),
-        (["-z", "typed:2181"], (None, "typed:2181")),
-        (["-b", "typed:9092"], ("typed:9092", "env:2181")),
-        (["-b", "typed:9092", "-z", "typed:2181"], ("typed:9092", "typed:2181")),
+        (cluster_options, "", "env:9092", "env:2181"),
+        (cluster_options, "-z typed:2181", None, "typed:2181"),
+        (cluster_options, "-b typed:9092", "typed:9092", "env:2181"),
+        (cluster_options, "-b typed:9092 -z typed:2181", "typed:9092", "typed:2181"),
+        (zookeeper_option, "", None, "env:2181"),
+        (zookeeper_option, "-z typed:2181", None, "typed:2181"),
+        (zookeeper_option, "-b typed:9092", None, None),
+        (zookeeper_option, "-b typed:9092 -z typed:2181", None, "typed:2181"),
     ],
 )
-def test_a_zookeeper_that_was_typed_counts_before_brokers_of_the_environment(typed, used):
-    found = []
-
-    @click.command()
-    @cluster_options
-    def command(bootstrap, zookeeper):
-        found.append((bootstrap, zookeeper))
-
+def test_command_line_overrides_the_environment(option, typed, bootstrap, zookeeper):
+    given = {}
+    command = click.command()(option(lambda **values: given.update(values)))
     environment = {"ZKBROKER_BOOTSTRAP": "env:9092", "ZKBROKER_ZOOKEEPER": "env:2181"}
     ran = CliRunner(env=environment).invoke(command, typed)
     assert ran.exit_code == 0, ran.output
-    assert found == [used]
+    assert (given.get("bootstrap"), given["zookeeper"]) == (bootstrap, zookeeper)
 
 
-@pytest.mark.parametrize(
-    ("typed", "used"),
-    [
-        ([], "env:2181"),
-        (["-z", "typed:2181"], "typed:2181"),
-        (["-b", "typed:9092"], None),
-        (["-b", "typed:9092", "-z", "typed:2181"], "typed:2181"),
-    ],
-)
-def test_brokers_that_were_typed_count_before_a_zookeeper_of_the_environment(typed, used):
-    found = []
-
-    @click.command()
-    @zookeeper_option
-    def command(zookeeper):
-        found.append(zookeeper)
-
-    environment = {"ZKBROKER_BOOTSTRAP": "env:9092", "ZKBROKER_ZOOKEEPER": "env:2181"}
-    ran = CliRunner(env=environment).invoke(command, typed)
-    assert ran.exit_code == 0, ran.output
-    assert found == [used]
-
-
-def test_the_zookeeper_of_brokers_may_have_another_address_from_here(monkeypatch):
+def test_unreachable_zookeeper_of_brokers_adds_a_note(monkeypatch):
     def refuse(*arguments, **options):
         raise RegistryError("no ZooKeeper answered")
 

@@ -23,12 +23,12 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
         ("\udcff", r"\udcff"),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown(text, shown):
+def test_control_characters_are_escaped(text, shown):
     assert harmless(text) == shown
 
 
 @given(ANY_TEXT)
-def test_any_text_becomes_one_line_that_can_be_written(text):
+def test_any_text_becomes_one_line_without_control_characters(text):
     line = harmless(text)
     line.encode()
     assert not re.search(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]", line)
@@ -37,19 +37,19 @@ def test_any_text_becomes_one_line_that_can_be_written(text):
 
 
 @given(ANY_TEXT)
-def test_json_keeps_its_value(text):
+def test_escaped_json_keeps_its_value(text):
     written = harmless_json(json.dumps({"a": text}, indent=2, ensure_ascii=False))
     assert json.loads(written) == {"a": text}
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]", written)
 
 
-def test_later_lines_are_indented_so_that_none_can_be_forged():
+def test_later_lines_are_indented():
     assert (
         harmless_lines("error: away\nerror: forged\x1b\n") == "error: away\n    error: forged\\x1b"
     )
 
 
-def test_no_command_prints_past_the_one_place():
+def test_commands_print_only_through_output():
     printing = {
         path.name
         for path in (ROOT / "zkbroker" / "cli").rglob("*.py")

@@ -1,4 +1,4 @@
-"""Which generation of Kafka a command is about, and what its words mean there."""
+"""The generation of Kafka of a command, and the start positions that it has."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from zkbroker.cli.positions import parse_range
 from zkbroker.errors import ConfigError
 
 
-def test_the_option_goes_before_the_property():
+def test_generation_option_overrides_the_property():
     assert command_generation(None, {}) is None
     assert command_generation(None, {"kafka.generation": "0.7"}).name == "0.7"
     assert command_generation("0.7.2", {"kafka.generation": "0.8"}).name == "0.7"
@@ -19,17 +19,17 @@ def test_the_option_goes_before_the_property():
 @pytest.mark.parametrize(
     ("words", "start"), [((), -2), (("beginning",), -2), (("end",), -1), (("1234",), 1234)]
 )
-def test_places_that_every_generation_has(words, start):
+def test_start_positions_of_0_7(words, start):
     assert plain_start(command_generation("0.7", {}), parse_range(words)) == start
 
 
 @pytest.mark.parametrize("words", [("-10",), ("stored",), ("s@5",), ("beginning", "e@5")])
-def test_other_places_are_refused(words):
+def test_start_positions_that_0_7_lacks_are_refused(words):
     with pytest.raises(ConfigError, match=r"-o of a cluster of Kafka 0\.7"):
         plain_start(command_generation("0.7", {}), parse_range(words))
 
 
-def test_a_cluster_of_another_generation_is_read_by_its_zookeeper():
+def test_cluster_of_0_7_needs_zookeeper():
     generation = command_generation("0.7", {})
     assert require_zookeeper(generation, "zk:2181") == "zk:2181"
     with pytest.raises(ConfigError, match="give -z"):

@@ -5,7 +5,7 @@ from zkbroker.cli import group_tables
 from zkbroker.errors import ClientError
 
 
-class NoCluster:
+class ClusterWithoutBrokers:
     def brokers(self):
         return {}
 
@@ -21,10 +21,10 @@ def describe(monkeypatch):
 
 def show(**wanted):
     asked = {"members": False, "state": False, "genuine": False, "json": False}
-    group_tables.show(NoCluster(), "counters", **{**asked, **wanted})
+    group_tables.show(ClusterWithoutBrokers(), "counters", **{**asked, **wanted})
 
 
-def test_members_have_clients_hosts_and_partitions(describe, capsys):
+def test_member_rows_show_clients_hosts_and_partitions(describe, capsys):
     member = MemberDescription("m-1", "reader", "/10.0.0.5", (("t", 1), ("t", 0), ("u", 3)))
     describe("Stable", MemberDescription("m-2", "idle", "/10.0.0.6", ()), member)
     show(members=True)
@@ -37,7 +37,7 @@ def test_members_have_clients_hosts_and_partitions(describe, capsys):
     assert lines[2] == "m-1             /10.0.0.5       reader          3"
 
 
-def test_a_group_without_members_says_so_where_the_genuine_tool_does(describe, capsys):
+def test_empty_group_is_noted_on_standard_error(describe, capsys):
     describe("Empty")
     show(state=True, genuine=True)
     shown = capsys.readouterr()
@@ -45,7 +45,7 @@ def test_a_group_without_members_says_so_where_the_genuine_tool_does(describe, c
     assert shown.out.split("\n")[2].split() == ["-", "(1)", "range", "Empty", "0"]
 
 
-def test_a_group_that_does_not_exist(describe):
+def test_dead_group_is_an_error(describe):
     describe("Dead")
     with pytest.raises(ClientError, match="there is no group counters"):
         show(state=True)

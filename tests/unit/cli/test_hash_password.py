@@ -1,5 +1,3 @@
-"""A line for a file of users, from a password that is no argument."""
-
 import pytest
 from click.testing import CliRunner
 
@@ -7,7 +5,7 @@ from zkbroker.cli.hash_password import command
 from zkbroker.security.password_hashes import load_users
 
 
-def test_the_line_is_one_of_a_file_of_users(tmp_path):
+def test_printed_line_fits_a_file_of_users(tmp_path):
     done = CliRunner().invoke(command, ["alice"], input="pw word\n")
     assert done.exit_code == 0
     file = tmp_path / "users"
@@ -16,10 +14,10 @@ def test_the_line_is_one_of_a_file_of_users(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("user", "password", "said"),
+    ("user", "password", "message"),
     [("a:b", "pw", "no ':' and no '#'"), ("alice", "\n", "no password was given")],
 )
-def test_what_makes_no_line_is_refused(user, password, said):
+def test_invalid_user_or_password_is_refused(user, password, message):
     done = CliRunner().invoke(command, [user], input=password)
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output

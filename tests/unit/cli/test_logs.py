@@ -17,7 +17,7 @@ def record(message, *arguments, error=None):
     return logging.LogRecord("zkbroker.x", logging.INFO, "x.py", 1, message, arguments, exc_info)
 
 
-def test_a_client_id_forges_no_log_line():
+def test_line_end_in_a_message_is_escaped():
     line = TextFormatter().format(record("request refused client=%s", FORGED))
     assert "\n" not in line
     assert line.endswith(
@@ -26,7 +26,7 @@ def test_a_client_id_forges_no_log_line():
     )
 
 
-def test_an_error_text_forges_no_line_under_a_traceback():
+def test_traceback_lines_are_indented_and_escaped():
     first, *rest = TextFormatter().format(record("failed", error=ValueError(FORGED))).split("\n")
     assert first.endswith("INFO zkbroker.x failed")
     assert rest[0] == "    Traceback (most recent call last):"
@@ -34,7 +34,7 @@ def test_an_error_text_forges_no_line_under_a_traceback():
     assert not any("\x1b" in line or "\x9b" in line for line in rest)
 
 
-def test_a_json_line_holds_the_text_and_no_control_character():
+def test_json_line_keeps_the_message_without_control_characters():
     line = JsonFormatter().format(record("client=%s", FORGED))
     assert json.loads(line)["message"] == f"client={FORGED}"
     assert "\n" not in line

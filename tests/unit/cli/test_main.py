@@ -16,7 +16,7 @@ def exit_status(command, *arguments):
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_explains_itself_with_an_example(name, capsys):
+def test_help_of_every_command_has_an_example(name, capsys):
     assert exit_status(cli, name, "--help") == 0
     shown = capsys.readouterr().out
     assert f"Usage: zkbroker {name}" in shown
@@ -31,7 +31,7 @@ def commands(group, context):
             yield from ((f"{name} {sub}", each) for sub, each in commands(found, context))
 
 
-def test_every_option_and_every_command_is_explained_in_full():
+def test_every_option_and_command_has_help():
     context = click.Context(cli)
     for name, found in commands(cli, context):
         # Longer first sentences are cut off in the list of the group's commands.
@@ -48,7 +48,7 @@ def test_the_help_lists_every_command(capsys):
         assert name in shown
 
 
-def test_a_wrong_command_line_exits_with_2(capsys):
+def test_unknown_command_exits_with_2(capsys):
     assert exit_status(cli, "fly") == 2
     assert "No such command 'fly'" in capsys.readouterr().err
 
@@ -62,12 +62,12 @@ def test_a_wrong_command_line_exits_with_2(capsys):
         ("kafka.tools.ConsoleConsummer", "Did you mean kafka.tools.ConsoleConsumer"),
     ],
 )
-def test_a_mistyped_command_is_answered_with_what_was_meant(typed, meant, capsys):
+def test_mistyped_command_gets_a_suggestion(typed, meant, capsys):
     assert exit_status(cli, typed) == 2
     assert meant in capsys.readouterr().err
 
 
-def test_a_users_mistake_is_one_line_and_no_traceback(capsys):
+def test_library_error_is_printed_as_one_line(capsys):
     @click.command()
     def broken():
         raise ConfigError("port='eighty' is not allowed: give a whole number")
@@ -76,7 +76,7 @@ def test_a_users_mistake_is_one_line_and_no_traceback(capsys):
     assert capsys.readouterr().err == "error: port='eighty' is not allowed: give a whole number\n"
 
 
-def test_an_interrupt_exits_as_shells_expect():
+def test_keyboard_interrupt_exits_with_130():
     @click.command()
     def interrupted():
         raise KeyboardInterrupt
@@ -84,7 +84,7 @@ def test_an_interrupt_exits_as_shells_expect():
     assert exit_status(interrupted) == 130
 
 
-def test_starting_up_imports_neither_gevent_nor_rich():
+def test_start_imports_neither_gevent_nor_rich():
     code = (
         "import sys, zkbroker.cli\n"
         "assert not {'gevent', 'rich', 'kazoo', 'pyspark'} & set(sys.modules), sys.modules\n"
@@ -92,7 +92,7 @@ def test_starting_up_imports_neither_gevent_nor_rich():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_terminal_that_cannot_show_a_character_gets_its_number(monkeypatch):
+def test_unencodable_character_is_printed_as_an_escape(monkeypatch):
     @click.command()
     def names():
         print("caf\u00e9 \udcff", file=sys.stdout, flush=True)

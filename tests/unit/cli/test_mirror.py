@@ -1,5 +1,3 @@
-"""Options and files of a mirror put together, what it says at the end, and the live table."""
-
 import io
 
 import click
@@ -29,7 +27,7 @@ def files(tmp_path):
     )
 
 
-def test_files_of_consumers_become_sources_in_order(files):
+def test_consumer_files_become_sources_in_order(files):
     east, west, here, _ = files
     config = make_config(None, (east, west), here, ("e", "w"), {"whitelist": "x"})
     assert [(each.name, each.label) for each in config.sources] == [("e", "e"), ("w", "w")]
@@ -38,13 +36,13 @@ def test_files_of_consumers_become_sources_in_order(files):
     assert [(s.name, s.label) for s in nameless.sources] == [("", "east"), ("", "west")]
 
 
-def test_names_without_their_sources_are_refused(files):
+def test_number_of_source_names_must_match_sources(files):
     east, west, here, _ = files
     with pytest.raises(click.UsageError, match="one --source-name for each"):
         make_config(None, (east, west), here, ("e",), {"whitelist": "x"})
 
 
-def test_options_go_before_the_file(files, monkeypatch):
+def test_options_override_the_config_file(files, monkeypatch):
     east, _, here, everything = files
     seen = {}
 
@@ -62,7 +60,7 @@ def test_options_go_before_the_file(files, monkeypatch):
     assert (seen["until_caught_up"], seen["live"]) == (True, False)
 
 
-def test_several_sources_without_names_cannot_be_mirrored_exactly_once(files):
+def test_exactly_once_needs_source_names(files):
     east, west, here, _ = files
     given = ["--consumer-config", east, "--consumer-config", west, "--producer-config", here]
     options = ["--whitelist", "x", "--exactly-once", "-X", "start.timeout.ms=0"]
@@ -71,7 +69,7 @@ def test_several_sources_without_names_cannot_be_mirrored_exactly_once(files):
     assert "needs a name for each" in str(done.exception)
 
 
-def test_offsets_of_one_of_many_sources_need_its_name(files):
+def test_offsets_of_several_sources_need_the_source_option(files):
     east, west, here, everything = files
     given = ["--config", everything, "--producer-config", here, "--group", "g"]
     for path in (east, west):
@@ -81,14 +79,14 @@ def test_offsets_of_one_of_many_sources_need_its_name(files):
     assert "give --source, one of east, west" in done.output
 
 
-def test_it_waits_until_all_has_arrived_and_says_what_was_dropped(monkeypatch, capsys):
-    class Mirror:
+def test_until_caught_up_waits_and_reports_dropped_messages(monkeypatch, capsys):
+    class MirrorWithLag:
         total = 10
 
         def __init__(self, config):
             self.lefts = [10, 4, 0]
             self.waits = 0
-            Mirror.last = self
+            MirrorWithLag.last = self
 
         def __enter__(self):
             return self
@@ -108,15 +106,15 @@ def test_it_waits_until_all_has_arrived_and_says_what_was_dropped(monkeypatch, c
         def metrics(self):
             return {"messages": 10, "bytes": 90, "dropped_messages": 1}
 
-    monkeypatch.setattr("zkbroker.mirror.Mirror", Mirror)
+    monkeypatch.setattr("zkbroker.mirror.Mirror", MirrorWithLag)
     tool.run_mirror(None, until_caught_up=True, live=True, metrics_port=None)
-    told = capsys.readouterr()
-    assert (Mirror.last.lefts, Mirror.last.waits) == ([], 2)
-    assert "mirrored 10 messages, 90 bytes" in told.out + told.err
-    assert "dropped 1 messages" in told.err
+    printed = capsys.readouterr()
+    assert (MirrorWithLag.last.lefts, MirrorWithLag.last.waits) == ([], 2)
+    assert "mirrored 10 messages, 90 bytes" in printed.out + printed.err
+    assert "dropped 1 messages" in printed.err
 
 
-def test_the_table_shows_rates_since_the_last_look():
+def test_table_shows_rates_between_two_statuses():
     before = [TopicStatus("east", "t", 100, 5000, 9)]
     now = [TopicStatus("east", "t", 300, 9000, 2), TopicStatus("east", "new", 7, 70, 0)]
     console = Console(width=100, file=io.StringIO())

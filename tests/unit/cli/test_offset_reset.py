@@ -21,19 +21,19 @@ from zkbroker.errors import ConfigError
         ("shift:+5", Way.SHIFT, 5),
     ],
 )
-def test_targets_of_a_reset(text, way, value):
+def test_reset_target_forms(text, way, value):
     target = parse_target(text)
     assert (target.way, target.value) == (way, value)
 
 
 @pytest.mark.parametrize("text", ["PT2H", "2h", "P0DT1H60M", "7200s"])
-def test_a_duration_goes_back_from_now(text, monkeypatch):
+def test_duration_is_subtracted_from_now(text, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 10_000.0)
     assert parse_target(f"duration:{text}").value == 10_000_000 - 7_200_000
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("offset:-1", "give offset:N"),
         ("offset:", "give offset:N"),
@@ -42,12 +42,12 @@ def test_a_duration_goes_back_from_now(text, monkeypatch):
         ("duration:P", "not a duration"),
     ],
 )
-def test_what_is_no_target_is_refused(text, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_reset_target_is_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
         parse_target(text)
 
 
-def test_offsets_of_a_file():
+def test_offset_file_lines():
     assert read_offsets(["visits,0,5\n", "\n", "visits,1,0\n"]) == {
         ("visits", 0): 5,
         ("visits", 1): 0,

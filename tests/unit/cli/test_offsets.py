@@ -12,19 +12,19 @@ from zkbroker.protocol import ApiKey
 @pytest.mark.parametrize(
     ("text", "time"), [("latest", -1), ("earliest", -2), ("-1", -1), ("0", 0), ("1500", 1500)]
 )
-def test_times_by_name_and_number(text, time):
+def test_time_names_and_numbers(text, time):
     assert parse_time(text) == time
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-3", "1.5"])
-def test_what_is_no_time_is_refused(text):
+def test_invalid_time_is_refused(text):
     with pytest.raises(
         ConfigError, match=r"give ms since 1970, or a date .*, or latest or earliest"
     ):
         parse_time(text)
 
 
-def test_partitions_are_those_named_or_all():
+def test_partition_list_selects_named_or_all_partitions():
     cluster = PlayedCluster(leaders={"t": (0, 0, 0)})
     assert chosen_partitions(cluster, "t", None) == [0, 1, 2]
     assert chosen_partitions(cluster, "t", "2,0") == [2, 0]
@@ -34,7 +34,7 @@ def test_partitions_are_those_named_or_all():
         chosen_partitions(cluster, "t", "0;1")
 
 
-def test_a_leader_that_moves_or_goes_is_followed():
+def test_offsets_are_read_from_a_moved_leader():
     with FakeCluster(brokers=2) as cluster:
         cluster.create("t", [0, 1])
         lost = [CLOSE]

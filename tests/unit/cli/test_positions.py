@@ -19,11 +19,11 @@ from zkbroker.errors import ConfigError
         (("e@2000",), Range(Position(Anchor.BEGINNING), Position(Anchor.TIME, 2000))),
     ],
 )
-def test_kcats_positions_are_understood(texts, expected):
+def test_positions_of_kcat_are_parsed(texts, expected):
     assert parse_range(texts) == expected
 
 
 @pytest.mark.parametrize("text", ["middle", "", "s@", "e@noon", "-", "1.5", "٣"])
-def test_another_word_is_an_error_that_lists_the_forms(text):
+def test_invalid_position_is_refused_with_the_allowed_forms(text):
     with pytest.raises(ConfigError, match="give beginning, end, stored"):
         parse_range((text,))

@@ -1,5 +1,3 @@
-"""Input is split into messages as it comes."""
-
 import io
 
 import pytest
@@ -9,7 +7,7 @@ from zkbroker.cli.produce import read_messages
 
 
 class Pipe(io.BytesIO):
-    """Gives what one call to write put in, as a pipe does."""
+    """Returns one written piece for each read, as a pipe does."""
 
     def __init__(self, *pieces):
         super().__init__()
@@ -28,16 +26,16 @@ class Pipe(io.BytesIO):
         (b"a--b", b"--", [b"a", b"b"]),
     ],
 )
-def test_what_stands_between_delimiters(data, delimiter, messages):
+def test_input_is_split_at_delimiters(data, delimiter, messages):
     assert list(read_messages(io.BytesIO(data), delimiter)) == messages
 
 
-def test_a_message_is_there_as_soon_as_its_delimiter_is():
+def test_message_is_yielded_once_its_delimiter_is_read():
     messages = read_messages(Pipe(b"a\nb", b"c-", b"-d\n"), b"\n")
     assert next(messages) == b"a"
     assert list(messages) == [b"bc--d"]
 
 
-def test_a_delimiter_over_the_edge_of_two_blocks(monkeypatch):
+def test_delimiter_across_two_blocks(monkeypatch):
     monkeypatch.setattr(produce, "_BLOCK_BYTES", 3)
     assert list(read_messages(io.BytesIO(b"ab--cd--"), b"--")) == [b"ab", b"cd"]

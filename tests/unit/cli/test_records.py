@@ -5,7 +5,7 @@ from zkbroker.cli.main import cli
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("asked:4", "give TOPIC-PARTITION:OFFSET"),
         ("asked-0", "give TOPIC-PARTITION:OFFSET"),
@@ -14,14 +14,14 @@ from zkbroker.cli.main import cli
         (f"asked-0:{1 << 63}", "OFFSET is a number, or end"),
     ],
 )
-def test_a_mistyped_partition_is_refused(given, said):
+def test_invalid_partition_or_offset_is_refused(given, message):
     ran = CliRunner().invoke(cli, ["records", "delete", "-b", "127.0.0.1:1", given])
     assert ran.exit_code == 1
-    assert said in str(ran.exception)
+    assert message in str(ran.exception)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"partitions":[{"topic":"t"}]}', 'give {"partitions":[{"topic":"t","partition":0'),
         ("[]", 'give {"partitions":[{"topic":"t","partition":0'),
@@ -31,8 +31,8 @@ def test_a_mistyped_partition_is_refused(given, said):
         ),
     ],
 )
-def test_a_file_of_another_form_is_refused(tmp_path, text, said):
+def test_invalid_offset_file_is_refused(tmp_path, text, message):
     file = tmp_path / "offsets.json"
     file.write_text(text)
     given = ["records", "delete", "-b", "127.0.0.1:1", "--file", str(file)]
-    assert said in str(CliRunner().invoke(cli, given).exception)
+    assert message in str(CliRunner().invoke(cli, given).exception)

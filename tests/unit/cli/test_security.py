@@ -22,7 +22,7 @@ def command(settings: tuple[str, ...]) -> None:
     click.echo(f"{found.protocol} {found.tls.truststore_location} {sorted(security_properties())}")
 
 
-def test_a_command_connects_as_its_file_says(tmp_path: Path) -> None:
+def test_security_comes_from_file_environment_and_options(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\nssl.truststore.location=/ca.pem\nclient.id=a\n")
     runner = CliRunner()
@@ -37,7 +37,7 @@ def test_a_command_connects_as_its_file_says(tmp_path: Path) -> None:
     assert single.output.startswith("SSL /o ")
 
 
-def test_what_has_no_effect_is_said(tmp_path: Path) -> None:
+def test_unused_settings_of_the_file_are_warned_of(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("retries=3\n")
     found = CliRunner().invoke(command, ["--command-config", str(file)])
@@ -46,9 +46,7 @@ def test_what_has_no_effect_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_a_command_without_settings_that_it_needs_is_shown_where_they_stand(
-    given: bool, tmp_path: Path
-) -> None:
+def test_security_error_without_a_file_names_command_config(given: bool, tmp_path: Path) -> None:
     @click.command()
     @security_option
     def refused() -> None:
@@ -61,6 +59,6 @@ def test_a_command_without_settings_that_it_needs_is_shown_where_they_stand(
     assert any("--command-config FILE" in each for each in notes) is not given
 
 
-def test_without_a_command_there_is_no_security() -> None:
+def test_default_outside_a_command_is_plaintext() -> None:
     assert security_properties() == {}
     assert current_security().protocol == "PLAINTEXT"

@@ -1,4 +1,4 @@
-"""Which processes `kafka-server-stop` would send a signal."""
+"""The processes that get a signal of `kafka-server-stop`."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ def sent(monkeypatch, tmp_path):
     return signals
 
 
-def test_what_noted_itself_is_stopped_while_it_runs(sent):
+def test_noted_process_is_stopped_while_it_runs(sent):
     assert server_processes.stop_all() == []
     with server_processes.noted():
         assert server_processes.stop_all() == [os.getpid()]
@@ -26,7 +26,7 @@ def test_what_noted_itself_is_stopped_while_it_runs(sent):
 
 @pytest.mark.parametrize("name", ["kafkaServer-{}.pid", "kafkaServer-x.pid"])
 @pytest.mark.parametrize("text", ["another time", ""])
-def test_another_process_of_the_same_number_is_left_alone(sent, name, text):
+def test_other_process_with_the_same_id_gets_no_signal(sent, name, text):
     path = server_processes.directory() / name.format(os.getpid())
     path.parent.mkdir()
     path.write_text(text)

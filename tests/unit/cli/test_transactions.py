@@ -1,5 +1,3 @@
-"""What `zkbroker transactions` takes, and how it says how long something takes."""
-
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -17,7 +15,7 @@ BROKER = ("-b", "127.0.0.1:1")
     ("text", "ms"),
     [("15m", 900_000), ("0s", 0), ("250ms", 250), ("2h", 7_200_000), ("1d", 864 * 10**5)],
 )
-def test_a_duration_has_a_unit(text, ms):
+def test_duration_units(text, ms):
     assert duration_ms(None, None, text) == ms
 
 
@@ -34,12 +32,12 @@ def test_a_duration_has_a_unit(text, ms):
         (90_000_000, "1 d 1 h"),
     ],
 )
-def test_a_span_is_shown_in_the_units_that_matter(ms, text):
+def test_span_is_shown_in_two_units(ms, text):
     assert _span(ms) == text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ("find-hanging", "--older-than", "15"),
@@ -56,13 +54,13 @@ def test_a_span_is_shown_in_the_units_that_matter(ms, text):
         (("describe",), "Missing argument 'TRANSACTIONAL_ID'"),
     ],
 )
-def test_bad_input_says_what_to_give(arguments, said):
+def test_invalid_arguments_are_usage_errors(arguments, message):
     ran = CliRunner(env={"COLUMNS": "200"}).invoke(command, [*arguments, *BROKER])
     assert ran.exit_code == 2
-    assert said in ran.output
+    assert message in ran.output
 
 
-def test_partitions_that_cannot_be_looked_at_are_named(monkeypatch):
+def test_partitions_without_a_leader_are_warned_of(monkeypatch):
     stored = StoredCluster({("t", number): Stored() for number in range(8)})
     known = stored.known_partitions
     stored.known_partitions = lambda topic: tuple(

@@ -1,4 +1,4 @@
-"""What is said of C twins that were not built."""
+"""Warnings of C extensions that were not built."""
 
 import pytest
 
@@ -14,12 +14,12 @@ def built(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(room, "NATIVE", True)
 
 
-def test_nothing_is_said_where_all_are_built(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_warning_with_both_extensions(caplog: pytest.LogCaptureFixture) -> None:
     warn_of_missing_twins()
     assert not caplog.records
 
 
-def test_what_is_slower_is_named_with_the_cure(
+def test_missing_extension_is_warned_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(kernels, "NATIVE", False)
@@ -29,7 +29,7 @@ def test_what_is_slower_is_named_with_the_cure(
     assert "compiler" in record.getMessage()
 
 
-def test_python_that_was_asked_for_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_warning_if_python_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain, "NATIVE", False)
     monkeypatch.setenv("ZKBROKER_PURE_PYTHON", "1")
     assert missing_twins() == []

@@ -1,5 +1,3 @@
-"""`zkbroker users`: where a password comes from, and what is stored of it."""
-
 import contextlib
 from contextlib import nullcontext
 
@@ -41,7 +39,7 @@ def has_password(session, user, password):
     return SHA_256.hash(SHA_256.mac(salted, b"Client Key")) == stored.stored_key
 
 
-def test_a_password_comes_from_a_file_standard_input_or_the_environment(session, tmp_path):
+def test_password_comes_from_file_standard_input_or_environment(session, tmp_path):
     path = tmp_path / "password"
     path.write_bytes("p,w é\r\n".encode())
     assert run("add", "alice", "--password-file", str(path)) == (
@@ -57,7 +55,7 @@ def test_a_password_comes_from_a_file_standard_input_or_the_environment(session,
     assert b"fourth" not in session.get("/config/users/alice")[0]
 
 
-def test_mechanisms_and_iterations_are_chosen(session):
+def test_mechanism_and_iteration_options(session):
     run("add", "alice", "--mechanism", "scram-sha-512", "--iterations", "5000", text="x")
     assert scram_users(session) == {"alice": {SCRAM_SHA_512: 5000}}
     run("alter", "alice", "--iterations", "6000", text="x")
@@ -74,7 +72,7 @@ def test_mechanisms_and_iterations_are_chosen(session):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text", "error", "says"),
+    ("arguments", "text", "error", "message"),
     [
         (("alter", "bob"), "x", ClientError, "no user 'bob'"),
         (("delete", "bob"), "", ClientError, "no user 'bob'"),
@@ -88,10 +86,10 @@ def test_mechanisms_and_iterations_are_chosen(session):
         (("add", "bob"), "x" * 70_000, ConfigError, "more than a password"),
     ],
 )
-def test_mistakes_are_refused_and_change_nothing(session, arguments, text, error, says):
+def test_refused_command_changes_no_user(session, arguments, text, error, message):
     run("add", "alice", "--mechanism", SCRAM_SHA_256, text="x")
     before = scram_users(session)
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         run(*arguments, text=text)
     assert scram_users(session) == before
 
@@ -99,7 +97,7 @@ def test_mistakes_are_refused_and_change_nothing(session, arguments, text, error
 @pytest.mark.parametrize(
     "arguments", [("add", "bob"), ("alter", "bob"), ("list",), ("delete", "bob")]
 )
-def test_users_are_written_and_read_by_the_login_at_zookeeper(arguments, monkeypatch, tmp_path):
+def test_user_commands_use_the_zookeeper_login(arguments, monkeypatch, tmp_path):
     seen = []
 
     def session(connect, *, make_chroot=True, security):

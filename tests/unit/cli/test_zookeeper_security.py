@@ -1,5 +1,3 @@
-"""What the command asks for before it goes anywhere."""
-
 import pytest
 from click.testing import CliRunner
 
@@ -7,14 +5,14 @@ from zkbroker.cli.zookeeper_security import command
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "choose secure or unsecure"),
         (["closed"], "'closed' is not one of 'secure', 'unsecure'"),
         (["--zookeeper.acl=no"], "is not one of 'secure', 'unsecure'"),
     ],
 )
-def test_an_action_is_needed(arguments, said):
+def test_missing_or_unknown_action_is_refused(arguments, message):
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output

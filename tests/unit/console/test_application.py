@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.console.test_views import seen
+from tests.unit.console.test_views import cluster_state
 from zkbroker.broker.admin_access import AdminAccess
 from zkbroker.broker.mounting import USER
 from zkbroker.console.access import ClusterSettings
@@ -19,12 +19,12 @@ from zkbroker.security.password_hashes import PasswordHash
 ANN = PasswordHash.of("right")
 
 
-class Seen:
-    """What the application needs of a collector that has looked once."""
+class CollectorAfterOneReading:
+    """The parts of a collector that the application uses."""
 
     def __init__(self):
-        self.seen = seen()
-        self.access = Access()
+        self.seen = cluster_state()
+        self.access = UnreachableCluster()
         self.history = History(10, 10)
         self.history.record(5, {"cluster.offline": 1})
         self.published = Publication(1, self.seen, self.access, 5)
@@ -39,7 +39,7 @@ class Seen:
         return self.published
 
 
-class Access:
+class UnreachableCluster:
     settings = ClusterSettings(id="c", name="the cluster", zookeeper="a:1")
 
     @property
@@ -49,7 +49,7 @@ class Access:
 
 def console(logins=None, **settings):
     return make_application(
-        {"c": Seen()},
+        {"c": CollectorAfterOneReading()},
         logins or Logins(None, (), lambda: 0),
         get_runtime("threads"),
         **settings,
@@ -68,14 +68,14 @@ def log_in(client, user="ann", password="right"):
     return client.post("/api/login", json={"user": user, "password": password})
 
 
-def test_without_users_the_session_is_there_at_once():
+def test_session_without_users_needs_no_login():
     found = console().get("/api/session").get_json()
     assert found["clusters"] == [{"id": "c", "name": "the cluster", "generation": None}]
     assert (found["user"], found["role"], found["login"]) == (None, "viewer", False)
 
 
 @pytest.mark.parametrize("path", ["overview", "topics", "groups", "series", "events", "nothing"])
-def test_nothing_is_shown_before_the_login(users, path):
+def test_requests_before_login_are_refused(users, path):
     client = console(users)
     assert client.get("/api/session").get_json() == {"login": True}
     answer = client.get(f"/api/clusters/c/{path}")
@@ -84,7 +84,7 @@ def test_nothing_is_shown_before_the_login(users, path):
     assert client.get("/").status_code == 200  # the form itself
 
 
-def test_a_login_is_a_cookie_that_scripts_and_other_pages_do_not_get(users):
+def test_login_cookie_is_http_only_secure_and_same_site(users):
     client = console(users, encrypted=True)
     answer = log_in(client)
     assert answer.get_json()["role"] == "viewer"
@@ -92,13 +92,13 @@ def test_a_login_is_a_cookie_that_scripts_and_other_pages_do_not_get(users):
     assert {"HttpOnly", "Secure", "SameSite=Strict"} <= set(cookie.split("; "))
 
 
-def test_a_wrong_login_says_so_and_too_many_wait(users):
+def test_wrong_passwords_are_refused_then_delayed(users):
     client = console(users)
     assert [log_in(client, password="wrong").status_code for _ in range(6)] == [403] * 5 + [429]
     assert "Retry-After" in log_in(client).headers
 
 
-def test_a_logout_needs_the_token_and_ends_the_session(users):
+def test_logout_needs_the_token_and_ends_the_session(users):
     client = console(users)
     csrf = log_in(client).get_json()["csrf"]
     assert client.post("/api/logout").status_code == 403
@@ -115,13 +115,13 @@ def test_a_logout_needs_the_token_and_ends_the_session(users):
         {"Sec-Fetch-Site": "cross-site"},
     ],
 )
-def test_what_another_page_sends_is_refused(users, headers):
+def test_request_from_another_origin_is_refused(users, headers):
     client = console(users)
     answer = client.post("/api/login", json={"user": "ann", "password": "right"}, headers=headers)
     assert (answer.status_code, answer.get_json()["code"]) == (403, "wrong_origin")
 
 
-def test_names_that_were_rebound_to_this_address_are_refused():
+def test_unknown_host_name_is_refused():
     client = console(hosts=frozenset({"localhost", "::1"}))
     assert client.get("/api/session").status_code == 200
     assert client.get("/api/session", headers={"Host": "[::1]:8080"}).status_code == 200
@@ -129,14 +129,14 @@ def test_names_that_were_rebound_to_this_address_are_refused():
     assert (answer.status_code, answer.get_json()["code"]) == (421, "wrong_host")
 
 
-def test_a_page_before_this_one_asked_for_the_login():
+def test_user_of_the_admin_page_needs_no_login():
     client = console(Logins(None, {"bob"}, lambda: 0))
     found = client.get("/api/session", environ_overrides={USER: "bob"}).get_json()
     assert (found["user"], found["role"], found["login"]) == ("bob", "operator", False)
 
 
 @pytest.mark.parametrize("path", ["/", "/topics/a", "/api/session", "/api/none", "/static/none"])
-def test_every_answer_keeps_the_page_to_itself(path):
+def test_every_response_has_isolation_headers(path):
     answer = console().get(path)
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
@@ -146,14 +146,14 @@ def test_every_answer_keeps_the_page_to_itself(path):
     assert answer.headers["X-Frame-Options"] == "DENY"
 
 
-def test_the_page_knows_where_it_is_mounted():
+def test_page_has_the_base_of_its_mount_path():
     client = console()
     assert b'<base href="/"' in client.get("/topics/x").data
     mounted = client.get("/topics/x", environ_overrides={"SCRIPT_NAME": "/console"})
     assert b'<base href="/console/"' in mounted.data
 
 
-def test_files_have_their_types_and_are_not_sent_twice():
+def test_static_file_has_type_and_etag():
     client = console()
     answer = client.get("/static/index.html")
     assert answer.headers["Content-Type"].startswith("text/html")
@@ -164,7 +164,7 @@ def test_files_have_their_types_and_are_not_sent_twice():
 @pytest.mark.parametrize(
     "name", ["../application.py", "%2e%2e/application.py", "..%2fapi.py", "a%00b"]
 )
-def test_no_other_file_is_reached(name):
+def test_static_path_cannot_leave_its_directory(name):
     assert console().get(f"/static/{name}").status_code == 404
 
 
@@ -184,20 +184,20 @@ def test_no_other_file_is_reached(name):
         ("/api/nothing", 404),
     ],
 )
-def test_what_cannot_be_answered_is_a_sentence(path, status):
+def test_failed_request_returns_error_and_code(path, status):
     answer = console().get(path)
     assert answer.status_code == status
     assert set(answer.get_json()) == {"error", "code"}
 
 
-def test_another_method_is_refused():
+def test_wrong_method_is_refused():
     assert console().get("/api/login").status_code in (404, 405)
     answer = console().put("/api/session")
     assert answer.status_code == 405
     assert answer.get_json()["error"]
 
 
-def test_a_failure_of_the_console_shows_nothing_of_it(monkeypatch, caplog):
+def test_internal_error_is_logged_and_hidden(monkeypatch, caplog):
     monkeypatch.setattr("zkbroker.console.api.page_of", lambda rows: 1 / 0)
     answer = console().get("/api/clusters/c/topics")
     assert (answer.status_code, answer.get_json()["code"]) == (500, "internal")
@@ -205,7 +205,7 @@ def test_a_failure_of_the_console_shows_nothing_of_it(monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_topics_are_searched_sorted_and_cut():
+def test_topics_are_searched_sorted_and_paged():
     client = console()
     found = client.get("/api/clusters/c/topics?search=T&sort=-messages_in_s&limit=1").get_json()
     assert (found["total"], found["topics"][0]["name"]) == (1, "t")
@@ -213,7 +213,7 @@ def test_topics_are_searched_sorted_and_cut():
     assert client.get("/api/clusters/c/topics?offset=1").get_json()["topics"] == []
 
 
-def test_a_topic_without_its_settings_is_shown_all_the_same():
+def test_topic_is_shown_if_its_settings_cannot_be_read():
     found = console().get("/api/clusters/c/topics/t").get_json()
     assert found["settings"] is None
     assert found["settings_error"] == "nobody answers"
@@ -230,7 +230,7 @@ def test_series_and_groups():
     assert client.get("/api/clusters/c/groups").get_json()["total"] == 1
 
 
-def test_a_stream_begins_with_all_there_is():
+def test_stream_begins_with_the_whole_publication():
     answer = console().get("/api/clusters/c/events?names=cluster.offline,none")
     text = answer.get_data(as_text=True)
     assert answer.headers["Content-Type"].startswith("text/event-stream")
@@ -240,18 +240,18 @@ def test_a_stream_begins_with_all_there_is():
     assert ": still here" in text
 
 
-def test_a_stream_of_what_is_wanted_alone():
+def test_stream_contains_only_requested_parts():
     answer = console().get("/api/clusters/c/events?what=groups")
     assert "event: overview" not in answer.get_data(as_text=True)
 
 
-def test_streams_are_few(monkeypatch):
+def test_too_many_streams_are_refused(monkeypatch):
     monkeypatch.setattr("zkbroker.console.events.STREAMS", 0)
     answer = console().get("/api/clusters/c/events")
     assert (answer.status_code, answer.get_json()["code"]) == (503, "too_many_streams")
 
 
-def test_a_stream_that_ended_counts_no_more(monkeypatch):
+def test_closed_stream_frees_its_place(monkeypatch):
     monkeypatch.setattr("zkbroker.console.events.STREAMS", 1)
     app = console()
     for _ in range(3):
@@ -260,14 +260,14 @@ def test_a_stream_that_ended_counts_no_more(monkeypatch):
         answer.close()
 
 
-def test_a_stream_takes_its_time():
+def test_stream_has_no_request_timeout():
     taken = []
     environ = {"zkbroker.take_time": lambda: taken.append(1)}
     console().get("/api/clusters/c/events", environ_overrides=environ, buffered=True)
     assert taken == [1]
 
 
-def test_a_body_that_is_too_large_or_no_json_is_refused(users):
+def test_invalid_or_large_body_is_refused(users):
     client = console(users)
     assert client.post("/api/login", data=b"{", content_type="application/json").status_code == 400
     assert client.post("/api/login", data=b"[]", content_type="application/json").status_code == 400

@@ -18,16 +18,16 @@ def test_text_json_hex_and_base64():
     }
 
 
-def test_null_is_null_and_nothing_is_nothing():
+def test_null_and_empty_values():
     assert shown(None) is None
     assert shown(b"")["text"] == ""
 
 
-def test_what_is_no_text_has_none():
+def test_invalid_utf_8_has_no_text():
     assert shown(b"\xff\xfe")["text"] is None
 
 
-def test_a_cut_is_said_and_cuts_no_character():
+def test_long_value_is_cut_between_characters():
     found = shown("é".encode() * SHOWN_BYTES)
     assert (found["bytes"], found["shown"]) == (2 * SHOWN_BYTES, SHOWN_BYTES)
     assert found["text"] == "é" * (SHOWN_BYTES // 2)
@@ -38,12 +38,12 @@ def test_a_cut_is_said_and_cuts_no_character():
 @pytest.mark.parametrize(
     "text", ["1", '"x"', "{", "[NaN]", "[1e999]", "[" * 60_000, "[" + "9" * 5000 + "]", "{]"]
 )
-def test_what_is_no_json_worth_its_form_has_none(text):
+def test_scalar_or_invalid_json_has_no_json_form(text):
     assert shown(text.encode())["json"] is None
 
 
 @given(st.binary(max_size=300), st.integers(0, 400))
-def test_every_form_can_be_sent(data, most):
+def test_every_form_is_valid_json(data, most):
     found = shown(data, most)
     again = json.loads(json.dumps(found, allow_nan=False))
     assert bytes.fromhex(again["hex"]) == data[:most]

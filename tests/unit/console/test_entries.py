@@ -1,4 +1,4 @@
-"""What became of each record of a fetched message set."""
+"""The states of the records of a fetched message set."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def states(data, **more):
     ]
 
 
-def test_aborted_records_and_markers_are_marked():
+def test_states_of_aborted_records_and_markers():
     data = batch(0, ["a", "b"], 7) + batch(2, ["plain"]) + end(3, ABORT, 7) + batch(4, ["c"], 7)
     assert states(data, aborted=[(7, 0)]) == [
         (0, "a", "aborted"),
@@ -40,7 +40,7 @@ def test_aborted_records_and_markers_are_marked():
     ]
 
 
-def test_after_the_stable_offset_the_marker_decides_where_it_is_there():
+def test_marker_in_the_response_decides_state_after_stable_offset():
     data = (
         batch(0, ["before"], 1)
         + batch(1, ["open"], 2)
@@ -61,7 +61,7 @@ def test_after_the_stable_offset_the_marker_decides_where_it_is_there():
     ]
 
 
-def test_a_start_within_a_batch():
+def test_start_within_a_batch():
     assert states(batch(5, ["a", "b", "c"]), start=6) == [
         (6, "b", "committed"),
         (7, "c", "committed"),
@@ -69,7 +69,7 @@ def test_a_start_within_a_batch():
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-def test_old_formats(codec):
+def test_message_sets_of_magic_0(codec):
     data = bytes(
         encode_message_set([(b"k", b"v", -1, ())] * 2, magic=0, codec=Codec.from_name(codec))
     )
@@ -79,7 +79,7 @@ def test_old_formats(codec):
     ] * 2
 
 
-def test_what_is_damaged_takes_one_place_and_the_rest_comes():
+def test_corrupt_batch_is_one_record_and_later_batches_are_read():
     data = bytearray(batch(0, ["a", "b"]) + batch(2, ["c"]))
     data[70] ^= 0xFF
     found = list(stored_records(bytes(data), 0, 0))
@@ -87,12 +87,12 @@ def test_what_is_damaged_takes_one_place_and_the_rest_comes():
     assert found[0].error
 
 
-def test_what_is_no_entry_is_an_error_after_those_before_it():
+def test_bytes_that_are_no_entry_raise_after_earlier_records():
     found = []
     with pytest.raises(CorruptMessage):
         found.extend(stored_records(bytes(batch(0, ["a"])) + b"\xff" * 200, 0, 0))
     assert [each.offset for each in found] == [0]
 
 
-def test_a_partial_entry_at_the_end_is_left():
+def test_partial_entry_at_the_end_is_ignored():
     assert states(batch(0, ["a"]) + batch(1, ["b"])[:-3]) == [(0, "a", "committed")]

@@ -28,7 +28,7 @@ from zkbroker.errors import (
         (ZkbrokerError(""), 502),
     ],
 )
-def test_every_error_has_a_status_a_code_and_a_sentence(error, status):
+def test_errors_have_status_code_and_text(error, status):
     found, code, text = explain(error)
     assert found == status
     assert code == code.lower()
@@ -36,7 +36,7 @@ def test_every_error_has_a_status_a_code_and_a_sentence(error, status):
     assert text
 
 
-def test_every_code_of_the_protocol_is_explained():
+def test_every_protocol_error_is_explained():
     for code in ErrorCode:
         if code is not ErrorCode.NONE:
             status, _, text = explain(protocol_error(code, "x"))

@@ -1,7 +1,7 @@
 from zkbroker.console.history import History
 
 
-def test_series_share_their_times_and_begin_unknown():
+def test_series_share_times_and_begin_with_none():
     history = History(4, 10)
     history.record(1, {"a": 1.0})
     history.record(2, {"a": 2.0, "b": 5})
@@ -20,7 +20,7 @@ def test_only_the_last_samples_are_kept():
     assert history.read(["a"]) == ([5, 6, 7], {"a": [5.0, 6.0, 7.0]})
 
 
-def test_a_series_that_ended_is_forgotten_with_its_last_sample():
+def test_ended_series_is_dropped_after_its_last_sample():
     history = History(3, 10)
     history.record(1, {"a": 1, "b": 1})
     for time_ms in range(2, 5):
@@ -28,7 +28,7 @@ def test_a_series_that_ended_is_forgotten_with_its_last_sample():
     assert history.read("abc")[1].keys() == {"b"}
 
 
-def test_the_first_names_win_where_there_are_too_many():
+def test_first_series_are_kept_within_the_limit():
     history = History(3, 2)
     history.record(1, {"a": 1, "b": 1, "c": 1})
     assert history.read("abc")[1].keys() == {"a", "b"}

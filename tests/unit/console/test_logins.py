@@ -26,17 +26,17 @@ def logins(users, clock):
     return Logins(access, {"bob"}, lambda: clock[0])
 
 
-def test_without_users_the_page_is_read_only(clock):
+def test_role_without_users_is_viewer(clock):
     visitor = Logins(None, (), lambda: 0).visitor(None)
     assert (visitor.user, visitor.role) == (None, Role.VIEWER)
     assert len(visitor.csrf) == 64
 
 
-def test_without_users_changes_may_be_allowed():
+def test_role_with_wildcard_operator_is_operator():
     assert Logins(None, {"*"}, lambda: 0).visitor(None).role is Role.OPERATOR
 
 
-def test_a_login_gives_a_session_with_a_role(logins):
+def test_login_creates_a_session_with_a_role(logins):
     assert logins.visitor(None) is None
     assert logins.visitor("made up") is None
     ann, bob = (logins.log_in(*each, "1.2.3.4") for each in (("ann", "right"), ("bob", "builder")))
@@ -45,13 +45,13 @@ def test_a_login_gives_a_session_with_a_role(logins):
     assert logins.visitor(ann).csrf != logins.visitor(bob).csrf
 
 
-def test_wrong_passwords_are_slowed_down(logins):
+def test_too_many_wrong_passwords_are_refused(logins):
     tries = [logins.log_in("ann", "wrong", "1.2.3.4") for _ in range(6)]
     assert tries == [Access.DENIED] * 5 + [Access.TOO_MANY]
     assert logins.log_in("ann", "right", "1.2.3.4") is Access.TOO_MANY
 
 
-def test_a_session_ends_with_its_time_and_with_a_logout(logins, clock):
+def test_session_ends_by_timeout_and_logout(logins, clock):
     first = logins.log_in("ann", "right", "a")
     second = logins.log_in("ann", "right", "a")
     logins.log_out(first)
@@ -62,7 +62,7 @@ def test_a_session_ends_with_its_time_and_with_a_logout(logins, clock):
     assert logins.visitor(second) is None
 
 
-def test_a_session_ends_when_the_line_of_its_user_changes(logins, users):
+def test_session_ends_if_its_user_line_changes(logins, users):
     token = logins.log_in("bob", "builder", "a")
     users.write_text(f"{ANN}\nbob:{PasswordHash.of('another')}\n# changed\n")
     assert logins.visitor(token) is None
@@ -71,13 +71,13 @@ def test_a_session_ends_when_the_line_of_its_user_changes(logins, users):
     assert logins.visitor(ann) is None
 
 
-def test_a_page_before_this_one_has_asked_for_the_login(clock):
+def test_user_of_the_admin_page_gets_a_role(clock):
     logins = Logins(None, {"bob"}, lambda: 0)
     assert logins.visitor(None, "bob").role is Role.OPERATOR
     assert logins.visitor(None, "ann").role is Role.VIEWER
 
 
-def test_sessions_are_bounded(logins, monkeypatch):
+def test_oldest_sessions_are_dropped_beyond_the_limit(logins, monkeypatch):
     monkeypatch.setattr("zkbroker.console.logins.SESSIONS", 3)
     tokens = [logins.log_in("ann", "right", "a") for _ in range(5)]
     assert [logins.visitor(each) is not None for each in tokens] == [False] * 2 + [True] * 3

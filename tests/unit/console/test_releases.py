@@ -2,7 +2,7 @@ from zkbroker.console.releases import SINCE, oldest, order, since
 from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey
 
 
-def test_versions_have_their_releases():
+def test_release_of_a_version():
     assert since(ApiKey.PRODUCE, 0) == "0.8"
     assert since(ApiKey.FETCH, 4) == "0.11"
     assert since(ApiKey.METADATA, 5) == "1.0"
@@ -11,13 +11,13 @@ def test_versions_have_their_releases():
     assert since(ApiKey.LEADER_AND_ISR, 0) is None
 
 
-def test_every_version_for_clients_has_a_release_no_older_than_the_one_before():
+def test_releases_of_each_api_never_decrease():
     for key, (_, last) in SUPPORTED_VERSIONS.items():
         assert len(SINCE[key]) > last, key
         assert list(SINCE[key]) == sorted(SINCE[key], key=order), key
 
 
-def test_a_client_is_as_old_as_its_requests_for_data():
+def test_oldest_data_request_decides_the_release_of_a_client():
     modern = [(ApiKey.FIND_COORDINATOR, 0), (ApiKey.FETCH, 10), (ApiKey.METADATA, 7)]
     assert oldest(modern) == "2.1"
     assert oldest([*modern, (ApiKey.PRODUCE, 0)]) == "0.8"
@@ -25,7 +25,7 @@ def test_a_client_is_as_old_as_its_requests_for_data():
     assert oldest([(999, 0)]) is None
 
 
-def test_releases_are_sorted_as_numbers():
+def test_releases_are_ordered_by_number():
     assert sorted(["0.10.0", "2.1", "0.9", "0.8.2", "0.8"], key=order) == [
         "0.8",
         "0.8.2",

@@ -7,12 +7,12 @@ def keys(count):
     return [("t", number) for number in range(count)]
 
 
-def test_a_small_cluster_is_asked_for_everything():
+def test_all_partitions_of_a_small_cluster_are_chosen():
     looks = {key: Look() for key in keys(5)}
     assert choose(looks, keys(5), NOW, 5) == keys(5)
 
 
-def test_no_look_asks_for_more_than_its_budget_and_all_are_seen_in_turn():
+def test_budget_covers_all_partitions_in_turn():
     looks = {key: Look() for key in keys(100)}
     rounds = 0
     while any(not each.seen_ms for each in looks.values()):
@@ -24,7 +24,7 @@ def test_no_look_asks_for_more_than_its_budget_and_all_are_seen_in_turn():
     assert rounds == 10
 
 
-def test_those_that_move_get_half_and_the_others_go_round():
+def test_moving_partitions_get_half_of_the_budget():
     looks = {key: Look(seen_ms=NOW - 1000, end=1) for key in keys(100)}
     moving = keys(20)
     for key in moving:
@@ -39,7 +39,7 @@ def test_those_that_move_get_half_and_the_others_go_round():
     assert seen == set(looks)
 
 
-def test_where_little_is_still_those_that_move_get_the_rest():
+def test_moving_partitions_get_the_unused_budget():
     looks = {key: Look(seen_ms=NOW, moved_ms=NOW, end=1) for key in keys(20)}
     looks["t", 0].moved_ms = NOW - MOVES_FOR_MS - 1
     chosen = choose(looks, list(looks), NOW, 10)
@@ -47,7 +47,7 @@ def test_where_little_is_still_those_that_move_get_the_rest():
     assert ("t", 0) in chosen
 
 
-def test_rates_are_of_two_looks_and_never_below_zero():
+def test_rate_of_two_readings_is_never_negative():
     look = Look()
     look.saw_end(100, NOW)
     assert look.rate is None
@@ -59,7 +59,7 @@ def test_rates_are_of_two_looks_and_never_below_zero():
     assert (look.rate, look.end) == (None, 10)
 
 
-def test_starts_are_asked_once_a_minute():
+def test_log_starts_are_read_once_a_minute():
     looks = {key: Look() for key in keys(3)}
     looks["t", 1].saw_start(7, NOW)
     assert choose_starts(looks, list(looks), NOW + 59_000, 9) == [("t", 0), ("t", 2)]

@@ -4,7 +4,7 @@ from zkbroker.console.settings import ConsoleSettings, cluster_id_of, cluster_se
 from zkbroker.errors import ConfigError
 
 
-def test_a_cluster_by_its_properties():
+def test_cluster_settings_from_properties():
     found = cluster_settings(
         "live west",
         {
@@ -29,7 +29,7 @@ def test_a_cluster_by_its_properties():
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "message"),
     [
         ({}, "has no address"),
         ({"zookeeper.conect": "z:1"}, "zookeeper.conect is not a setting"),
@@ -37,23 +37,23 @@ def test_a_cluster_by_its_properties():
         ({"bootstrap.servers": "b:1", "console.admin.pages": "b1:9100"}, "not an admin page"),
     ],
 )
-def test_what_is_not_allowed_is_refused(properties, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_properties_are_refused(properties, message):
+    with pytest.raises(ConfigError, match=message):
         cluster_settings("c", properties)
 
 
-def test_ids_are_parts_of_addresses():
+def test_cluster_id_is_valid_in_urls():
     assert cluster_id_of("zk:2181/kafka") == "zk-2181-kafka"
     assert cluster_id_of("///") == "cluster"
 
 
-def test_a_page_has_a_broker_and_a_scheme():
+def test_admin_page_has_broker_id_and_scheme():
     assert parse_page("3=http://h:1/") == (3, "http://h:1")
     with pytest.raises(ConfigError, match="give ID=http"):
         parse_page("3=file:///etc/passwd")
 
 
 @pytest.mark.parametrize("bad", [{"interval_s": 0.1}, {"samples": 1}])
-def test_bounds_of_a_console(bad):
+def test_interval_and_samples_out_of_bounds_are_refused(bad):
     with pytest.raises(ConfigError):
         ConsoleSettings(**bad)

@@ -17,11 +17,11 @@ from zkbroker.protocol.messages.configs import ConfigEntry, ConfigSource
         ("retention.ms", False),
     ],
 )
-def test_names_that_say_secret(name, hidden):
+def test_secret_settings_by_name(name, hidden):
     assert is_secret(name) is hidden
 
 
-def test_values_that_are_secret_are_not_shown_whatever_a_broker_answers():
+def test_secret_values_are_hidden():
     rows = setting_rows(
         [
             ConfigEntry("z", "told", source=ConfigSource.STATIC_BROKER, is_sensitive=True),
@@ -39,6 +39,6 @@ def test_values_that_are_secret_are_not_shown_whatever_a_broker_answers():
     assert [row["source"] for row in rows] == ["default", "source 6", "topic", "broker's file"]
 
 
-def test_brokers_before_1_1_tell_only_whether_it_is_a_default():
+def test_source_from_brokers_before_1_1():
     (row,) = setting_rows([ConfigEntry("a", "1", is_default=True)])
     assert (row["source"], row["default"]) == ("default", True)

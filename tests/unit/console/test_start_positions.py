@@ -20,13 +20,13 @@ from zkbroker.console.start_positions import Begin, Start, parse_start
         ("@1969-01-01", Start(Begin.TIME, 0)),
     ],
 )
-def test_forms_of_a_start(text, start):
+def test_start_position_forms(text, start):
     assert parse_start(text) == start
 
 
 @pytest.mark.parametrize(
     "text", ["", "x", "-", "--1", "+-1", "@", "@yesterday", "9" * 19, "9" * 40, "1.5", "²", "@²"]
 )
-def test_what_is_no_start_is_refused(text):
+def test_invalid_start_position_is_refused(text):
     with pytest.raises(Refused):
         parse_start(text)

@@ -19,7 +19,7 @@ from zkbroker.console.sampling import Look
 ACCESS = SimpleNamespace(settings=ClusterSettings(id="c", name="c", zookeeper="a:1,b:1/kafka"))
 
 
-def seen():
+def cluster_state():
     found = ClusterState(
         cluster_id="id", controller=1, alive=frozenset({1, 2}), zookeeper="connected"
     )
@@ -63,8 +63,8 @@ def seen():
     return found
 
 
-def test_a_topic_says_what_is_known_and_no_more():
-    (row,) = views.topics(seen())
+def test_topic_row_has_none_for_unknown_sums():
+    (row,) = views.topics(cluster_state())
     assert row["under_replicated"] == 1
     assert row["offline"] == 1
     assert row["messages"] is None  # of one partition nothing is known
@@ -74,16 +74,16 @@ def test_a_topic_says_what_is_known_and_no_more():
     assert row["settings_changed"] is None
 
 
-def test_partitions_have_their_states():
-    found = seen()
+def test_partition_states():
+    found = cluster_state()
     rows = views.partition_rows(found, found.topics["t"])
     assert [row["state"] for row in rows] == ["ok", "under", "offline"]
     assert [row["leader_epoch"] for row in rows] == [5, None, None]
     assert (rows[0]["start"], rows[0]["end"], rows[0]["bytes"]) == (4, 10, 100)
 
 
-def test_the_lag_of_a_group_leaves_out_what_is_not_known():
-    found = seen()
+def test_group_lag_ignores_unknown_ends():
+    found = cluster_state()
     (row,) = views.groups(found)
     assert (row["lag"], row["members"], row["topics"]) == (6, 1, ["t"])
     page = views.group_page(found, found.groups[Kind.COORDINATOR, "g"])
@@ -94,8 +94,8 @@ def test_the_lag_of_a_group_leaves_out_what_is_not_known():
     assert views.groups_of_topic(found, "other") == []
 
 
-def test_the_overview_names_what_is_wrong():
-    found = seen()
+def test_overview_lists_problems():
+    found = cluster_state()
     found.troubles["groups"] = "groups cannot be listed"
     page = views.overview(found, ACCESS, views.topics(found), 7)
     assert page["zookeeper"] == {
@@ -114,8 +114,8 @@ def test_the_overview_names_what_is_wrong():
     assert any("/d of broker 2 is offline: it failed" in text for _, text, _ in texts)
 
 
-def test_a_broker_that_is_away_keeps_its_place():
-    found = seen()
+def test_unregistered_broker_stays_in_the_overview():
+    found = cluster_state()
     page = views.overview(found, ACCESS, views.topics(found), 7)
     one, two, three = page["brokers"]
     assert (one["leaders"], one["replicas"], one["disk_bytes"], one["controller"]) == (
@@ -129,14 +129,14 @@ def test_a_broker_that_is_away_keeps_its_place():
     assert (three["alive"], three["host"], three["messages_in_s"]) == (False, "h3", None)
 
 
-def test_rates_of_bytes_are_the_brokers_where_all_tell_them():
-    found = seen()
+def test_byte_rate_is_the_sum_if_all_brokers_report_it():
+    found = cluster_state()
     assert views.overview(found, ACCESS, (), 7)["bytes_in_s"] == 12.35
     found.facts = {1: BrokerFacts(bytes_in_s=1.0), 2: BrokerFacts(bytes_in_s=2.0)}
     assert views.overview(found, ACCESS, (), 7)["bytes_in_s"] == 3.0
 
 
-def test_nothing_is_wrong_with_what_was_never_reached():
+def test_unreached_cluster_has_one_problem():
     found = ClusterState()
     found.troubles["cluster"] = "the cluster cannot be seen now: nobody answers"
     page = views.overview(found, ACCESS, (), 7)
@@ -144,8 +144,8 @@ def test_nothing_is_wrong_with_what_was_never_reached():
     assert page["zookeeper"]["session"] == "lost"
 
 
-def test_a_publication_tells_what_changed_since_another():
-    found = seen()
+def test_publication_lists_changed_and_removed_rows():
+    found = cluster_state()
     first = Publication(1, found, ACCESS, 1)
     same = Publication(2, found, ACCESS, 2)
     assert same.changed("topics", first) == []
@@ -163,7 +163,7 @@ def test_a_publication_tells_what_changed_since_another():
     assert third.series["topic.t.messages_in_s"] == 4.0
 
 
-def test_before_the_first_look_no_problem_is_known() -> None:
+def test_overview_before_the_first_reading_has_no_problems() -> None:
     assert Publication(0, ClusterState(), ACCESS, 1).overview["problems"] == []
     (problem, *_) = Publication(1, ClusterState(), ACCESS, 2).overview["problems"]
     assert problem["text"] == "no broker is registered"

@@ -14,7 +14,7 @@ def translated(*arguments):
     return tool.translate(tool.parse(arguments))
 
 
-def test_places_and_actions():
+def test_cluster_options_and_actions():
     assert translated(*ZK, "--list") == ["acls", "list", "--genuine-text", "-z", "zk:2181/c"]
     assert translated(*BROKER, "--list", "--cluster")[3:] == ["-b", "b:9092", "--cluster"]
     with_config = translated(*BROKER, "--command-config", "f", "--list", "--topic", "t")
@@ -26,7 +26,7 @@ def test_places_and_actions():
         translated("--list")
 
 
-def test_what_the_genuine_tool_takes_for_granted_is_said():
+def test_remove_adds_defaults_of_the_genuine_tool():
     add = translated(*ZK, "--add", "--allow-principal", "User:a", "--topic", "t")
     assert add[5:] == ["--topic", "t", "--allow-principal", "User:a"]
     remove = translated(*ZK, "--remove", "--force", "--allow-principal", "User:a", "--topic", "t")

@@ -1,4 +1,4 @@
-"""What `kafka-configs` is given, and what it means."""
+"""Options of `kafka-configs`, translated into ours."""
 
 import click
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from zkbroker.cli.compat.config_tool import TOOLS
 
 ZK = ("--zookeeper", "zk:2181")
-MEANS_ZK = ["--genuine-text", "-z", "zk:2181"]
+OUR_ZK = ["--genuine-text", "-z", "zk:2181"]
 
 
 def _translated(*arguments):
@@ -33,13 +33,13 @@ def _translated(*arguments):
         ("--broker 1 --all", ["--broker", "1", "--all"]),
     ],
 )  # fmt: skip
-def test_names_belong_to_types_in_their_order(arguments, means):
+def test_entity_names_belong_to_types_in_order(arguments, means):
     assert _translated(*ZK, "--describe", *arguments.split()) == [
-        "configs", "describe", *MEANS_ZK, *means
+        "configs", "describe", *OUR_ZK, *means
     ]  # fmt: skip
 
 
-def test_settings_are_split_at_commas_outside_of_brackets():
+def test_settings_are_split_at_commas_outside_brackets():
     shown = _translated(
         *ZK, "--alter", "--entity-type", "topics", "--entity-name", "t",
         "--add-config",
@@ -47,14 +47,14 @@ def test_settings_are_split_at_commas_outside_of_brackets():
         "--delete-config", "flush.ms, flush.messages",
     )  # fmt: skip
     assert shown == [
-        "configs", "alter", *MEANS_ZK, "--topic", "t",
+        "configs", "alter", *OUR_ZK, "--topic", "t",
         "--config", "cleanup.policy=compact,delete", "--config", "retention.ms=1",
         "--config", "k=iterations=1,password=a=b",
         "--delete-config", "flush.ms", "--delete-config", "flush.messages",
     ]  # fmt: skip
 
 
-def test_brokers_are_asked_with_their_security():
+def test_bootstrap_server_and_command_config_are_passed_on():
     assert _translated(
         "--bootstrap-server", "b:9092", "--command-config", "f", "--describe", "--entity-type",
         "brokers", "--entity-name", "1",
@@ -80,6 +80,6 @@ def test_brokers_are_asked_with_their_security():
         ("--bootstrap-server b --describe --entity-type users", "kept in ZooKeeper"),
     ],
 )  # fmt: skip
-def test_what_is_not_whole_is_a_usage_error(arguments, reason):
+def test_incomplete_options_are_usage_errors(arguments, reason):
     with pytest.raises(click.UsageError, match=reason):
         _translated(*arguments.split())

@@ -1,5 +1,3 @@
-"""Options of a genuine tool: known, known to have no effect, or refused."""
-
 import click
 import pytest
 
@@ -29,7 +27,7 @@ def tool(**fields):
         (["--partition=3"], {"partition": ["3"]}),
     ],
 )
-def test_options_are_read_as_the_genuine_parser_does(arguments, options):
+def test_option_forms(arguments, options):
     assert tool().parse(arguments) == options
 
 
@@ -42,11 +40,11 @@ def test_options_are_read_as_the_genuine_parser_does(arguments, options):
         (["--verbose=yes"], "--verbose is not an option"),
     ],
 )
-def test_nothing_is_dropped_silently(arguments, reason):
+def test_unknown_or_incomplete_option_is_refused(arguments, reason):
     with pytest.raises(click.UsageError, match=reason):
         tool().parse(arguments)
 
 
-def test_an_option_without_effect_is_warned_of(capsys):
+def test_ignored_option_is_warned_of(capsys):
     assert tool().parse(["--sync", "1"]) == {"sync": ["1"]}
     assert "--sync has no effect here" in capsys.readouterr().err

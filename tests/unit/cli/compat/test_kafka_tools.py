@@ -11,13 +11,13 @@ def translated(tool, *arguments):
     return found.translate(found.parse(arguments))
 
 
-def test_every_class_has_its_tool():
+def test_every_tool_has_a_class_name():
     # A script alone: it finds processes.
     assert set(CLASSES.values()) | {"kafka-server-stop"} == set(TOOLS)
 
 
 @pytest.mark.parametrize("tool", ["kafka-console-consumer", "kafka-simple-consumer-shell"])
-def test_a_formatter_is_obeyed_or_refused(tool, capsys):
+def test_known_formatters_are_translated_and_others_refused(tool, capsys):
     where = (
         CONSUME if tool == "kafka-console-consumer" else ("--broker-list", "b:1", "--topic", "t")
     )
@@ -38,7 +38,7 @@ def test_a_formatter_is_obeyed_or_refused(tool, capsys):
     assert "no effect" not in capsys.readouterr().err
 
 
-def test_mirror_maker_of_every_generation_is_a_mirror(tmp_path, capsys):
+def test_mirror_maker_becomes_mirror(tmp_path, capsys):
     old, new, to = (tmp_path / name for name in ("old", "new", "to"))
     old.write_text("zookeeper.connect=z:1\ngroup.id=g\n")
     new.write_text("bootstrap.servers=b:1\ngroup.id=g\n")
@@ -64,7 +64,7 @@ def test_mirror_maker_of_every_generation_is_a_mirror(tmp_path, capsys):
         )
 
 
-def test_the_tools_know_clusters_of_0_7(tmp_path):
+def test_tools_for_clusters_of_0_7(tmp_path):
     files = []
     for name in ("consumer", "producer"):
         path = tmp_path / f"{name}.properties"
@@ -80,7 +80,7 @@ def test_the_tools_know_clusters_of_0_7(tmp_path):
     assert "--kafka-generation 0.7" in " ".join(translated("kafka-console-consumer", *asked))
 
 
-def test_a_new_topic_s_counts_have_to_be_given_as_the_genuine_tool_wants_them():
+def test_create_in_zookeeper_needs_partitions_and_replication():
     create = ("kafka-topics", "--zookeeper", "zk:2181", "--create", "--topic", "t")
     shown = translated(*create, "--partitions", "8", "--replication-factor", "3")
     assert shown[-4:] == ["--partitions", "8", "--replication-factor", "3"]
@@ -91,7 +91,7 @@ def test_a_new_topic_s_counts_have_to_be_given_as_the_genuine_tool_wants_them():
         translated(*create, "--replication-factor", "3")
 
 
-def test_topics_are_reached_by_brokers_or_by_zookeeper():
+def test_topics_tool_takes_brokers_or_zookeeper():
     brokers = ("kafka-topics", "--bootstrap-server", "b:1")
     shown = translated(*brokers, "--create", "--topic", "t", "--command-config", "c")
     assert shown == ["topics", "create", "-b", "b:1", "--command-config", "c", "t"]
@@ -101,13 +101,13 @@ def test_topics_are_reached_by_brokers_or_by_zookeeper():
             translated("kafka-topics", *where, "--list")
 
 
-def test_genuine_texts_are_asked_for():
+def test_tools_request_genuine_output():
     assert "--genuine-text" in translated("kafka-preferred-replica-election", *CONSUME[:2])
     where = ("--zookeeper", "zk:2181", "--group", "g")
     assert "--table-only" in translated("kafka-consumer-offset-checker", *where)
 
 
-def test_the_console_consumer_leaves_topics_out_and_begins_a_group_again():
+def test_console_consumer_options_of_zookeeper_groups():
     where = ("kafka-console-consumer", "--zookeeper", "zk:2181")
     shown = translated(*where, "--blacklist", "a|b", "--delete-consumer-offsets")
     assert shown[-3:] == ["--blacklist", "--delete-consumer-offsets", "a|b"]

@@ -1,4 +1,4 @@
-"""kcat's command line in words of ours."""
+"""The command line of kcat, translated into ours."""
 
 import click
 import pytest
@@ -10,7 +10,7 @@ def translated(mode, *given, rest=(), topics=("t",), properties=None):
     return kcat._translated(mode, given, rest, topics, "b:1", properties or {})
 
 
-def test_reading_keeps_options_of_reading_and_drops_those_of_writing():
+def test_consumer_mode_drops_producer_options():
     found = translated("-C", ("-o", "beginning"), ("-e", ""), ("-z", "gzip"), ("-p", "3"))
     assert found[:3] == ["consume", "-b", "b:1"]
     assert "-obeginning" in found
@@ -20,7 +20,7 @@ def test_reading_keeps_options_of_reading_and_drops_those_of_writing():
     assert found[-3:] == ["-t", "t", "--"]
 
 
-def test_writing_skips_empty_lines_and_takes_files():
+def test_producer_mode_skips_empty_lines_and_takes_files():
     found = translated("-P", ("-z", "gzip"), rest=("file",), properties={"topic.acks": "1"})
     assert found == [
         *("produce", "-b", "b:1", "--skip-empty", "--codec", "gzip"),
@@ -28,7 +28,7 @@ def test_writing_skips_empty_lines_and_takes_files():
     ]
 
 
-def test_a_group_takes_more_topics():
+def test_group_mode_takes_several_topics():
     assert translated("-G", ("-G", "g"), rest=("u",))[-5:] == ["-G", "g", "--", "t", "u"]
 
 
@@ -41,12 +41,12 @@ def test_a_group_takes_more_topics():
         ("-C", (("-X", "list"),), {}, "docs/configuration"),
     ],
 )
-def test_what_cannot_be_done_is_refused(mode, given, more, reason):
+def test_unsupported_options_are_refused(mode, given, more, reason):
     with pytest.raises(click.UsageError, match=reason):
         translated(mode, *given, **more)
 
 
-def test_the_last_mode_counts_and_is_guessed_without_one(monkeypatch, capsys):
+def test_last_mode_wins_and_default_depends_on_terminal(monkeypatch, capsys):
     assert kcat._mode(["-C", "-P"]) == "-P"
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     assert kcat._mode([]) == "-C"
@@ -55,7 +55,7 @@ def test_the_last_mode_counts_and_is_guessed_without_one(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_settings_come_from_files_and_the_command_line_counts(tmp_path, monkeypatch):
+def test_command_line_settings_override_the_file(tmp_path, monkeypatch):
     file = tmp_path / "kcat.conf"
     file.write_text("acks=1\nlinger.ms=5\n")
     monkeypatch.setenv("KCAT_CONFIG", str(file))

@@ -11,7 +11,7 @@ def consume():
     click.echo("ran")
 
 
-def test_brokers_are_taken_out_of_the_settings():
+def test_brokers_are_removed_from_settings():
     properties = {"metadata.broker.list": "a:1", "bootstrap.servers": "", "acks": "1"}
     assert brokers_of(properties) == "a:1"
     assert properties == {"acks": "1"}
@@ -19,11 +19,11 @@ def test_brokers_are_taken_out_of_the_settings():
 
 
 @pytest.mark.parametrize("arguments", [["-C"], ["-q", "-E", "-vv", "-d", "all", "-m", "5"]])
-def test_harmless_switches_are_taken(arguments):
+def test_switches_without_effect_are_accepted(arguments):
     assert CliRunner().invoke(consume, arguments).output == "ran\n"
 
 
-def test_the_mode_of_another_command_is_refused_with_that_command():
+def test_mode_of_another_command_is_refused():
     result = CliRunner().invoke(consume, ["-P"])
     assert result.exit_code == 2
     assert "zkbroker produce -t TOPIC" in result.output

@@ -1,4 +1,4 @@
-"""What `kcat -Q` asks, while leaders move."""
+"""`kcat -Q` while leaders move."""
 
 import pytest
 
@@ -15,12 +15,12 @@ def cluster():
         yield made
 
 
-def test_offsets_are_asked_of_the_leaders(cluster, capsys):
+def test_offsets_of_two_leaders(cluster, capsys):
     query_offsets(cluster.addresses, ["t:0:-1", "t:1:-2"], as_json=False)
     assert capsys.readouterr().out == "t [0] offset 0\nt [1] offset 0\n"
 
 
-def test_a_leader_that_moves_is_followed(cluster, capsys):
+def test_request_follows_a_moved_leader(cluster, capsys):
     def move(request):
         cluster.leaders["t"][0] = 1  # and refuses, since it leads no longer
 
@@ -29,14 +29,14 @@ def test_a_leader_that_moves_is_followed(cluster, capsys):
     assert capsys.readouterr().out.startswith('{"t":')
 
 
-def test_a_connection_that_is_lost_is_opened_again(cluster, capsys):
+def test_lost_connection_is_opened_again(cluster, capsys):
     faults = [CLOSE, CLOSE]
     cluster.faults[ApiKey.LIST_OFFSETS, 1] = lambda request: faults.pop() if faults else None
     query_offsets(cluster.addresses, ["t:1:-1"], as_json=False)
     assert capsys.readouterr().out == "t [1] offset 0\n"
 
 
-def test_what_does_not_exist_is_refused(cluster):
+def test_unknown_partition_or_form_is_refused(cluster):
     with pytest.raises(UnknownTopicOrPartition, match=r"t \[7\] does not exist"):
         query_offsets(cluster.addresses, ["t:7:-1"], as_json=False)
     with pytest.raises(ConfigError, match="TOPIC:PARTITION:TIMESTAMP"):

@@ -10,7 +10,7 @@ def translated(*arguments):
     return found.translate(found.parse(arguments))
 
 
-def test_a_broker_in_the_foreground_and_in_the_background():
+def test_broker_in_foreground_and_background():
     assert translated("s.properties") == ["broker", "s.properties", "--as-server"]
     given = ("-daemon", "s.properties", "--override", "a=1", "--override=b=2")
     shown = ["broker", "s.properties", "--as-server", "--daemon", "--set", "a=1", "--set", "b=2"]
@@ -19,7 +19,7 @@ def test_a_broker_in_the_foreground_and_in_the_background():
 
 
 @pytest.mark.parametrize("arguments", [(), ("-daemon",)])
-def test_without_a_file_the_usage_of_the_script_is_printed(capsys, arguments):
+def test_missing_file_prints_the_usage(capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
         translated(*arguments)
     assert stopped.value.code == 1
@@ -27,6 +27,6 @@ def test_without_a_file_the_usage_of_the_script_is_printed(capsys, arguments):
 
 
 @pytest.mark.parametrize("arguments", [("s.properties", "x"), ("s.properties", "-daemon"), ("-x",)])
-def test_what_is_no_option_is_refused(arguments):
+def test_extra_arguments_are_refused(arguments):
     with pytest.raises(click.UsageError, match="Found non argument parameters: "):
         translated(*arguments)
