@@ -1,4 +1,4 @@
-"""Tools that ask each broker for itself: versions, directories, deleted records, elections."""
+"""Tools for versions, data directories, deleted records and elections."""
 
 import json
 
@@ -20,7 +20,7 @@ def topic(cluster):
     return "asked"
 
 
-def test_versions_of_every_broker(cluster, tool):
+def test_api_versions_of_every_broker(cluster, tool):
     brokers = cluster.bootstrap_servers
     shown = json.loads(tool("api-versions", "-b", brokers, "--json"))
     assert len(shown) == 2
@@ -31,7 +31,7 @@ def test_versions_of_every_broker(cluster, tool):
     assert genuine.endswith("\n)\n")
 
 
-def test_sizes_of_directories(cluster, tool, topic):
+def test_sizes_of_data_directories(cluster, tool, topic):
     brokers = cluster.bootstrap_servers
     shown = json.loads(tool("log-dirs", "-b", brokers, "-t", topic, "--json"))
     replicas = [
@@ -58,10 +58,10 @@ def test_sizes_of_directories(cluster, tool, topic):
     )
 
 
-def test_records_are_deleted_at_the_leaders(cluster, tool, topic, tmp_path):
+def test_records_below_an_offset_are_deleted(cluster, tool, topic, tmp_path):
     brokers = cluster.bootstrap_servers
-    said = tool("records", "delete", "-b", brokers, "asked-0:4")
-    assert said == "asked-0 starts at offset 4\n"
+    output = tool("records", "delete", "-b", brokers, "asked-0:4")
+    assert output == "asked-0 starts at offset 4\n"
     file = tmp_path / "offsets.json"
     wanted = [
         {"topic": topic, "partition": 0, "offset": 6},
@@ -85,10 +85,10 @@ def test_records_are_deleted_at_the_leaders(cluster, tool, topic, tmp_path):
     assert earliest.split() == ["asked:0:6", "asked:1:10"]
 
 
-def test_preferred_replicas_are_elected_by_the_controller(cluster, tool, topic):
+def test_controller_elects_preferred_replicas(cluster, tool, topic):
     brokers = cluster.bootstrap_servers
-    said = tool("elect", "-b", brokers, "asked-0")
-    assert "preferred replica" in said
+    output = tool("elect", "-b", brokers, "asked-0")
+    assert "preferred replica" in output
     assert "UNKNOWN_TOPIC_OR_PARTITION" in tool("elect", "-b", brokers, "asked-9", status=1)
     shown = tool(
         "kafka-leader-election", "--bootstrap-server", brokers, "--election-type", "PREFERRED",

@@ -1,4 +1,4 @@
-"""`zkbroker console` on a real cluster: what it shows, and that it goes on without brokers."""
+"""`zkbroker console` on a real cluster, and while brokers or ZooKeeper are down."""
 
 import subprocess
 import sys
@@ -6,11 +6,10 @@ import sys
 import pytest
 
 from tests.support.clusters import TestCluster
-from tests.support.consoles import READY, running_console
+from tests.support.consoles import READY, open_producer, read_messages, running_console
 from zkbroker.config.group_consumer import GroupConsumerConfig
-from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import GroupConsumer
-from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer import KeyedMessage
 from zkbroker.registry.group_offsets import commit_offset
 from zkbroker.zookeeper.session import ZkSession
 
@@ -29,17 +28,13 @@ def console(cluster):
         yield client
 
 
-def produce(cluster, topic, values, **settings):
-    config = ProducerConfig.from_properties(
-        {"metadata.broker.list": cluster.bootstrap_servers, "request.required.acks": "-1"}
-        | settings
-    )
-    with Producer(config) as producer:
+def produce(cluster, topic, values):
+    with open_producer(cluster) as producer:
         for value in values:
             producer.send(KeyedMessage(topic, value.encode(), key=value.encode()))
 
 
-def test_the_overview_names_brokers_and_counts(cluster, console):
+def test_overview_lists_brokers_and_counts(cluster, console):
     found = console.eventually(
         "overview",
         lambda view: (
@@ -62,7 +57,7 @@ def test_the_overview_names_brokers_and_counts(cluster, console):
     assert all(each["directories"][0]["error"] is None for each in found["brokers"])
 
 
-def test_what_was_sent_shows_in_topics_and_series(cluster, console):
+def test_produced_messages_appear_in_topics_and_series(cluster, console):
     produce(cluster, "events", [f"value {number}" for number in range(100)])
     (row,) = console.eventually(
         "topics?search=event", lambda view: view["topics"] and view["topics"][0]["messages"] == 100
@@ -82,7 +77,7 @@ def test_what_was_sent_shows_in_topics_and_series(cluster, console):
     console.eventually("topics/events", lambda view: (view["bytes"] or 0) > 1000)
 
 
-def test_a_group_of_a_coordinator_with_its_members_and_lag(cluster, console):
+def test_coordinator_group_shows_members_and_lag(cluster, console):
     config = GroupConsumerConfig.from_properties(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -94,9 +89,7 @@ def test_a_group_of_a_coordinator_with_its_members_and_lag(cluster, console):
     produce(cluster, "other", ["1", "2", "3"])
     with GroupConsumer(config) as consumer:
         consumer.subscribe(["other"])
-        left = 3
-        while left:
-            left -= len(consumer.poll(1.0, left))
+        read_messages(consumer, 3)
         consumer.commit()
         console.eventually(
             "groups?search=readers", lambda view: view["groups"] and view["groups"][0]["lag"] == 0
@@ -117,7 +110,7 @@ def test_a_group_of_a_coordinator_with_its_members_and_lag(cluster, console):
     )
 
 
-def test_a_group_of_zookeeper(cluster, console):
+def test_zookeeper_group_shows_offsets_and_lag(cluster, console):
     produce(cluster, "other", ["5"])
     with ZkSession(cluster.zookeeper) as session:
         commit_offset(session, "old readers", "other", 0, 1)
@@ -131,7 +124,7 @@ def test_a_group_of_zookeeper(cluster, console):
     assert row["lag"] == found["lag"] == found["offsets"][0]["end"] - 1
 
 
-def test_a_broker_that_dies_and_returns_is_seen_in_the_stream(cluster, console):
+def test_stream_reports_a_broker_that_fails_and_returns(cluster, console):
     with console.events("events?what=overview,topics") as events:
         assert next(events)[0] == "overview"
         broker = cluster.broker(2)
@@ -143,16 +136,13 @@ def test_a_broker_that_dies_and_returns_is_seen_in_the_stream(cluster, console):
         assert any("broker 2" in each["text"] for each in view["problems"])
         broker.start()
         for name, view in events:
-            if (
-                name == "overview"
-                and not view["under_replicated"]
-                and all(each["alive"] for each in view["brokers"])
-            ):
+            alive = name == "overview" and all(each["alive"] for each in view["brokers"])
+            if alive and not view["under_replicated"]:
                 break
     assert console.of("overview")["offline"] == 0
 
 
-def test_brokers_are_seen_while_zookeeper_is_away(cluster, console):
+def test_brokers_are_read_while_zookeeper_is_down(cluster, console):
     zookeeper = cluster.embedded_zookeeper
     before = console.of("topics/other")["partitions"][0]["end"]
     zookeeper.kill()
@@ -163,7 +153,7 @@ def test_brokers_are_seen_while_zookeeper_is_away(cluster, console):
         )
         assert found["zookeeper"]["session"] != "connected"
         assert [each["alive"] for each in found["brokers"]] == [True, True]
-        produce(cluster, "other", ["while it is away"])
+        produce(cluster, "other", ["while it is down"])
         console.eventually("topics/other", lambda view: view["partitions"][0]["end"] == before + 1)
     finally:
         zookeeper.restart()
@@ -177,7 +167,7 @@ def test_brokers_are_seen_while_zookeeper_is_away(cluster, console):
     )
 
 
-def test_by_brokers_alone_what_zookeeper_knows_is_not_known(cluster):
+def test_console_without_zookeeper_has_no_topic_settings(cluster):
     with running_console("-b", cluster.bootstrap_servers, "--interval", "0.5") as console:
         found = console.eventually(
             "overview", lambda view: view["topics"] >= 2 and view["controller"] is not None
@@ -190,7 +180,7 @@ def test_by_brokers_alone_what_zookeeper_knows_is_not_known(cluster):
         assert all(each["settings_changed"] is None for each in console.of("topics")["topics"])
 
 
-def test_a_cluster_that_is_not_there_is_said_in_words():
+def test_unreachable_cluster_is_shown_as_a_problem():
     with running_console("-b", "127.0.0.1:1", "--interval", "0.5") as console:
         found = console.eventually("overview", lambda view: view["problems"])
         assert found["problems"][0]["severity"] == "error"
@@ -199,7 +189,7 @@ def test_a_cluster_that_is_not_there_is_said_in_words():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "no cluster is named"),
         (["-b", "h:1", "--host", "0.0.0.0"], "--users FILE"),
@@ -209,10 +199,10 @@ def test_a_cluster_that_is_not_there_is_said_in_words():
         (["-b", "h:1", "-X", "nonsense=1"], "nonsense is not a setting"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_it_listens(arguments, said, tmp_path):
+def test_invalid_options_are_refused_before_listening(arguments, message, tmp_path):
     command = [sys.executable, "-m", "zkbroker.cli", "console", "--port", "0", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode in (1, 2)
     assert READY not in done.stdout
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""A cluster of Kafka 0.7 in the console: what it has is shown, the rest is left out and said."""
+"""A cluster of Kafka 0.7 in the console."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from zkbroker.types import Partition07
 
 @pytest.fixture
 def site(tmp_path, chroot, tree):
-    """Two brokers, a topic with a compressed set in it, a group that has read all."""
+    """Two brokers, a topic with a compressed set, and a group that has read all messages."""
     with cluster07(tmp_path, chroot, tree) as brokers:
         make_topic(tree, "visits")
         broker = Broker07(*broker_address(tree, 1))
@@ -34,7 +34,7 @@ def site(tmp_path, chroot, tree):
         member.close()
 
 
-def test_a_cluster_of_0_7_is_seen(site, tree):
+def test_console_shows_a_cluster_of_0_7(site, tree):
     brokers, console, _ = site
     at = Partition07(1, 1)
     end = ends(tree, "visits")["1-1"]
@@ -54,7 +54,7 @@ def test_a_cluster_of_0_7_is_seen(site, tree):
     assert console.get("api/session")["clusters"] == [
         {"id": "old", "name": "old", "generation": "0.7"}
     ]
-    # Whole sets are read: one cannot go on within them.
+    # Whole sets are read, since reading cannot resume within one.
     path = "messages?topic=visits&partition=1-1&limit=10"
     found = console.of(path)
     inside = found["messages"]
@@ -69,17 +69,17 @@ def test_a_cluster_of_0_7_is_seen(site, tree):
     assert console.ask("GET", f"api/clusters/old/{value}")[2] == b"inside-7"
     log = console.of(f"topics/visits/partitions/{int(at)}/log")
     assert [(each["base_offset"], each["bytes"]) for each in log["segments"]] == [(0, end)]
-    # Not all of 0.8 and later is there, which is said.
-    for path, words in (
+    # Features of 0.8 and later are refused.
+    for path, message in (
         ("messages?topic=visits&from=-5", "positions of Kafka 0.7 are bytes"),
         ("messages/tail?topic=visits", "Kafka 0.7 has no live tail"),
         ("settings", "Kafka 0.7 has no settings that brokers tell"),
     ):
-        status, said = console.refused(f"api/clusters/old/{path}")
+        status, refusal = console.refused(f"api/clusters/old/{path}")
         assert status in (400, 501)
-        assert words in said["error"]
-    status, said = console.post("topics/visits/delete", {"dry_run": True})
-    assert (status, said["error"]) == (
+        assert message in refusal["error"]
+    status, refusal = console.post("topics/visits/delete", {"dry_run": True})
+    assert (status, refusal["error"]) == (
         501,
         "Kafka 0.7 has no topics and groups that this page can change",
     )
@@ -95,7 +95,7 @@ def test_a_cluster_of_0_7_is_seen(site, tree):
     assert [each["alive"] for each in gone["brokers"]] == [False, True]
 
 
-def test_its_groups_have_a_lag_in_bytes(site, tree):
+def test_group_lag_of_0_7_is_in_bytes(site, tree):
     _, console, member = site
     group = console.eventually(
         "groups/zookeeper/readers",
@@ -117,7 +117,7 @@ def test_its_groups_have_a_lag_in_bytes(site, tree):
 
 
 @pytest.mark.skipif(chromium.missing() is not None, reason=str(chromium.missing()))
-def test_the_page_leaves_out_what_0_7_has_not(site):
+def test_page_hides_features_that_0_7_lacks(site):
     _, console, _ = site
     with chromium.chromium() as browser:
         reader = Watched(browser, console.base)

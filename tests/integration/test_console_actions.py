@@ -1,15 +1,19 @@
-"""What operators change by the console of a real cluster, over TLS and with logins."""
+"""Actions of operators on a real cluster, over TLS and with logins."""
 
 import contextlib
 
 import pytest
 
 from tests.support.certificates import Authority
-from tests.support.consoles import ConsoleClient, running_console
+from tests.support.consoles import (
+    ConsoleClient,
+    open_producer,
+    read_messages,
+    running_console,
+)
 from zkbroker.config.group_consumer import GroupConsumerConfig
-from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import GroupConsumer
-from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer import KeyedMessage
 from zkbroker.registry.group_offsets import commit_offset, read_offset
 from zkbroker.security.password_hashes import PasswordHash
 from zkbroker.zookeeper.session import ZkSession
@@ -23,33 +27,23 @@ def cluster(local_cluster):
 
 
 @pytest.fixture(scope="module")
-def served(cluster, tmp_path_factory):
+def console(cluster, tmp_path_factory):
     directory = tmp_path_factory.mktemp("console")
     authority = Authority()
     users = directory / "users"
     users.write_text(f"ann:{PasswordHash.of('look')}\nbob:{PasswordHash.of('change')}\n")
-    with running_console(
-        "-z",
-        cluster.zookeeper,
-        "--interval",
-        "0.5",
-        "--users",
-        str(users),
-        "--operator",
-        "bob",
-        "--tls-key",
-        authority.issue("localhost").pem(directory),
-        cafile=authority.trusted(directory),
-    ) as client:
+    arguments = ["-z", cluster.zookeeper, "--interval", "0.5", "--users", str(users)]
+    arguments += ["--operator", "bob", "--tls-key", authority.issue("localhost").pem(directory)]
+    with running_console(*arguments, cafile=authority.trusted(directory)) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def operator(served):
-    session = served.log_in("bob", "change")
+def operator(console):
+    session = console.log_in("bob", "change")
     assert session["role"] == "operator"
-    served.eventually("overview", lambda view: view["topics"] >= 1 and view["controller"])
-    return served
+    console.eventually("overview", lambda view: view["topics"] >= 1 and view["controller"])
+    return console
 
 
 @pytest.fixture
@@ -60,7 +54,7 @@ def viewer(operator):
     return client
 
 
-def done(client, path, body):
+def confirmed(client, path, body):
     """Plan and confirm an action; return the plan."""
     status, plan = client.post(path, {**body, "dry_run": True})
     assert status == 200, plan
@@ -79,8 +73,8 @@ def topic(client, name, good):
     )
 
 
-def test_a_topic_is_created_altered_and_deleted(operator):
-    plan = done(
+def test_topic_is_created_altered_and_deleted(operator):
+    plan = confirmed(
         operator,
         "topics",
         {"name": "made", "partitions": 2, "replication": 2, "settings": {"retention.ms": 5000}},
@@ -91,7 +85,7 @@ def test_a_topic_is_created_altered_and_deleted(operator):
         "set retention.ms = 5000",
     ]
     topic(operator, "made", lambda row: row["partitions"] == 2 and row["settings_changed"] == 1)
-    plan = done(
+    plan = confirmed(
         operator,
         "topics/made/alter",
         {"partitions": 4, "settings": {"retention.ms": None, "retention.bytes": "1000000"}},
@@ -107,15 +101,15 @@ def test_a_topic_is_created_altered_and_deleted(operator):
         )
 
     operator.eventually("topics/made", changed)
-    plan = done(operator, "topics/made/delete", {})
+    plan = confirmed(operator, "topics/made/delete", {})
     assert "its messages cannot be restored" in plan["warnings"]
     operator.eventually("topics?search=made", lambda view: view["total"] == 0)
 
 
-def test_replicas_are_moved_and_preferred_ones_elected(operator):
+def test_replicas_are_moved_and_preferred_leaders_elected(operator):
     before = {each["id"]: each["replicas"] for each in operator.of("topics/visits")["partitions"]}
     wanted = [1, 2] if before[0] != [1, 2] else [2, 3]
-    plan = done(operator, "topics/visits/reassign", {"assignment": {"0": wanted}})
+    plan = confirmed(operator, "topics/visits/reassign", {"assignment": {"0": wanted}})
     assert plan["plan"][0].endswith(f"-> {wanted[0]},{wanted[1]}")
     operator.eventually(
         "topics/visits",
@@ -125,14 +119,14 @@ def test_replicas_are_moved_and_preferred_ones_elected(operator):
         ),
     )
     operator.eventually("reassignments", lambda view: view["moving"] == [])
-    # The other way round, so that another broker is preferred to the one that leads.
-    done(operator, "topics/visits/reassign", {"assignment": {"0": wanted[::-1]}})
+    # Reversed, so that another broker than the leader is preferred.
+    confirmed(operator, "topics/visits/reassign", {"assignment": {"0": wanted[::-1]}})
     operator.eventually(
         "topics/visits", lambda view: view["partitions"][0]["replicas"] == wanted[::-1]
     )
     operator.eventually("reassignments", lambda view: view["moving"] == [])
     leader = operator.of("topics/visits")["partitions"][0]["leader"]
-    plan = done(operator, "topics/visits/elect", {"partitions": [0]})
+    plan = confirmed(operator, "topics/visits/elect", {"partitions": [0]})
     if leader != wanted[1]:
         assert plan["plan"] == [f"visits-0: broker {wanted[1]} leads in place of {leader}"]
     operator.eventually("topics/visits", lambda view: view["partitions"][0]["leader"] == wanted[1])
@@ -152,8 +146,10 @@ def broker_limits(view):
     }
 
 
-def test_a_topic_is_spread_over_named_brokers(operator):
-    plan = done(operator, "topics/visits/reassign", {"brokers": [1, 3], "throttle": 10_000_000})
+def test_reassignment_to_brokers_is_throttled(operator):
+    plan = confirmed(
+        operator, "topics/visits/reassign", {"brokers": [1, 3], "throttle": 10_000_000}
+    )
     assert plan["plan"][-1] == "each broker copies 10,000,000 bytes a second at most"
     operator.eventually(
         "topics/visits",
@@ -164,26 +160,23 @@ def test_a_topic_is_spread_over_named_brokers(operator):
     assert operator.eventually("settings", lambda view: broker_limits(view) == {"10000000"})
     turned = operator.of("topics/visits")["partitions"][0]["replicas"][::-1]
     body = {"assignment": {"0": turned}, "throttle": 1, "dry_run": True}
-    status, said = operator.post("topics/visits/reassign", body)
-    assert (status, said["error"]) == (400, "no replica is copied: leave the limit out")
-    done(operator, "topics/visits/remove-throttle", {})
+    status, answer = operator.post("topics/visits/reassign", body)
+    assert (status, answer["error"]) == (400, "no replica is copied: leave the limit out")
+    confirmed(operator, "topics/visits/remove-throttle", {})
     operator.eventually("topics/visits", lambda view: not throttled(view))
 
 
-def test_offsets_of_both_kinds_of_groups(cluster, operator):
-    config = ProducerConfig.from_properties(
-        {"metadata.broker.list": cluster.bootstrap_servers, "request.required.acks": "-1"}
-    )
-    with Producer(config) as producer:
+def test_offsets_of_zookeeper_and_coordinator_groups_are_reset(cluster, operator):
+    with open_producer(cluster) as producer:
         for number in range(30):
             producer.send(KeyedMessage("visits", b"v", key=b"%d" % number))
     with ZkSession(cluster.zookeeper) as session:
         for partition in range(3):
             commit_offset(session, "old", "visits", partition, 1)
         operator.eventually("groups?search=old", lambda view: view["total"] == 1)
-        done(operator, "groups/zookeeper/old/reset", {"topic": "visits", "to": "earliest"})
+        confirmed(operator, "groups/zookeeper/old/reset", {"topic": "visits", "to": "earliest"})
         assert read_offset(session, "old", "visits", 0)[0] == 0
-        plan = done(
+        plan = confirmed(
             operator, "groups/zookeeper/old/reset", {"topic": "visits", "partition": 1, "to": "99"}
         )
         assert "lies outside the log" in plan["warnings"][0]
@@ -197,27 +190,25 @@ def test_offsets_of_both_kinds_of_groups(cluster, operator):
         )
     ) as consumer:
         consumer.subscribe(["visits"])
-        left = 30
-        while left:
-            left -= len(consumer.poll(1.0, left))
+        read_messages(consumer, 30)
         consumer.commit()
         operator.eventually("groups?search=new", lambda view: view["total"] == 1)
         path = "groups/coordinator/new/reset"
-        status, said = operator.post(path, {"to": "earliest", "dry_run": True})
+        status, answer = operator.post(path, {"to": "earliest", "dry_run": True})
         assert status == 409
-        assert "has 1 member now" in said["error"]
-    done(operator, path, {"to": "-2"})
+        assert "has 1 member now" in answer["error"]
+    confirmed(operator, path, {"to": "-2"})
     operator.eventually("groups?search=new", lambda view: view["groups"][0]["lag"] == 6)
-    done(operator, path, {"to": "latest"})
+    confirmed(operator, path, {"to": "latest"})
     operator.eventually("groups?search=new", lambda view: view["groups"][0]["lag"] == 0)
-    done(operator, path, {"to": "@2001-01-01", "topic": "visits"})
+    confirmed(operator, path, {"to": "@2001-01-01", "topic": "visits"})
     operator.eventually("groups?search=new", lambda view: view["groups"][0]["lag"] == 30)
 
 
-def test_viewers_and_strangers_change_nothing(operator, viewer):
+def test_changes_need_an_operator_with_token_and_origin(operator, viewer):
     body = {"name": "never", "partitions": 1, "replication": 1, "confirm": "never"}
-    status, said = viewer.post("topics", body)
-    assert (status, said["code"]) == (403, "operators_only")
+    status, answer = viewer.post("topics", body)
+    assert (status, answer["code"]) == (403, "operators_only")
     assert viewer.of("overview")["brokers"]
     where = f"api/clusters/{operator.cluster}/topics"
     for headers, code in (
@@ -227,28 +218,27 @@ def test_viewers_and_strangers_change_nothing(operator, viewer):
         status, _, data = operator.ask("POST", where, body, **headers)
         assert status == 403
         assert code.encode() in data
-    stranger = ConsoleClient(operator.base)
-    stranger._context = operator._context
-    assert stranger.ask("POST", where, body)[0] == 401
+    anonymous = ConsoleClient(operator.base)
+    anonymous._context = operator._context
+    assert anonymous.ask("POST", where, body)[0] == 401
     assert operator.of("topics?search=never")["total"] == 0
+
+
+NEW_TOPIC = {"name": "x", "partitions": 1, "replication": 1}
 
 
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
-        ("topics", {"name": "a b", "partitions": 1, "replication": 1}, 409),
-        ("topics", {"name": "visits", "partitions": 1, "replication": 1}, 409),
-        ("topics", {"name": "x", "partitions": 0, "replication": 1}, 400),
-        ("topics", {"name": "x", "partitions": True, "replication": 1}, 400),
-        ("topics", {"name": "x", "partitions": 1, "replication": 9}, 400),
-        ("topics", {"name": 7, "partitions": 1, "replication": 1}, 400),
-        ("topics", {"name": "x", "partitions": 1, "replication": 1, "settings": []}, 400),
-        ("topics", {"name": "x", "partitions": 1, "replication": 1, "settings": {"a": []}}, 400),
-        (
-            "topics",
-            {"name": "x", "partitions": 1, "replication": 1, "settings": {"retention.ms": "q"}},
-            400,
-        ),
+        ("topics", {**NEW_TOPIC, "name": "a b"}, 409),
+        ("topics", {**NEW_TOPIC, "name": "visits"}, 409),
+        ("topics", {**NEW_TOPIC, "partitions": 0}, 400),
+        ("topics", {**NEW_TOPIC, "partitions": True}, 400),
+        ("topics", {**NEW_TOPIC, "replication": 9}, 400),
+        ("topics", {**NEW_TOPIC, "name": 7}, 400),
+        ("topics", {**NEW_TOPIC, "settings": []}, 400),
+        ("topics", {**NEW_TOPIC, "settings": {"a": []}}, 400),
+        ("topics", {**NEW_TOPIC, "settings": {"retention.ms": "q"}}, 400),
         ("topics/none/delete", {}, 404),
         ("topics/visits/alter", {}, 400),
         ("topics/visits/alter", {"partitions": 1}, 400),
@@ -266,19 +256,19 @@ def test_viewers_and_strangers_change_nothing(operator, viewer):
         ("topics/visits/delete", {"dry_run": 1}, 400),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(operator, path, body, status):
-    found, said = operator.post(path, {"dry_run": True} | body)
-    assert (found, bool(said.get("error"))) == (status, True), said
+def test_invalid_actions_are_refused(operator, path, body, status):
+    found, answer = operator.post(path, {"dry_run": True} | body)
+    assert (found, bool(answer.get("error"))) == (status, True), answer
 
 
-def test_the_log_names_user_and_action(served, operator):
-    done(operator, "topics", {"name": "logged", "partitions": 1, "replication": 1})
+def test_log_line_names_user_and_action(operator):
+    confirmed(operator, "topics", {"name": "logged", "partitions": 1, "replication": 1})
     # Read at the very end: the process writes to a pipe.
-    served.expected_in_log = "console action=create user='bob'"
+    operator.expected_in_log = "console action=create user='bob'"
 
 
-def test_the_page_of_others_cannot_be_reached_by_plain_http(served):
-    plain = ConsoleClient(served.base.replace("https", "http"))
+def test_plain_http_is_refused_on_the_tls_port(console):
+    plain = ConsoleClient(console.base.replace("https", "http"))
     with contextlib.suppress(OSError):
         status, _, _ = plain.ask("GET", "api/session")
         assert status >= 400

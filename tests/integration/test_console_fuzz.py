@@ -1,7 +1,6 @@
-"""Every endpoint of a real console under generated requests: a sentence, never a traceback.
+"""Generated requests to every endpoint of a console get no traceback and no secret in a response.
 
-Beside them run the collectors of the same process. 1,000 requests by default, 100,000 as a soak, by
-four clients that keep their connections. Secrets of the console and of its broker are in no answer.
+1,000 requests by default, 100,000 as a soak, by four clients that keep their connections.
 """
 
 import http.client
@@ -17,15 +16,14 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tests.support import soak
-from tests.support.consoles import running_console
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from tests.support.consoles import open_producer, running_console
+from zkbroker.producer import KeyedMessage
 from zkbroker.registry.group_offsets import commit_offset
 from zkbroker.zookeeper.session import ZkSession
 
 MIB = 1024 * 1024
 GROWTH = 300 * MIB
-"""What a console may grow by, with readers of 10 MiB messages at work."""
+"""Largest growth of the process, which reads messages of 10 MiB."""
 CLIENTS = 4
 SECRET = b"a-word-that-no-answer-has"
 
@@ -84,10 +82,7 @@ def console(local_cluster, tmp_path_factory):
     with local_cluster(1, properties=properties) as cluster:
         cluster.create_topic("t", partitions=2)
         cluster.create_topic("big")
-        config = ProducerConfig.from_properties(
-            {"metadata.broker.list": cluster.bootstrap_servers, "max.request.size": str(16 * MIB)}
-        )
-        with Producer(config) as producer:
+        with open_producer(cluster, **{"max.request.size": str(16 * MIB)}) as producer:
             for number in range(200):
                 producer.send(KeyedMessage("t", b"v%d" % number, key=b"k"))
             for _ in range(4):
@@ -107,57 +102,57 @@ def console(local_cluster, tmp_path_factory):
             yield client
 
 
-def generated(chance, depth=0):
-    """Some JSON."""
-    kind = chance.randrange(8 if depth < 3 else 5)
+def random_json(rng, depth=0):
+    """Return a random JSON value."""
+    kind = rng.randrange(8 if depth < 3 else 5)
     if kind == 0:
-        return chance.choice((None, True, False))
+        return rng.choice((None, True, False))
     if kind == 1:
-        return chance.choice((0, 1, -1, 2**31, 2**64, 10**400, 1.5, 1e300))
+        return rng.choice((0, 1, -1, 2**31, 2**64, 10**400, 1.5, 1e300))
     if kind < 5:
-        return chance.choice(WORDS).encode("utf-8", "replace").decode()
+        return rng.choice(WORDS).encode("utf-8", "replace").decode()
     if kind == 5:
-        return [generated(chance, depth + 1) for _ in range(chance.randrange(4))]
+        return [random_json(rng, depth + 1) for _ in range(rng.randrange(4))]
     names = (
         "name", "partitions", "replication", "settings", "assignment", "brokers", "to", "topic",
         "partition", "dry_run", "confirm", "0", "retention.ms",
     )  # fmt: skip
-    return {chance.choice(names): generated(chance, depth + 1) for _ in range(chance.randrange(5))}
+    return {rng.choice(names): random_json(rng, depth + 1) for _ in range(rng.randrange(5))}
 
 
-def address(chance, form, cluster):
-    """An address of a view."""
+def random_path(rng, form, cluster):
+    """Return a URL path of a view with random names and parameters."""
     path = form
     while "{" in path:
-        path = path.replace("{word}", quote(word(chance), safe=""), 1)
-        path = path.replace("{number}", chance.choice(("0", "1", "-1", "x", "9" * 20, "%2e")), 1)
-        path = path.replace("{kind}", chance.choice(KINDS), 1)
-    found = f"/api/clusters/{cluster if chance.random() < 0.95 else 'none'}/{path}"
-    if chance.random() < 0.8:
+        path = path.replace("{word}", quote(random_word(rng), safe=""), 1)
+        path = path.replace("{number}", rng.choice(("0", "1", "-1", "x", "9" * 20, "%2e")), 1)
+        path = path.replace("{kind}", rng.choice(KINDS), 1)
+    found = f"/api/clusters/{cluster if rng.random() < 0.95 else 'none'}/{path}"
+    if rng.random() < 0.8:
         pairs = [
-            f"{chance.choice(PARAMETERS)}={quote(word(chance), safe='')}"
-            for _ in range(chance.randrange(5))
+            f"{rng.choice(PARAMETERS)}={quote(random_word(rng), safe='')}"
+            for _ in range(rng.randrange(5))
         ]
-        if "messages" in form and chance.random() < 0.7:
-            pairs.append(f"topic={'big' if chance.random() < 0.1 else 't'}")
+        if "messages" in form and rng.random() < 0.7:
+            pairs.append(f"topic={'big' if rng.random() < 0.1 else 't'}")
         found += "?" + "&".join(pairs)
     return found
 
 
-def word(chance):
-    """A text that an address can hold; `quote` makes bytes of it that may be no UTF-8."""
-    return chance.choice(WORDS).encode("utf-8", "surrogatepass")
+def random_word(rng):
+    """Return bytes for `quote`, which may be invalid UTF-8."""
+    return rng.choice(WORDS).encode("utf-8", "surrogatepass")
 
 
 class Sender:
-    """One client: keeps its connection as long as the console does."""
+    """One client, which keeps its connection."""
 
     def __init__(self, console):
         found = urlsplit(console.base)
         self._connection = http.client.HTTPConnection(found.hostname, found.port, timeout=300)
 
     def send(self, method, path, body, headers):
-        """Return status, type and bytes; of a stream only its head."""
+        """Return status, type and bytes; a stream is closed after its headers."""
         self._connection.request(method, path, body, headers)
         answer = self._connection.getresponse()
         kind = answer.headers.get_content_type()
@@ -172,48 +167,48 @@ class Sender:
         self._connection.close()
 
 
-def check(status, kind, data, said):
-    assert b"Traceback" not in data, said
-    assert SECRET not in data, said
-    assert status != 500, (said, data[:500])
-    assert not 300 <= status < 400, (said, status)
+def check_response(status, kind, data, request):
+    assert b"Traceback" not in data, request
+    assert SECRET not in data, request
+    assert status != 500, (request, data[:500])
+    assert not 300 <= status < 400, (request, status)
     if status >= 400:
-        assert kind == "application/json", (said, status, data[:200])
+        assert kind == "application/json", (request, status, data[:200])
         found = json.loads(data)
-        assert found["error"], said
-        assert found["code"], said
+        assert found["error"], request
+        assert found["code"], request
 
 
 def fuzz(console, count, seed):
-    """Send generated requests; return how many got which status."""
-    chance = random.Random(seed)
+    """Send generated requests; return the number of each status."""
+    rng = random.Random(seed)
     token = console.csrf
     statuses = Counter()
     sender = Sender(console)
     for _ in range(count):
-        if chance.random() < 0.3:
-            body = json.dumps(generated(chance)).encode()
-            if chance.random() < 0.1:
-                body = chance.randbytes(chance.randrange(200))
+        if rng.random() < 0.3:
+            body = json.dumps(random_json(rng)).encode()
+            if rng.random() < 0.1:
+                body = rng.randbytes(rng.randrange(200))
             headers = {"Content-Type": "application/json", "X-CSRF-Token": token}
-            if chance.random() < 0.1:
+            if rng.random() < 0.1:
                 headers["X-CSRF-Token"] = "other"
-            path = address(chance, chance.choice(POSTS), console.cluster)
-            said = ("POST", path, body[:300])
+            path = random_path(rng, rng.choice(POSTS), console.cluster)
+            request = ("POST", path, body[:300])
             answer = sender.send("POST", path, body, headers)
         else:
-            path = address(chance, chance.choice(VIEWS), console.cluster)
-            said = ("GET", path)
+            path = random_path(rng, rng.choice(VIEWS), console.cluster)
+            request = ("GET", path)
             answer = sender.send("GET", path, None, {})
-        check(*answer, said)
+        check_response(*answer, request)
         statuses[answer[0]] += 1
     sender.close()
     assert console.of("overview")["brokers"]
     return statuses
 
 
-def fuzz_at_once(console, count, seed):
-    """Send them by all clients; return how many got which status."""
+def fuzz_in_parallel(console, count, seed):
+    """Send requests by all clients; return the number of each status."""
     with ThreadPoolExecutor(CLIENTS) as pool:
         shares = pool.map(
             fuzz, repeat(console), repeat(count // CLIENTS, CLIENTS), range(seed, seed + CLIENTS)
@@ -230,22 +225,22 @@ def resident(console):
     return int(line.split()[1]) * 1024
 
 
-def test_generated_requests_get_sentences_within_bounded_memory(console):
+def test_generated_requests_use_bounded_memory(console):
     assert console.cluster
     before = resident(console)
-    fuzz_at_once(console, 1000, 1)
+    fuzz_in_parallel(console, 1000, 1)
     assert resident(console) - before < GROWTH
     assert SECRET.decode() not in console.log()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_generated_requests_for_long(console):
+def test_many_generated_requests(console):
     assert console.cluster
-    fuzz_at_once(console, 5_000, 100 + soak.SEED)
+    fuzz_in_parallel(console, 5_000, 100 + soak.SEED)
     before = resident(console)
     count = soak.part_of(95_000)
-    statuses = fuzz_at_once(console, count, 200 + soak.SEED)
+    statuses = fuzz_in_parallel(console, count, 200 + soak.SEED)
     grown = resident(console) - before
     print(f"answers by status: {sorted(statuses.items())}; grown by {grown / MIB:.0f} MiB")
     assert statuses.total() == count
@@ -255,7 +250,7 @@ def test_generated_requests_for_long(console):
 
 @pytest.mark.parametrize("path", ["", "api/session", "static/index.html", "static/x", "x/y/z"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE"])
-def test_every_method_of_every_page(console, path, method):
+def test_every_method_on_every_path(console, path, method):
     sender = Sender(console)
     status, _, data = sender.send(method, f"/{path}", None, {})
     sender.close()
@@ -278,7 +273,7 @@ def test_every_method_of_every_page(console, path, method):
         b"GET / HTTP/1.1\r\nHost: localhost\r\nCookie: zkbroker_console=\xff\xfe\r\n\r\n",
     ],
 )
-def test_what_is_hardly_a_request_breaks_nothing(console, raw):
+def test_malformed_request_does_not_stop_the_console(console, raw):
     found = urlsplit(console.base)
     with socket.create_connection((found.hostname, found.port), 30) as peer:
         peer.sendall(raw)

@@ -1,13 +1,12 @@
-"""What the console shows of stored messages, logs, clients and settings of a real cluster."""
+"""Messages, logs, clients and settings of a real cluster in the console."""
 
 import json
 import threading
 
 import pytest
 
-from tests.support.consoles import running_console
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from tests.support.consoles import open_producer, running_console
+from zkbroker.producer import KeyedMessage
 from zkbroker.zookeeper.embedded import free_port
 
 HOSTILE = (
@@ -52,16 +51,7 @@ def console(cluster, admin_port):
 
 
 def producer(cluster, **settings):
-    return Producer(
-        ProducerConfig.from_properties(
-            {
-                "metadata.broker.list": cluster.bootstrap_servers,
-                "request.required.acks": "-1",
-                "max.request.size": str(16 * MIB),
-                **settings,
-            }
-        )
-    )
+    return open_producer(cluster, **{"max.request.size": str(16 * MIB), **settings})
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +71,7 @@ def filled(cluster):
     return cluster
 
 
-def all_of(console, path):
+def all_messages(console, path):
     found = []
     places = ""
     while True:
@@ -92,8 +82,8 @@ def all_of(console, path):
         places = "&at=" + ",".join(f"{key}:{value}" for key, value in page["next"].items())
 
 
-def test_all_partitions_are_browsed_page_by_page_without_a_gap(filled, console):
-    found = all_of(console, "messages?topic=plain&from=earliest&limit=37")
+def test_pages_contain_every_message_of_all_partitions(filled, console):
+    found = all_messages(console, "messages?topic=plain&from=earliest&limit=37")
     assert sorted(each["value"]["json"]["number"] for each in found) == list(range(300))
     assert len({(each["partition"], each["offset"]) for each in found}) == 300
     (one,) = [each for each in found if each["value"]["json"]["number"] == 17]
@@ -102,7 +92,7 @@ def test_all_partitions_are_browsed_page_by_page_without_a_gap(filled, console):
     assert one["value"]["hex"] == b'{"number": 17}'.hex()
 
 
-def test_one_partition_from_an_offset_a_time_and_the_end(filled, console):
+def test_reading_starts_at_an_offset_a_time_or_the_end(filled, console):
     first = console.of("messages?topic=plain&partition=1&from=5&limit=3")["messages"]
     assert [each["offset"] for each in first] == [5, 6, 7]
     at = f"@{first[1]['time_ms']}"
@@ -115,18 +105,16 @@ def test_one_partition_from_an_offset_a_time_and_the_end(filled, console):
     assert console.of("messages?topic=plain&from=@2099-01-01")["messages"] == []
 
 
-def test_messages_are_found_by_key_and_by_what_they_contain(filled, console):
+def test_messages_are_searched_by_key_and_content(filled, console):
     found = console.of("messages?topic=plain&from=earliest&key=key-250")["messages"]
     assert [each["value"]["json"] for each in found] == [{"number": 250}]
     found = console.of("messages?topic=plain&from=earliest&contains=%22number%22:%2025")
-    assert {each["value"]["json"]["number"] for each in found["messages"]} == {
-        25,
-        *range(250, 260),
-    }
+    numbers = {each["value"]["json"]["number"] for each in found["messages"]}
+    assert numbers == {25, *range(250, 260)}
     assert (found["ended"], found["scanned"]) == (True, 300)
 
 
-def test_hostile_texts_come_as_they_are_and_as_json(filled, console):
+def test_control_characters_are_returned_unchanged_in_json(filled, console):
     status, headers, data = console.ask(
         "GET", f"api/clusters/{console.cluster}/messages?topic=hostile&from=earliest"
     )
@@ -136,7 +124,7 @@ def test_hostile_texts_come_as_they_are_and_as_json(filled, console):
     assert [each["value"]["text"] for each in json.loads(data)["messages"]] == list(HOSTILE)
 
 
-def test_a_large_message_is_cut_and_can_be_had_whole(filled, console):
+def test_large_message_is_cut_and_downloaded_whole(filled, console):
     status, _, data = console.ask(
         "GET", f"api/clusters/{console.cluster}/messages?topic=large&from=earliest"
     )
@@ -153,7 +141,7 @@ def test_a_large_message_is_cut_and_can_be_had_whole(filled, console):
     assert console.refused(f"{where}&part=key")[0] == 404
 
 
-def test_transactions_are_marked(cluster, console):
+def test_messages_have_their_transaction_state(cluster, console):
     for name, commits in (("kept", True), ("lost", False)):
         with producer(cluster, **{"transactional.id": f"id-{name}"}) as sender:
             sender.init_transactions()
@@ -169,7 +157,7 @@ def test_transactions_are_marked(cluster, console):
         sender.begin()
         sender.send(KeyedMessage("tx", b"not yet"))
         sender.flush()
-        found = all_of(console, "messages?topic=tx&from=earliest&limit=2")
+        found = all_messages(console, "messages?topic=tx&from=earliest&limit=2")
         assert [(each["value"]["text"], each["state"]) for each in found] == [
             ("kept", "committed"),
             ("commit", "control"),
@@ -180,7 +168,7 @@ def test_transactions_are_marked(cluster, console):
         sender.abort()
 
 
-def test_the_tail_shows_what_arrives_and_counts_what_it_skips(cluster, console):
+def test_tail_sends_new_messages_and_counts_skipped_ones(cluster, console):
     with console.events("messages/tail?topic=plain") as events:
         with producer(cluster) as sender:
             done = threading.Event()
@@ -207,7 +195,7 @@ def test_the_tail_shows_what_arrives_and_counts_what_it_skips(cluster, console):
                 break
 
 
-def test_the_log_of_a_partition_by_its_files_and_by_the_wire(filled, console):
+def test_partition_log_shows_segments_and_offsets_by_time(filled, console):
     found = console.eventually(
         "topics/small-segments/partitions/0/log", lambda view: view["source"] == "files"
     )
@@ -222,7 +210,7 @@ def test_the_log_of_a_partition_by_its_files_and_by_the_wire(filled, console):
     assert (offsets[0], offsets[-1]) == (0, 100)
 
 
-def test_clients_by_what_they_speak(filled, console, admin_port):
+def test_clients_show_their_api_versions(filled, console, admin_port):
     found = console.eventually(
         "clients", lambda view: any(each["oldest"] for each in view["clients"])
     )
@@ -234,7 +222,7 @@ def test_clients_by_what_they_speak(filled, console, admin_port):
     assert sum(each["clients"] for each in found["by_generation"]) >= 1
 
 
-def test_a_broker_says_what_only_it_knows(filled, console):
+def test_overview_shows_data_of_the_admin_page(filled, console):
     found = console.eventually("overview", lambda view: view["brokers"][0]["cpu"] is not None)
     (broker,) = found["brokers"]
     assert broker["resident_bytes"] > 10 * MIB
@@ -273,7 +261,7 @@ def test_settings_have_sources_and_no_secrets(console):
         ("topics/none/partitions/0/log", 404),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_sentence(console, query, status):
-    found, said = console.refused(f"api/clusters/{console.cluster}/{query}")
+def test_invalid_queries_are_refused(console, query, status):
+    found, refusal = console.refused(f"api/clusters/{console.cluster}/{query}")
     assert found == status
-    assert said["error"]
+    assert refusal["error"]

@@ -1,4 +1,4 @@
-"""The console on a broker's admin page: for those whom the page lets in, with their roles."""
+"""The console on a broker's admin page, with the page's logins and roles."""
 
 import base64
 import json
@@ -47,13 +47,13 @@ def ask(address, user=None, body=None, **headers):
         return error.code, error.headers, error.read().decode()
 
 
-def test_no_request_passes_without_the_login_of_the_page(page):
+def test_requests_without_the_login_of_the_admin_page_are_refused(page):
     for path in ("/console/", "/console/api/session", "/console/static/index.html"):
         assert ask(f"{page}{path}")[0] == 401
     assert ask(f"{page}/console/", "ann:wrong")[0] == 401
 
 
-def test_the_page_is_under_its_prefix_and_the_other_pages_stay(page):
+def test_console_is_served_below_its_path_only(page):
     status, headers, text = ask(f"{page}/console/topics", "ann:look")
     assert status == 200
     assert '<base href="/console/"' in text
@@ -62,14 +62,14 @@ def test_the_page_is_under_its_prefix_and_the_other_pages_stay(page):
     assert ask(f"{page}/consoles", "ann:look")[0] == 404
 
 
-def test_users_of_the_page_have_their_roles(page):
+def test_users_of_the_admin_page_have_roles(page):
     for user, role in (("ann:look", "viewer"), ("bob:change", "operator")):
         session = json.loads(ask(f"{page}/console/api/session", user)[2])
         assert (session["user"], session["role"]) == (user.partition(":")[0], role)
         assert session["login"] is False
 
 
-def test_the_cluster_is_shown_and_changed(page):
+def test_operator_changes_the_cluster_of_the_broker(page):
     where = f"{page}/console/api/clusters/cluster"
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -88,7 +88,7 @@ def test_the_cluster_is_shown_and_changed(page):
         assert status == expected, text
 
 
-def test_a_stream_goes_on_beside_the_broker(page):
+def test_stream_is_served_by_the_broker(page):
     request = urllib.request.Request(f"{page}/console/api/clusters/cluster/events?what=overview")
     request.add_header("Authorization", f"Basic {base64.b64encode(b'ann:look').decode()}")
     with urllib.request.urlopen(request, timeout=WAIT_S) as answer:

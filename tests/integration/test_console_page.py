@@ -28,7 +28,7 @@ def browser():
         yield started
 
 
-def watched(browser, site, user):
+def logged_in(browser, site, user):
     reader = Watched(browser, site[1].base)
     reader.log_in(user, PASSWORDS[user])
     return reader
@@ -36,14 +36,14 @@ def watched(browser, site, user):
 
 @pytest.fixture(scope="module")
 def operator_page(browser, site):
-    reader = watched(browser, site, "olga")
+    reader = logged_in(browser, site, "olga")
     yield reader
     reader.close()
 
 
 @pytest.fixture(scope="module")
 def viewer_page(browser, site):
-    reader = watched(browser, site, "victor")
+    reader = logged_in(browser, site, "victor")
     yield reader
     reader.close()
 
@@ -80,7 +80,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("path", VIEWS)
-def test_each_view_shows_the_cluster_in_all_colours_and_widths(viewer, path):
+def test_every_view_fits_all_widths_and_is_accessible(viewer, path):
     page = viewer.open(path)
     for text in VIEWS[path]:
         page.get_by_text(text).first.wait_for(state="attached")
@@ -95,12 +95,12 @@ def test_each_view_shows_the_cluster_in_all_colours_and_widths(viewer, path):
 
 
 @pytest.mark.skipif(chromium.axe_missing() is not None, reason=str(chromium.axe_missing()))
-def test_the_login_form_and_dialogs_have_no_serious_fault(browser, site, operator):
-    stranger = Watched(browser, site[1].base)
-    stranger.open("topics")
-    assert stranger.serious() == []
-    assert not stranger.faults
-    stranger.close()
+def test_login_form_and_dialogs_are_accessible(browser, site, operator):
+    anonymous = Watched(browser, site[1].base)
+    anonymous.open("topics")
+    assert anonymous.serious() == []
+    assert not anonymous.faults
+    anonymous.close()
     page = operator.open("topics/events")
     page.get_by_role("button", name="Change").click()
     assert operator.serious() == []
@@ -110,25 +110,25 @@ def test_the_login_form_and_dialogs_have_no_serious_fault(browser, site, operato
     page.keyboard.press("Escape")
 
 
-def test_a_wrong_password_is_refused_in_words(browser, site):
-    stranger = Watched(browser, site[1].base)
-    page = stranger.open("groups")
+def test_wrong_password_shows_an_alert(browser, site):
+    anonymous = Watched(browser, site[1].base)
+    page = anonymous.open("groups")
     page.get_by_label("User").fill("olga")
     page.get_by_label("Password").fill("guessed")
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("alert").wait_for()
     assert page.get_by_label("Password").input_value() == ""
-    # The right one leads to the view that the address names; leaving brings the form back.
+    # The right password opens the view of the address; logging out shows the form again.
     page.get_by_label("Password").fill(PASSWORDS["olga"])
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Groups").wait_for()
     page.get_by_role("button", name="Log out").click()
     page.get_by_role("button", name="Log in").wait_for()
-    assert not stranger.faults
-    stranger.close()
+    assert not anonymous.faults
+    anonymous.close()
 
 
-def test_a_viewer_has_no_actions_and_an_operator_has(viewer, operator):
+def test_only_operators_have_actions(viewer, operator):
     actions = {
         "topics": ["Create a topic"],
         "topics/events": ["Change", "Elect leaders", "Move replicas", "Delete"],
@@ -144,14 +144,14 @@ def test_a_viewer_has_no_actions_and_an_operator_has(viewer, operator):
             page.get_by_role("button", name=name, exact=True).wait_for()
 
 
-def test_hostile_messages_are_text_and_nothing_else(viewer):
+def test_markup_in_messages_is_shown_as_text(viewer):
     page = viewer.open("messages?topic=hostile&from=earliest")
     rows = page.locator("tbody.message")
     rows.nth(5).wait_for()
     for row in range(6):
         rows.nth(row).get_by_role("button").first.click()
     page.get_by_text("Headers").first.wait_for()
-    # Markup is what it is, controls and those of direction are seen, bytes have their hex.
+    # Markup and control characters are visible text; other bytes are shown in hex.
     assert page.locator("main script, main img, main style").count() == 0
     shown = page.locator("main").inner_text()
     assert "<script>document.title='taken'" in shown
@@ -161,7 +161,7 @@ def test_hostile_messages_are_text_and_nothing_else(viewer):
     assert not set(shown) & {"\x1b", "\x07", "\x00", "\u202e", "\u200b", "\ufeff"}
     assert "00 01 02 03 04 05 06 07  08 09 0a" in shown
     assert page.title() == "Messages · zkbroker console"
-    # Of 10 MB the beginning is shown, and the whole is to be had.
+    # The first bytes of 10 MB are shown, and the whole can be downloaded.
     large = rows.nth(5).locator("section.value", has_text="of 10.0 MiB")
     assert "the first 64.0 KiB of 10.0 MiB" in large.inner_text()
     assert viewer.nodes() < 1500
@@ -171,7 +171,7 @@ def test_hostile_messages_are_text_and_nothing_else(viewer):
     assert started.value.path().stat().st_size == LARGE_BYTES
 
 
-def test_messages_are_found_by_offset_time_key_and_content(viewer):
+def test_messages_are_searched_by_offset_time_key_and_content(viewer):
     page = viewer.open("messages")
     page.get_by_label("Topic").fill("events")
     page.get_by_label("Partition").fill("0")
@@ -181,7 +181,7 @@ def test_messages_are_found_by_offset_time_key_and_content(viewer):
     page.wait_for_url(re.compile("from=7"))
     first = page.locator("tbody.message").first
     first.get_by_role("button", name="7", exact=True).click()
-    # Numbers that no float holds stay what they are.
+    # Numbers beyond the precision of a float are shown exactly.
     page.locator("pre", has_text='"account": 12345678901234567890').wait_for()
     page.get_by_role("button", name="hex").last.click()
     page.locator("pre", has_text="00000000  7b 22 6e 75 6d").wait_for()
@@ -212,7 +212,7 @@ def test_aborted_and_control_records_are_marked(viewer):
     page.locator("tbody.message.committed", has_text="order 0").wait_for()
 
 
-def test_a_tail_shows_what_comes_and_keeps_little(viewer):
+def test_tail_shows_new_messages_and_keeps_at_most_200(viewer):
     page = viewer.open("messages?topic=events")
     page.get_by_role("button", name="Live tail").click()
     page.locator("tbody.message", has_text="live").first.wait_for()
@@ -227,7 +227,7 @@ def test_a_tail_shows_what_comes_and_keeps_little(viewer):
     page.get_by_text("looked at").wait_for()
 
 
-def test_an_operator_does_everything_to_a_topic(operator):
+def test_operator_creates_changes_moves_and_deletes_a_topic(operator):
     page = operator.open("topics")
 
     def new_topic(dialog):
@@ -276,7 +276,7 @@ def test_an_operator_does_everything_to_a_topic(operator):
     page.get_by_role("link", name="made.here").wait_for(state="detached")
 
 
-def test_an_operator_resets_offsets(operator):
+def test_operator_resets_offsets(operator):
     page = operator.open("groups/zookeeper/classic")
 
     def to_the_first(dialog):
@@ -289,7 +289,7 @@ def test_an_operator_resets_offsets(operator):
     page.get_by_role("cell", name="7", exact=True).wait_for()
 
 
-def test_a_refused_action_says_why_and_can_be_corrected(operator):
+def test_refused_action_shows_its_reason_and_can_be_corrected(operator):
     page = operator.open("topics")
     page.get_by_role("button", name="Create a topic").click()
     dialog = page.get_by_role("dialog")
@@ -304,7 +304,7 @@ def test_a_refused_action_says_why_and_can_be_corrected(operator):
     dialog.wait_for(state="detached")
 
 
-def test_the_page_is_used_by_keyboard_alone(viewer):
+def test_page_works_by_keyboard(viewer):
     page = viewer.open("overview")
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.innerText") == "Skip to the content"
@@ -313,7 +313,7 @@ def test_the_page_is_used_by_keyboard_alone(viewer):
     page.keyboard.press("/")
     page.wait_for_function("() => document.activeElement.type === 'search'")
     page.keyboard.type("ord")
-    # The list is fetched once the typing rests.
+    # The list is fetched once typing pauses.
     page.wait_for_url("**search=ord*")
     page.get_by_role("link", name="orders").wait_for()
     page.get_by_role("link", name="events").wait_for(state="detached")
@@ -339,7 +339,7 @@ def test_the_page_is_used_by_keyboard_alone(viewer):
     page.get_by_role("heading", name="Topics").wait_for()
 
 
-def test_times_are_in_the_readers_zone_and_colours_are_kept(viewer):
+def test_times_are_local_and_the_theme_is_kept(viewer):
     page = viewer.open("overview")
     shown = page.locator("[aria-labelledby=brokers] time").first
     shown.wait_for()
@@ -357,7 +357,7 @@ def test_times_are_in_the_readers_zone_and_colours_are_kept(viewer):
     page.locator(":root[data-theme=light]").wait_for()
 
 
-def test_a_broker_serves_the_page_below_a_prefix(browser, site):
+def test_broker_serves_the_page_below_a_prefix(browser, site):
     _, console = site
     mounted = Watched(browser, console.admin_page)
     page = mounted.open("console/")
@@ -374,10 +374,10 @@ def test_a_broker_serves_the_page_below_a_prefix(browser, site):
     mounted.close()
 
 
-# The next changes what the others look at.
+# The next tests change the cluster of the others.
 
 
-def test_a_broker_dies_and_returns_while_one_looks_on(viewer, site):
+def test_open_page_follows_a_broker_failure_and_restart(viewer, site):
     cluster, _ = site
     page = viewer.open("overview")
     tile(page, "Brokers up").get_by_text("2", exact=True).wait_for()
@@ -393,7 +393,7 @@ def test_a_broker_dies_and_returns_while_one_looks_on(viewer, site):
     assert viewer.loads == loads
 
 
-def test_the_page_says_since_when_it_is_not_live_and_comes_back(viewer, site):
+def test_page_shows_a_lost_connection_and_reconnects(viewer, site):
     page = viewer.open("overview")
     page.locator(".live .state.ok").wait_for()
     loads = viewer.loads
@@ -403,7 +403,7 @@ def test_the_page_says_since_when_it_is_not_live_and_comes_back(viewer, site):
     viewer.context.set_offline(False)
     page.get_by_text("Not live since").wait_for(state="detached")
     page.locator(".live .state.ok").wait_for()
-    # A console that has ended; what was shown stays.
+    # After the console has ended, the last state stays on the page.
     site[1].process.kill()
     page.get_by_text("Not live since").wait_for()
     assert page.get_by_role("cell", name="up").count() == 2

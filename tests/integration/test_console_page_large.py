@@ -1,6 +1,6 @@
-"""The console's page over 1,000 topics and 10,000 partitions: what it draws and asks is bounded.
+"""The console's page over 1,000 topics and 10,000 partitions draws and requests a bounded amount.
 
-The answers are made here, since only the page's own work is looked at.
+The responses are made here, since only the page is under test.
 """
 
 import json
@@ -79,7 +79,7 @@ def partition(number: int) -> dict:
 
 
 def answer(path: str, query: dict[str, str]):
-    """The answer of the API to a path below a cluster, as far as these tests need one."""
+    """Return the response of the API to a path below a cluster."""
     if path == "overview":
         return OVERVIEW
     if path == "topics":
@@ -88,16 +88,8 @@ def answer(path: str, query: dict[str, str]):
         first, limit = int(query["offset"]), int(query["limit"])
         return {"total": len(found), "topics": found[first : first + limit]}
     if path.startswith("topics/"):
-        settings = [
-            {
-                "name": f"setting.{number}",
-                "value": "1",
-                "source": "default",
-                "default": True,
-                "sensitive": False,
-            }
-            for number in range(30)
-        ]
+        setting = {"value": "1", "source": "default", "default": True, "sensitive": False}
+        settings = [{"name": f"setting.{number}", **setting} for number in range(30)]
         partitions = [partition(number) for number in range(PARTITIONS)]
         return row(path[7:]) | {"partitions": partitions, "settings": settings, "groups": []}
     if path == "series":
@@ -147,29 +139,29 @@ def reader(large):
     assert not large.faults
 
 
-def asked(reader, part: str) -> list[str]:
+def requests_for(reader, part: str) -> list[str]:
     return [each for each in reader.requests if "/api/" in each and part in each]
 
 
-def test_a_thousand_topics_are_read_and_drawn_by_the_page(reader):
+def test_thousand_topics_are_requested_and_drawn_in_pages(reader):
     page = reader.open("topics")
     page.get_by_text("1–100 of 1000 topics").wait_for()
-    # What the stream says of all of them changes the rows that are on show.
+    # The stream updates the visible rows.
     page.get_by_role("cell", name="77", exact=True).first.wait_for()
     assert page.locator("tbody tr").count() == 100
     assert reader.nodes() < 2500
-    assert len(asked(reader, "/topics?")) == 1
-    # The stream that ends here is opened again and again; all else is read once.
+    assert len(requests_for(reader, "/topics?")) == 1
+    # The stream, which ends here, is opened repeatedly; everything else is requested once.
     again = ("/events", "/session")
     assert len([each for each in reader.requests if not any(part in each for part in again)]) < 55
-    before = len(asked(reader, "/topics?"))
+    before = len(requests_for(reader, "/topics?"))
     page.get_by_role("button", name="Topic", exact=True).click()
     page.get_by_role("link", name="topic-0999").wait_for()
     page.get_by_role("button", name="Next").click()
     page.get_by_text("101–200 of 1000 topics").wait_for()
     page.keyboard.press("/")
     page.wait_for_function("() => document.activeElement.type === 'search'")
-    # In one turn of the page: however busy the machine is, no timer ends between two letters.
+    # In one task of the page, so that no timer ends between two letters.
     page.evaluate(
         """() => {
           for (const letter of "topic-05") {
@@ -179,19 +171,19 @@ def test_a_thousand_topics_are_read_and_drawn_by_the_page(reader):
         }"""
     )
     page.get_by_role("link", name="topic-0599").wait_for()
-    # One for the order, one for the page, one for the word: not one for each letter.
-    assert len(asked(reader, "/topics?")) - before <= 4
+    # One for the order, one for the page and one for the word, not one for each letter.
+    assert len(requests_for(reader, "/topics?")) - before <= 4
     assert reader.nodes() < 2500
 
 
-def test_ten_thousand_partitions_are_a_window_over_them(reader):
+def test_ten_thousand_partitions_are_drawn_in_a_window(reader):
     page = reader.open("topics/topic-0001")
     table = page.get_by_role("region", name=re.compile("Partitions of topic-0001"))
     table.wait_for()
     assert table.locator("table").get_attribute("aria-rowcount") == str(PARTITIONS + 1)
     assert table.locator("tbody tr").count() < 120
     assert reader.nodes() < 3500
-    # By keyboard to the end, and the end is there.
+    # The End key shows the last row.
     table.focus()
     page.keyboard.press("End")
     last = table.get_by_role("link", name=str(PARTITIONS - 1), exact=True)
@@ -209,8 +201,8 @@ def test_ten_thousand_partitions_are_a_window_over_them(reader):
     assert reader.nodes() < 3500
 
 
-def test_what_the_page_makes_of_values(reader):
-    """The pure parts of the page, as the browser runs them."""
+def test_formatting_functions_of_the_page(reader):
+    """Pure functions of the page, run by the browser."""
     page = reader.open("topics")
     made = page.evaluate(
         """async () => {

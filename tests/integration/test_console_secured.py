@@ -1,14 +1,13 @@
-"""The console on a cluster with TLS, logins and ACLs: it sees what its user may, and no secrets."""
+"""The console on a cluster with TLS, logins and ACLs."""
 
 import json
 
 import pytest
 
 from tests.support.certificates import Authority
-from tests.support.consoles import running_console
+from tests.support.consoles import open_producer, running_console
 from tests.support.sasl_cluster import PASSWORD, SECURE, USER, secured_properties
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer import KeyedMessage
 from zkbroker.registry.acls import add_acls, ensure_acl_tree
 from zkbroker.registry.scram_users import write_credentials
 from zkbroker.security import CLUSTER, Operation, ResourceType
@@ -91,7 +90,7 @@ def allow(cluster, kind, name, *operations):
         add_acls(session, Pattern(kind, name), acls)
 
 
-def test_it_sees_what_its_user_may(cluster, console):
+def test_console_shows_authorized_topics_only(cluster, console):
     topic = ResourceType.TOPIC
     allow(cluster, topic, "seen", Operation.READ, Operation.DESCRIBE_CONFIGS)
     allow(cluster, topic, "closed", Operation.DESCRIBE)
@@ -99,8 +98,7 @@ def test_it_sees_what_its_user_may(cluster, console):
         "topics", lambda view: {row["name"] for row in view["topics"]} == {"seen", "closed"}
     )
     assert found["total"] == 2
-    config = ProducerConfig.from_properties({"metadata.broker.list": cluster.bootstrap_servers})
-    with Producer(config) as producer:
+    with open_producer(cluster) as producer:
         producer.send(KeyedMessage("closed", b"hello"))
         producer.send(KeyedMessage("seen", b"hello"))
     console.eventually(
@@ -108,16 +106,16 @@ def test_it_sees_what_its_user_may(cluster, console):
         lambda view: [each["value"]["text"] for each in view["messages"]] == ["hello"],
     )
     where = f"api/clusters/{console.cluster}"
-    status, said = console.refused(f"{where}/messages?topic=closed")
-    assert (status, said["code"]) == (403, "not_authorized")
-    assert "the console's own user may not do this" in said["error"]
+    status, refusal = console.refused(f"{where}/messages?topic=closed")
+    assert (status, refusal["code"]) == (403, "not_authorized")
+    assert "the console's own user may not do this" in refusal["error"]
     assert console.refused(f"{where}/messages?topic=hidden")[0] == 404
 
 
-def test_a_user_of_the_console_changes_no_more_than_the_console_may(cluster, console):
+def test_operator_changes_only_what_the_console_may(cluster, console):
     body = {"name": "made", "partitions": 1, "replication": 1, "confirm": "made"}
-    status, said = console.post("topics", body)
-    assert (status, said["code"]) == (403, "not_authorized")
+    status, refusal = console.post("topics", body)
+    assert (status, refusal["code"]) == (403, "not_authorized")
     allow(cluster, *CLUSTER, Operation.CREATE, Operation.DESCRIBE)
     allow(cluster, ResourceType.TOPIC, "made", Operation.DESCRIBE)
     # Brokers follow a change of ACLs a moment later.
@@ -125,12 +123,12 @@ def test_a_user_of_the_console_changes_no_more_than_the_console_may(cluster, con
     console.eventually("topics?search=made", lambda view: view["total"] == 1)
 
 
-def test_admin_pages_are_asked_with_their_login(console):
+def test_console_logs_in_to_admin_pages(console):
     console.eventually("overview", lambda view: view["brokers"][0]["cpu"] is not None)
     assert console.of("clients")["sources"] == [1]
 
 
-def test_no_answer_holds_a_secret(cluster, console):
+def test_responses_contain_no_secret(cluster, console):
     allow(cluster, *CLUSTER, Operation.ALL)
     console.eventually("settings", lambda view: isinstance(view["brokers"]["1"], list))
     found = b""

@@ -1,17 +1,17 @@
-"""`zkbroker groups` and `zkbroker offsets`: the genuine tools' forms, against real brokers."""
+"""`zkbroker groups` and `zkbroker offsets` against real brokers."""
 
 import json
 
 import pytest
 from click.testing import CliRunner
 
+from tests.support.consoles import open_producer, read_messages
 from zkbroker.cli.main import cli
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
-from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import Consumer, GroupConsumer
 from zkbroker.errors import ClientError, ConfigError, ProtocolError
-from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer import KeyedMessage
 from zkbroker.registry.group_offsets import commit_offset
 from zkbroker.registry.groups import StreamSubscription, claim, register_consumer
 from zkbroker.zookeeper import ZkSession
@@ -21,10 +21,7 @@ from zkbroker.zookeeper import ZkSession
 def cluster(local_cluster):
     with local_cluster() as started:
         started.create_topic("visits", partitions=2)
-        config = ProducerConfig.from_properties(
-            {"metadata.broker.list": started.bootstrap_servers, "request.required.acks": "1"}
-        )
-        with Producer(config) as producer:
+        with open_producer(started) as producer:
             producer.send([KeyedMessage("visits", b"x", partition=n % 2) for n in range(10)])
         yield started
 
@@ -47,7 +44,7 @@ def session(cluster):
         yield started
 
 
-def test_log_offsets_have_the_form_of_get_offset_shell(run):
+def test_log_offsets_have_the_format_of_get_offset_shell(run):
     assert run("offsets", "get", "-t", "visits") == "visits:0:5\nvisits:1:5\n"
     assert run("offsets", "get", "-t", "visits", "--time", "-2") == "visits:0:0\nvisits:1:0\n"
     assert run("offsets", "get", "-t", "visits", "--partitions", "1") == "visits:1:5\n"
@@ -60,7 +57,7 @@ def test_log_offsets_have_the_form_of_get_offset_shell(run):
         run("offsets", "get", "-t", "visits", "--time", "noon")
 
 
-def test_a_group_is_described_as_the_offset_checker_does(run, session, cluster):
+def test_describe_prints_the_table_of_the_offset_checker(run, session, cluster):
     commit_offset(session, "checked", "visits", 0, 2)
     register_consumer(session, "checked", "checked_me", StreamSubscription({"visits": 1}))
     claim(session, "checked", "checked_me", {("visits", 0): "checked_me-0"})
@@ -94,7 +91,7 @@ def test_a_group_is_described_as_the_offset_checker_does(run, session, cluster):
         run("groups", "describe", "checked", "-t", "typo")
 
 
-def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):
+def test_verify_finds_partitions_without_a_live_owner(run, session):
     register_consumer(session, "verified", "verified_me", StreamSubscription({"visits": 1}))
     claim(session, "verified", "verified_me", {("visits", 0): "verified_me-0"})
     session.create(
@@ -108,13 +105,13 @@ def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):
     assert "owned by a live member" in run("groups", "verify", "verified")
 
 
-def test_verify_looks_at_what_the_members_take_now(run, session, cluster):
+def test_verify_checks_only_topics_of_current_subscriptions(run, session, cluster):
     cluster.create_topic("verified-late")
     register_consumer(
         session, "filtered", "filtered_me", StreamSubscription({"visits|x": 1}, "white_list")
     )
     claim(session, "filtered", "filtered_me", {("visits", n): "filtered_me-0" for n in range(2)})
-    # Taken once, not any more: the node of the topic stays behind.
+    # The node of a topic that was subscribed to earlier remains.
     session.ensure_path("/consumers/filtered/owners/verified-late")
     assert "owned by a live member" in run("groups", "verify", "filtered")
     register_consumer(
@@ -122,14 +119,14 @@ def test_verify_looks_at_what_the_members_take_now(run, session, cluster):
     )
     shown = run("groups", "verify", "filtered", status=1)
     assert shown == "group filtered: no owner for partition verified-late-0\n"
-    # An owner whose id merely begins like a member's is gone all the same.
+    # An owner whose id has the prefix of a member's is not a member.
     session.create("/consumers/filtered/owners/verified-late/0", b"filtered_you-too-0")
     assert "filtered_you-too-0 of verified-late-0 is not" in run(
         "groups", "verify", "filtered", status=1
     )
 
 
-def test_a_live_group_of_ours_is_settled_and_described(run, cluster):
+def test_running_consumer_group_is_verified_and_described(run, cluster):
     config = ConsumerConfig.from_properties(
         {
             "zookeeper.connect": cluster.zookeeper,
@@ -147,7 +144,7 @@ def test_a_live_group_of_ours_is_settled_and_described(run, cluster):
     assert sum(each["lag"] for each in described) <= 1
 
 
-def test_offsets_are_exported_and_imported_in_the_genuine_form(run, session, tmp_path):
+def test_offsets_are_exported_and_imported(run, session, tmp_path):
     commit_offset(session, "moved", "visits", 0, 3)
     commit_offset(session, "moved", "visits", 1, 4)
     lines = "/consumers/moved/offsets/visits/0:3\n/consumers/moved/offsets/visits/1:4\n"
@@ -163,7 +160,7 @@ def test_offsets_are_exported_and_imported_in_the_genuine_form(run, session, tmp
     assert run("offsets", "export", "moved") == lines
 
 
-def test_offsets_are_reset_unless_members_would_undo_it(run, session):
+def test_offsets_of_a_zookeeper_group_are_reset_without_members(run, session):
     commit_offset(session, "reset", "visits", 0, 3)
     shown = run("offsets", "reset", "reset", "latest", "-t", "visits", "--dry-run")
     assert "/consumers/reset/offsets/visits/0:5" in shown
@@ -175,7 +172,7 @@ def test_offsets_are_reset_unless_members_would_undo_it(run, session):
         run("offsets", "reset", "reset", "latest", "-t", "visits")
 
 
-def test_offsets_of_a_coordinators_group_are_reset_where_it_keeps_them(run, cluster, session):
+def test_offsets_of_a_coordinator_group_are_reset_without_members(run, cluster, session):
     bootstrap = cluster.bootstrap_servers
 
     def offsets():
@@ -188,9 +185,7 @@ def test_offsets_of_a_coordinators_group_are_reset_where_it_keeps_them(run, clus
     reset = ("offsets", "reset", "modern-reset", "earliest", "-t", "visits")
     with GroupConsumer(config) as member:
         member.subscribe(["visits"])
-        read = 0
-        while read < 10:
-            read += len(member.poll(0.5, 100))
+        read_messages(member, 10)
         member.commit()
         with pytest.raises(ClientError, match=r"has 1 member now .* stop .* first"):
             run(*reset)
@@ -199,14 +194,14 @@ def test_offsets_of_a_coordinators_group_are_reset_where_it_keeps_them(run, clus
     assert shown == "modern-reset:visits:0:0\nmodern-reset:visits:1:0\n"
     assert offsets() == [0, 0]
     assert not session.exists("/consumers/modern-reset")
-    # One that keeps offsets in both places is reset in both.
+    # A group with offsets in both places is reset in both.
     commit_offset(session, "modern-reset", "visits", 0, 3)
     run("offsets", "reset", "modern-reset", "latest", "-t", "visits")
     assert offsets() == [5, 5]
     assert "offsets/visits/0:5" in run("offsets", "export", "modern-reset")
 
 
-def test_a_new_group_is_made_where_the_command_looks(run, cluster, session):
+def test_reset_creates_a_group_in_zookeeper_or_its_coordinator(run, cluster, session):
     new = ("offsets", "reset", "brand-new", "latest", "-t", "visits")
     shown = CliRunner().invoke(cli, [*new, "-b", cluster.bootstrap_servers]).output
     assert "group brand-new is new: its offsets are kept by coordinator" in shown
@@ -242,11 +237,11 @@ def test_groups_of_both_kinds_are_listed_described_and_deleted(run, cluster, ses
     assert (described[0]["offset"], described[0]["lag"]) == (4, 1)
     assert described[1]["owner"].startswith("rdkafka-")
     assert (described[1]["lag"], described[1]["uncommitted"]) == (None, 5)
-    said = run("groups", "describe", "modern").splitlines()[-1]
-    assert said.startswith("group modern: lag 1 in 1 partition; not counted: 5 messages in 1 ")
+    summary = run("groups", "describe", "modern").splitlines()[-1]
+    assert summary.startswith("group modern: lag 1 in 1 partition; not counted: 5 messages in 1 ")
     with pytest.raises(ProtocolError, match="NON_EMPTY_GROUP"):
         run("groups", "delete", "modern", "-b", cluster.bootstrap_servers)
-    # One that both keep is deleted from both or from none.
+    # A group with offsets in both places is deleted from both or from none.
     commit_offset(session, "modern", "visits", 1, 2)
     with pytest.raises(ProtocolError, match="NON_EMPTY_GROUP"):
         run("groups", "delete", "modern")

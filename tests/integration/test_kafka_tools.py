@@ -1,4 +1,4 @@
-"""The genuine tools' names and options, as scripts call them, against a real cluster."""
+"""The names and options of the genuine tools, as scripts use them, against a real cluster."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def tool():
     return run
 
 
-def test_a_script_of_the_old_days_runs_unchanged(cluster, tool, tmp_path):
+def test_script_of_genuine_tools_runs_unchanged(cluster, tool, tmp_path):
     zookeeper, brokers = cluster.zookeeper, cluster.bootstrap_servers
     create = ["kafka-topics.sh", "--zookeeper", zookeeper, "--create", "--topic", "old"]
     tool(*create, "--partitions", 2, "--replication-factor", 1, "--config", "retention.ms=60000")
@@ -75,26 +75,25 @@ def test_a_script_of_the_old_days_runs_unchanged(cluster, tool, tmp_path):
     assert "key: a" in dumped
 
 
-def test_a_wrong_option_is_named_with_those_there_are(tool):
-    says = tool("kafka-topics", "--zookeper", "x", status=2)
-    assert "--zookeper is not an option" in says
-    assert "--zookeeper" in says
+def test_unknown_option_is_refused_with_the_known_ones(tool):
+    errors = tool("kafka-topics", "--zookeper", "x", status=2)
+    assert "--zookeper is not an option" in errors
+    assert "--zookeeper" in errors
     assert "--topic needs a value" in tool("kafka-topics", "--topic", status=2)
     assert "exactly one of" in tool("kafka-topics", "--zookeeper", "x", status=2)
     assert "No such command" in tool("kafka-fly", status=2)
 
 
-def test_an_option_without_effect_is_said_to_have_none(tool):
-    # the topic is missing, so that nothing is sent
-    says = tool("kafka-console-producer", "--sync", "--line-reader", "x", status=2)
-    assert "warning: --sync has no effect here" in says
-    assert "warning: --line-reader has no effect here" in says
+def test_ignored_options_are_warned_of(tool):
+    # The topic is missing, so nothing is sent.
+    errors = tool("kafka-console-producer", "--sync", "--line-reader", "x", status=2)
+    assert "warning: --sync has no effect here" in errors
+    assert "warning: --line-reader has no effect here" in errors
 
 
-def test_a_formatter_that_prints_nothing_reads_all_the_same(cluster, tool):
+def test_console_consumer_formatters(cluster, tool):
     topic = cluster.create_topic()
-    tool("kafka-console-producer", "--broker-list", cluster.bootstrap_servers, "--topic", topic,
-         stdin=b"a\nb\n")  # fmt: skip
+    publish(tool, cluster, topic, b"a\nb\n")
     read = ("kafka-console-consumer", "--bootstrap-server", cluster.bootstrap_servers,
             "--topic", topic, "--from-beginning", "--max-messages", 2)  # fmt: skip
     assert tool(*read, "--formatter", "kafka.tools.NoOpMessageFormatter") == ""
@@ -109,7 +108,7 @@ def publish(tool, cluster, topic, lines):
     )  # fmt: skip
 
 
-def test_a_blacklist_leaves_topics_out(cluster, tool):
+def test_blacklisted_topics_are_not_read(cluster, tool):
     for name in ("wanted-1", "unwanted-1"):
         cluster.create_topic(name)
         publish(tool, cluster, name, name.encode() + b"\n")
@@ -120,7 +119,7 @@ def test_a_blacklist_leaves_topics_out(cluster, tool):
     assert shown == "wanted-1\n"
 
 
-def test_a_group_whose_offsets_are_deleted_begins_again(cluster, tool):
+def test_group_with_deleted_offsets_starts_again(cluster, tool):
     topic = cluster.create_topic()
     publish(tool, cluster, topic, b"a\nb\n")
     read = (
@@ -132,15 +131,15 @@ def test_a_group_whose_offsets_are_deleted_begins_again(cluster, tool):
     assert tool(*read, 2, "--delete-consumer-offsets") == "a\nb\n"
 
 
-def test_the_offsets_of_a_coordinator_s_group_are_not_deleted_so(cluster, tool):
-    says = tool(
+def test_deleting_offsets_of_a_coordinator_group_is_refused(cluster, tool):
+    errors = tool(
         "consume", "-b", cluster.bootstrap_servers, "-G", "g", "t", "--delete-consumer-offsets",
         status=2,
     )  # fmt: skip
-    assert "deletes a group that is kept in ZooKeeper: give -z and -G" in says
+    assert "deletes a group that is kept in ZooKeeper: give -z and -G" in errors
 
 
-def test_a_message_that_cannot_be_shown_is_skipped_on_demand(cluster, tool):
+def test_message_that_does_not_fit_the_format_is_skipped_on_request(cluster, tool):
     topic = cluster.create_topic()
     publish(tool, cluster, topic, b"1234\nx\n5678\n")
     read = ("consume", "-b", cluster.bootstrap_servers, "-t", topic, "-e", "-s", "value=cccc")

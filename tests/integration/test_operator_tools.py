@@ -1,4 +1,4 @@
-"""What an operator types, each line against a real cluster."""
+"""Commands of operators against a real cluster."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def cluster(local_cluster):
         yield started
 
 
-def test_a_command_of_zookeeper_asks_brokers_where_it_is(cluster, tool, tmp_path, monkeypatch):
+def test_zookeeper_commands_find_it_through_brokers(cluster, tool, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     brokers = cluster.bootstrap_servers
     password = {"ZKBROKER_USER_PASSWORD": "secret"}
@@ -40,11 +40,11 @@ def log_of(cluster, broker):
     return cluster.broker(broker).log_path.read_text()
 
 
-def test_levels_of_loggers_change_while_brokers_run(cluster, tool):
+def test_logger_levels_change_on_running_brokers(cluster, tool):
     brokers = cluster.bootstrap_servers
     assert "no levels are set" in tool("log-levels", "-b", brokers)
-    said = tool("log-levels", "zkbroker.log:debug", "--broker", 1, "-b", brokers)
-    assert said == "broker 1: zkbroker.log logs from DEBUG\n"
+    output = tool("log-levels", "zkbroker.log:debug", "--broker", 1, "-b", brokers)
+    assert output == "broker 1: zkbroker.log logs from DEBUG\n"
     tool("log-levels", "zkbroker.audit:warn", "-z", cluster.zookeeper)
     assert json.loads(tool("log-levels", "-z", cluster.zookeeper, "--json")) == [
         {"broker": "all", "logger": "zkbroker.audit", "level": "WARNING"},
@@ -62,7 +62,7 @@ def test_levels_of_loggers_change_while_brokers_run(cluster, tool):
     assert "no levels are set" in tool("log-levels", "-b", brokers)
 
 
-def test_the_genuine_tool_changes_levels_of_loggers_too(cluster, tool):
+def test_kafka_configs_changes_logger_levels(cluster, tool):
     where = ("--bootstrap-server", cluster.bootstrap_servers, "--entity-type", "brokers")
     change = ("kafka-configs", *where, "--entity-name", 2, "--alter")
     tool(*change, "--add-config", "logger.levels=[zkbroker.replica:INFO,root:ERROR]")
@@ -73,15 +73,15 @@ def test_the_genuine_tool_changes_levels_of_loggers_too(cluster, tool):
     assert "the modules of zkbroker" in refused
 
 
-def test_a_server_is_started_and_stopped_by_the_scripts(cluster, tool, tmp_path):
+def test_server_scripts_start_and_stop_a_broker(cluster, tool, tmp_path):
     logs = {"LOG_DIR": str(tmp_path / "logs")}
     properties = tmp_path / "server.properties"
     properties.write_text(f"zookeeper.connect={cluster.zookeeper}\nport=0\nhost.name=127.0.0.1\n")
     overrides = ("--override", "broker.id=9", "--override", f"log.dirs={tmp_path / 'data'}")
-    said = tool("kafka-server-start", "-daemon", properties, *overrides, **logs)
+    started = tool("kafka-server-start", "-daemon", properties, *overrides, **logs)
     output = tmp_path / "logs" / "kafkaServer.out"
     try:
-        assert f"output={output}" in said
+        assert f"output={output}" in started
         eventually(lambda: "zkbroker broker ready id=9" in output.read_text())
     finally:
         tool("kafka-server-stop", **logs)
@@ -90,11 +90,11 @@ def test_a_server_is_started_and_stopped_by_the_scripts(cluster, tool, tmp_path)
     tool("kafka-server-stop", status=1, **logs)
 
 
-def test_a_mistake_in_the_settings_is_said_before_the_background(tool, tmp_path):
+def test_invalid_setting_is_refused_before_the_daemon_starts(tool, tmp_path):
     properties = tmp_path / "server.properties"
     properties.write_text("zookeeper.connect=127.0.0.1:1\n")
     override = ("--override", "num.partitions=many")
     logs = {"LOG_DIR": str(tmp_path / "logs")}
-    said = tool("kafka-server-start", "-daemon", properties, *override, status=1, **logs)
-    assert "num.partitions='many' is not allowed" in said
+    output = tool("kafka-server-start", "-daemon", properties, *override, status=1, **logs)
+    assert "num.partitions='many' is not allowed" in output
     assert not (tmp_path / "logs").exists()

@@ -1,4 +1,4 @@
-"""`zkbroker up` as a person at a terminal uses it."""
+"""`zkbroker up` as a process."""
 
 import os
 import re
@@ -69,6 +69,17 @@ def up(tmp_path):
         running.process.communicate()
 
 
+def request_of(running, request):
+    host, port = running.brokers[0].split(":")
+    with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
+        return connection.request(request)
+
+
+def create_topic(running, topic):
+    created = request_of(running, CreateTopicsRequest([topic], timeout_ms=20_000))
+    assert created.topics[0].error_code == 0
+
+
 def broker_pids(running):
     def is_broker(pid):
         with open(f"/proc/{pid}/cmdline", "rb") as command:
@@ -77,27 +88,21 @@ def broker_pids(running):
     return [pid for pid in running.pids if is_broker(pid)]
 
 
-def test_three_brokers_are_registered_and_small_and_topics_have_three_replicas(up):
+def test_three_brokers_are_registered_and_replicate_new_topics(up):
     running = up("--brokers", 3)
     assert len(running.brokers) == 3
-    with ZkSession(running.zookeeper) as session:
-        registered = list_brokers(session)
-    assert {f"{b.host}:{b.port}" for b in registered.values()} == set(running.brokers)
-    assert sorted(registered) == [1, 2, 3]
+    assert sorted(registered_brokers(running)) == [1, 2, 3]
     for pid in broker_pids(running):
         assert resident_bytes(pid) < 100_000_000
-    host, port = running.brokers[0].split(":")
-    with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
-        made = CreateTopicsRequest([NewTopic("t", -1, -1)], timeout_ms=20_000)
-        assert connection.request(made).topics[0].error_code == 0
-        asked = DescribeConfigsRequest([DescribeConfigsResource(2, "t", ["min.insync.replicas"])])
-        (answer,) = connection.request(asked).resources
+    create_topic(running, NewTopic("t", -1, -1))
+    asked = DescribeConfigsRequest([DescribeConfigsResource(2, "t", ["min.insync.replicas"])])
+    (answer,) = request_of(running, asked).resources
     assert [each.value for each in answer.entries] == ["2"]
     with ZkSession(running.zookeeper) as session:
         assert {len(each) for each in (assignment(session, "t") or {}).values()} == {3}
 
 
-def test_ctrl_c_stops_everything_cleanly(up, tmp_path):
+def test_interrupt_stops_all_processes_cleanly(up, tmp_path):
     running = up("--brokers", 2)
     assert running.end(signal.SIGINT) == 0
     assert not any(exists(pid) for pid in running.pids)
@@ -105,13 +110,21 @@ def test_ctrl_c_stops_everything_cleanly(up, tmp_path):
         assert (tmp_path / "data" / f"broker-{broker_id}" / ".kafka_cleanshutdown").exists()
 
 
-def test_nothing_outlives_a_killed_parent(up):
+def test_children_end_with_a_killed_parent(up):
     running = up("--brokers", 2)
     running.end(signal.SIGKILL)
     assert wait_until(lambda: not any(exists(pid) for pid in running.pids))
 
 
-def kill_one(running):
+def registered_brokers(running):
+    """Return the ids of the registered brokers, whose addresses are those that were printed."""
+    with ZkSession(running.zookeeper) as session:
+        registered = list_brokers(session)
+    assert {f"{b.host}:{b.port}" for b in registered.values()} == set(running.brokers)
+    return registered
+
+
+def kill_first_broker(running):
     pid = broker_pids(running)[0]
     subprocess.run(["kill", "-9", str(pid)], check=True)
     died = running.process.stderr.readline()
@@ -120,25 +133,23 @@ def kill_one(running):
     )
 
 
-def test_a_broker_that_dies_is_named_and_started_again(up):
+def test_failed_broker_is_reported_and_restarted(up):
     running = up("--brokers", 2)
     others = set(broker_pids(running)[1:])
-    number = kill_one(running)
+    number = kill_first_broker(running)
     assert running.process.stderr.readline() == f"broker {number} serves again\n"
     assert all(exists(pid) for pid in others)
     running.pids = children(running.process.pid)
     assert len(broker_pids(running)) == 2
     assert others < set(broker_pids(running))
-    with ZkSession(running.zookeeper) as session:
-        registered = list_brokers(session)
-    assert {f"{b.host}:{b.port}" for b in registered.values()} == set(running.brokers)
+    assert len(registered_brokers(running)) == 2
     assert running.end(signal.SIGINT) == 0
 
 
-def test_a_broker_that_dies_is_left_dead_where_that_is_asked_for(up):
+def test_failed_broker_is_not_restarted_with_no_restart(up):
     running = up("--brokers", 2, "--no-restart")
     others = set(broker_pids(running)[1:])
-    number = kill_one(running)
+    number = kill_first_broker(running)
     with ZkSession(running.zookeeper) as session:
         assert wait_until(lambda: number not in list_brokers(session))
         assert len(list_brokers(session)) == 1
@@ -147,7 +158,7 @@ def test_a_broker_that_dies_is_left_dead_where_that_is_asked_for(up):
     assert running.end(signal.SIGINT) == 0
 
 
-def test_a_zookeeper_that_dies_is_started_again(up):
+def test_failed_zookeeper_is_restarted(up):
     running = up()
     (zookeeper,) = set(running.pids) - set(broker_pids(running))
     subprocess.run(["kill", "-9", str(zookeeper)], check=True)
@@ -157,7 +168,7 @@ def test_a_zookeeper_that_dies_is_started_again(up):
     assert len(broker_pids(running)) == 1
 
 
-def test_it_starts_beside_a_directory_of_the_same_name(tmp_path):
+def test_script_starts_beside_a_directory_named_zkbroker(tmp_path):
     (tmp_path / "zkbroker").mkdir()
     script = shutil.which("zkbroker", path=Path(sys.executable).parent)
     with subprocess.Popen(
@@ -169,7 +180,7 @@ def test_it_starts_beside_a_directory_of_the_same_name(tmp_path):
         running.communicate()
 
 
-def test_a_port_in_use_is_said(tmp_path, up):
+def test_used_port_is_an_error(tmp_path, up):
     running = up()
     port = running.brokers[0].rpartition(":")[2]
     second = subprocess.run(
@@ -185,15 +196,13 @@ def test_a_port_in_use_is_said(tmp_path, up):
     assert "Traceback" not in second.stderr
 
 
-def test_it_goes_on_where_it_stopped(up):
+def test_second_run_uses_the_data_of_the_first(up):
     first = up()
     first.end(signal.SIGINT)
-    second = up()
-    with ZkSession(second.zookeeper) as session:
-        assert list(list_brokers(session)) == [1]
+    assert list(registered_brokers(up())) == [1]
 
 
-def test_each_of_two_brokers_serves_0_7_from_a_directory_of_its_own(up, tmp_path):
+def test_brokers_serve_0_7_from_separate_directories(up, tmp_path):
     running = up("--brokers", 2, "--set", "legacy07.listener=127.0.0.1:0")
     registry = f"{running.zookeeper}/kafka07"
     of_07 = ("--kafka-generation", "0.7", "-z", registry, "-t", "visits")
@@ -208,7 +217,7 @@ def test_each_of_two_brokers_serves_0_7_from_a_directory_of_its_own(up, tmp_path
     }  # fmt: skip
 
 
-def test_a_directory_that_is_named_for_0_7_is_the_first_broker_s(up, tmp_path):
+def test_named_0_7_directory_belongs_to_the_first_broker(up, tmp_path):
     old = tmp_path / "old"
     up("--brokers", 2, "--set", "legacy07.listener=127.0.0.1:0", "--set", f"legacy07.log.dir={old}")
     assert {each.name for each in tmp_path.glob("old*")} == {"old", "old-broker-2"}
@@ -216,7 +225,7 @@ def test_a_directory_that_is_named_for_0_7_is_the_first_broker_s(up, tmp_path):
 
 @contextmanager
 def another_host(directory, zookeeper, **properties):
-    """Play another host: broker 21."""
+    """Run broker 21, which stands for another host."""
     given = {"broker.id": "21", "zookeeper.connect": zookeeper, **properties}
     broker = BrokerProcess(directory / "another-host", given)
     broker.start(60)
@@ -226,7 +235,7 @@ def another_host(directory, zookeeper, **properties):
         broker.stop()
 
 
-def test_each_host_is_a_rack_with_a_broker_for_each_disk(up, zk, chroot, tmp_path):
+def test_host_is_a_rack_with_one_broker_per_disk(up, zk, chroot, tmp_path):
     disks = [part for number in (1, 2) for part in ("--disk", tmp_path / f"disk{number}")]
     running = up(
         "--brokers", "per-disk", "--first-id", 11, "--zookeeper", chroot, *disks,
@@ -239,14 +248,11 @@ def test_each_host_is_a_rack_with_a_broker_for_each_disk(up, zk, chroot, tmp_pat
     for number in (1, 2):
         assert (tmp_path / f"disk{number}" / f"broker-{10 + number}" / "meta.properties").exists()
     with another_host(tmp_path, chroot, **{"broker.rack": "another"}):
-        host, port = running.brokers[0].split(":")
-        with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
-            made = CreateTopicsRequest([NewTopic("t", 6, 2)], timeout_ms=20_000)
-            assert connection.request(made).topics[0].error_code == 0
+        create_topic(running, NewTopic("t", 6, 2))
         assert all(21 in each for each in (assignment(zk, "t") or {}).values())
 
 
-def test_brokers_that_join_others_without_racks_name_none(up, zk, chroot, tmp_path):
+def test_brokers_joining_others_without_racks_have_no_rack(up, zk, chroot, tmp_path):
     with another_host(tmp_path, chroot):
         running = up("--brokers", "per-core", "--zookeeper", chroot)
         assert running.process.stderr.readline().startswith("other brokers of this cluster name no")
@@ -255,7 +261,7 @@ def test_brokers_that_join_others_without_racks_name_none(up, zk, chroot, tmp_pa
     assert {each.rack for each in registered.values()} == {None}
 
 
-def test_the_template_of_systemd_starts_brokers_beside_each_other(chroot, zk, tmp_path):
+def test_systemd_template_starts_several_brokers_per_host(chroot, zk, tmp_path):
     unit = ROOT / "docker" / "systemd" / "zkbroker@.service"
     (line,) = re.findall(r"^ExecStart=(.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE)
     shared = tmp_path / "server.properties"

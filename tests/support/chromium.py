@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright; a page under watch."""
+"""Chromium, driven by Playwright, and a page whose faults are recorded."""
 
 import json
 import shutil
@@ -15,20 +15,20 @@ TIMEOUT_MS = 120_000
 
 
 def missing() -> str | None:
-    """Why no page can be opened here; None when one can."""
+    """Return why no page can be opened here; None if one can."""
     if CHROMIUM is None:
         return "chromium is not installed"
     return None if find_spec("playwright") else "playwright is not installed"
 
 
 def axe_missing() -> str | None:
-    """Why axe-core cannot be run here; None when it can."""
+    """Return why axe-core cannot be run here; None if it can."""
     return None if AXE.exists() else f"there is no axe-core at {AXE}"
 
 
 @contextmanager
 def chromium() -> Iterator:
-    """A browser that ends with the block."""
+    """Run a browser until the block ends."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -42,7 +42,7 @@ def chromium() -> Iterator:
 
 
 class Watched:
-    """A page of one site, and all that must not happen in it.
+    """A page of one site; errors, dialogs and requests to other sites are its `faults`.
 
     Args:
         browser: opens it in a context of its own.
@@ -67,7 +67,7 @@ class Watched:
         self.page.on("domcontentloaded", self._loaded)
 
     def _console(self, message) -> None:
-        # What the browser itself says of a refused or a lost request is no fault of the page.
+        # The browser's own message about a refused or lost request is not a fault of the page.
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.faults.append(f"console: {message.text}")
 
@@ -91,7 +91,7 @@ class Watched:
         return self.page
 
     def log_in(self, user: str, password: str):
-        """Fill in the form, and wait for the view that comes after it."""
+        """Fill in the login form, and wait for the view after it."""
         page = self.open("")
         page.get_by_label("User").fill(user)
         page.get_by_label("Password").fill(password)
@@ -100,7 +100,7 @@ class Watched:
         return page
 
     def serious(self, *rules: str) -> list[str]:
-        """What axe-core finds serious or critical in the page as it is; of all rules by default."""
+        """Return the serious and critical findings of axe-core, by all rules by default."""
         if not self.page.evaluate("() => Boolean(window.axe)"):
             self.page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
         options = {"resultTypes": ["violations"]}
@@ -114,7 +114,7 @@ class Watched:
         ]
 
     def colours(self, scheme: str) -> None:
-        """Set what the reader's system prefers, dark or light, and wait for the page to follow."""
+        """Set the preferred colour scheme, dark or light, and wait for the page to follow."""
         self.page.emulate_media(color_scheme=scheme)
         self.page.wait_for_function(
             "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
@@ -131,7 +131,7 @@ class Watched:
         )
 
     def nodes(self) -> int:
-        """How many elements the page has."""
+        """Return the number of elements of the page."""
         return self.page.evaluate("() => document.querySelectorAll('*').length")
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Watched:
 
 
 def perform(page, action, word, verb, fill=None):
-    """Go through an action's dialog: its form, its plan, the word that confirms it."""
+    """Complete an action's dialog: its form, its plan, and the word that confirms it."""
     page.get_by_role("button", name=action, exact=True).click()
     dialog = page.get_by_role("dialog")
     if fill is not None:
@@ -158,5 +158,5 @@ def perform(page, action, word, verb, fill=None):
 
 
 def tile(page, label):
-    """The figure of a tile."""
+    """Return the number in a tile."""
     return page.locator(".tile", has=page.get_by_text(label, exact=True)).locator(".figure")

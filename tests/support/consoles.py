@@ -1,4 +1,4 @@
-"""A console as a process, and its API as a test asks it."""
+"""A console as a process, a client of its API, and a producer and a consumer for its clusters."""
 
 import http.client
 import json
@@ -13,12 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import GroupConsumer
+from zkbroker.producer import Producer
+
 READY = "zkbroker console ready address="
 TIMEOUT_S = 120
 
 
 class ConsoleClient:
-    """Asks one console. Args: base is its address; cafile has its certificate."""
+    """A client of one console. Args: base is its address; cafile has its certificate."""
 
     def __init__(self, base: str, cafile: str | None = None) -> None:
         self.base = base
@@ -29,7 +33,7 @@ class ConsoleClient:
         self.csrf: str | None = None
         self._cluster: str | None = None
         self.expected_in_log: str | None = None
-        """What its log has to hold in the end."""
+        """A text that its log must contain at the end."""
 
     def ask(self, method: str, path: str, body: object = None, **headers: str):
         """Return status, headers and bytes."""
@@ -55,7 +59,7 @@ class ConsoleClient:
             connection.close()
 
     def get(self, path: str):
-        """Return the JSON of an answer that has to be good."""
+        """Return the JSON of a response with status 200."""
         status, _, data = self.ask("GET", path)
         assert status == 200, (path, status, data[:500])
         return json.loads(data)
@@ -65,7 +69,7 @@ class ConsoleClient:
         return self.get(f"api/clusters/{self.cluster}/{path}")
 
     def refused(self, path: str, method: str = "GET", body: object = None):
-        """Return status and JSON of an answer that is none."""
+        """Return status and JSON of a refusal."""
         status, _, data = self.ask(method, path, body)
         assert status >= 400, (path, status)
         return status, json.loads(data)
@@ -93,7 +97,7 @@ class ConsoleClient:
         return found
 
     def eventually(self, path: str, good, timeout_s: float = 120.0):
-        """Return the view once it is good."""
+        """Return the view once the condition holds."""
         deadline = time.monotonic() + timeout_s
         while True:
             status, _, data = self.ask("GET", f"api/clusters/{self.cluster}/{path}")
@@ -107,7 +111,7 @@ class ConsoleClient:
 
     @contextmanager
     def events(self, path: str) -> Iterator[Iterator[tuple[str, object]]]:
-        """Give the events of a stream of the first cluster."""
+        """Yield the events of a stream of the first cluster."""
         connection = http.client.HTTPConnection(*self._where, timeout=TIMEOUT_S)
         headers = {"Cookie": self.cookie} if self.cookie else {}
         connection.request("GET", f"/api/clusters/{self.cluster}/{path}", headers=headers)
@@ -129,6 +133,18 @@ def _events(answer) -> Iterator[tuple[str, object]]:
             name = text.removeprefix("event: ")
         elif text.startswith("data: "):
             yield name, json.loads(text.removeprefix("data: "))
+
+
+def open_producer(cluster, **settings: str) -> Producer:
+    """Return a producer that waits for all replicas, unless settings say otherwise."""
+    discovery = {"metadata.broker.list": cluster.bootstrap_servers, "request.required.acks": "-1"}
+    return Producer(ProducerConfig.from_properties({**discovery, **settings}))
+
+
+def read_messages(consumer: GroupConsumer, count: int) -> None:
+    """Read that many messages."""
+    while count > 0:
+        count -= len(consumer.poll(1.0, count))
 
 
 @contextmanager
@@ -163,7 +179,7 @@ def running_console(
 
 
 def _ended(process, log) -> str:
-    """End a process; return what it wrote to its log."""
+    """End a process; return its log."""
     process.terminate()
     process.communicate(timeout=TIMEOUT_S)
     return _read(log)

@@ -1,4 +1,4 @@
-"""The examples of the README and the manual: code blocks behind a line `<!-- example: name -->`."""
+"""The examples of the README and the manual: code blocks after a line `<!-- example: name -->`."""
 
 import re
 from dataclasses import dataclass

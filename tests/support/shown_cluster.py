@@ -1,4 +1,4 @@
-"""A cluster that has something of everything that the console shows."""
+"""A cluster with data for every view of the console."""
 
 import json
 import socket
@@ -27,7 +27,7 @@ PASSWORDS = {"olga": "may change", "victor": "may look"}
 
 
 def free_ports(count: int) -> int:
-    """The first of some neighbouring ports that are free, and that no connection is given."""
+    """Return the first of some consecutive free ports."""
     while True:
         port = free_port()
         try:
@@ -40,7 +40,7 @@ def free_ports(count: int) -> int:
 
 @contextmanager
 def shown_cluster(make: MakeCluster, brokers: int = 2):
-    """Give the cluster and the first of its admin ports; messages come in until the block ends."""
+    """Yield the cluster and its first admin port; messages are sent until the block ends."""
     admin_port = free_ports(brokers)
     properties = {
         "admin.port": admin_port,
@@ -61,7 +61,7 @@ def shown_cluster(make: MakeCluster, brokers: int = 2):
 
 @contextmanager
 def console_of(cluster, admin_port: int, users_file):
-    """Give a console of the cluster in which olga is an operator and victor looks on."""
+    """Yield a console of the cluster, with olga as an operator and victor as a viewer."""
     lines = [f"{user}:{PasswordHash.of(word, iterations=10)}\n" for user, word in PASSWORDS.items()]
     users_file.write_text("".join(lines))
     pages = [
@@ -110,7 +110,7 @@ def _orders(cluster) -> None:
         producer.begin_transaction()
         producer.produce("orders", f"order {number}".encode())
         if number % 3 == 1:
-            producer.flush(60)  # an abort would take back what has not left yet
+            producer.flush(60)  # an abort would drop unsent messages
             producer.abort_transaction(60)
         else:
             producer.commit_transaction(60)
@@ -127,7 +127,7 @@ def _hostile(cluster) -> None:
 
 @contextmanager
 def _group(cluster):
-    """A member of the group `billing`, which has read some of `events` and stays."""
+    """Run a member of the group `billing`, which has read some of `events`."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -160,7 +160,7 @@ def _group(cluster):
 
 @contextmanager
 def _load(cluster):
-    """About 50 messages a second into `events`, also while a broker is away."""
+    """Send about 50 messages a second to `events`, also while a broker is down."""
     producer = _producer(cluster, **{"client.id": "load", "queue.buffering.max.messages": 1000})
     ended = threading.Event()
 
@@ -172,7 +172,7 @@ def _load(cluster):
                 try:
                     producer.produce("events", f'{{"live": {number}}}'.encode(), b"load")
                 except BufferError:
-                    break  # the brokers are away: what is queued is enough
+                    break  # the brokers are down, and the queue is full
             producer.poll(0)
 
     sender = threading.Thread(target=send)
