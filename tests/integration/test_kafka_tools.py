@@ -75,22 +75,6 @@ def test_script_of_genuine_tools_runs_unchanged(cluster, tool, tmp_path):
     assert "key: a" in dumped
 
 
-def test_unknown_option_is_refused_with_the_known_ones(tool):
-    errors = tool("kafka-topics", "--zookeper", "x", status=2)
-    assert "--zookeper is not an option" in errors
-    assert "--zookeeper" in errors
-    assert "--topic needs a value" in tool("kafka-topics", "--topic", status=2)
-    assert "exactly one of" in tool("kafka-topics", "--zookeeper", "x", status=2)
-    assert "No such command" in tool("kafka-fly", status=2)
-
-
-def test_ignored_options_are_warned_of(tool):
-    # The topic is missing, so nothing is sent.
-    errors = tool("kafka-console-producer", "--sync", "--line-reader", "x", status=2)
-    assert "warning: --sync has no effect here" in errors
-    assert "warning: --line-reader has no effect here" in errors
-
-
 def test_console_consumer_formatters(cluster, tool):
     topic = cluster.create_topic()
     publish(tool, cluster, topic, b"a\nb\n")

@@ -131,8 +131,9 @@ def test_unknown_host_name_is_refused():
 
 def test_user_of_the_admin_page_needs_no_login():
     client = console(Logins(None, {"bob"}, lambda: 0))
-    found = client.get("/api/session", environ_overrides={USER: "bob"}).get_json()
-    assert (found["user"], found["role"], found["login"]) == ("bob", "operator", False)
+    for user, role in (("bob", "operator"), ("ann", "viewer")):
+        found = client.get("/api/session", environ_overrides={USER: user}).get_json()
+        assert (found["user"], found["role"], found["login"]) == (user, role, False)
 
 
 @pytest.mark.parametrize("path", ["/", "/topics/a", "/api/session", "/api/none", "/static/none"])

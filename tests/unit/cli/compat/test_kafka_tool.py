@@ -1,7 +1,9 @@
 import click
 import pytest
+from click.testing import CliRunner
 
 from zkbroker.cli.compat.kafka_tool import Tool
+from zkbroker.cli.main import cli
 
 
 def tool(**fields):
@@ -45,6 +47,23 @@ def test_unknown_or_incomplete_option_is_refused(arguments, reason):
         tool().parse(arguments)
 
 
-def test_ignored_option_is_warned_of(capsys):
-    assert tool().parse(["--sync", "1"]) == {"sync": ["1"]}
-    assert "--sync has no effect here" in capsys.readouterr().err
+def test_ignored_options_are_warned_of(capsys):
+    given = tool(flags=["quiet"], ignored=["sync", "quiet"]).parse(["--sync", "1", "--quiet"])
+    assert given == {"sync": ["1"], "quiet": []}
+    warnings = [f"warning: --{name} has no effect here" for name in ("sync", "quiet")]
+    assert capsys.readouterr().err.splitlines() == warnings
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("kafka-topics --zookeper x", "--zookeper is not an option; there are "),
+        ("kafka-topics --topic", "--topic needs a value"),
+        ("kafka-topics --zookeeper x", "give exactly one of --list, --create, --describe"),
+        ("kafka-fly", "No such command 'kafka-fly'"),
+    ],
+)
+def test_invalid_command_line_of_a_tool_exits_with_2(typed, message):
+    ran = CliRunner().invoke(cli, typed)
+    assert ran.exit_code == 2
+    assert message in ran.output
