@@ -16,36 +16,27 @@ def formatted(text, **message):
     return compile_format(text, null=b"NULL")(message_of(**message))
 
 
-def test_all_format_tokens():
-    assert formatted("%t %p %o %T %k/%K %s/%S %%\\n") == b"visits 3 7 1500 k/1 value/5 %\n"
-
-
-def test_null_key_and_value():
-    assert formatted("%k %K %s %S", key=None, value=None) == b"NULL -1 NULL -1"
-
-
-def test_binary_length():
-    assert formatted("%R%s", value=b"abc") == b"\0\0\0\3abc"
-
-
-def test_headers():
-    assert formatted("%h", headers=(("a", b"1"), ("b", None))) == b"a=1,b=NULL"
-
-
-def test_text_outside_ascii_and_escapes():
-    assert formatted("ü\\t\\x01\\\\") == "ü\t\x01\\".encode()
+@pytest.mark.parametrize(
+    ("text", "message", "printed"),
+    [
+        ("%t %p %o %T %k/%K %s/%S %%\\n", {}, b"visits 3 7 1500 k/1 value/5 %\n"),
+        ("%k %K %s %S", {"key": None, "value": None}, b"NULL -1 NULL -1"),
+        ("%R%s", {"value": b"abc"}, b"\0\0\0\3abc"),
+        ("%h", {"headers": (("a", b"1"), ("b", None))}, b"a=1,b=NULL"),
+        ("ü\\t\\x01\\\\", {}, "ü\t\x01\\".encode()),
+        ("\\n\\r\\t\\\\", {}, b"\n\r\t\\"),
+        ("\\x41\\x4g\\65\\0", {}, b"A\x04gA\0"),
+        ("\\q\\%\\", {}, b"q%\\"),
+    ],
+)
+def test_format_tokens_and_escapes(text, message, printed):
+    assert formatted(text, **message) == printed
 
 
 @pytest.mark.parametrize("text", ["%q", "%", "100%"])
 def test_unknown_token_is_refused_with_the_allowed_ones(text):
     with pytest.raises(ConfigError, match="give"):
         compile_format(text)
-
-
-def test_backslash_escapes_of_kcat():
-    assert formatted("\\n\\r\\t\\\\") == b"\n\r\t\\"
-    assert formatted("\\x41\\x4g\\65\\0") == b"A\x04gA\0"
-    assert formatted("\\q\\%\\") == b"q%\\"
 
 
 def test_key_and_value_are_unpacked_unless_null():

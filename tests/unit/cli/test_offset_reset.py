@@ -48,10 +48,8 @@ def test_invalid_reset_target_is_refused(text, message):
 
 
 def test_offset_file_lines():
-    assert read_offsets(["visits,0,5\n", "\n", "visits,1,0\n"]) == {
-        ("visits", 0): 5,
-        ("visits", 1): 0,
-    }
+    found = read_offsets(["visits,0,5\n", "\n", "visits,1,0\n"])
+    assert found == {("visits", 0): 5, ("visits", 1): 0}
     with pytest.raises(ConfigError, match="line 2 is not topic,partition,offset"):
         read_offsets(["visits,0,5\n", "visits,1\n"])
     with pytest.raises(ConfigError, match="line 2 names visits-0 again"):

@@ -50,15 +50,8 @@ def test_marker_in_the_response_decides_state_after_stable_offset():
         + end(5, COMMIT, 3)
         + end(6, ABORT, 4)
     )
-    assert [state for *_, state in states(data, stable=1)] == [
-        "committed",
-        "open",
-        "committed",
-        "aborted",
-        "committed",
-        "control",
-        "control",
-    ]
+    found = " ".join(state for *_, state in states(data, stable=1))
+    assert found == "committed open committed aborted committed control control"
 
 
 def test_start_within_a_batch():

@@ -26,10 +26,5 @@ def test_oldest_data_request_decides_the_release_of_a_client():
 
 
 def test_releases_are_ordered_by_number():
-    assert sorted(["0.10.0", "2.1", "0.9", "0.8.2", "0.8"], key=order) == [
-        "0.8",
-        "0.8.2",
-        "0.9",
-        "0.10.0",
-        "2.1",
-    ]
+    releases = ["0.10.0", "2.1", "0.9", "0.8.2", "0.8"]
+    assert sorted(releases, key=order) == ["0.8", "0.8.2", "0.9", "0.10.0", "2.1"]
