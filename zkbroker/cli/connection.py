@@ -158,10 +158,7 @@ def open_topics(
 ) -> "Iterator[TopicWay]":
     """Open the `TopicWay` that the options name: by brokers when both are given.
 
-    Args:
-        bootstrap: brokers.
-        zookeeper: its address with the chroot.
-        needs_brokers: in ZooKeeper, brokers have to be registered.
+    With `needs_brokers`, brokers have to be registered in ZooKeeper.
 
     Raises:
         ConfigError: neither is given.

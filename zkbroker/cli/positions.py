@@ -57,10 +57,7 @@ _NAMED = {
 
 
 def parse_range(texts: tuple[str, ...]) -> Range:
-    """Combine the `-o` options of a command line; without a start, reading starts at the beginning.
-
-    Args:
-        texts: one position each; the last start counts.
+    """Combine the `-o` options; the last start counts, and the default is the beginning.
 
     Raises:
         ConfigError: a text is none of the forms.

@@ -17,10 +17,7 @@ _INTEGERS = "bBhHiIqQ"
 
 
 def parse_serdes(texts: tuple[str, ...]) -> tuple[Unpack | None, Unpack | None]:
-    """Combine the `-s` options of a command line.
-
-    Args:
-        texts: each `key=FORMAT`, `value=FORMAT`, or a format for both.
+    """Combine the `-s` options: each `key=FORMAT`, `value=FORMAT`, or a format for both.
 
     Returns:
         How to show keys, and values; None leaves them as they are.

@@ -38,14 +38,7 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The effect of an action.
-
-    Args:
-        steps: as text.
-        confirm: the word that a person types.
-        run: does it.
-        warnings: consequences to consider.
-    """
+    """The steps of an action, the word that a person types to confirm it, and what does it."""
 
     steps: Sequence[str]
     confirm: str

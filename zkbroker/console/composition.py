@@ -19,14 +19,9 @@ _NO_PAGES: Mapping[int, OwnPage] = {}
 
 
 class Console:
-    """A console over clusters.
+    """A console over clusters with different ids, on the runtime of gevent.
 
-    Args:
-        settings: of the console.
-        clusters: at least one; their ids differ.
-        runtime: gevent's: streams and collectors are its tasks.
-        encrypted: whether it is served over TLS.
-        own_pages: broker id → admin page, of a broker of this process.
+    `own_pages` has the admin pages, by broker id, of a broker of this process.
 
     Raises:
         ConfigError: the users file cannot be used, or two clusters have one name.

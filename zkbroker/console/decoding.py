@@ -15,12 +15,7 @@ _MAX_NUMBER = 400
 
 
 def shown(data: bytes | None, most: int = SHOWN_BYTES) -> dict[str, Any] | None:
-    """Return the forms of a value; None for a null.
-
-    Args:
-        data: the whole value.
-        most: bytes of it that are shown.
-    """
+    """Return the forms of a value, of which at most so many bytes are shown; None for a null."""
     if data is None:
         return None
     part = data[: min(most, SHOWN_BYTES)]

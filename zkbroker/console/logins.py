@@ -74,12 +74,7 @@ class Logins:
         return self._access is not None
 
     def visitor(self, token: str | None, user: str | None = None) -> Visitor | None:
-        """Return the viewer of a request; None if a login is needed first.
-
-        Args:
-            token: of the cookie.
-            user: of the admin page that has asked for the login.
-        """
+        """Return the viewer of a cookie, or of the admin page; None if a login is needed first."""
         if user is not None or self._access is None:
             return Visitor(user, self._role(user), self._constant(user))
         session = None if token is None else self._sessions.get(token)

@@ -134,14 +134,7 @@ def message_row(record: Stored, most: int = SHOWN_BYTES) -> dict[str, Any]:
 def whole_part(
     open_reader: OpenReader, topic: str, partition: int, place: tuple[int, int], part: str
 ) -> bytes:
-    """Return the whole key or value of one message.
-
-    Args:
-        open_reader: of the topic.
-        topic: its name.
-        partition: its number.
-        place: the offset, and the index in a set that shares one offset.
-        part: `key` or `value`.
+    """Return the whole `key` or `value` of the message at an offset and its index inside a set.
 
     Raises:
         Refused: there is no such message, or it is null.

@@ -18,14 +18,7 @@ _TEXTS = 8
 
 
 class Publication:
-    """Views of a cluster.
-
-    Args:
-        number: grows with each publication; 0 is before the first look.
-        seen: the collector's state.
-        access: connections to the cluster, named in the overview.
-        time_ms: when.
-    """
+    """Views of a cluster at one time; numbers grow, and 0 is before the first look."""
 
     def __init__(
         self, number: int, seen: ClusterState, access: ClusterAccess, time_ms: int

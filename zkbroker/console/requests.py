@@ -16,13 +16,7 @@ _MAX_TEXT = 1000
 
 
 class Refused(Exception):
-    """A request that is not answered.
-
-    Args:
-        status: of HTTP.
-        code: a short name for programs.
-        text: with a remedy.
-    """
+    """A refused request: a status of HTTP, a short code for programs, a text with a remedy."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
         super().__init__(text)

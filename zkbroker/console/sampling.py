@@ -60,14 +60,7 @@ class Look:
 def choose(
     looks: Mapping[PartitionKey, Look], led: Collection[PartitionKey], now_ms: int, budget: int
 ) -> list[PartitionKey]:
-    """Return the partitions whose ends are read now.
-
-    Args:
-        looks: readings of each.
-        led: partitions with a leader.
-        now_ms: the time.
-        budget: most partitions.
-    """
+    """Return the partitions with a leader whose ends are read now, at most `budget`."""
     if len(led) <= budget:
         return list(led)
     fresh, moving, still = [], [], []

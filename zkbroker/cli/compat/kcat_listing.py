@@ -113,12 +113,7 @@ def _as_json(
 
 
 def query_offsets(bootstrap: str, topics: list[str], *, as_json: bool) -> None:
-    """Print the output of `kcat -Q`.
-
-    Args:
-        bootstrap: brokers.
-        topics: each `topic:partition:timestamp`; the last one of a partition counts.
-        as_json: as one JSON object.
+    """Print the output of `kcat -Q`; the last `topic:partition:timestamp` of a partition counts.
 
     Raises:
         ConfigError: one is not of that form.
