@@ -40,10 +40,10 @@ def test_unknown_token_is_refused_with_the_allowed_ones(text):
 
 
 def test_key_and_value_are_unpacked_unless_null():
-    key, value = parse_serdes(("b",))
+    key, value = parse_serdes(("key=b", "value=h"))
     line = compile_format("%k %s|%S", null=b"NULL", key=key, value=value)
-    assert line(message_of(key=b"\1", value=None)) == b"1 NULL|-1"
-    assert line(message_of(value=b"\0\xff")) == b"107 0|2"
+    assert line(message_of(key=b"\1", value=b"\1\0")) == b"1 256|2"
+    assert line(message_of(key=None, value=None)) == b"NULL NULL|-1"
 
 
 def test_delimiter_escapes():
