@@ -23,8 +23,6 @@ from zkbroker.network.server.pages import TAKE_TIME
 
 logger = logging.getLogger(__name__)
 
-Planned = Callable[[Collector, str, Given], Plan]
-
 
 class ActionsApi:
     """Actions of operators."""
@@ -34,31 +32,19 @@ class ActionsApi:
 
     def add_to(self, blueprint: Blueprint) -> None:
         """Add the routes."""
-        post = ["POST"]
-        blueprint.add_url_rule("/topics", "create", self.create, methods=post)
-        for name, plan in (
-            ("alter", actions.alter),
-            ("delete", actions.delete),
-            ("elect", actions.elect),
-            ("reassign", actions.reassign),
-            ("remove-throttle", actions.remove_throttle),
-        ):
-            blueprint.add_url_rule(
-                f"/topics/<topic>/{name}", name, self._of_topic(name, plan), methods=post
-            )
-        blueprint.add_url_rule(
-            "/groups/<kind>/<path:group>/reset", "reset", self.reset, methods=post
+        topic = "/topics/<topic>"
+        plans: tuple[tuple[str, str, Callable[..., Plan]], ...] = (
+            ("/topics", "create", actions.create),
+            (f"{topic}/alter", "alter", actions.alter),
+            (f"{topic}/delete", "delete", actions.delete),
+            (f"{topic}/elect", "elect", actions.elect),
+            (f"{topic}/reassign", "reassign", actions.reassign),
+            (f"{topic}/remove-throttle", "remove-throttle", actions.remove_throttle),
+            ("/groups/<kind>/<path:group>/reset", "reset", _reset),
         )
+        for rule, name, plan in plans:
+            blueprint.add_url_rule(rule, name, self._view(name, plan), methods=["POST"])
         blueprint.add_url_rule("/reassignments", "reassignments", self.reassignments)
-
-    def create(self, cluster: str) -> Response:
-        collector, given = self._changeable(cluster), body()
-        return _answered("create", collector, given, actions.create(collector, given))
-
-    def reset(self, cluster: str, kind: str, group: str) -> Response:
-        collector, given = self._changeable(cluster), body()
-        plan = reset(collector, kind_of(kind), group, given)
-        return _answered("reset", collector, given, plan)
 
     def reassignments(self, cluster: str) -> Response:
         collector = self._api.collector(cluster)
@@ -66,17 +52,18 @@ class ActionsApi:
             return json_answer({"moving": []})
         return json_answer({"moving": actions.moving(collector.access.session)})
 
-    def _changeable(self, cluster: str) -> Collector:
-        collector = self._api.collector(cluster)
-        self._api.require_newer(collector, "topics and groups that this page can change")
-        return collector
-
-    def _of_topic(self, name: str, plan: Planned) -> Callable[[str, str], Response]:
-        def view(cluster: str, topic: str) -> Response:
-            collector, given = self._changeable(cluster), body()
-            return _answered(name, collector, given, plan(collector, topic, given))
+    def _view(self, name: str, plan: Callable[..., Plan]) -> Callable[..., Response]:
+        def view(cluster: str, **subject: str) -> Response:
+            collector = self._api.collector(cluster)
+            self._api.require_newer(collector, "topics and groups that this page can change")
+            given = body()
+            return _answered(name, collector, given, plan(collector, given=given, **subject))
 
         return view
+
+
+def _reset(collector: Collector, kind: str, group: str, given: Given) -> Plan:
+    return reset(collector, kind_of(kind), group, given)
 
 
 def _answered(name: str, collector: Collector, given: Given, plan: Plan) -> Response:
