@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.logs import make_manager, message_set, read_all, started
+from tests.support.logs import append, make_manager, read_all, started
 from zkbroker.admin.dump_log import DumpOptions, dump_log
 from zkbroker.log import TopicPartition
 from zkbroker.log.segments.index import OffsetIndex
@@ -72,7 +72,7 @@ def test_a_genuine_log_goes_on_where_it_ended(tmp_path, version):
     with started(root) as manager:
         for tp, log in manager.logs().items():
             end = log.log_end_offset
-            assert log.append_as_leader(message_set(2), leader_epoch=0).base_offset == end
+            assert append(log, 2).base_offset == end
             assert len(read_all(log)) == len(messages(version, tp)) + 2
     with started(root) as manager:
         for tp, log in manager.logs().items():
@@ -126,8 +126,7 @@ def test_the_index_files_of_a_stopped_broker_are_trimmed_and_while_it_runs_pre_a
     manager.start()
     tp = TopicPartition("t", 0)
     log = manager.get_or_create(tp)
-    for _ in range(50):
-        log.append_as_leader(message_set(3), leader_epoch=0)
+    append(log, 3, times=50)
     index, times = (log.path / f"{0:020d}{suffix}" for suffix in (".index", ".timeindex"))
     assert index.stat().st_size == 10 * 1024 * 1024
     assert times.stat().st_size == 10 * 1024 * 1024 // 12 * 12
@@ -147,7 +146,7 @@ def test_the_text_files_are_the_genuine_broker_s(tmp_path):
         manager.write_meta(3, "abcDEF_-0123456789abcd")
         log = manager.get_or_create(TopicPartition("a-b", 1))
         manager.use_high_watermarks(lambda: {log.topic_partition: 2})
-        log.append_as_leader(message_set(3), leader_epoch=0)
+        append(log, 3)
         assert (log.path / "leader-epoch-checkpoint").read_bytes() == b"0\n1\n0 0\n"
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\na-b 1 3\n"
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\na-b 1 2\n"
@@ -167,9 +166,7 @@ def test_the_dump_tool_finds_nothing_wrong_with_what_is_written_here(tmp_path, m
         log = manager.get_or_create(TopicPartition("t", 0))
         for at in range(100):
             codec = Codec.GZIP if at % 3 == 0 else Codec.NONE
-            log.append_as_leader(
-                message_set(5, magic=magic, codec=codec, timestamp=1000 * at), leader_epoch=0
-            )
+            append(log, 5, magic=magic, codec=codec, timestamp=1000 * at)
         assert len(log.segments) > 2
     files = sorted((tmp_path / "t-0").glob("*.*index"))
     files += sorted((tmp_path / "t-0").glob("*.snapshot")) + sorted(

@@ -37,6 +37,11 @@ def new_server() -> SimZooKeeper:
     return server
 
 
+def children_data(session: "InstantSession", path: str) -> list[bytes]:
+    """Return the data of a node's children, in the order of their names."""
+    return [session.get(f"{path}/{name}")[0] for name in sorted(session.children(path))]
+
+
 class InstantSession:
     """A session without time. `before`, when set, is called before every change.
 

@@ -1,5 +1,7 @@
-"""What the log's tests share: message sets, managers over a temporary directory, readers."""
+"""Shared by tests of logs: message sets, managers of a temporary directory, faults, readers."""
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +11,14 @@ from typing import Any
 from tests.support.clocks import Clock
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import FileSystem, Log, LogManager, TopicPartition
-from zkbroker.records import Codec, MessageSetBuilder, Record, iter_records, offset_after
+from zkbroker.records import (
+    Codec,
+    MessageSetBuilder,
+    Record,
+    encode_message_set,
+    iter_records,
+    offset_after,
+)
 from zkbroker.runtime import Park, Runtime, Task, unparked
 from zkbroker.runtime.threads import ThreadsRuntime
 
@@ -26,8 +35,36 @@ class UnsyncedFileSystem(FileSystem):
         pass
 
 
+class ScarceFileSystem(UnsyncedFileSystem):
+    """Opens `left` more files (None: any number), and then is out of file descriptors.
+
+    `written_ending` restricts this to files with that ending which are opened for writing.
+    """
+
+    def __init__(self, left: int | None = None, *, written_ending: str = "") -> None:
+        self.left = left
+        self.written_ending = written_ending
+        self.open_fds: set[int] = set()
+
+    def open(self, path: Path, flags: int) -> int:
+        restricted = not self.written_ending or (
+            str(path).endswith(self.written_ending) and flags & (os.O_WRONLY | os.O_RDWR)
+        )
+        if self.left is not None and restricted:
+            if self.left == 0:
+                raise OSError(errno.EMFILE, "Too many open files", str(path))
+            self.left -= 1
+        fd = super().open(path, flags)
+        self.open_fds.add(fd)
+        return fd
+
+    def close(self, fd: int) -> None:
+        self.open_fds.discard(fd)
+        super().close(fd)
+
+
 class UnreplicatedLog:
-    """A log as a coordinator uses it where there is one replica: waiting is for the disk alone."""
+    """A coordinator's log with a single replica: an append waits only for the disk."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -49,7 +86,7 @@ class UnreplicatedLog:
 
 
 class InlineTask:
-    """A task that is over when it was made."""
+    """A task that has already ended."""
 
     alive = False
 
@@ -58,7 +95,7 @@ class InlineTask:
 
 
 class EagerRuntime(ThreadsRuntime):
-    """Runs what is spawned at once, so that a seed tells everything; background loops never run."""
+    """Runs a spawned function at once, so that a seed decides all; no background loop runs."""
 
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
         if not name.startswith("log-"):
@@ -84,6 +121,43 @@ def message_set(
     return built.build()
 
 
+def append(log: Log, count: int, *, times: int = 1, epoch: int = 0, **settings: Any) -> Any:
+    """Append a `message_set` of `count` messages as the leader; return the last result."""
+    for _ in range(times):
+        result = log.append_as_leader(message_set(count, **settings), leader_epoch=epoch)
+    return result
+
+
+def append_transactional(
+    log: Log,
+    sequence: int = 0,
+    *,
+    producer: int = 1,
+    epoch: int = 0,
+    count: int = 1,
+    record: tuple[bytes | None, bytes, int, tuple[()]] = (None, b"x", 0, ()),
+) -> Any:
+    """Append a batch of a transaction, as a broker does after it asked the coordinator."""
+    verification = log.begin_verification(producer, epoch)
+    data = encode_message_set(
+        [record] * count,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    return log.append_as_leader(data, leader_epoch=0, verification=verification)
+
+
+def end_transaction(
+    log: Log, producer: int = 1, *, epoch: int = 0, commit: bool = True, coordinator_epoch: int = 0
+) -> Any:
+    """Append the marker that ends a producer's transaction."""
+    return log.end_transaction(
+        producer, epoch, commit=commit, coordinator_epoch=coordinator_epoch, leader_epoch=0
+    )
+
+
 def make_manager(
     *directories: Path,
     overrides: Mapping[str, Mapping[str, str]] | None = None,
@@ -94,8 +168,8 @@ def make_manager(
     open_limit: int = sys.maxsize,
     **log: Any,
 ) -> LogManager:
-    """Return a manager that was not started; its background tasks find nothing to do."""
-    # Whoever wants logs compacted calls the cleaner; its task would do it amid any other test.
+    """Return a manager that is not started; its background tasks find nothing to do."""
+    # Tests of compaction call the cleaner; its own task would compact in the middle of other tests.
     settings = {"cleaner_enable": False, **(manager or {})}
     return LogManager(
         LogManagerConfig(log_dirs=tuple(map(str, directories)), **settings),
@@ -119,9 +193,36 @@ def started(*directories: Path, **settings: Any) -> Iterator[LogManager]:
         manager.close()
 
 
+def start_log(*directories: Path, **settings: Any) -> tuple[LogManager, Log]:
+    """Start a manager which the test ends, with a log of `TP`."""
+    manager = make_manager(*directories, **settings)
+    manager.start()
+    return manager, manager.get_or_create(TP)
+
+
+@contextmanager
+def started_log(*directories: Path, **settings: Any) -> Iterator[Log]:
+    """Start a manager with a log of `TP`, and close it at the end."""
+    with started(*directories, **settings) as manager:
+        yield manager.get_or_create(TP)
+
+
 def crash(manager: LogManager) -> None:
-    """Leave everything as a killed process would: files as they are, locks gone."""
+    """Leave the directory as a killed process would: files as they are, locks gone."""
     manager.abandon()
+
+
+def force_recovery(directory: Path) -> None:
+    """Remove the mark of a clean stop and the recovery points: the next start scans every log."""
+    (directory / ".kafka_cleanshutdown").unlink()
+    (directory / "recovery-point-offset-checkpoint").unlink()
+
+
+def flip_bit(path: Path, position: int, mask: int = 1) -> None:
+    """Change a byte of a file."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= mask
+    path.write_bytes(data)
 
 
 def read_all(log: Log, *, start: int | None = None, max_bytes: int = 1 << 20) -> list[Record]:

@@ -1,11 +1,11 @@
-"""Appends, reads, rolls, deletions and flushes side by side, on threads."""
+"""Concurrent appends, reads, rolls, deletions and flushes."""
 
 import os
 import threading
 
 import pytest
 
-from tests.support.logs import TP, make_manager, message_set, started
+from tests.support.logs import TP, append, start_log, started, started_log
 from zkbroker.errors import OffsetOutOfRange
 from zkbroker.log.checkpoints import read_offsets
 from zkbroker.records import iter_records
@@ -14,7 +14,7 @@ from zkbroker.runtime import get_runtime
 APPENDS = 600
 
 
-def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
+def test_reads_continue_during_rolls_deletions_and_flushes(tmp_path):
     with started(
         tmp_path,
         segment_bytes=2000,
@@ -27,11 +27,11 @@ def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
         done = threading.Event()
         errors = []
 
-        def watched(work):
+        def thread_of(work):
             def run():
                 try:
                     work()
-                except Exception as error:  # noqa: BLE001 - told by the test's own thread
+                except Exception as error:  # noqa: BLE001 - the main thread reports it
                     errors.append(error)
                     done.set()
 
@@ -39,9 +39,7 @@ def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
 
         def write():
             for at in range(APPENDS):
-                result = log.append_as_leader(
-                    message_set(2, magic=at % 3, prefix=f"{log.log_end_offset}-"), leader_epoch=0
-                )
+                result = append(log, 2, magic=at % 3, prefix=f"{log.log_end_offset}-")
                 if at % 10 == 0:
                     log.wait_durable(result.last_offset, timeout_s=60)
             done.set()
@@ -73,7 +71,7 @@ def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
                     offset += 1
             assert offset == 2 * APPENDS
 
-        threads = [watched(work) for work in (write, delete, read, read)]
+        threads = [thread_of(work) for work in (write, delete, read, read)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -82,14 +80,13 @@ def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_appends_of_many_tasks_get_dense_offsets(tmp_path, runtime):
-    with started(tmp_path, runtime=runtime, segment_bytes=3000, flush_messages=1) as manager:
-        log = manager.get_or_create(TP)
+def test_concurrent_appends_get_dense_offsets(tmp_path, runtime):
+    with started_log(tmp_path, runtime=runtime, segment_bytes=3000, flush_messages=1) as log:
         results = []
 
         def produce():
             for _ in range(10):
-                result = log.append_as_leader(message_set(3), leader_epoch=0)
+                result = append(log, 3)
                 log.wait_durable(result.last_offset, timeout_s=60)
                 results.append(result.base_offset)
 
@@ -101,12 +98,11 @@ def test_appends_of_many_tasks_get_dense_offsets(tmp_path, runtime):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_start_offsets_written_side_by_side_do_not_go_back(tmp_path, runtime):
-    manager = make_manager(tmp_path, runtime=runtime)
-    manager.start()
+def test_concurrent_log_start_checkpoints_do_not_go_back(tmp_path, runtime):
+    manager, _ = start_log(tmp_path, runtime=runtime)
     partitions = [TP._replace(partition=at) for at in range(6)]
     for tp in partitions:
-        manager.get_or_create(tp).append_as_leader(message_set(50), leader_epoch=0)
+        append(manager.get_or_create(tp), 50)
 
     def trim(tp):
         for offset in range(1, 40):

@@ -1,10 +1,19 @@
-"""What a data directory is refused for, and what is known before its logs are recovered."""
+"""Data directories that are refused, and the settings and checkpoints that recovery uses."""
 
 import shutil
 
 import pytest
 
-from tests.support.logs import TP, crash, make_manager, message_set, read_all, started
+from tests.support.logs import (
+    TP,
+    append,
+    crash,
+    force_recovery,
+    make_manager,
+    read_all,
+    started,
+    started_log,
+)
 from zkbroker.admin.log_check import check_logs, repair_logs
 from zkbroker.errors import StorageError
 from zkbroker.log.replacing import replace_segments, segment_writer
@@ -14,7 +23,7 @@ META = "meta.properties"
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"hello world, this is no such file\n", "has no version"),
         (b"", "has no version"),
@@ -23,15 +32,15 @@ META = "meta.properties"
         (b"version=0\n\xff\xfe\n", "cannot read"),
     ],
 )
-def test_a_meta_properties_that_is_no_broker_s_is_refused(tmp_path, content, told):
+def test_invalid_meta_properties_is_refused_and_kept(tmp_path, content, message):
     (tmp_path / META).write_bytes(content)
-    with pytest.raises(StorageError, match=told) as refused:
+    with pytest.raises(StorageError, match=message) as refused:
         make_manager(tmp_path).start()
     assert str(tmp_path / META) in str(refused.value)
     assert (tmp_path / META).read_bytes() == content
 
 
-def test_a_log_of_kafka_0_7_is_refused_and_not_touched(tmp_path):
+def test_log_of_kafka_0_7_is_refused_and_kept(tmp_path):
     old = tmp_path / str(TP)
     old.mkdir()
     (old / f"{0:020d}.kafka").write_bytes(b"\0\0\0\x0a" + b"x" * 10)
@@ -42,11 +51,10 @@ def test_a_log_of_kafka_0_7_is_refused_and_not_touched(tmp_path):
 
 @pytest.fixture
 def compacted(tmp_path):
-    """Three segments of a compacted log, as a crash leaves them; the first one's tail is gone."""
-    with started(tmp_path, segment_bytes=1200, cleanup_policy="compact") as manager:
-        log = manager.get_or_create(TP)
+    """A compacted log of three segments after a crash; the end of the first was compacted away."""
+    with started_log(tmp_path, segment_bytes=1200, cleanup_policy="compact") as log:
         for number in range(20):
-            log.append_as_leader(message_set(1, size=150, prefix=str(number)), leader_epoch=0)
+            append(log, 1, size=150, prefix=str(number))
         first, second, *_ = log.segments
         data = log.read_bytes(0, 10_000, end=second.base_offset)
         kept = list(iter_entries(data))[:-3]
@@ -56,34 +64,33 @@ def compacted(tmp_path):
         replace_segments(log, [first], [writer])
         wanted = read_all(log)
         assert len(wanted) == 17
-    (tmp_path / ".kafka_cleanshutdown").unlink()
-    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    force_recovery(tmp_path)
     return wanted
 
 
-def test_recovery_keeps_a_compacted_log_with_known_settings(tmp_path, compacted):
-    asked = []
+def test_recovery_keeps_compacted_log_with_known_settings(tmp_path, compacted):
+    requested = []
 
     def settings(topics):
-        asked.append(set(topics))
+        requested.append(set(topics))
         return {TP.topic: {"cleanup.policy": "compact"}}
 
     manager = make_manager(tmp_path)
     assert manager.start(topic_settings=settings) == []
-    assert asked == [{TP.topic}]
+    assert requested == [{TP.topic}]
     assert manager.get(TP).config.compacted
     assert read_all(manager.get(TP)) == compacted
     manager.close()
 
 
-def test_recovery_keeps_a_compacted_log_with_unknown_settings(tmp_path, compacted):
+def test_recovery_keeps_compacted_log_with_unknown_settings(tmp_path, compacted):
     manager = make_manager(tmp_path)
     assert manager.start(topic_settings=lambda topics: {}) == []
     assert read_all(manager.get(TP)) == compacted
     crash(manager)
 
 
-def test_recovery_cuts_at_a_gap_where_the_topic_is_known_not_to_be_compacted(tmp_path, compacted):
+def test_recovery_truncates_at_gap_of_non_compacted_topic(tmp_path, compacted):
     manager = make_manager(tmp_path)
     cuts = manager.start(topic_settings=lambda topics: {TP.topic: {}})
     assert "are missing" in cuts[0].reason
@@ -91,7 +98,7 @@ def test_recovery_cuts_at_a_gap_where_the_topic_is_known_not_to_be_compacted(tmp
     manager.close()
 
 
-def test_check_and_repair_leave_a_compacted_log_alone(tmp_path, compacted):
+def test_check_and_repair_keep_compacted_log(tmp_path, compacted):
     (check,) = check_logs([tmp_path])
     assert (check.findings, len(check.holes)) == ([], 1)
     assert repair_logs([tmp_path]) == []
@@ -99,25 +106,24 @@ def test_check_and_repair_leave_a_compacted_log_alone(tmp_path, compacted):
         assert read_all(manager.get(TP)) == compacted
 
 
-def test_settings_are_not_asked_for_after_a_clean_stop(tmp_path):
+def test_topic_settings_are_not_read_after_clean_stop(tmp_path):
     with started(tmp_path) as manager:
-        manager.get_or_create(TP).append_as_leader(message_set(1), leader_epoch=0)
+        append(manager.get_or_create(TP), 1)
     manager = make_manager(tmp_path)
     manager.start(topic_settings=lambda topics: pytest.fail("nothing is recovered"))
     manager.close()
 
 
-def test_high_watermarks_are_written_and_read_again(tmp_path):
+def test_high_watermark_checkpoint_round_trips(tmp_path):
     with started(tmp_path) as manager:
         assert manager.checkpointed_high_watermarks() == {}
         log = manager.get_or_create(TP)
-        for _ in range(5):
-            log.append_as_leader(message_set(2), leader_epoch=0)
+        append(log, 2, times=5)
         manager.use_high_watermarks(lambda: {TP: 7})
         manager.upkeep.checkpoint()
         assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nmy-topic 0 7\n"
     for _ in range(2):
-        # One who knows nothing of replicas leaves what it finds.
+        # A manager without high watermarks of its own keeps the stored ones.
         with started(tmp_path) as manager:
             assert manager.checkpointed_high_watermarks() == {TP: 7}
     with started(tmp_path) as manager:
@@ -125,11 +131,10 @@ def test_high_watermarks_are_written_and_read_again(tmp_path):
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nmy-topic 0 4\n"
 
 
-def test_nothing_behind_the_high_watermark_is_deleted(tmp_path):
+def test_retention_keeps_messages_above_high_watermark(tmp_path):
     with started(tmp_path, segment_bytes=300, retention_bytes=0) as manager:
         log = manager.get_or_create(TP, {})
-        for _ in range(10):
-            log.append_as_leader(message_set(1, size=150), leader_epoch=0)
+        append(log, 1, size=150, times=10)
         marks = {}
         manager.use_high_watermarks(lambda: marks)
         assert manager.upkeep.run_retention() == 0
@@ -141,12 +146,11 @@ def test_nothing_behind_the_high_watermark_is_deleted(tmp_path):
         assert log.log_start_offset == 10
 
 
-def test_an_empty_time_index_is_not_believed(tmp_path):
+def test_empty_time_index_is_rebuilt(tmp_path):
     times = [1_700_000_000_000 + 1000 * at for at in range(30)]
-    with started(tmp_path, segment_bytes=1000, index_interval_bytes=100) as manager:
-        log = manager.get_or_create(TP)
+    with started_log(tmp_path, segment_bytes=1000, index_interval_bytes=100) as log:
         for at in times:
-            log.append_as_leader(message_set(1, timestamp=at), leader_epoch=0)
+            append(log, 1, timestamp=at)
         assert len(log.segments) > 3
     copy = tmp_path.parent / "copy"
     shutil.copytree(tmp_path, copy)

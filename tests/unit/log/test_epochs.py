@@ -17,7 +17,7 @@ def stored(path):
     return read_epochs(path / names.LEADER_EPOCHS)
 
 
-def test_epochs_grow_and_are_kept(tmp_path):
+def test_leader_epochs_increase_and_are_stored(tmp_path):
     epochs = epochs_of(tmp_path, (0, 0), (2, 10), (2, 12))
     assert epochs.all()[-1] == (epochs.latest, 10) == (2, 10)
     # Nothing was appended under 2.
@@ -28,7 +28,7 @@ def test_epochs_grow_and_are_kept(tmp_path):
     assert LeaderEpochs(FS, tmp_path).latest == -1
 
 
-def test_a_new_entry_removes_those_with_its_epoch_or_start_and_later_ones(tmp_path):
+def test_new_epoch_replaces_conflicting_entries(tmp_path):
     epochs = epochs_of(tmp_path, (1, 0), (4, 10), (7, 20), (9, 30))
     epochs.assign(7, 20)
     assert stored(tmp_path) == [(1, 0), (4, 10), (7, 20)]
@@ -36,7 +36,7 @@ def test_a_new_entry_removes_those_with_its_epoch_or_start_and_later_ones(tmp_pa
     assert stored(tmp_path) == [(1, 0), (8, 10)]
 
 
-def test_the_end_of_an_epoch_is_what_a_leader_answers(tmp_path):
+def test_end_offset_of_epoch_matches_leader_answer(tmp_path):
     epochs = epochs_of(tmp_path, (2, 5), (3, 10), (6, 30))
     asked = {epoch: epochs.end_offset_for(epoch, 44) for epoch in (-1, 0, 1, 2, 3, 4, 5, 6, 7)}
     assert asked == {
@@ -53,7 +53,7 @@ def test_the_end_of_an_epoch_is_what_a_leader_answers(tmp_path):
     assert epochs_of(tmp_path / "none").end_offset_for(0, 44) == (-1, -1)
 
 
-def test_a_truncation_drops_the_epochs_that_begin_behind_it(tmp_path):
+def test_truncation_drops_later_epochs(tmp_path):
     epochs = epochs_of(tmp_path, (0, 0), (3, 10), (5, 30))
     epochs.truncate_to(31)
     assert epochs.latest == 5
@@ -63,7 +63,7 @@ def test_a_truncation_drops_the_epochs_that_begin_behind_it(tmp_path):
     assert stored(tmp_path) == []
 
 
-def test_a_new_start_keeps_the_epoch_that_holds_it(tmp_path):
+def test_new_log_start_keeps_its_epoch(tmp_path):
     epochs = epochs_of(tmp_path, (0, 0), (3, 10), (5, 30))
     epochs.advance_start_to(15)
     assert stored(tmp_path) == [(3, 15), (5, 30)]
@@ -71,7 +71,7 @@ def test_a_new_start_keeps_the_epoch_that_holds_it(tmp_path):
     assert stored(tmp_path) == [(5, 30)]
 
 
-def test_messages_of_the_last_epoch_are_distinguished_from_those_of_a_new_one(tmp_path):
+def test_only_messages_of_latest_epoch_continue_it(tmp_path):
     epochs = epochs_of(tmp_path)
     assert epochs.goes_on(-1, 0)
     assert not epochs.goes_on(0, 0)

@@ -1,11 +1,21 @@
-"""A log that is written by its partition's leader: appends at the leader's offsets, truncations."""
+"""A follower's log: appends at the leader's offsets, truncations, restarts at an offset."""
 
 import os
 import random
 
 import pytest
 
-from tests.support.logs import TP, crash, make_manager, message_set, read_all, started
+from tests.support.logs import (
+    TP,
+    append,
+    crash,
+    make_manager,
+    message_set,
+    read_all,
+    start_log,
+    started,
+    started_log,
+)
 from tests.support.transactional import TransactionalLog
 from zkbroker.errors import CorruptMessage, OffsetOutOfRange, ProtocolError
 from zkbroker.log import Log, names
@@ -17,7 +27,7 @@ OTHER = TP._replace(partition=1)
 
 
 def placed(offset: int, count: int = 1, *, epoch: int = 0, **settings) -> bytearray:
-    """A batch as a leader has it."""
+    """Return a batch with the offset and epoch that its leader assigned."""
     batch = bytearray(message_set(count, **settings))
     set_offsets(batch, 0, offset, epoch)
     return batch
@@ -35,7 +45,7 @@ def everything(log: Log) -> bytes:
     return found
 
 
-def test_a_follower_has_what_its_leader_has_byte_for_byte(tmp_path):
+def test_follower_copies_leader_byte_for_byte(tmp_path):
     with started(tmp_path, **SMALL) as manager:
         leader, follower = manager.get_or_create(TP), manager.get_or_create(OTHER)
         for number in range(40):
@@ -44,7 +54,7 @@ def test_a_follower_has_what_its_leader_has_byte_for_byte(tmp_path):
             leader.append_as_leader(data, leader_epoch=number // 10)
         while follower.log_end_offset < leader.log_end_offset:
             at = follower.log_end_offset
-            # A fetch ends within an entry, as often as not.
+            # A fetch usually ends within an entry.
             data = leader.read_bytes(at, 3000, end=leader.log_end_offset)
             result = follower.append_as_follower(data)
             assert (result.base_offset, result.last_offset) == (at, follower.log_end_offset - 1)
@@ -53,9 +63,8 @@ def test_a_follower_has_what_its_leader_has_byte_for_byte(tmp_path):
         assert [r.offset for r in read_all(follower)] == list(range(80))
 
 
-def test_holes_are_kept_and_a_set_larger_than_a_segment_is_spread(tmp_path):
-    with started(tmp_path, **SMALL) as manager:
-        log = manager.get_or_create(TP)
+def test_follower_keeps_offset_gaps_and_splits_large_set(tmp_path):
+    with started_log(tmp_path, **SMALL) as log:
         offsets = [5, 9, 10, *range(40, 60)]
         data = b"".join(placed(offset) for offset in offsets)
         result = log.append_as_follower(data + placed(60)[:-1])
@@ -68,9 +77,8 @@ def test_holes_are_kept_and_a_set_larger_than_a_segment_is_spread(tmp_path):
         assert [r.offset for r in read_all(manager.get(TP))] == offsets
 
 
-def test_what_is_wrong_writes_nothing(tmp_path):
-    with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
+def test_follower_refuses_invalid_sets_without_writing(tmp_path):
+    with started_log(tmp_path) as log:
         log.append_as_follower(placed(0, 10))
         before, epochs = stored(log), log.epochs.all()
         damaged = placed(12)
@@ -88,45 +96,40 @@ def test_what_is_wrong_writes_nothing(tmp_path):
             assert (stored(log), log.log_end_offset, log.epochs.all()) == (before, 10, epochs)
 
 
-def test_epochs_are_taken_from_the_batches(tmp_path):
-    with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
+def test_follower_takes_epochs_from_batches(tmp_path):
+    with started_log(tmp_path) as log:
         log.append_as_follower(placed(0, 5, epoch=1) + placed(5, epoch=1) + placed(6, epoch=4))
         log.append_as_follower(placed(9, epoch=4) + placed(10, epoch=6))
         assert log.epochs.all() == [(1, 0), (4, 6), (6, 10)]
-        asked = [log.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 4, 5, 6, 7)]
-        assert asked == [(0, 0), (1, 6), (1, 6), (4, 10), (4, 10), (6, 11), (-1, -1)]
+        ends = [log.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 4, 5, 6, 7)]
+        assert ends == [(0, 0), (1, 6), (1, 6), (4, 10), (4, 10), (6, 11), (-1, -1)]
         with pytest.raises(ProtocolError, match="led under epoch 6"):
-            log.append_as_leader(message_set(1), leader_epoch=5)
+            append(log, 1, epoch=5)
         assert log.log_end_offset == 11
-        # Old messages carry no epoch, so epochs do not tell any more where logs part.
+        # Old messages carry no epoch, so epochs no longer show where two logs diverge.
         old = bytearray(message_set(1, magic=1))
         old[:8] = (11).to_bytes(8, "big")
         log.append_as_follower(old)
         assert log.epochs.latest == -1
 
 
-def test_producers_and_transactions_are_taken_from_the_batches(tmp_path):
+def test_follower_takes_transactions_from_batches(tmp_path):
     source = TransactionalLog(tmp_path / "unused")
     source.play(3)
-    with started(tmp_path / "logs", segment_bytes=2000) as manager:
-        log = manager.get_or_create(TP)
+    with started_log(tmp_path / "logs", segment_bytes=2000) as log:
         log.append_as_follower(b"".join(entry for _, entry in source.entries))
         assert [tuple(each) for s in log.segments for each in s.aborted] == source.aborted
         first = log.first_unstable_offset
         assert (log.log_end_offset if first is None else first) == source.stable
-    crashed = make_manager(tmp_path / "logs", segment_bytes=2000)
-    crashed.start()
-    again = crashed.get(TP).first_unstable_offset
+    crashed, log = start_log(tmp_path / "logs", segment_bytes=2000)
+    assert log.first_unstable_offset == first
     crash(crashed)
-    assert again == first
 
 
-def test_a_read_ends_at_the_given_end(tmp_path):
-    with started(tmp_path, **SMALL) as manager:
-        log = manager.get_or_create(TP)
+def test_read_ends_at_given_end(tmp_path):
+    with started_log(tmp_path, **SMALL) as log:
         for count in (3, 1, 4, 1, 5, 9, 2, 6):
-            log.append_as_leader(message_set(count), leader_epoch=0)
+            append(log, count)
         last = log.log_end_offset
         ends = [e.last_offset + 1 for e in iter_entries(everything(log))]
         for end in range(last + 3):
@@ -142,7 +145,7 @@ def test_a_read_ends_at_the_given_end(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_truncated_log_is_the_log_that_never_had_more(tmp_path, seed):
+def test_truncated_log_equals_log_that_was_never_longer(tmp_path, seed):
     chance = random.Random(seed)
     manager = make_manager(tmp_path, **SMALL)
     manager.start()
@@ -172,7 +175,7 @@ def test_a_truncated_log_is_the_log_that_never_had_more(tmp_path, seed):
             assert log.offset_for_timestamp(timestamp, end) == twin.offset_for_timestamp(
                 timestamp, end
             )
-        # It goes on from there, and finds everything by its indexes.
+        # The log continues at the truncation, and its indexes find every entry.
         for offset, entry in entries[kept:]:
             log.append_as_follower(entry)
             twin.append_as_follower(entry)
@@ -186,9 +189,8 @@ def test_a_truncated_log_is_the_log_that_never_had_more(tmp_path, seed):
         assert manager.get(TP).log_end_offset == end
 
 
-def test_a_truncation_within_an_entry_takes_the_entry(tmp_path):
-    with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
+def test_truncation_within_entry_removes_entry(tmp_path):
+    with started_log(tmp_path) as log:
         log.append_as_follower(placed(0, 4) + placed(4, 4))
         wrapper = message_set(3, magic=1, codec=Codec.GZIP)
         log.append_as_leader(wrapper, leader_epoch=0)
@@ -199,14 +201,13 @@ def test_a_truncation_within_an_entry_takes_the_entry(tmp_path):
         assert [r.offset for r in read_all(log)] == [0, 1, 2, 3]
 
 
-def test_sequences_of_what_was_cut_are_forgotten(tmp_path):
+def test_truncation_forgets_sequences(tmp_path):
     def batch(sequence):
         return encode_message_set(
             [(None, b"x", 0, ())], producer_id=7, producer_epoch=0, base_sequence=sequence
         )
 
-    with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
+    with started_log(tmp_path) as log:
         for sequence in range(4):
             log.append_as_leader(batch(sequence), leader_epoch=0)
         log.truncate_to(2)
@@ -217,10 +218,8 @@ def test_sequences_of_what_was_cut_are_forgotten(tmp_path):
 
 
 @pytest.mark.parametrize("start", [3, 500])
-def test_a_log_restarts_at_an_offset(tmp_path, start):
-    manager = make_manager(tmp_path, **SMALL)
-    manager.start()
-    log = manager.get_or_create(TP)
+def test_log_restarts_at_offset(tmp_path, start):
+    manager, log = start_log(tmp_path, **SMALL)
     log.append_as_follower(b"".join(placed(offset, epoch=2) for offset in range(10, 50)))
     log.flush()
     held = log.read(10, 300, end=50)
@@ -240,20 +239,18 @@ def test_a_log_restarts_at_an_offset(tmp_path, start):
     manager.close()
 
 
-def test_waiting_for_what_is_cut_off_ends(tmp_path):
-    with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
-        log.append_as_leader(message_set(10), leader_epoch=0)
+def test_truncation_lowers_recovery_point(tmp_path):
+    with started_log(tmp_path) as log:
+        append(log, 10)
         log.flush()
         log.truncate_to(0)
         assert log.recovery_point == 0
-        log.append_as_leader(message_set(4), leader_epoch=0)
+        append(log, 4)
         assert log.flush() == log.recovery_point == 4
 
 
-def test_only_a_new_epoch_is_written_off_the_event_loop(tmp_path, monkeypatch):
-    with started(tmp_path, **SMALL) as manager:
-        log = manager.get_or_create(TP)
+def test_only_new_epoch_is_written_off_event_loop(tmp_path, monkeypatch):
+    with started_log(tmp_path, **SMALL) as log:
         offloaded = []
         offload = log.writer._offload
         monkeypatch.setattr(

@@ -11,7 +11,7 @@ from zkbroker.log.segments.index import OffsetIndex, TimeIndex
 FS = FileSystem()
 
 
-def test_a_lookup_finds_the_last_entry_at_or_below_the_offset(tmp_path):
+def test_lookup_finds_last_entry_at_or_below_offset(tmp_path):
     index = OffsetIndex(FS, tmp_path / "x.index", 100, max_bytes=8 * 1000)
     chosen = random.Random(1)
     offsets, positions = [], []
@@ -38,7 +38,7 @@ def test_a_lookup_finds_the_last_entry_at_or_below_the_offset(tmp_path):
     assert (tmp_path / "x.index").stat().st_size == 8000
 
 
-def test_entries_that_do_not_grow_are_not_taken(tmp_path):
+def test_non_increasing_entries_are_dropped(tmp_path):
     index = OffsetIndex(FS, tmp_path / "x.index", 10, max_bytes=800)
     for offset, position in (
         (10, 0),
@@ -59,8 +59,16 @@ def test_entries_that_do_not_grow_are_not_taken(tmp_path):
     times.close()
 
 
+def filled_index(path, count):
+    """Return an open index with room for 20,000 entries; entry `n` is at position `1000 * n`."""
+    index = OffsetIndex(FS, path, 0, max_bytes=8 * 20_000)
+    for number in range(1, count + 1):
+        index.append(number, 1000 * number)
+    return index
+
+
 @pytest.mark.parametrize("entries", [0, 1, 2, 3, 100])
-def test_the_zeros_of_an_index_that_was_not_trimmed_are_no_entries(tmp_path, entries):
+def test_trailing_zeros_of_untrimmed_index_are_ignored(tmp_path, entries):
     data = b"".join(struct.pack(">ii", at, at * 10) for at in range(1, entries + 1))
     (tmp_path / "x.index").write_bytes(data.ljust(80_000, b"\0"))
     for max_bytes in (None, 80_000):
@@ -70,7 +78,7 @@ def test_the_zeros_of_an_index_that_was_not_trimmed_are_no_entries(tmp_path, ent
         again.close()
 
 
-def test_a_time_lookup_says_from_where_a_message_can_be_that_late(tmp_path):
+def test_time_lookup_returns_first_offset_that_can_be_that_late(tmp_path):
     times = TimeIndex(FS, tmp_path / "x.timeindex", 100, max_bytes=120)
     for timestamp, offset in ((1000, 110), (2000, 120), (3000, 130)):
         times.append(timestamp, offset)
@@ -79,7 +87,7 @@ def test_a_time_lookup_says_from_where_a_message_can_be_that_late(tmp_path):
     times.close()
 
 
-def test_a_cut_off_entry_at_the_end_is_left_out(tmp_path):
+def test_incomplete_last_index_entry_is_ignored(tmp_path):
     index = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=80)
     for at in (1, 2, 3):
         index.append(at, at * 10)
@@ -92,7 +100,7 @@ def test_a_cut_off_entry_at_the_end_is_left_out(tmp_path):
     again.close()
 
 
-def test_a_large_index_is_mapped_and_a_small_one_read(tmp_path):
+def test_small_and_large_indexes_find_entries(tmp_path):
     for count in (100, 20_000):
         path = tmp_path / f"{count}.index"
         index = OffsetIndex(FS, path, 0, max_bytes=8 * count)
@@ -111,11 +119,9 @@ def descriptors_of(path):
     return sum(os.path.realpath(each) == str(path) for each in links)
 
 
-def test_an_open_index_has_one_descriptor_and_a_small_closed_one_none(tmp_path):
+def test_open_index_holds_one_descriptor_and_closed_small_one_none(tmp_path):
     path = tmp_path / "x.index"
-    index = OffsetIndex(FS, path, 0, max_bytes=8 * 20_000)
-    for number in range(1, 20_000):
-        index.append(number, 1000 * number)
+    index = filled_index(path, 19_999)
     assert index.lookup(50) == (50, 50_000)
     assert descriptors_of(path) == 1
     index.trim()
@@ -132,11 +138,9 @@ def test_an_open_index_has_one_descriptor_and_a_small_closed_one_none(tmp_path):
         assert descriptors_of(path) == 0
 
 
-def test_a_file_that_is_cut_meanwhile_is_an_error_and_no_signal(tmp_path):
+def test_lookup_in_truncated_index_file_raises(tmp_path):
     path = tmp_path / "x.index"
-    index = OffsetIndex(FS, path, 0, max_bytes=8 * 20_000)
-    for number in range(1, 20_000):
-        index.append(number, 1000 * number)
+    index = filled_index(path, 19_999)
     os.truncate(path, 80)
     with pytest.raises(OSError, match="shorter than it was"):
         index.lookup(15_000)
@@ -145,10 +149,8 @@ def test_a_file_that_is_cut_meanwhile_is_an_error_and_no_signal(tmp_path):
         index.lookup(15_000)
 
 
-def test_entries_are_listed_whether_they_are_written_or_not(tmp_path):
-    index = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=8 * 20_000)
-    for number in range(1, 10_011):
-        index.append(number, 1000 * number)
+def test_written_and_unwritten_entries_are_listed(tmp_path):
+    index = filled_index(tmp_path / "x.index", 10_010)
     expected = [(number, 1000 * number) for number in range(1, 10_011)]
     assert list(index.entries()) == expected
     index.trim()
@@ -156,14 +158,14 @@ def test_entries_are_listed_whether_they_are_written_or_not(tmp_path):
     index.close()
 
 
-@pytest.mark.parametrize("growth", ["even", "faster and faster", "slower and slower", "one leap"])
-def test_entries_are_found_however_they_are_spread(tmp_path, growth):
+@pytest.mark.parametrize("growth", ["even", "accelerating", "decelerating", "one gap"])
+def test_lookup_works_for_any_spread_of_offsets(tmp_path, growth):
     count = 6000
     spread = {
         "even": lambda n: n * 100,
-        "faster and faster": lambda n: n * n,
-        "slower and slower": lambda n: int(n**0.5 * 10_000) + n,
-        "one leap": lambda n: n + 100_000_000 * (n > 4000),
+        "accelerating": lambda n: n * n,
+        "decelerating": lambda n: int(n**0.5 * 10_000) + n,
+        "one gap": lambda n: n + 100_000_000 * (n > 4000),
     }[growth]
     offsets = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=8 * count)
     times = TimeIndex(FS, tmp_path / "x.timeindex", 0, max_bytes=12 * count)

@@ -10,12 +10,17 @@ from tests.support.logs import (
     TP,
     Clock,
     EagerRuntime,
+    ScarceFileSystem,
     UnsyncedFileSystem,
+    append,
     crash,
+    flip_bit,
+    force_recovery,
     make_manager,
-    message_set,
     read_all,
+    start_log,
     started,
+    started_log,
 )
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, StorageError
@@ -28,8 +33,15 @@ from zkbroker.records import iter_entries
 PARTITIONS = [TopicPartition("t", at) for at in range(6)]
 
 
+def store_partitions(*directories):
+    """Store one message in each partition."""
+    with started(*directories) as manager:
+        for tp in PARTITIONS:
+            append(manager.get_or_create(tp), 1)
+
+
 class FailingFileSystem(FileSystem):
-    """Fails every change below one directory with one error, once told to."""
+    """While `on`, every change below one directory fails with one error."""
 
     def __init__(self, broken, code):
         self.broken = str(broken)
@@ -64,18 +76,16 @@ class FailingFileSystem(FileSystem):
         super().rename(source, target)
 
 
-def test_partitions_are_spread_over_the_directories_and_found_again(tmp_path):
+def test_partitions_are_spread_over_directories_and_reopened(tmp_path):
     directories = [tmp_path / name for name in "abc"]
-    with started(*directories) as manager:
-        for tp in PARTITIONS:
-            manager.get_or_create(tp).append_as_leader(message_set(1), leader_epoch=0)
+    store_partitions(*directories)
     assert [len(list(each.glob("t-*"))) for each in directories] == [2, 2, 2]
     with started(*directories) as manager:
         assert set(manager.logs()) == set(PARTITIONS)
         assert all(log.log_end_offset == 1 for log in manager.logs().values())
 
 
-def test_a_directory_in_use_is_refused_within_the_process_and_from_another(tmp_path):
+def test_directory_in_use_is_refused_in_any_process(tmp_path):
     with started(tmp_path):
         with pytest.raises(StorageError, match="already in use"):
             make_manager(tmp_path).start()
@@ -89,18 +99,18 @@ def test_a_directory_in_use_is_refused_within_the_process_and_from_another(tmp_p
             "except StorageError as error:\n"
             "    print(error)\n"
         )
-        told = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", program, str(tmp_path)],
             capture_output=True,
             text=True,
             check=True,
         )
-        assert "in use by another broker" in told.stdout
+        assert "in use by another broker" in result.stdout
     with started(tmp_path):
         pass
 
 
-def test_a_refused_start_leaves_no_lock(tmp_path):
+def test_refused_start_releases_lock(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "meta.properties").write_text("version=0\nbroker.id=7\n")
     with pytest.raises(ConfigError, match=r"broker\.id=3 does not match broker\.id=7"):
@@ -109,7 +119,7 @@ def test_a_refused_start_leaves_no_lock(tmp_path):
         assert manager.stored_broker_id == 7
 
 
-def test_directories_of_two_brokers_or_clusters_are_refused(tmp_path):
+def test_directories_of_different_clusters_are_refused(tmp_path):
     for name, cluster in (("a", "one"), ("b", "two")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "meta.properties").write_text(f"version=0\ncluster.id={cluster}\n")
@@ -124,7 +134,7 @@ def test_directories_of_two_brokers_or_clusters_are_refused(tmp_path):
         assert read_meta(tmp_path / "a").cluster_id == "one"
 
 
-def test_a_partition_in_two_directories_is_refused(tmp_path):
+def test_partition_in_two_directories_is_refused(tmp_path):
     for name in "ab":
         with started(tmp_path / name) as manager:
             manager.get_or_create(TP)
@@ -132,7 +142,7 @@ def test_a_partition_in_two_directories_is_refused(tmp_path):
         make_manager(tmp_path / "a", tmp_path / "b").start()
 
 
-def test_a_clean_stop_is_marked_and_the_mark_goes_with_the_next_start(tmp_path):
+def test_clean_stop_mark_is_removed_by_next_start(tmp_path):
     mark = tmp_path / ".kafka_cleanshutdown"
     with started(tmp_path):
         assert not mark.exists()
@@ -144,60 +154,46 @@ def test_a_clean_stop_is_marked_and_the_mark_goes_with_the_next_start(tmp_path):
     assert not mark.exists()
 
 
-def test_after_a_clean_stop_no_message_is_verified(tmp_path):
-    with started(tmp_path, segment_bytes=1000) as manager:
-        log = manager.get_or_create(TP)
-        for _ in range(20):
-            log.append_as_leader(message_set(3), leader_epoch=0)
+def test_clean_stop_skips_recovery(tmp_path):
+    with started_log(tmp_path, segment_bytes=1000) as log:
+        append(log, 3, times=20)
         path = log.segments[1].path(".log")
-    data = bytearray(path.read_bytes())
-    data[40] ^= 1
-    path.write_bytes(data)
+    flip_bit(path, 40)
     manager = make_manager(tmp_path)
     assert manager.start() == []
     manager.close()
-    (tmp_path / ".kafka_cleanshutdown").unlink()
-    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    force_recovery(tmp_path)
     manager = make_manager(tmp_path)
     assert manager.start()[0].file == path
     manager.close()
 
 
-def test_recovery_begins_at_the_recovery_point(tmp_path):
-    manager = make_manager(tmp_path, segment_bytes=1000)
-    manager.start()
-    log = manager.get_or_create(TP)
-    for _ in range(20):
-        log.append_as_leader(message_set(3), leader_epoch=0)
+def test_recovery_begins_at_recovery_point(tmp_path):
+    manager, log = start_log(tmp_path, segment_bytes=1000)
+    append(log, 3, times=20)
     log.flush()
     manager.upkeep.checkpoint()
-    for _ in range(5):
-        log.append_as_leader(message_set(3), leader_epoch=0)
+    append(log, 3, times=5)
     path = log.segments[0].path(".log")
     crash(manager)
-    data = bytearray(path.read_bytes())
-    data[40] ^= 1
-    path.write_bytes(data)
+    flip_bit(path, 40)
     again = make_manager(tmp_path)
-    # The damage lies below the recovery point: nobody looked there, and nothing was cut.
+    # The damage is below the recovery point, where recovery does not read.
     assert again.start() == []
     assert again.get(TP).log_end_offset == 75
     again.close()
 
 
-def test_a_compacted_log_loses_the_end_of_a_segment_with_all_that_follows(tmp_path):
+def test_compacted_log_is_truncated_at_missing_segment_end(tmp_path):
     settings = {"segment_bytes": 1000, "cleanup_policy": "compact", "runtime": EagerRuntime()}
-    manager = make_manager(tmp_path, **settings)
-    manager.start()
-    log = manager.get_or_create(TP)
-    log.append_as_leader(message_set(3), leader_epoch=0)
+    manager, log = start_log(tmp_path, **settings)
+    append(log, 3)
     log.flush()
     manager.upkeep.checkpoint()
-    for _ in range(9):
-        log.append_as_leader(message_set(3), leader_epoch=0)
+    append(log, 3, times=9)
     path, following = log.segments[1].path(".log"), log.segments[2].base_offset
     crash(manager)
-    # What a power cut may leave of files that were not flushed: one is shorter, the next is whole.
+    # A power cut may leave one unflushed file shorter and the next one complete.
     last = list(iter_entries(path.read_bytes()))[-1]
     os.truncate(path, last.position)
     again = make_manager(tmp_path, **settings)
@@ -208,16 +204,16 @@ def test_a_compacted_log_loses_the_end_of_a_segment_with_all_that_follows(tmp_pa
     again.close()
 
 
-def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay(tmp_path):
+def test_deleted_partition_files_are_removed_after_delay(tmp_path):
     clock = Clock()
     with started(tmp_path, clock=clock, file_delete_delay_ms=1000) as manager:
         log = manager.get_or_create(TP)
-        log.append_as_leader(message_set(3), leader_epoch=0)
+        append(log, 3)
         held = log.read(0, 1000, end=log.log_end_offset)
         manager.delete(TP)
         assert manager.get(TP) is None
         with pytest.raises(StorageError, match="deleted"):
-            log.append_as_leader(message_set(1), leader_epoch=0)
+            append(log, 1)
         (doomed,) = tmp_path.glob("*-delete")
         assert doomed.name.startswith("my-topic-0.")
         assert manager.get_or_create(TP).log_end_offset == 0
@@ -228,10 +224,10 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay(tmp_p
         manager.delete(TopicPartition("unknown", 0))
 
 
-def test_a_deleted_partition_does_not_come_back_with_a_restart(tmp_path):
+def test_deleted_partition_stays_deleted_after_restart(tmp_path):
     manager = make_manager(tmp_path)
     manager.start()
-    manager.get_or_create(TP).append_as_leader(message_set(3), leader_epoch=0)
+    append(manager.get_or_create(TP), 3)
     manager.delete(TP)
     crash(manager)
     with started(tmp_path) as manager:
@@ -240,28 +236,28 @@ def test_a_deleted_partition_does_not_come_back_with_a_restart(tmp_path):
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS])
-def test_a_failing_disk_takes_its_partitions_offline_and_the_rest_serves_on(tmp_path, code):
+def test_failing_disk_takes_only_its_partitions_offline(tmp_path, code):
     fs = FailingFileSystem(tmp_path / "a", code)
     manager = make_manager(tmp_path / "a", tmp_path / "b", fs=fs)
     manager.start()
-    told = []
-    manager.on_offline(lambda *args: told.append(args))
+    reports = []
+    manager.on_offline(lambda *args: reports.append(args))
     logs = {tp: manager.get_or_create(tp) for tp in PARTITIONS}
     for log in logs.values():
-        log.append_as_leader(message_set(2), leader_epoch=0)
+        append(log, 2)
     broken = [tp for tp, log in logs.items() if log.path.parent == tmp_path / "a"]
     assert len(broken) == 3
     fs.on = True
     for tp in broken:
         with pytest.raises(StorageError, match="cannot be used"):
-            logs[tp].append_as_leader(message_set(2), leader_epoch=0)
+            append(logs[tp], 2)
         assert logs[tp].offline
         with pytest.raises(StorageError):
             logs[tp].durability.wait(2, 0)
-    assert [(path, set(tps)) for path, tps, _ in told] == [(str(tmp_path / "a"), set(broken))]
+    assert [(path, set(tps)) for path, tps, _ in reports] == [(str(tmp_path / "a"), set(broken))]
     assert list(manager.offline_dirs()) == [str(tmp_path / "a")]
     for tp in set(PARTITIONS) - set(broken):
-        assert logs[tp].append_as_leader(message_set(2), leader_epoch=0).base_offset == 2
+        assert append(logs[tp], 2).base_offset == 2
     assert manager.get_or_create(TopicPartition("new", 0)).path.parent == tmp_path / "b"
     with pytest.raises(StorageError):
         manager.get_or_create(broken[0]).read(
@@ -279,57 +275,54 @@ def test_a_failing_disk_takes_its_partitions_offline_and_the_rest_serves_on(tmp_
         assert all(len(read_all(again.get(tp))) == 2 for tp in broken)
 
 
-def test_a_directory_that_cannot_be_used_is_offline_from_the_start(tmp_path):
+def test_unusable_directory_is_offline_from_start(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "c" / ".lock").mkdir(parents=True)
     unusable = [tmp_path / "file" / "below", tmp_path / "c"]
     with started(*unusable, tmp_path / "b") as manager:
         assert list(manager.offline_dirs()) == [str(each) for each in unusable]
-        # Its log may be where nobody can look; an empty one elsewhere would pass for it.
+        # Its log may be in an unreadable directory; an empty log elsewhere would replace it.
         with pytest.raises(StorageError, match="could not be read"):
             manager.get_or_create(TP)
-        manager.get_or_create(TP, is_new=True).append_as_leader(message_set(1), leader_epoch=0)
-        manager.get_or_create(TP).append_as_leader(message_set(1), leader_epoch=0)
+        append(manager.get_or_create(TP, is_new=True), 1)
+        append(manager.get_or_create(TP), 1)
     with pytest.raises(StorageError, match="no data directory"):
         make_manager(*unusable).start()
 
 
-def test_a_file_that_was_taken_away_fails_its_reads_and_nothing_else(tmp_path):
-    with started(tmp_path, segment_bytes=1000) as manager:
-        log = manager.get_or_create(TP)
-        for _ in range(10):
-            log.append_as_leader(message_set(3), leader_epoch=0)
+def test_missing_segment_file_fails_only_its_reads(tmp_path):
+    with started_log(tmp_path, segment_bytes=1000) as log:
+        append(log, 3, times=10)
     with started(tmp_path, segment_bytes=1000) as manager:
         log = manager.get(TP)
         log.segments[0].path(".log").unlink()
         with pytest.raises(StorageError):
             log.read(0, 100, end=log.log_end_offset)
         assert manager.offline_dirs() == {}
-        assert log.append_as_leader(message_set(3), leader_epoch=0).base_offset == 30
+        assert append(log, 3).base_offset == 30
 
 
-def test_a_log_that_is_being_closed_takes_nothing_more(tmp_path):
-    class Interfering(UnsyncedFileSystem):
-        """Appends once more when the last flush is under way."""
+def test_closing_log_refuses_appends(tmp_path):
+    class AppendingFileSystem(UnsyncedFileSystem):
+        """Appends during the last flush."""
 
         refused = 0
 
         def fsync(self, fd):
             if log.offline and not self.refused:
                 with pytest.raises(StorageError, match="closed"):
-                    log.append_as_leader(message_set(1), leader_epoch=0)
+                    append(log, 1)
                 self.refused += 1
 
-    fs = Interfering()
-    with started(tmp_path, fs=fs) as manager:
-        log = manager.get_or_create(TP)
-        log.append_as_leader(message_set(3), leader_epoch=0)
+    fs = AppendingFileSystem()
+    with started_log(tmp_path, fs=fs) as log:
+        append(log, 3)
     assert fs.refused == 1
     with started(tmp_path) as manager:
         assert manager.get(TP).log_end_offset == 3
 
 
-def test_a_topic_s_settings_reach_its_logs_now_and_later(tmp_path):
+def test_topic_settings_apply_to_open_and_new_logs(tmp_path):
     with started(tmp_path, overrides={"my-topic": {"segment.bytes": "1000"}}) as manager:
         log = manager.get_or_create(TP)
         assert log.config.segment_bytes == 1000
@@ -342,7 +335,7 @@ def test_a_topic_s_settings_reach_its_logs_now_and_later(tmp_path):
         assert log.config.segment_bytes == 2000
 
 
-def test_names_that_are_no_partitions_are_left_alone(tmp_path):
+def test_other_files_in_data_directory_are_untouched(tmp_path):
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
     with started(tmp_path) as manager:
@@ -351,67 +344,43 @@ def test_names_that_are_no_partitions_are_left_alone(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_a_damaged_checkpoint_only_costs_time(tmp_path):
+def test_damaged_recovery_checkpoint_loses_no_message(tmp_path):
     with started(tmp_path) as manager:
-        manager.get_or_create(TP).append_as_leader(message_set(5), leader_epoch=0)
+        append(manager.get_or_create(TP), 5)
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n3\nmy-topic 0 x\n")
     with started(tmp_path) as manager:
         assert manager.get(TP).log_end_offset == 5
 
 
-class OutOfDescriptors(UnsyncedFileSystem):
-    """Opens nothing while told so."""
-
-    def __init__(self):
-        self.on = False
-
-    def open(self, path, flags):
-        if self.on:
-            raise OSError(errno.EMFILE, "Too many open files", str(path))
-        return super().open(path, flags)
-
-
-def test_a_lack_of_file_descriptors_fails_the_call_and_not_the_directory(tmp_path):
-    fs = OutOfDescriptors()
+def test_missing_descriptors_fail_calls_and_not_directory(tmp_path):
+    fs = ScarceFileSystem()
     with started(tmp_path, fs=fs, segment_bytes=1000, manager={"open_segments": 1}) as manager:
         log = manager.get_or_create(TP)
-        for _ in range(10):
-            log.append_as_leader(message_set(3), leader_epoch=0)
-        fs.on = True
+        append(log, 3, times=10)
+        fs.left = 0
         with pytest.raises(StorageError, match="Too many open files"):
-            for _ in range(5):
-                log.append_as_leader(message_set(3), leader_epoch=0)
+            append(log, 3, times=5)
         with pytest.raises(StorageError, match="Too many open files"):
             log.read(0, 100, end=log.log_end_offset)
-        fs.on = False
+        fs.left = None
         end = log.log_end_offset
         assert manager.offline_dirs() == {}
-        for _ in range(5):
-            log.append_as_leader(message_set(3), leader_epoch=0)
+        append(log, 3, times=5)
         assert [record.offset for record in read_all(log)] == list(range(end + 15))
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex", ".snapshot.tmp"])
-def test_a_segment_that_could_not_be_begun_leaves_no_file_that_hides_messages(tmp_path, kind):
-    class Scarce(UnsyncedFileSystem):
-        on = False
-
-        def open(self, path, flags):
-            if self.on and str(path).endswith(kind) and flags & 3:
-                raise OSError(errno.EMFILE, "Too many open files", str(path))
-            return super().open(path, flags)
-
-    fs = Scarce()
-    with started(tmp_path, fs=fs, segment_bytes=2000) as manager:
-        log = manager.get_or_create(TP)
-        log.append_as_leader(message_set(8), leader_epoch=0)
-        fs.on = True
+def test_failed_roll_leaves_no_file_that_hides_messages(tmp_path, kind):
+    fs = ScarceFileSystem(written_ending=kind)
+    with started_log(tmp_path, fs=fs, segment_bytes=2000) as log:
+        append(log, 8)
+        fs.left = 0
         with pytest.raises(StorageError, match="Too many open files"):
-            log.append_as_leader(message_set(10), leader_epoch=0)
-        # A smaller set still fits, so the next segment begins elsewhere than the one that failed.
-        log.append_as_leader(message_set(4), leader_epoch=0)
-        fs.on = False
-        log.append_as_leader(message_set(10), leader_epoch=0)
+            append(log, 10)
+        # A smaller set still fits, so the next segment does not begin where the failed one would.
+        append(log, 4)
+        fs.left = None
+        append(log, 10)
         assert [each.base_offset for each in log.segments] == [0, 12]
     with started(tmp_path) as manager:
         log = manager.get(TP)
@@ -419,26 +388,11 @@ def test_a_segment_that_could_not_be_begun_leaves_no_file_that_hides_messages(tm
         assert [record.offset for record in read_all(log)] == list(range(22))
 
 
-def test_a_start_without_enough_file_descriptors_opens_what_it_can_and_loses_nothing(tmp_path):
-    with started(tmp_path) as manager:
-        for tp in PARTITIONS:
-            manager.get_or_create(tp).append_as_leader(message_set(1), leader_epoch=0)
-
-    class Scarce(UnsyncedFileSystem):
-        """Opens so many files and no more."""
-
-        def __init__(self, left):
-            self.left = left
-
-        def open(self, path, flags):
-            self.left -= 1
-            if self.left < 0:
-                raise OSError(errno.EMFILE, "Too many open files", str(path))
-            return super().open(path, flags)
-
+def test_start_with_few_descriptors_loses_no_message(tmp_path):
+    store_partitions(tmp_path)
     refusals, opened = [], set()
     for left in range(0, 200, 3):
-        manager = make_manager(tmp_path, fs=Scarce(left))
+        manager = make_manager(tmp_path, fs=ScarceFileSystem(left))
         try:
             manager.start()
         except StorageError as error:
@@ -453,21 +407,18 @@ def test_a_start_without_enough_file_descriptors_opens_what_it_can_and_loses_not
     assert all("Too many open files" in refusal for refusal in refusals)
 
 
-def test_a_replacement_that_cannot_be_understood_is_not_guessed_at(tmp_path):
+def test_unreadable_replacement_plan_is_refused(tmp_path):
     with started(tmp_path) as manager:
-        manager.get_or_create(TP).append_as_leader(message_set(1), leader_epoch=0)
+        append(manager.get_or_create(TP), 1)
     (tmp_path / str(TP) / "replace-plan").write_text("junk")
     with pytest.raises(StorageError, match="replace-plan"):
         make_manager(tmp_path).start()
 
 
 @pytest.mark.parametrize("crashed_between", [False, True])
-def test_a_partition_made_again_under_an_old_name_inherits_nothing(tmp_path, crashed_between):
-    manager = make_manager(tmp_path, segment_bytes=1000)
-    manager.start()
-    log = manager.get_or_create(TP)
-    for _ in range(10):
-        log.append_as_leader(message_set(4), leader_epoch=0)
+def test_recreated_partition_inherits_no_checkpoints(tmp_path, crashed_between):
+    manager, log = start_log(tmp_path, segment_bytes=1000)
+    append(log, 4, times=10)
     log.flush()
     log.advance_start_to(26)
     manager.upkeep.checkpoint()
@@ -477,38 +428,32 @@ def test_a_partition_made_again_under_an_old_name_inherits_nothing(tmp_path, cra
         manager = make_manager(tmp_path, segment_bytes=1000)
         manager.start()
     log = manager.get_or_create(TP)
-    for _ in range(8):
-        log.append_as_leader(message_set(4), leader_epoch=0)
+    append(log, 4, times=8)
     damaged = log.segments[1].path(".log")
     crash(manager)
-    data = bytearray(damaged.read_bytes())
-    data[40] ^= 1
-    damaged.write_bytes(data)
+    flip_bit(damaged, 40)
     again = make_manager(tmp_path, segment_bytes=1000)
-    # With the old start offset messages would be gone, with the old recovery point damage served.
+    # The old start offset would hide messages, the old recovery point would serve the damage.
     assert again.start()[0].file == damaged
     records = read_all(again.get(TP))
     assert [record.offset for record in records] == list(range(int(damaged.stem)))
     again.close()
 
 
-def test_a_new_data_directory_s_name_is_stable_before_anything_is_stored_in_it(tmp_path):
-    class Noting(UnsyncedFileSystem):
-        def __init__(self):
-            self.synced = []
-
+def test_new_data_directory_is_synced_before_use(tmp_path):
+    class RecordingFileSystem(UnsyncedFileSystem):
         def fsync_dir(self, path):
-            self.synced.append(path)
+            synced.append(path)
 
-    fs = Noting()
-    with started(tmp_path / "new" / "data", fs=fs):
-        assert {tmp_path, tmp_path / "new"} <= set(fs.synced)
-    fs = Noting()
-    with started(tmp_path / "new" / "data", fs=fs):
-        assert tmp_path not in fs.synced
+    synced = []
+    with started(tmp_path / "new" / "data", fs=RecordingFileSystem()):
+        assert {tmp_path, tmp_path / "new"} <= set(synced)
+    synced.clear()
+    with started(tmp_path / "new" / "data", fs=RecordingFileSystem()):
+        assert tmp_path not in synced
 
 
-def test_a_partition_that_is_made_while_a_checkpoint_is_taken_does_no_harm(tmp_path, monkeypatch):
+def test_partition_created_during_checkpoint_is_safe(tmp_path, monkeypatch):
     with started(tmp_path) as manager:
         manager.get_or_create(PARTITIONS[0])
         left = iter(PARTITIONS[1:])
@@ -516,7 +461,7 @@ def test_a_partition_that_is_made_while_a_checkpoint_is_taken_does_no_harm(tmp_p
         read = Durability.recovery_start.fget
 
         def recovery_start(durability):
-            # As another task may while this one waits for the log's lock.
+            # Another task may create one while this one waits for the log's lock.
             for tp in left:
                 manager.get_or_create(tp)
                 break
@@ -527,12 +472,10 @@ def test_a_partition_that_is_made_while_a_checkpoint_is_taken_does_no_harm(tmp_p
     assert "t 0 0" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
 
 
-def test_a_partition_that_finds_no_free_descriptor_at_the_start_is_not_open_and_the_others_are(
+def test_partition_without_descriptor_at_start_stays_closed(
     tmp_path,
 ):
-    with started(tmp_path) as manager:
-        for each in PARTITIONS:
-            manager.get_or_create(each).append_as_leader(message_set(1), leader_epoch=0)
+    store_partitions(tmp_path)
     fs = FailingFileSystem(tmp_path / str(PARTITIONS[2]), errno.EMFILE)
     fs.on = True
     with started(tmp_path, fs=fs) as manager:
@@ -544,19 +487,15 @@ def test_a_partition_that_finds_no_free_descriptor_at_the_start_is_not_open_and_
         assert manager.get_or_create(PARTITIONS[2]).log_end_offset == 1
 
 
-def test_no_more_logs_are_open_at_the_start_than_allowed(tmp_path):
-    with started(tmp_path) as manager:
-        for each in PARTITIONS:
-            manager.get_or_create(each).append_as_leader(message_set(1), leader_epoch=0)
+def test_start_opens_no_more_logs_than_allowed(tmp_path):
+    store_partitions(tmp_path)
     with started(tmp_path, open_limit=4) as manager:
         assert len(manager.logs()) == 4
         assert manager.get_or_create(PARTITIONS[5]).log_end_offset == 1
 
 
-def test_a_log_that_was_not_opened_is_deleted_all_the_same(tmp_path):
-    with started(tmp_path) as manager:
-        for each in PARTITIONS:
-            manager.get_or_create(each)
+def test_log_left_closed_at_start_can_be_deleted(tmp_path):
+    store_partitions(tmp_path)
     with started(tmp_path, open_limit=4) as manager:
         manager.delete(PARTITIONS[5])
         assert not (tmp_path / str(PARTITIONS[5])).exists()
@@ -564,14 +503,14 @@ def test_a_log_that_was_not_opened_is_deleted_all_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("topic", ["x" * 300, "a/b", "..", "", "a\0b"])
-def test_a_name_that_no_directory_can_have_does_not_take_the_disk_offline(tmp_path, topic):
+def test_invalid_topic_name_does_not_take_disk_offline(tmp_path, topic):
     with started(tmp_path) as manager:
         with pytest.raises(ValueError, match="not topic-partition"):
             manager.get_or_create(TopicPartition(topic, 0))
         manager.get_or_create(TopicPartition("good", 0))
 
 
-def test_new_directories_are_reported_until_they_are_marked(tmp_path):
+def test_new_directories_are_reported_until_marked(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     with started(old) as manager:
         assert manager.new_directories == [str(old)]
@@ -585,7 +524,7 @@ def test_new_directories_are_reported_until_they_are_marked(tmp_path):
         assert (new / "meta.properties").exists()
 
 
-def test_defaults_change_for_topics_without_their_own(tmp_path):
+def test_new_defaults_apply_to_topics_without_overrides(tmp_path):
     manager = make_manager(tmp_path, overrides={"own": {"retention.ms": "7"}})
     manager.start()
     own, other = (manager.get_or_create(TopicPartition(name, 0)) for name in ("own", "other"))
@@ -596,7 +535,7 @@ def test_defaults_change_for_topics_without_their_own(tmp_path):
     manager.close()
 
 
-def test_a_step_of_the_upkeep_that_fails_is_repeated(tmp_path, monkeypatch):
+def test_failed_upkeep_step_is_repeated(tmp_path, monkeypatch):
     done, left = threading.Event(), [RuntimeError("once")]
 
     def step(upkeep):
@@ -610,7 +549,7 @@ def test_a_step_of_the_upkeep_that_fails_is_repeated(tmp_path, monkeypatch):
 
 
 class RunningClock(Clock):
-    """A clock that moves by a second with each look."""
+    """A clock that advances by a second with each call."""
 
     def __call__(self) -> int:
         self.advance(1000)

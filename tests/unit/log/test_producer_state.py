@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.logs import TP, make_manager, message_set, read_all, started
+from tests.support.logs import TP, message_set, read_all, start_log, started, started_log
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import FileSystem
 from zkbroker.log.producers.state import (
@@ -25,6 +25,14 @@ def batch(sequence, count=2, *, epoch=0, producer=PRODUCER):
     )
 
 
+def state_of(*batches):
+    state = ProducerState()
+    for data in batches:
+        for entry in iter_entries(data):
+            state.update(entry)
+    return state
+
+
 def refused(log, data, code):
     before = log.log_end_offset
     with pytest.raises(ProtocolError) as raised:
@@ -39,7 +47,7 @@ def log(tmp_path):
         yield manager.get_or_create(TP)
 
 
-def test_each_of_the_last_five_batches_is_answered_with_its_own_offsets_when_repeated(log):
+def test_repeat_of_last_five_batches_returns_original_offsets(log):
     stored = [log.append_as_leader(batch(2 * at), leader_epoch=0) for at in range(7)]
     for at in range(2, 7):
         again = log.append_as_leader(batch(2 * at), leader_epoch=0)
@@ -49,17 +57,17 @@ def test_each_of_the_last_five_batches_is_answered_with_its_own_offsets_when_rep
     assert log.log_end_offset == 14
 
 
-def test_an_older_repeat_and_a_gap_are_out_of_order(log):
+def test_older_repeats_and_gaps_are_out_of_order(log):
     for at in range(7):
         log.append_as_leader(batch(2 * at), leader_epoch=0)
     refused(log, batch(2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     refused(log, batch(16), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    # The same first sequence with another count is no repeat.
+    # The same first sequence with another count is not a repeat.
     refused(log, batch(12, 3), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert not log.append_as_leader(batch(14), leader_epoch=0).duplicate
 
 
-def test_an_older_epoch_is_refused_and_a_newer_one_begins_at_zero(log):
+def test_older_epoch_is_refused_and_newer_epoch_begins_at_zero(log):
     log.append_as_leader(batch(0, epoch=3), leader_epoch=0)
     refused(log, batch(2, epoch=2), ErrorCode.INVALID_PRODUCER_EPOCH)
     refused(log, batch(2, epoch=4), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -67,7 +75,7 @@ def test_an_older_epoch_is_refused_and_a_newer_one_begins_at_zero(log):
     refused(log, batch(0, epoch=3), ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
-def test_a_producer_that_is_not_known_may_begin_anywhere(log):
+def test_unknown_producer_may_begin_at_any_sequence(log):
     assert log.append_as_leader(batch(77), leader_epoch=0).base_offset == 0
     assert log.append_as_leader(batch(79), leader_epoch=0).base_offset == 2
 
@@ -84,10 +92,8 @@ def test_sequences_wrap_around(log):
 
 
 @pytest.mark.parametrize("stop", ["close", "abandon"])
-def test_a_repeat_after_a_restart_is_still_stored_once(tmp_path, stop):
-    manager = make_manager(tmp_path, segment_bytes=700)
-    manager.start()
-    log = manager.get_or_create(TP)
+def test_repeat_after_restart_is_stored_once(tmp_path, stop):
+    manager, log = start_log(tmp_path, segment_bytes=700)
     for at in range(9):
         log.append_as_leader(batch(2 * at), leader_epoch=0)
     assert len(log.segments) > 2
@@ -100,9 +106,8 @@ def test_a_repeat_after_a_restart_is_still_stored_once(tmp_path, stop):
         assert len(read_all(log)) == 20
 
 
-def test_after_a_clean_stop_the_last_five_batches_are_known(tmp_path):
-    with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
+def test_last_five_batches_are_known_after_clean_stop(tmp_path):
+    with started_log(tmp_path) as log:
         for at in range(9):
             log.append_as_leader(batch(2 * at), leader_epoch=0)
     with started(tmp_path) as manager:
@@ -112,9 +117,8 @@ def test_after_a_clean_stop_the_last_five_batches_are_known(tmp_path):
         refused(log, batch(6), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
-def test_snapshots_are_taken_at_rolls_and_go_with_their_segments(tmp_path):
-    with started(tmp_path, segment_bytes=700) as manager:
-        log = manager.get_or_create(TP)
+def test_snapshots_are_written_at_rolls_and_deleted_with_segments(tmp_path):
+    with started_log(tmp_path, segment_bytes=700) as log:
         for at in range(9):
             log.append_as_leader(batch(2 * at), leader_epoch=0)
         bases = [segment.base_offset for segment in log.segments]
@@ -123,11 +127,8 @@ def test_snapshots_are_taken_at_rolls_and_go_with_their_segments(tmp_path):
         assert snapshots(log.path) == bases[2:]
 
 
-def test_a_snapshot_keeps_the_last_batch_of_each_producer(tmp_path):
-    state = ProducerState()
-    for data in (batch(0), batch(2, 5), batch(9, 1, producer=5, epoch=2)):
-        for entry in iter_entries(data):
-            state.update(entry)
+def test_snapshot_keeps_last_batch_of_each_producer(tmp_path):
+    state = state_of(batch(0), batch(2, 5), batch(9, 1, producer=5, epoch=2))
     again = ProducerState.from_snapshot(state.to_snapshot())
     assert again.to_snapshot() == state.to_snapshot()
     (entry,) = iter_entries(batch(2, 5))
@@ -145,33 +146,24 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer(tmp_path):
         lambda d: d[:20] + b"\xff" + d[21:],
     ],
 )
-def test_a_damaged_snapshot_is_known_as_such(damage):
-    state = ProducerState()
-    for entry in iter_entries(batch(0)):
-        state.update(entry)
+def test_damaged_snapshot_is_refused(damage):
     with pytest.raises(ValueError, match="snapshot"):
-        ProducerState.from_snapshot(damage(state.to_snapshot()))
+        ProducerState.from_snapshot(damage(state_of(batch(0)).to_snapshot()))
 
 
-def test_silent_producers_are_forgotten_whatever_the_time_of_their_events():
-    state = ProducerState()
-
-    def send(producer, sequence):
-        for entry in iter_entries(batch(sequence, producer=producer)):
-            state.update(entry)
-
-    send(1, 0)
-    send(2, 0)
+def test_idle_producers_expire_by_broker_time():
+    state = state_of(batch(0, producer=1), batch(0, producer=2))
     state.expire(NOW, 1000)
     state.expire(NOW + 1000, 1000)
-    send(2, 2)
+    for entry in iter_entries(batch(2, producer=2)):
+        state.update(entry)
     state.expire(NOW + 1001, 1000)
     assert list(state.producer_ids()) == [2]
     state.expire(NOW + 2002, 1000)
     assert list(state.producer_ids()) == []
 
 
-def test_snapshots_outside_a_range_are_dropped(tmp_path):
+def test_snapshots_outside_range_are_deleted(tmp_path):
     fs = FileSystem()
     for offset in (1, 5, 9):
         write_snapshot(fs, tmp_path, offset, ProducerState())
@@ -181,9 +173,6 @@ def test_snapshots_outside_a_range_are_dropped(tmp_path):
     assert snapshots(tmp_path) == [5]
 
 
-def test_an_id_that_no_cluster_gave_out_is_none_to_begin_above():
-    state = ProducerState()
-    for producer in (7, 2**62 - 1, 2**62, 2**63 - 1):
-        for entry in iter_entries(batch(0, producer=producer)):
-            state.update(entry)
+def test_unassignable_producer_ids_are_not_listed():
+    state = state_of(*(batch(0, producer=each) for each in (7, 2**62 - 1, 2**62, 2**63 - 1)))
     assert sorted(state.producer_ids()) == [7, 2**62 - 1]

@@ -1,9 +1,20 @@
-"""What counts as the longest valid prefix where offsets have gaps, and what a compaction left."""
+"""The longest valid prefix of a log with offset gaps, and files that a compaction left."""
 
 import pytest
 
 from tests.support.damage import log_files
-from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all, started
+from tests.support.logs import (
+    TP,
+    EagerRuntime,
+    append,
+    flip_bit,
+    make_manager,
+    message_set,
+    read_all,
+    start_log,
+    started,
+    started_log,
+)
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import TopicPartition, names
 from zkbroker.log.recovery.scan import count_valid_messages, scan_segment
@@ -25,7 +36,7 @@ def scan(tmp_path, *entries, base=0, **kwargs):
     return scan_segment(path, base, next_base=kwargs.pop("next_base", None), **kwargs)
 
 
-def test_a_jump_that_the_next_entry_confirms_is_a_gap_that_a_compaction_left(tmp_path):
+def test_offset_gap_confirmed_by_next_entry_is_valid(tmp_path):
     found = scan(tmp_path, entry(0), entry(5), entry(6))
     assert (found.reason, found.next_offset, found.gaps) == (None, 7, True)
     # With gaps before it, the last entry may jump too.
@@ -33,31 +44,31 @@ def test_a_jump_that_the_next_entry_confirms_is_a_gap_that_a_compaction_left(tmp
     assert (found.reason, found.next_offset) == (None, 10)
 
 
-def test_a_jump_that_the_next_entry_contradicts_is_a_damaged_offset(tmp_path):
+def test_offset_gap_contradicted_by_next_entry_is_damage(tmp_path):
     found = scan(tmp_path, entry(0), entry(5), entry(2))
     assert found.reason == "invalid entry: offset 5 where 1 is next"
     assert found.next_offset == 1
 
 
-def test_the_last_entry_of_a_compacted_log_may_jump(tmp_path):
+def test_last_entry_of_compacted_log_may_follow_gap(tmp_path):
     assert scan(tmp_path, entry(0), entry(5)).reason is not None
     found = scan(tmp_path, entry(0), entry(5), gaps_allowed=True)
     assert (found.reason, found.next_offset) == (None, 6)
 
 
-def test_a_segment_may_not_reach_into_the_next_one(tmp_path):
+def test_segment_reaching_into_next_one_is_damaged(tmp_path):
     assert scan(tmp_path, entry(0), entry(1), next_base=2).reason is None
     assert "later segment" in scan(tmp_path, entry(0, count=3), next_base=2).reason
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_offsets_inside_compressed_entries_count(tmp_path, codec):
+def test_offsets_inside_compressed_entries_are_checked(tmp_path, codec):
     good = entry(0, count=3, magic=1, codec=codec) if codec else entry(0, count=3)
     assert scan(tmp_path, good, entry(3)).reason is None
     assert scan(tmp_path, good, entry(4)).reason is not None
 
 
-def test_a_segment_is_never_read_as_a_whole_where_entries_are_larger_than_a_chunk(tmp_path):
+def test_entry_larger_than_read_chunk_is_scanned(tmp_path):
     large = bytearray(message_set(1, size=5 << 20))
     found = scan(
         tmp_path,
@@ -69,7 +80,7 @@ def test_a_segment_is_never_read_as_a_whole_where_entries_are_larger_than_a_chun
     assert (found.reason, found.next_offset) == (None, 4)
 
 
-def test_valid_messages_behind_damage_are_counted_wherever_they_begin(tmp_path):
+def test_valid_messages_behind_damage_are_counted(tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(
         b"junk" * 50 + entry(7, count=3) + bytes(1000) + entry(20, magic=0) + b"\0" * 7
@@ -100,20 +111,20 @@ def compacted(tmp_path):
     return directory
 
 
-def test_a_genuine_swap_that_was_complete_is_finished(tmp_path, compacted):
+def test_complete_genuine_swap_is_finished(tmp_path, compacted):
     write(compacted, f"{0:020d}.log.swap", entry(1), entry(5), entry(6))
     write(compacted, f"{0:020d}.index.swap")
     assert offsets(tmp_path) == [1, 5, 6, 7]
 
 
-def test_a_genuine_swap_that_was_not_complete_is_dropped(tmp_path, compacted):
-    # The higher of two new segments became .swap already, the lower one did not.
+def test_incomplete_genuine_swap_is_dropped(tmp_path, compacted):
+    # Only the higher of two new segments was already renamed to .swap.
     write(compacted, f"{0:020d}.log.cleaned", entry(1))
     write(compacted, f"{4:020d}.log.swap", entry(6))
     assert offsets(tmp_path) == list(range(8))
 
 
-def test_leftovers_of_deletions_and_orphaned_indexes_are_removed(tmp_path, compacted):
+def test_leftover_deleted_files_and_orphaned_indexes_are_removed(tmp_path, compacted):
     write(compacted, f"{0:020d}.log.deleted", b"x")
     write(compacted, f"{50:020d}.index", b"x")
     write(compacted, f"{50:020d}.snapshot.tmp", b"x")
@@ -122,38 +133,35 @@ def test_leftovers_of_deletions_and_orphaned_indexes_are_removed(tmp_path, compa
     assert not list(compacted.glob("*.deleted"))
 
 
-def test_what_has_the_name_of_a_segment_and_is_no_file_is_ignored(tmp_path, compacted):
+def test_directory_named_like_segment_is_ignored(tmp_path, compacted):
     (compacted / f"{3:020d}.log").mkdir()
     (compacted / f"{3:020d}.index.deleted").mkdir()
     assert offsets(tmp_path) == list(range(8))
 
 
-def test_recovery_under_gevent_leaves_the_hub_free(tmp_path):
-    with started(tmp_path, segment_bytes=2000) as manager:
-        log = manager.get_or_create(TP)
-        for _ in range(30):
-            log.append_as_leader(message_set(3), leader_epoch=0)
+def test_recovery_works_under_gevent(tmp_path):
+    with started_log(tmp_path, segment_bytes=2000) as log:
+        append(log, 3, times=30)
     (tmp_path / ".kafka_cleanshutdown").unlink()
     manager = make_manager(tmp_path, runtime="gevent")
     assert manager.start() == []
     assert len(read_all(manager.get(TP))) == 90
-    manager.get(TP).append_as_leader(message_set(1), leader_epoch=0)
+    append(manager.get(TP), 1)
     manager.upkeep.checkpoint()
     manager.close()
 
 
-@pytest.mark.parametrize("file", ["lost", "torn", "old", "whole"])
-def test_leader_epochs_that_the_file_lacks_are_taken_from_the_batches(tmp_path, file):
-    with started(tmp_path, runtime=EagerRuntime()) as manager:
-        log = manager.get_or_create(TP)
+@pytest.mark.parametrize("file", ["missing", "torn", "old", "complete"])
+def test_missing_leader_epochs_are_taken_from_batches(tmp_path, file):
+    with started_log(tmp_path, runtime=EagerRuntime()) as log:
         for epoch in (0, 3, 7):
             log.writer.begin_epoch(epoch)
-            log.append_as_leader(message_set(2), leader_epoch=epoch)
+            append(log, 2, epoch=epoch)
         log.writer.begin_epoch(8)
         path = log.path / names.LEADER_EPOCHS
     (tmp_path / names.CLEAN_SHUTDOWN).unlink()
     known = [(0, 0), (3, 2), (7, 4)]
-    if file == "lost":
+    if file == "missing":
         path.unlink()
     elif file == "torn":
         path.write_bytes(b"0\n3\n0 ")
@@ -165,19 +173,15 @@ def test_leader_epochs_that_the_file_lacks_are_taken_from_the_batches(tmp_path, 
         assert manager.get(TP).epochs.all() == known
 
 
-@pytest.mark.parametrize("hurt", [0, 1, 2])
-def test_a_damaged_leader_epoch_counts_until_the_controller_decides(tmp_path, hurt):
-    manager = make_manager(tmp_path)
-    manager.start()
-    log = manager.get_or_create(TP)
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_damaged_leader_epoch_holds_until_controller_decision(tmp_path, damaged):
+    manager, log = start_log(tmp_path)
     for epoch in (3, 3, 4):
-        log.append_as_leader(message_set(1), leader_epoch=epoch)
+        append(log, 1, epoch=epoch)
     manager.abandon()
     (tmp_path / ".lock").unlink()
     (path,) = log_files(tmp_path)
-    data = bytearray(path.read_bytes())
-    data[hurt * len(data) // 3 + 13] ^= 2  # 131072 more
-    path.write_bytes(data)
+    flip_bit(path, damaged * path.stat().st_size // 3 + 13, 2)  # 131072 more
     with started(tmp_path) as again:
         found = again.get(TP)
         assert found.log_end_offset == 3
@@ -187,7 +191,7 @@ def test_a_damaged_leader_epoch_counts_until_the_controller_decides(tmp_path, hu
             found.writer.begin_epoch(5)
         assert raised.value.code is ErrorCode.FENCED_LEADER_EPOCH
         found.writer.begin_epoch(5, may_fall=True)
-        found.append_as_leader(message_set(1), leader_epoch=5)
+        append(found, 1, epoch=5)
         assert found.epochs.latest == 5
         with pytest.raises(ProtocolError):
-            found.append_as_leader(message_set(1), leader_epoch=4)
+            append(found, 1, epoch=4)

@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all, started
+from tests.support.logs import TP, EagerRuntime, append, read_all, start_log, started, started_log
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import FileSystem
@@ -18,7 +18,7 @@ class Crash(Exception):
 
 
 class CrashingFileSystem(FileSystem):
-    """Counts the calls that change something, and dies at the one it is told to."""
+    """Raises `Crash` at the change after `left` more of them."""
 
     def __init__(self):
         self.left = None
@@ -50,14 +50,12 @@ class CrashingFileSystem(FileSystem):
 
 def fill(log):
     for index in range(24):
-        log.append_as_leader(
-            message_set(1, magic=index % 3, size=300, prefix=f"{index}-"), leader_epoch=0
-        )
+        append(log, 1, magic=index % 3, size=300, prefix=f"{index}-")
     log.roll()
 
 
 def replace(log, end, kept):
-    """Have the segments below an offset hold given entries."""
+    """Replace the segments below an offset by ones with the given entries."""
     old = [segment for segment in log.segments if segment.base_offset < end]
     writers = []
     for data in kept:
@@ -80,15 +78,14 @@ def every_third(log):
     return end, kept
 
 
-def test_replaced_segments_hold_what_was_kept_at_its_offsets(tmp_path):
-    with started(tmp_path, **SETTINGS) as manager:
-        log = manager.get_or_create(TP)
+def test_replacement_keeps_entries_at_their_offsets(tmp_path):
+    with started_log(tmp_path, **SETTINGS) as log:
         fill(log)
         before = {record.offset: record for record in read_all(log)}
         held = log.read(1, 300, end=log.log_end_offset)
         replace(log, *every_third(log))
         held.slice.close()
-        log.append_as_leader(message_set(2), leader_epoch=0)
+        append(log, 2)
         check(read_all(log), before)
         assert log.size_bytes < 300 * 12
     with started(tmp_path, **SETTINGS) as manager:
@@ -100,14 +97,12 @@ def check(records, before):
     assert all(record == before[record.offset] for record in records[:-2])
 
 
-def test_a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp_path):
+def test_crash_at_any_step_leaves_old_or_new_segments(tmp_path):
     seen = set()
     for steps in range(200):
         directory = tmp_path / str(steps)
         fs = CrashingFileSystem()
-        manager = make_manager(directory, fs=fs, runtime=EagerRuntime(), **SETTINGS)
-        manager.start()
-        log = manager.get_or_create(TP)
+        manager, log = start_log(directory, fs=fs, runtime=EagerRuntime(), **SETTINGS)
         fill(log)
         old = read_all(log)
         end, kept = every_third(log)
@@ -129,13 +124,12 @@ def test_a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp_path):
         if finished:
             break
     else:
-        pytest.fail("it never came to its end")
+        pytest.fail("the replacement did not end")
     assert seen == {len(old), len(old[::3])}
 
 
-def test_a_range_that_is_no_segment_s_and_offsets_that_go_back_are_refused(tmp_path):
-    with started(tmp_path, **SETTINGS) as manager:
-        log = manager.get_or_create(TP)
+def test_invalid_segment_ranges_and_offsets_are_refused(tmp_path):
+    with started_log(tmp_path, **SETTINGS) as log:
         fill(log)
         end, kept = every_third(log)
         segments = log.segments
@@ -151,32 +145,29 @@ def test_a_range_that_is_no_segment_s_and_offsets_that_go_back_are_refused(tmp_p
         assert len(read_all(log)) == 24
 
 
-def test_everything_may_go(tmp_path):
-    with started(tmp_path, **SETTINGS) as manager:
-        log = manager.get_or_create(TP)
+def test_replacement_may_remove_every_entry(tmp_path):
+    with started_log(tmp_path, **SETTINGS) as log:
         fill(log)
         replace_segments(log, log.segments[:-1], [])
         assert read_all(log) == []
-        log.append_as_leader(message_set(1), leader_epoch=0)
+        append(log, 1)
     with started(tmp_path, **SETTINGS) as manager:
         assert [record.offset for record in read_all(manager.get(TP), start=24)] == [24]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_plan_that_was_carried_out_does_not_come_back_with_the_power(tmp_path, seed):
+def test_finished_plan_is_not_repeated_after_power_cut(tmp_path, seed):
     (tmp_path / "data").mkdir()
     fs = PowerCutFileSystem(tmp_path / "data", tmp_path / "after", seed)
     settings = {**SETTINGS, "runtime": EagerRuntime()}
-    manager = make_manager(tmp_path / "data", fs=fs, **settings)
-    manager.start()
-    log = manager.get_or_create(TP)
+    manager, log = start_log(tmp_path / "data", fs=fs, **settings)
     fill(log)
     log.flush()
     manager.upkeep.checkpoint()
     end, kept = every_third(log)
     replace(log, end, kept)
     found = read_all(log)
-    # The next compaction has only begun when the power goes: its files are not whole.
+    # The power fails while the next compaction writes its first file.
     writer = segment_writer(log, 0)
     for data in kept[:4]:
         writer.append(data)
@@ -188,9 +179,9 @@ def test_a_plan_that_was_carried_out_does_not_come_back_with_the_power(tmp_path,
     fs.close_all()
 
 
-def test_a_replacement_that_cannot_be_ended_takes_its_directory_offline(tmp_path):
+def test_unfinished_replacement_takes_log_offline(tmp_path):
     class NoDescriptors(FileSystem):
-        """Has none left once the plan is there."""
+        """Has none left when the plan is stored."""
 
         def fsync(self, fd):
             pass
@@ -200,14 +191,12 @@ def test_a_replacement_that_cannot_be_ended_takes_its_directory_offline(tmp_path
                 raise OSError(errno.EMFILE, "Too many open files")
 
     settings = {**SETTINGS, "runtime": EagerRuntime()}
-    manager = make_manager(tmp_path, fs=NoDescriptors(), **settings)
-    manager.start()
-    log = manager.get_or_create(TP)
+    manager, log = start_log(tmp_path, fs=NoDescriptors(), **settings)
     fill(log)
     old = read_all(log)
     with pytest.raises(StorageError):
         replace(log, *every_third(log))
-    # What is appended or cut now would be replaced at the next start.
+    # The next start would replace what is appended or truncated now.
     assert log.offline is not None
     with pytest.raises(StorageError):
         log.truncate_to(2)

@@ -1,4 +1,4 @@
-"""Logs with transactions, as adopted from genuine brokers."""
+"""Logs with transactions: indexes of aborted ones, stable offsets, producers and coordinators."""
 
 import contextlib
 import os
@@ -13,10 +13,15 @@ from tests.support.logs import (
     TP,
     EagerRuntime,
     UnsyncedFileSystem,
+    append,
+    append_transactional,
     crash,
+    end_transaction,
+    force_recovery,
     make_manager,
-    message_set,
+    start_log,
     started,
+    started_log,
 )
 from tests.support.powercut import PowerCutFileSystem
 from tests.support.transactional import TransactionalLog
@@ -34,21 +39,17 @@ from zkbroker.records import (
 
 
 def stable_end(log: Log) -> int:
-    """The last stable offset of a partition whose every message is committed."""
+    """Return the last stable offset of a partition whose high watermark is at its end."""
     first = log.first_unstable_offset
     return log.log_end_offset if first is None else first
 
 
 def abort_all(log: Log) -> set[int]:
-    """End every open transaction; returns whose."""
+    """Abort every open transaction; return the ids of their producers."""
     ended = log.producers.open_transactions()
     for each in ended:
-        log.end_transaction(
-            each.producer_id,
-            each.producer_epoch,
-            commit=False,
-            coordinator_epoch=3,
-            leader_epoch=0,
+        end_transaction(
+            log, each.producer_id, epoch=each.producer_epoch, commit=False, coordinator_epoch=3
         )
     return {each.producer_id for each in ended}
 
@@ -79,7 +80,7 @@ def index_file(directory: Path, base: int) -> list[tuple[int, ...]]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> TransactionalLog:
-    """Two producers interleaved over three segments; one aborts across a border."""
+    """Three segments of two interleaved producers; one aborts a transaction over two segments."""
     log = TransactionalLog(tmp_path)
     log.send(None)  # 0
     log.send(1, 2)  # 1, 2
@@ -96,38 +97,27 @@ def stored(tmp_path: Path) -> TransactionalLog:
     return log
 
 
-def test_read_committed_answers_name_the_aborted_transactions(stored, tmp_path):
+def test_read_committed_skips_aborted_transactions(stored, tmp_path):
     with started(tmp_path) as manager:
         log = manager.get(TP)
         assert stable_end(log) == log.log_end_offset == 12
-        assert [read_committed(log, start) for start in (0, 2, 8, 10, 12)] == [
-            [0, 6, 8],
-            [6, 8],
-            [8],
-            [],
-            [],
-        ]
+        starts = {0: [0, 6, 8], 2: [6, 8], 8: [8], 10: [], 12: []}
+        assert {start: read_committed(log, start) for start in starts} == starts
         found = log.read(1, 1 << 20, end=stable_end(log))
-        assert [tuple(each) for each in log.aborted_transactions(1, found)] == [
-            (2, 3, 4, 1),
-            (1, 1, 7, 8),
-        ]
+        aborted = [tuple(each) for each in log.aborted_transactions(1, found)]
+        assert aborted == [(2, 3, 4, 1), (1, 1, 7, 8)]
         found.slice.close()
 
 
-def test_indexes_are_written_as_genuine_brokers_write_them(stored, tmp_path):
+def test_transaction_index_has_genuine_layout(stored, tmp_path):
     with started(tmp_path):
         pass
     found = {base: index_file(stored.directory, base) for base in (0, 5, 8)}
-    assert found == {
-        0: [(2, 3, 4, 1)],
-        5: [(1, 1, 7, 8)],
-        8: [(2, 10, 11, 12)],
-    }
+    assert found == {0: [(2, 3, 4, 1)], 5: [(1, 1, 7, 8)], 8: [(2, 10, 11, 12)]}
 
 
 @pytest.mark.parametrize("damage", ["cut", "version", "offset", "order"])
-def test_a_wrong_index_is_rewritten(stored, tmp_path, damage):
+def test_damaged_transaction_index_is_rewritten(stored, tmp_path, damage):
     with started(tmp_path):
         pass
     path = stored.directory / f"{5:020d}.txnindex"
@@ -145,35 +135,34 @@ def test_a_wrong_index_is_rewritten(stored, tmp_path, damage):
 
 
 @pytest.mark.parametrize("missing", [0, 5, 8])
-def test_a_recovery_writes_the_indexes_that_are_missing(stored, tmp_path, missing):
+def test_recovery_rebuilds_missing_transaction_index(stored, tmp_path, missing):
     with started(tmp_path):
         pass
     (stored.directory / f"{missing:020d}.txnindex").unlink()
-    (tmp_path / ".kafka_cleanshutdown").unlink()
-    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    force_recovery(tmp_path)
     with started(tmp_path) as manager:
         assert read_committed(manager.get(TP)) == [0, 6, 8]
     assert index_file(stored.directory, 5) == [(1, 1, 7, 8)]
 
 
-def test_a_recovery_of_the_last_segment_knows_what_was_open_before_it(tmp_path):
-    log = TransactionalLog(tmp_path)
-    log.send(1)
-    log.send(None)
-    log.abort(1)
-    log.store(1)
+def test_recovery_of_last_segment_knows_earlier_open_transactions(tmp_path):
+    stored = TransactionalLog(tmp_path)
+    stored.send(1)
+    stored.send(None)
+    stored.abort(1)
+    stored.store(1)
     with started(tmp_path):
         pass
     (tmp_path / ".kafka_cleanshutdown").unlink()
-    (log.directory / f"{1:020d}.txnindex").unlink()
+    (stored.directory / f"{1:020d}.txnindex").unlink()
     points = tmp_path / "recovery-point-offset-checkpoint"
     points.write_text(f"0\n1\n{TP.topic} {TP.partition} 1\n")
     with started(tmp_path) as manager:
         assert read_committed(manager.get(TP)) == [1]
-    assert index_file(log.directory, 1) == [(1, 0, 2, 3)]
+    assert index_file(stored.directory, 1) == [(1, 0, 2, 3)]
 
 
-def test_an_open_transaction_ends_what_is_stable(tmp_path):
+def test_open_transaction_bounds_last_stable_offset(tmp_path):
     stored = TransactionalLog(tmp_path)
     stored.send(None, 2)
     stored.send(1)
@@ -182,7 +171,7 @@ def test_an_open_transaction_ends_what_is_stable(tmp_path):
     with started(tmp_path) as manager:
         log = manager.get(TP)
         assert (stable_end(log), log.log_end_offset) == (2, 5)
-        log.append_as_leader(message_set(1), leader_epoch=0)
+        append(log, 1)
         assert (stable_end(log), log.log_end_offset) == (2, 6)
         assert read_committed(log) == [0, 1]
         found = log.read(0, 1 << 20, end=log.log_end_offset)
@@ -193,7 +182,7 @@ def test_an_open_transaction_ends_what_is_stable(tmp_path):
         assert stable_end(manager.get(TP)) == 2
 
 
-def test_a_transaction_that_left_the_log_holds_no_reader_back(tmp_path):
+def test_deleted_transaction_does_not_bound_last_stable_offset(tmp_path):
     stored = TransactionalLog(tmp_path)
     stored.send(1, 2)
     stored.send(None, 2)
@@ -207,7 +196,7 @@ def test_a_transaction_that_left_the_log_holds_no_reader_back(tmp_path):
         assert read_committed(log, 2) == [2, 3]
 
 
-def test_open_transactions_are_aborted_on_request(tmp_path):
+def test_all_open_transactions_can_be_aborted(tmp_path):
     stored = TransactionalLog(tmp_path)
     stored.send(1)
     stored.send(2)
@@ -219,7 +208,7 @@ def test_open_transactions_are_aborted_on_request(tmp_path):
         assert abort_all(log) == set()
         assert stable_end(log) == log.log_end_offset == 5
         assert read_committed(log) == [2]
-        log.append_as_leader(message_set(1), leader_epoch=0)
+        append(log, 1)
         assert read_committed(log) == [2, 5]
         entries = list(iter_entries(log.read_bytes(3, 1 << 20, end=log.log_end_offset)))
         assert [entry.is_control for entry in entries] == [True, True, False]
@@ -228,7 +217,7 @@ def test_open_transactions_are_aborted_on_request(tmp_path):
         assert read_committed(manager.get(TP)) == [2, 5]
 
 
-def test_markers_survive_a_crash_that_took_the_index(tmp_path):
+def test_markers_survive_crash_without_index(tmp_path):
     stored = TransactionalLog(tmp_path)
     stored.send(1)
     stored.store()
@@ -244,18 +233,16 @@ def test_markers_survive_a_crash_that_took_the_index(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_aborted_and_flushed_stays_aborted_after_a_power_cut(tmp_path, seed):
+def test_flushed_abort_survives_power_cut(tmp_path, seed):
     (tmp_path / "data").mkdir()
     fs = PowerCutFileSystem(tmp_path / "data", tmp_path / "after", seed)
-    manager = make_manager(tmp_path / "data", fs=fs, runtime=EagerRuntime())
-    manager.start()
-    log = manager.get_or_create(TP)
-    log.append_as_leader(message_set(1), leader_epoch=0)
-    send(log)
-    end(log, commit=False)
+    manager, log = start_log(tmp_path / "data", fs=fs, runtime=EagerRuntime())
+    append(log, 1)
+    append_transactional(log)
+    end_transaction(log, commit=False)
     log.flush()
     manager.upkeep.checkpoint()
-    # The next segment begins where the checkpoint says that all before is stable.
+    # The next segment begins at the checkpointed recovery point.
     log.durability.request = lambda end: None
     log.roll()
     fs.cut()
@@ -266,26 +253,13 @@ def test_what_was_aborted_and_flushed_stays_aborted_after_a_power_cut(tmp_path, 
         assert read_committed(again.get(TP)) == [0]
 
 
-def batch(sequence=0, *, producer=1, epoch=0, count=1, transactional=True):
+def batch(sequence=0, *, epoch=0, transactional=True):
     return encode_message_set(
-        [(None, b"x", 0, ())] * count,
-        producer_id=producer,
+        [(None, b"x", 0, ())],
+        producer_id=1,
         producer_epoch=epoch,
         base_sequence=sequence,
         is_transactional=transactional,
-    )
-
-
-def send(log, sequence=0, *, producer=1, epoch=0, **more):
-    """Append as a broker does that asked the coordinator."""
-    asked = log.begin_verification(producer, epoch)
-    data = batch(sequence, producer=producer, epoch=epoch, **more)
-    return log.append_as_leader(data, leader_epoch=0, verification=asked)
-
-
-def end(log, *, producer=1, epoch=0, commit=True, coordinator_epoch=0):
-    return log.end_transaction(
-        producer, epoch, commit=commit, coordinator_epoch=coordinator_epoch, leader_epoch=0
     )
 
 
@@ -301,25 +275,25 @@ def log(tmp_path):
         yield manager.get_or_create(TP)
 
 
-def test_a_transaction_begins_only_where_its_coordinator_was_asked(log):
+def test_transaction_needs_coordinator_verification(log):
     refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, batch(), leader_epoch=0)
     assert log.log_end_offset == 0
-    asked = log.begin_verification(1, 0)
-    log.append_as_leader(batch(), leader_epoch=0, verification=asked)
-    # What is open needs no further question.
+    verification = log.begin_verification(1, 0)
+    log.append_as_leader(batch(), leader_epoch=0, verification=verification)
+    # An open transaction needs no further verification.
     assert log.begin_verification(1, 0) is None
     log.append_as_leader(batch(1), leader_epoch=0)
-    end(log)
+    end_transaction(log)
     refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, batch(2), leader_epoch=0)
-    send(log, 2)
+    append_transactional(log, 2)
 
 
-def test_a_marker_between_the_question_and_the_append_refuses_the_append(log):
-    send(log)
-    end(log)
+def test_marker_invalidates_pending_verification(log):
+    append_transactional(log)
+    end_transaction(log)
     late = log.begin_verification(1, 0)
     assert log.begin_verification(1, 0) is late
-    end(log)
+    end_transaction(log)
     call = log.append_as_leader
     refused(ErrorCode.INVALID_TXN_STATE, call, batch(1), leader_epoch=0, verification=late)
     again = log.begin_verification(1, 0)
@@ -327,76 +301,80 @@ def test_a_marker_between_the_question_and_the_append_refuses_the_append(log):
     call(batch(1), leader_epoch=0, verification=again)
 
 
-def test_a_higher_epoch_is_asked_about_even_while_a_transaction_is_open(log):
-    send(log)
+def test_higher_producer_epoch_needs_new_verification(log):
+    append_transactional(log)
     refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, batch(epoch=1), leader_epoch=0)
-    refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, send, log, 1, epoch=1)
-    send(log, epoch=1)
+    refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, append_transactional, log, 1, epoch=1)
+    append_transactional(log, epoch=1)
     assert log.last_stable_offset(2) == 0
 
 
-def test_a_batch_of_no_transaction_is_refused_while_one_is_open(log):
-    send(log)
+def test_plain_batch_is_refused_during_transaction(log):
+    append_transactional(log)
     plain = batch(1, transactional=False)
     refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, plain, leader_epoch=0)
-    end(log)
+    end_transaction(log)
     assert log.append_as_leader(plain, leader_epoch=0).base_offset == 2
 
 
-def test_markers_of_replaced_coordinators_are_refused_and_those_of_successors_fence(log):
-    send(log)
-    end(log, epoch=2, coordinator_epoch=5)
-    refused(ErrorCode.INVALID_PRODUCER_EPOCH, end, log, epoch=1, coordinator_epoch=6)
-    refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED, end, log, epoch=2, coordinator_epoch=4)
-    refused(ErrorCode.INVALID_PRODUCER_EPOCH, send, log, 1)
-    # Sent again, it is taken again; the epoch of the coordinator survives one of the producer.
-    end(log, epoch=2, coordinator_epoch=5)
-    send(log, epoch=3)
-    refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED, end, log, epoch=3, coordinator_epoch=4)
+def test_marker_of_replaced_coordinator_is_refused(log):
+    append_transactional(log)
+    end_transaction(log, epoch=2, coordinator_epoch=5)
+    refused(ErrorCode.INVALID_PRODUCER_EPOCH, end_transaction, log, epoch=1, coordinator_epoch=6)
+    refused(
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED, end_transaction, log, epoch=2, coordinator_epoch=4
+    )
+    refused(ErrorCode.INVALID_PRODUCER_EPOCH, append_transactional, log, 1)
+    # A repeated marker is accepted; a new producer epoch keeps the epoch of the coordinator.
+    end_transaction(log, epoch=2, coordinator_epoch=5)
+    append_transactional(log, epoch=3)
+    refused(
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED, end_transaction, log, epoch=3, coordinator_epoch=4
+    )
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_epochs_of_coordinators_are_known_after_a_restart(tmp_path, clean):
-    manager = make_manager(tmp_path)
-    manager.start()
-    log = manager.get_or_create(TP)
-    send(log)
-    end(log, coordinator_epoch=5)
+def test_coordinator_epoch_survives_restart(tmp_path, clean):
+    manager, log = start_log(tmp_path)
+    append_transactional(log)
+    end_transaction(log, coordinator_epoch=5)
     (manager.close if clean else lambda: crash(manager))()
     with started(tmp_path) as manager:
         known = manager.get(TP)
-        refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED, end, known, coordinator_epoch=4)
-        end(known, coordinator_epoch=5)
+        refused(
+            ErrorCode.TRANSACTION_COORDINATOR_FENCED, end_transaction, known, coordinator_epoch=4
+        )
+        end_transaction(known, coordinator_epoch=5)
 
 
-def test_a_marker_counts_when_it_is_below_the_high_watermark(log):
-    send(log)
-    send(log, producer=2)
-    end(log)
+def test_marker_takes_effect_below_high_watermark(log):
+    append_transactional(log)
+    append_transactional(log, producer=2)
+    end_transaction(log)
     assert [log.last_stable_offset(mark) for mark in (0, 1, 2, 3)] == [0, 0, 0, 1]
-    end(log, producer=2, commit=False)
+    end_transaction(log, producer=2, commit=False)
     assert [log.last_stable_offset(mark) for mark in (2, 3, 4)] == [1, 1, 4]
 
 
-def test_a_transaction_whose_marker_was_cut_off_is_open_again(log):
-    send(log)
-    end(log)
+def test_truncated_marker_reopens_transaction(log):
+    append_transactional(log)
+    end_transaction(log)
     log.truncate_to(1)
     assert log.begin_verification(1, 0) is None
     assert log.last_stable_offset(1) == 0
-    send(log, 1)
-    end(log)
+    append_transactional(log, 1)
+    end_transaction(log)
     assert log.last_stable_offset(3) == 3
 
 
-def test_a_transactional_batch_without_a_producer_is_of_no_transaction(log):
+def test_transactional_batch_without_producer_opens_no_transaction(log):
     data = encode_message_set([(None, b"x", 0, ())], is_transactional=True)
     assert log.append_as_leader(data, leader_epoch=0).base_offset == 0
     assert log.last_stable_offset(1) == 1
 
 
 class CountingFileSystem(UnsyncedFileSystem):
-    """Counts files that were opened and closed, and writes."""
+    """Counts opened and closed files, and writes."""
 
     def __init__(self):
         self.opens = self.closes = self.writes = 0
@@ -414,22 +392,23 @@ class CountingFileSystem(UnsyncedFileSystem):
         return super().write(fd, data)
 
 
-def test_an_abort_opens_no_file_and_costs_the_same_however_many_there_are(tmp_path):
-    """`count` producers begin a transaction each; then each is aborted, interleaved with reads."""
+def test_abort_opens_no_file_and_has_constant_cost(tmp_path):
+    """`count` producers begin a transaction each; then each is aborted, with reads in between."""
     effort = {}
     for count in (100, 200):
         fs = CountingFileSystem()
-        with started(tmp_path / str(count), fs=fs, runtime=EagerRuntime()) as manager:
-            log = manager.get_or_create(TP)
+        with started_log(tmp_path / str(count), fs=fs, runtime=EagerRuntime()) as log:
             for producer in range(count):
-                send(log, producer=producer)
-            end(log, producer=count)  # by the clock this one is much later: in a segment of its own
+                append_transactional(log, producer=producer)
+            end_transaction(
+                log, producer=count
+            )  # its time is much later: it gets a segment of its own
             entries = log.segments[-1].aborted
             before = fs.opens, fs.closes, fs.writes
 
             def abort_each(log=log, count=count):
                 for producer in range(count):
-                    end(log, producer=producer, commit=False)
+                    end_transaction(log, producer=producer, commit=False)
                     log.last_stable_offset(count)
 
             steps = executed_steps(abort_each)
@@ -441,12 +420,12 @@ def test_an_abort_opens_no_file_and_costs_the_same_however_many_there_are(tmp_pa
     assert effort[200] < 2.1 * effort[100]
 
 
-def test_a_read_behind_many_aborts_looks_at_few_of_them(log):
+def test_read_cost_does_not_grow_with_earlier_aborts(log):
     effort = []
     for count in (200, 400):
         while log.log_end_offset < 2 * count:
-            send(log, producer=log.log_end_offset)
-            end(log, producer=log.log_end_offset - 1, commit=False)
+            append_transactional(log, producer=log.log_end_offset)
+            end_transaction(log, producer=log.log_end_offset - 1, commit=False)
         found = log.read(2 * count - 2, 1 << 20, end=stable_end(log))
         steps = executed_steps(lambda f=found, at=2 * count - 2: log.aborted_transactions(at, f))
         assert len(log.aborted_transactions(2 * count - 2, found)) == 1
@@ -456,7 +435,7 @@ def test_a_read_behind_many_aborts_looks_at_few_of_them(log):
 
 
 def open_indexes():
-    """Return how many transaction indexes this process holds open."""
+    """Return the number of transaction indexes that this process has open."""
     links = []
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -464,12 +443,12 @@ def open_indexes():
     return sum(".txnindex" in link for link in links)
 
 
-def test_the_indexes_of_many_logs_hold_few_files_open(tmp_path):
+def test_open_transaction_index_files_are_bounded(tmp_path):
     with started(tmp_path) as manager:
         logs = [manager.get_or_create(TopicPartition("t", number)) for number in range(70)]
         for producer in range(2):
             for log in logs:
-                end(log, producer=producer, commit=False)
+                end_transaction(log, producer=producer, commit=False)
         assert open_indexes() == 64
         for log in logs:
             assert len(index_file(log.path, 0)) == 2
@@ -477,12 +456,12 @@ def test_the_indexes_of_many_logs_hold_few_files_open(tmp_path):
         logs[-2].truncate_to(1)
         manager.delete(logs[-3].topic_partition)
         assert open_indexes() == 61
-        end(logs[-2], producer=7, commit=False)
+        end_transaction(logs[-2], producer=7, commit=False)
         assert [entry[0] for entry in index_file(logs[-2].path, 0)] == [0, 7]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_last_stable_offset_is_the_first_of_what_is_open_or_ended_above_the_mark(seed):
+def test_first_unstable_offset_matches_model(seed):
     chance = random.Random(seed)
     ended, waiting, mark = EndedTransactions(), [], 0
     for marker in range(1, 400):
@@ -499,7 +478,7 @@ def test_the_last_stable_offset_is_the_first_of_what_is_open_or_ended_above_the_
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_reader_gets_what_was_committed(tmp_path, seed):
+def test_random_logs_are_read_committed(tmp_path, seed):
     stored = TransactionalLog(tmp_path)
     stored.play(seed)
     stored.store(*range(seed % 7 + 5, stored.offset, seed % 7 + 10))
@@ -517,7 +496,7 @@ def test_every_reader_gets_what_was_committed(tmp_path, seed):
             (tmp_path / ".kafka_cleanshutdown").unlink()
 
 
-def test_a_check_compares_the_indexes_with_the_log(stored, tmp_path):
+def test_check_reports_missing_transaction_index(stored, tmp_path):
     with started(tmp_path):
         pass
     assert [each.findings for each in check_logs([tmp_path])] == [[]]

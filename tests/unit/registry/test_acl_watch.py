@@ -1,8 +1,7 @@
-"""A broker's ACLs follow the notices."""
+"""The watch of ACLs reads the patterns that notices name."""
 
 import pytest
 
-from tests.support.instant_session import InstantSession
 from tests.support.zookeeper import until
 from zkbroker.registry import acl_watch as module
 from zkbroker.registry.acl_watch import AclWatch
@@ -19,29 +18,20 @@ BOB = Acl("User:bob", Permission.ALLOW, Operation.READ)
 
 
 @pytest.fixture
-def session():
-    return InstantSession()
-
-
-@pytest.fixture
-def other(session):
-    return InstantSession(session.server)
-
-
-@pytest.fixture
 def index():
     return AclIndex()
 
 
 @pytest.fixture
-def whole():
+def replaced():
+    """Every complete set of ACLs that the watch read."""
     return []
 
 
 @pytest.fixture
-def watch(session, index, whole):
+def watch(session, index, replaced):
     def take_all(acls):
-        whole.append(acls)
+        replaced.append(acls)
         index.replace(acls)
 
     made = AclWatch(session, take_all, index.set)
@@ -49,7 +39,7 @@ def watch(session, index, whole):
     made.close(5)
 
 
-def test_the_tree_is_made_and_what_stands_in_it_is_read(session, other, watch, index):
+def test_start_creates_tree_and_reads_acls(session, other, watch, index):
     add_acls(other, ORDERS, [ALICE])
     watch.start()
     assert index.acls(ORDERS) == (ALICE,)
@@ -59,7 +49,7 @@ def test_the_tree_is_made_and_what_stands_in_it_is_read(session, other, watch, i
     assert session.children("/kafka-acl-extended/prefixed") == session.children("/kafka-acl")
 
 
-def test_changes_of_both_forms_are_followed_one_pattern_at_a_time(other, watch, index, whole):
+def test_changed_patterns_are_read_individually(other, watch, index, replaced):
     watch.start()
     for pattern in (ORDERS, TEAM):
         add_acls(other, pattern, [ALICE])
@@ -68,10 +58,10 @@ def test_changes_of_both_forms_are_followed_one_pattern_at_a_time(other, watch, 
         until(lambda p=pattern: index.acls(p) == (ALICE, BOB))
         remove_acls(other, pattern)
         until(lambda p=pattern: index.acls(p) == ())
-    assert len(whole) == 1
+    assert len(replaced) == 1
 
 
-def test_after_an_outage_everything_is_read_again(session, other, watch, index, whole):
+def test_all_is_read_after_outage(session, other, watch, index):
     watch.start()
     session.suspend()
     add_acls(other, ORDERS, [ALICE])
@@ -85,7 +75,7 @@ def test_after_an_outage_everything_is_read_again(session, other, watch, index, 
     until(lambda: index.acls(ORDERS) == ())
 
 
-def test_a_notice_that_cannot_be_read_has_everything_read(other, watch, index):
+def test_unreadable_notice_causes_full_read(other, watch, index):
     watch.start()
     other.create(node_path(ORDERS), encode_acls([ALICE]))
     other.create("/kafka-acl-changes/acl_changes_", b"?", sequential=True)
@@ -96,17 +86,17 @@ def test_a_notice_that_cannot_be_read_has_everything_read(other, watch, index):
     until(lambda: index.acls(ORDERS) == UNREADABLE)
 
 
-def test_what_this_broker_wrote_is_read_at_once(session, watch, index):
+def test_own_changes_are_read_at_once(session, watch, index):
     watch.start()
     session.create(node_path(ORDERS), encode_acls([ALICE]))
     assert watch.reread([ORDERS])
     assert index.acls(ORDERS) == (ALICE,)
 
 
-def test_notices_are_purged_after_a_quarter_of_an_hour(session, other, watch, monkeypatch):
+def test_old_acl_notices_are_purged(session, other, watch, monkeypatch):
     other.create("/kafka-acl-changes", parents=True)
     add_acls(other, ORDERS, [ALICE])
-    # The clock of the played server stands in 1970.
+    # The server's clock is at 1970.
     monkeypatch.setattr(module, "PURGE_AFTER_MS", 10**15)
     watch.start()
     assert len(session.children("/kafka-acl-changes")) == 1
@@ -116,7 +106,7 @@ def test_notices_are_purged_after_a_quarter_of_an_hour(session, other, watch, mo
     assert session.children("/kafka-acl-changes") == []
 
 
-def test_a_tree_of_notices_that_was_deleted_is_made_again(session, other, watch, index):
+def test_deleted_notice_tree_is_recreated(session, other, watch, index):
     watch.start()
     other.delete("/kafka-acl-changes", recursive=True)
     until(lambda: session.exists("/kafka-acl-changes") is not None)

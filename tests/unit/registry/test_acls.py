@@ -1,10 +1,10 @@
-"""ACLs in nodes: their bytes, and writes that lose nothing."""
+"""Nodes of ACLs and their notices: bytes and concurrent writes."""
 
 import json
 
 import pytest
 
-from tests.support.instant_session import InstantSession
+from tests.support.instant_session import InstantSession, children_data
 from zkbroker.errors import ProtocolError, RegistryError
 from zkbroker.registry import acls as module
 from zkbroker.registry.acls import (
@@ -31,18 +31,16 @@ BOB = Acl("User:bob", Permission.DENY, Operation.CLUSTER_ACTION, "10.0.0.7")
 
 
 @pytest.fixture
-def session():
-    made = InstantSession()
-    ensure_acl_tree(made)
-    return made
+def session(session):
+    ensure_acl_tree(session)
+    return session
 
 
 def notices(session, form=PatternType.LITERAL):
-    parent = module.FORMS[form][1]
-    return [session.get(f"{parent}/{name}")[0] for name in session.children(parent)]
+    return children_data(session, module.FORMS[form][1])
 
 
-def test_a_node_has_the_bytes_of_genuine_brokers():
+def test_acl_node_has_genuine_bytes():
     data = encode_acls([ALICE, BOB])
     assert data == (
         b'{"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow",'
@@ -53,7 +51,7 @@ def test_a_node_has_the_bytes_of_genuine_brokers():
     assert "é".encode() in encode_acls([ALICE._replace(principal="User:é")])
 
 
-def test_what_later_versions_and_other_hands_write_is_read():
+def test_acls_of_later_versions_are_read():
     other = encode_acls([ALICE]).replace(b"Read", b"rEAD").replace(b"Allow", b"ALLOW")
     assert decode_acls(other) == (ALICE,)
     assert decode_acls(b"") == ()
@@ -76,7 +74,7 @@ def test_what_later_versions_and_other_hands_write_is_read():
         b"[" * 100_000,
     ],
 )
-def test_what_is_no_acls_is_an_error_and_denies(data, session, caplog):
+def test_unreadable_acl_node_denies_all_access(data, session, caplog):
     with pytest.raises(ValueError, match=r".+"):
         decode_acls(data)
     session.create(node_path(ORDERS), data)
@@ -92,7 +90,7 @@ def test_what_is_no_acls_is_an_error_and_denies(data, session, caplog):
     assert notices(session) == []
 
 
-def test_notices_are_those_of_genuine_brokers():
+def test_acl_notices_have_genuine_form():
     assert encode_notice(ORDERS) == b"Topic:orders"
     assert encode_notice(TEAM) == (
         b'{"version":1,"resourceType":"Group","name":"team-","patternType":"PREFIXED"}'
@@ -112,7 +110,7 @@ def test_notices_are_those_of_genuine_brokers():
             decode_notice(form, data)
 
 
-def test_acls_are_added_removed_and_their_node_goes_with_the_last(session):
+def test_acls_are_added_and_removed(session):
     assert add_acls(session, TEAM, [ALICE]) == (ALICE,)
     assert add_acls(session, TEAM, [BOB, ALICE]) == (ALICE, BOB)
     assert read_all_acls(session) == {TEAM: (ALICE, BOB)}
@@ -124,16 +122,14 @@ def test_acls_are_added_removed_and_their_node_goes_with_the_last(session):
     assert notices(session) == []
 
 
-def test_what_changes_nothing_is_not_noticed(session):
+def test_unchanged_acls_add_no_notice(session):
     add_acls(session, ORDERS, [ALICE])
     add_acls(session, ORDERS, [ALICE])
     remove_acls(session, ORDERS, [BOB])
     assert notices(session) == [b"Topic:orders"]
 
 
-def test_two_that_write_at_once_lose_nothing(session):
-    other = InstantSession(session.server)
-
+def test_concurrent_acl_writes_are_merged(session, other):
     def first():
         session.before = lambda: None
         add_acls(other, ORDERS, [BOB])
@@ -150,12 +146,12 @@ def test_two_that_write_at_once_lose_nothing(session):
     assert add_acls(session, ORDERS, [carol]) == (carol,)
 
 
-def test_a_write_whose_answer_was_lost_is_noticed_all_the_same(session, monkeypatch):
-    genuine = session.create
+def test_acl_write_with_lost_response_adds_notice(session, monkeypatch):
+    create_node = session.create
     lost = []
 
     def create(path, data=b"", **more):
-        made = genuine(path, data, **more)
+        made = create_node(path, data, **more)
         if not lost:
             lost.append(path)
             raise ConnectionLost(path)
@@ -167,7 +163,7 @@ def test_a_write_whose_answer_was_lost_is_noticed_all_the_same(session, monkeypa
     assert notices(session) == [b"Topic:orders"]
 
 
-def test_what_cannot_be_kept_is_refused_before_anything_is_written(session):
+def test_invalid_acls_are_refused_before_writing(session):
     for pattern, acl in (
         (Pattern(TOPIC, "a/b"), ALICE),
         (ORDERS, ALICE._replace(principal="alice")),

@@ -12,52 +12,45 @@ def unaware(count):
     return dict.fromkeys(range(count))
 
 
-def test_the_first_replicas_go_round_from_the_start():
-    assert assign_replicas(unaware(3), 5, start_broker=1) == {
-        0: [1],
-        1: [2],
-        2: [0],
-        3: [1],
-        4: [2],
-    }
+def test_first_replicas_rotate_from_start_broker():
+    assigned = assign_replicas(unaware(3), 5, start_broker=1)
+    assert assigned == {0: [1], 1: [2], 2: [0], 3: [1], 4: [2]}
 
 
-def test_further_replicas_are_shifted_by_an_increasing_step():
-    # The example that Kafka's documentation of the rule gives: five brokers, ten partitions.
+def test_further_replicas_are_shifted_by_increasing_step():
+    # The example of Kafka's documentation: five brokers, ten partitions.
     assigned = assign_replicas(unaware(5), 10, 3, start_broker=0)
-    assert [assigned[p] for p in range(10)] == [
+    assert [assigned[p] for p in range(5)] == [
         [0, 1, 2],
         [1, 2, 3],
         [2, 3, 4],
         [3, 4, 0],
         [4, 0, 1],
-        [0, 2, 3],
-        [1, 3, 4],
-        [2, 4, 0],
-        [3, 0, 1],
-        [4, 1, 2],
+    ]
+    assert [assigned[p] for p in range(5, 10)] == [
+        *([0, 2, 3], [1, 3, 4], [2, 4, 0], [3, 0, 1], [4, 1, 2])
     ]
 
 
-def test_a_topic_that_grows_goes_on_as_it_was_begun():
+def test_growing_topic_continues_its_assignment():
     whole = assign_replicas(unaware(3), 7, start_broker=2)
     grown = assign_replicas(unaware(3), 4, start_broker=2, first_partition=3)
     assert grown == {p: whole[p] for p in range(3, 7)}
 
 
-def test_a_start_broker_that_has_gone_gives_way_to_the_next():
+def test_missing_start_broker_is_replaced_by_next():
     assert assign_replicas({1: None, 5: None}, 1, start_broker=3) == {0: [5]}
     assert assign_replicas({1: None, 5: None}, 1, start_broker=9) == {0: [1]}
 
 
-def test_a_topic_in_racks_grows_from_the_place_of_its_first_broker_among_the_ids():
-    # Genuine brokers look the place up among the ids and count from it in the order of racks.
+def test_rack_aware_growth_starts_at_index_of_first_broker():
+    # Genuine brokers take the index of the broker among the ids and count from it in rack order.
     assert alternate_racks({0: "a", 1: "a", 2: "b"}) == [0, 2, 1]
     assert assign_replicas({0: "a", 1: "a", 2: "b"}, 1, start_broker=2) == {0: [1]}
 
 
-def test_in_racks_each_partition_takes_every_rack_before_one_twice():
-    # Worked out by hand from the rule of Kafka 2.x: order 0 3 5 1 4 2, three racks, start 0.
+def test_partition_uses_every_rack_before_one_twice():
+    # Computed by hand from the rule of Kafka 2.x: order 0 3 5 1 4 2, three racks, start 0.
     racks = {0: "a", 1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
     assert alternate_racks(racks) == [0, 3, 5, 1, 4, 2]
     assigned = assign_replicas(racks, 7, 3, start_broker=0)
@@ -73,7 +66,7 @@ def test_in_racks_each_partition_takes_every_rack_before_one_twice():
     }
 
 
-def test_racks_take_turns():
+def test_racks_alternate():
     assert alternate_racks({0: "a", 1: "b", 2: "c", 3: "a", 4: "b"}) == [0, 1, 2, 3, 4]
     assert alternate_racks({0: "a", 1: "a", 2: "b"}) == [0, 2, 1]
 
@@ -85,7 +78,7 @@ def test_replicas_are_in_different_racks():
 
 
 @pytest.mark.parametrize("racks", [{0: "a", 1: None, 2: "b"}, {0: None, 1: None, 2: None}])
-def test_racks_that_not_all_brokers_name_do_not_count(racks):
+def test_incomplete_racks_are_ignored(racks):
     assert assign_replicas(racks, 3, start_broker=0) == {0: [0], 1: [1], 2: [2]}
 
 
@@ -95,7 +88,7 @@ def test_racks_can_be_ignored():
 
 
 @pytest.mark.parametrize(("brokers", "factor"), [(0, 1), (2, 3)])
-def test_fewer_brokers_than_replicas_is_error_38(brokers, factor):
+def test_replication_factor_above_broker_count_is_refused(brokers, factor):
     with pytest.raises(ProtocolError) as caught:
         assign_replicas(unaware(brokers), 1, factor)
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR

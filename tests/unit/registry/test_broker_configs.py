@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.instant_session import InstantSession
+from tests.support.instant_session import children_data
 from tests.support.zookeeper import until
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
@@ -17,70 +17,55 @@ from zkbroker.registry.broker_configs import (
 RATE = "leader.replication.throttled.rate"
 
 
-def test_what_is_set_is_read_and_notified():
-    session = InstantSession()
+def test_broker_settings_are_written_with_notice(session):
     assert broker_config(session, 1) == {}
     set_broker_config(session, 1, {RATE: "5"})
     assert broker_config(session, 1) == {RATE: "5"}
-    (note,) = session.children(paths.CONFIG_CHANGES)
-    assert session.get(f"{paths.CONFIG_CHANGES}/{note}")[0] == (
-        b'{"version":2,"entity_path":"brokers/1"}'
-    )
+    notices = children_data(session, paths.CONFIG_CHANGES)
+    assert notices == [b'{"version":2,"entity_path":"brokers/1"}']
 
 
-def test_a_node_that_holds_something_else_is_refused():
-    session = InstantSession()
-    session.ensure_path(paths.broker_config(1))
-    session.set(paths.broker_config(1), b"[]")
+def test_invalid_settings_node_is_refused(session):
+    session.create(paths.broker_config(1), b"[]", parents=True)
     with pytest.raises(RegistryError, match="/config/brokers/1 holds no settings"):
         broker_config(session, 1)
 
 
-def test_all_brokers_have_settings_too():
-    session = InstantSession()
+def test_default_settings_apply_to_all_brokers(session):
     set_broker_config(session, None, {RATE: "5"})
     assert session.get("/config/brokers/<default>")[0] == (
         b'{"version":1,"config":{"leader.replication.throttled.rate":"5"}}'
     )
-    (note,) = session.children(paths.CONFIG_CHANGES)
-    assert session.get(f"{paths.CONFIG_CHANGES}/{note}")[0] == (
-        b'{"version":2,"entity_path":"brokers/<default>"}'
-    )
+    notices = children_data(session, paths.CONFIG_CHANGES)
+    assert notices == [b'{"version":2,"entity_path":"brokers/<default>"}']
     assert broker_settings(session, 1) == BrokerSettings({RATE: "5"}, {})
 
 
-def test_a_node_that_is_unreadable_is_named_and_has_no_settings(caplog):
-    session = InstantSession()
+def test_unreadable_default_settings_are_logged_and_ignored(session, caplog):
     set_broker_config(session, 1, {RATE: "5"})
-    session.ensure_path(paths.broker_config(None))
-    session.set(paths.broker_config(None), b"[]")
+    session.create(paths.broker_config(None), b"[]", parents=True)
     assert broker_settings(session, 1) == BrokerSettings({}, {RATE: "5"})
     assert "/config/brokers/<default> holds no settings" in caplog.text
 
 
-def test_settings_that_a_genuine_broker_wrote_are_read():
-    session = InstantSession()
-    session.ensure_path(paths.broker_config(0))
-    session.set(
-        paths.broker_config(0),
-        b'{"version":1,"config":{"message.max.bytes":"900000","log.cleaner.threads":"2"}}',
-    )
-    session.ensure_path(paths.broker_config(None))
-    session.set(paths.broker_config(None), b'{"version":1,"config":{"background.threads":"9"}}')
+def test_settings_of_genuine_broker_are_read(session):
+    own = b'{"version":1,"config":{"message.max.bytes":"900000","log.cleaner.threads":"2"}}'
+    session.create(paths.broker_config(0), own, parents=True)
+    of_all = b'{"version":1,"config":{"background.threads":"9"}}'
+    session.create(paths.broker_config(None), of_all, parents=True)
     assert broker_settings(session, 0) == BrokerSettings(
         {"background.threads": "9"}, {"message.max.bytes": "900000", "log.cleaner.threads": "2"}
     )
 
 
-def test_without_zookeeper_there_is_an_error_and_not_an_empty_answer():
-    session = InstantSession()
+def test_settings_read_without_zookeeper_fails(session):
     session.suspend()
     with pytest.raises(RegistryError):
         broker_settings(session, 1)
 
 
-def test_a_watch_reports_settings_that_come_change_and_go():
-    session, seen = InstantSession(), []
+def test_watch_reports_added_changed_and_removed_settings(session):
+    seen = []
     watch = BrokerConfigWatch(session, 1, seen.append)
     watch.start()
     try:

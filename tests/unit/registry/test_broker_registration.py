@@ -1,8 +1,8 @@
-"""A broker's own registration, on a ZooKeeper in memory."""
+"""A broker registers itself in ZooKeeper."""
 
 import pytest
 
-from tests.support.instant_session import InstantSession, new_server
+from tests.support.instant_session import InstantSession
 from tests.support.zookeeper import until
 from zkbroker.errors import RegistryError
 from zkbroker.registry import broker_registration as module
@@ -18,27 +18,22 @@ from zkbroker.zookeeper import BrokerIdInUse
 INFO = BrokerInfo(1, "10.0.0.1", 9092)
 
 
-@pytest.fixture
-def server():
-    return new_server()
-
-
 def owner(session):
     stat = session.exists(paths.broker(1))
     return None if stat is None else stat.ephemeral_owner
 
 
-def test_the_record_of_the_session_reads_back_and_may_be_broken(tmp_path):
+def test_session_record_round_trips_and_ignores_damage(tmp_path):
     record = SessionRecord(tmp_path / "session.json")
     assert record.load() is None
     record.save(0x1000ABC)
     assert record.load() == 0x1000ABC
-    for text in ("", "{}", '{"session":1}', '{"session":"x"}'):
+    for text in ("", "{}", '{"session":1}', '{"session":"x"}', '{"session": 5'):
         (tmp_path / "session.json").write_text(text)
         assert record.load() is None
 
 
-def test_an_id_that_another_broker_holds_is_refused_after_the_wait(server):
+def test_broker_id_of_live_broker_is_refused(server):
     other, ours = InstantSession(server), InstantSession(server)
     register_broker(other, BrokerInfo(1, "10.0.0.2", 9092))
     with pytest.raises(BrokerIdInUse, match=r"in use by a broker at 10\.0\.0\.2:9092.*broker\.id"):
@@ -48,7 +43,7 @@ def test_an_id_that_another_broker_holds_is_refused_after_the_wait(server):
     assert owner(ours) == other.session_id
 
 
-def test_the_node_of_the_recorded_session_is_replaced_at_once(server):
+def test_registration_of_recorded_session_is_replaced(server):
     dead, ours = InstantSession(server), InstantSession(server)
     register_broker(dead, INFO)
     register_broker(ours, INFO, predecessor_session=dead.session_id, wait_ms=0)
@@ -59,7 +54,7 @@ def test_the_node_of_the_recorded_session_is_replaced_at_once(server):
     ("only_here", "listening", "replaced"),
     [(True, True, True), (False, True, False), (True, False, False)],
 )
-def test_the_same_address_proves_death_only_when_no_other_broker_can_have_it(
+def test_same_address_replaces_registration_only_if_exclusive(
     server, monkeypatch, only_here, listening, replaced
 ):
     dead, ours = InstantSession(server), InstantSession(server)
@@ -73,22 +68,19 @@ def test_the_same_address_proves_death_only_when_no_other_broker_can_have_it(
     assert (owner(ours) == ours.session_id) is replaced
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost", "0.0.0.0", "::1", "192.0.2.1", "no.such."]
-)
-def test_addresses_that_prove_nothing(host):
-    assert not module._only_here(host)
+def test_loopback_foreign_and_unknown_addresses_prove_nothing():
+    for host in ("127.0.0.1", "localhost", "0.0.0.0", "::1", "192.0.2.1", "no.such."):
+        assert not module._only_here(host), host
 
 
-def test_a_node_left_by_hand_is_never_replaced(server):
+def test_persistent_registration_node_is_not_replaced(server):
     ours = InstantSession(server)
     ours.create(paths.broker(1), INFO.to_json(), parents=True)
     with pytest.raises(BrokerIdInUse):
         register_broker(ours, INFO, predecessor_session=0, listening=True, wait_ms=0)
 
 
-def test_a_broker_registers_again_after_its_session_was_lost(server, tmp_path):
-    session = InstantSession(server)
+def test_broker_registers_again_after_session_loss(session, tmp_path):
     registered = []
     record = SessionRecord(tmp_path / "session.json")
     kept = BrokerRegistration(
@@ -109,16 +101,14 @@ def test_a_broker_registers_again_after_its_session_was_lost(server, tmp_path):
     assert broker(session, 1) is None
 
 
-def test_who_lost_the_id_to_another_says_so_and_goes_on_trying(server, monkeypatch):
+def test_lost_registration_is_retried_until_id_is_taken(session, other, monkeypatch):
     monkeypatch.setattr(module, "RETRY_S", 0.01)
-    session, other = InstantSession(server), InstantSession(server)
     session.session_timeout_ms = -1000  # no wait for the session of a predecessor
     conflicts = []
     kept = BrokerRegistration(session, INFO, on_conflict=conflicts.append)
     kept.start()
     kept._predecessor = None
     other.delete(paths.broker(1))
-    # Whichever of the two comes first, the other one waits.
     until(lambda: owner(session) == session.session_id)
     kept.close()
     register_broker(other, BrokerInfo(1, "10.0.0.2", 1))

@@ -1,83 +1,50 @@
 import json
-from pathlib import Path
 
 import pytest
 
 from zkbroker.errors import RegistryError
-from zkbroker.registry.broker_registration import SessionRecord, _only_here
 from zkbroker.registry.brokers import BrokerInfo
 
+REGISTRATIONS = [
+    (
+        b'{"version":1,"host":"h","port":9092,"jmx_port":1,"timestamp":"5"}',
+        (1, "h", 9092, None),
+    ),
+    (
+        (
+            b'{"version":2,"host":"h","port":9092,"jmx_port":-1,"timestamp":"5",'
+            b'"endpoints":["PLAINTEXT://h:9092","SSL://h:9093"]}'
+        ),
+        (2, "h", 9092, None),
+    ),
+    (
+        b'{"version":3,"host":null,"port":-1,"endpoints":["SSL://other:9093"],"rack":"r1"}',
+        (3, "other", 9093, "r1"),
+    ),
+    (
+        (
+            b'{"version":4,"host":"::1","port":9092,"endpoints":["EXTERNAL://[::1]:9092"],'
+            b'"listener_security_protocol_map":{"EXTERNAL":"PLAINTEXT"},"rack":"dc1"}'
+        ),
+        (4, "::1", 9092, "dc1"),
+    ),
+    (
+        b'{"version":5,"host":"h","port":1,"endpoints":["PLAINTEXT://h:1"],"features":{}}',
+        (5, "h", 1, None),
+    ),
+]
 
-@pytest.mark.parametrize(
-    ("data", "host", "port", "rack"),
-    [
-        (
-            {"version": 1, "host": "h", "port": 9092, "jmx_port": 1, "timestamp": "5"},
-            "h",
-            9092,
-            None,
-        ),
-        (
-            {
-                "version": 2,
-                "host": "h",
-                "port": 9092,
-                "jmx_port": -1,
-                "timestamp": "5",
-                "endpoints": ["PLAINTEXT://h:9092", "SSL://h:9093"],
-            },
-            "h",
-            9092,
-            None,
-        ),
-        (
-            {
-                "version": 3,
-                "host": None,
-                "port": -1,
-                "endpoints": ["SSL://other:9093"],
-                "rack": "r1",
-            },
-            "other",
-            9093,
-            "r1",
-        ),
-        (
-            {
-                "version": 4,
-                "host": "::1",
-                "port": 9092,
-                "endpoints": ["EXTERNAL://[::1]:9092"],
-                "listener_security_protocol_map": {"EXTERNAL": "PLAINTEXT"},
-                "rack": "dc1",
-            },
-            "::1",
-            9092,
-            "dc1",
-        ),
-        (
-            {
-                "version": 5,
-                "host": "h",
-                "port": 1,
-                "endpoints": ["PLAINTEXT://h:1"],
-                "features": {},
-            },
-            "h",
-            1,
-            None,
-        ),
-    ],
-)
+
+@pytest.mark.parametrize(("data", "expected"), REGISTRATIONS)
 def test_registrations_of_every_version_are_read(
-    data: dict[str, object], host: str, port: int, rack: str | None
+    data: bytes, expected: tuple[int, str, int, str | None]
 ) -> None:
-    info = BrokerInfo.from_json(7, json.dumps(data).encode())
-    assert (info.id, info.host, info.port, info.rack) == (7, host, port, rack)
-    assert info.version == data["version"]
+    info = BrokerInfo.from_json(7, data)
+    assert (info.version, info.host, info.port, info.rack) == expected
+    assert info.id == 7
 
 
-def test_a_registration_that_was_written_reads_back_the_same() -> None:
+def test_registration_round_trips() -> None:
     info = BrokerInfo(3, "::1", 9092, rack="r", endpoints=("PLAINTEXT://[::1]:9092", "OUT://h:1"))
     again = BrokerInfo.from_json(3, info.to_json())
     assert again == info
@@ -96,26 +63,12 @@ def test_a_registration_that_was_written_reads_back_the_same() -> None:
         b'{"host":"h","port":1,"endpoints":["P://h:70000"]}',
     ],
 )
-def test_what_is_no_registration_is_refused(data: bytes) -> None:
+def test_invalid_registration_is_refused(data: bytes) -> None:
     with pytest.raises(RegistryError, match="/brokers/ids/9 holds no broker registration"):
         BrokerInfo.from_json(9, data)
 
 
-def test_a_session_record_survives_and_a_broken_one_is_none(tmp_path: Path) -> None:
-    record = SessionRecord(tmp_path / "session.json")
-    assert record.load() is None
-    record.save(0x10000145B600001)
-    assert record.load() == 0x10000145B600001
-    (tmp_path / "session.json").write_text('{"session": 5')
-    assert record.load() is None
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "203.0.113.9"])
-def test_an_address_that_may_mean_another_machine_proves_nothing(host: str) -> None:
-    assert not _only_here(host)
-
-
-def test_listeners_and_protocols_are_registered_as_genuine_brokers_do() -> None:
+def test_registered_listeners_have_genuine_form() -> None:
     secured = BrokerInfo(
         id=1,
         host="h",
@@ -140,7 +93,7 @@ def test_listeners_and_protocols_are_registered_as_genuine_brokers_do() -> None:
     assert (node["host"], node["port"]) == ("127.0.0.1", 29151)
 
 
-def test_listeners_of_registrations_without_a_map_are_named_after_protocols() -> None:
+def test_listeners_without_protocol_map_are_named_by_protocol() -> None:
     data = b'{"version":3,"host":null,"port":-1,"endpoints":["SSL://h:9093"],"jmx_port":-1}'
     found = BrokerInfo.from_json(1, data)
     assert found.listeners == {"SSL": ("SSL", "h", 9093)}

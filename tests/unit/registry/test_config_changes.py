@@ -1,19 +1,16 @@
-"""Notices of changed settings, of every generation."""
+"""Notices of changed settings, in the forms of every Kafka version."""
 
 import pytest
 
-from tests.support.instant_session import InstantSession
+from tests.support.instant_session import children_data
 from zkbroker.registry import paths
 from zkbroker.registry.config_changes import changed_entity, note_change
 
 
-def test_a_notice_names_the_node_as_genuine_tools_do():
-    session = InstantSession()
+def test_notice_has_genuine_form(session):
     note_change(session, "users/alice/clients/c1")
-    (note,) = session.children(paths.CONFIG_CHANGES)
-    assert session.get(f"{paths.CONFIG_CHANGES}/{note}")[0] == (
-        b'{"version":2,"entity_path":"users/alice/clients/c1"}'
-    )
+    notices = children_data(session, paths.CONFIG_CHANGES)
+    assert notices == [b'{"version":2,"entity_path":"users/alice/clients/c1"}']
 
 
 @pytest.mark.parametrize(
@@ -27,5 +24,5 @@ def test_a_notice_names_the_node_as_genuine_tools_do():
         (b"", None),
     ],
 )
-def test_what_a_notice_names(data, entity):
+def test_changed_entity_is_parsed_from_notice(data, entity):
     assert changed_entity(data) == entity

@@ -1,10 +1,10 @@
-"""Election of the controller, on a ZooKeeper in memory."""
+"""Election of the controller, and its epochs."""
 
 import json
 
 import pytest
 
-from tests.support.instant_session import InstantSession, new_server
+from tests.support.instant_session import InstantSession
 from tests.support.zookeeper import until
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
@@ -15,11 +15,6 @@ from zkbroker.registry.controller_election import (
     current_controller,
 )
 from zkbroker.zookeeper import ConnectionLost
-
-
-@pytest.fixture
-def server():
-    return new_server()
 
 
 def register(session, broker_id):
@@ -34,7 +29,7 @@ def elect(session, broker_id, **callbacks):
     return election
 
 
-def test_the_first_is_elected_and_the_next_follows_with_a_higher_epoch(server):
+def test_next_controller_has_higher_epoch(server):
     one, two = InstantSession(server), InstantSession(server)
     epochs = []
     first = elect(one, 1, on_elected=epochs.append)
@@ -50,12 +45,11 @@ def test_the_first_is_elected_and_the_next_follows_with_a_higher_epoch(server):
     assert current_controller(one) is None
 
 
-def test_who_loses_the_session_resigns_before_anybody_is_asked(server):
-    session = InstantSession(server)
+def test_lost_session_ends_controllership(server, session):
     resigned = []
     election = elect(session, 1, on_resigned=lambda: resigned.append(session.state))
     session.suspend()
-    assert election.is_controller, "its node is there as long as the session"
+    assert election.is_controller, "its node exists as long as the session"
     session.server.expire(session.session_id)
     session.generation += 1
     assert not election.is_controller
@@ -64,15 +58,14 @@ def test_who_loses_the_session_resigns_before_anybody_is_asked(server):
     session.session_id = server.open(session)
     session.reconnect()
     election._loop.set()
-    assert current_controller(session) is None, "it does not stand before it is registered"
+    assert current_controller(session) is None, "an unregistered broker is no candidate"
     register(session, 1)
     until(lambda: election.is_controller)
     assert election.epoch == 2
     election.close()
 
 
-def test_a_start_that_failed_is_taken_again(server):
-    session = InstantSession(server)
+def test_failed_election_start_can_be_repeated(session):
     register(session, 1)
     election = ControllerElection(session, 1)
     transact = session.transaction
@@ -80,7 +73,7 @@ def test_a_start_that_failed_is_taken_again(server):
     def lost(operations):
         transact(operations)
         session.transaction = transact
-        raise ConnectionLost("its answer is lost")
+        raise ConnectionLost("the response is lost")
 
     session.transaction = lost
     with pytest.raises(ConnectionLost):
@@ -93,13 +86,13 @@ def test_a_start_that_failed_is_taken_again(server):
     assert session.exists(paths.CONTROLLER) is None
 
 
-def test_two_elections_never_share_an_epoch(server):
+def test_elections_have_distinct_epochs(server):
     one, two = InstantSession(server), InstantSession(server)
     read = one.exists
     elections = []
 
     def exists(path, watch=None):
-        # Another broker is elected, and resigns, between our reading of the epoch and of the node.
+        # Another broker is elected and resigns between the reads of the epoch and of the node.
         if path == paths.CONTROLLER and not elections:
             elections.append(elect(two, 2))
             elections[0].close()
@@ -108,11 +101,11 @@ def test_two_elections_never_share_an_epoch(server):
     one.exists = exists
     first = elect(one, 1)
     assert first.is_controller
-    assert first.epoch == 2, "the other one had epoch 1"
+    assert first.epoch == 2, "the other broker had epoch 1"
     first.close()
 
 
-def test_the_node_of_a_dead_predecessor_is_replaced_only_by_the_broker_that_holds_its_id(server):
+def test_only_registered_broker_replaces_its_stale_controller_node(server):
     dead, ours = InstantSession(server), InstantSession(server)
     dead.create(paths.CONTROLLER, b'{"brokerid":1}', ephemeral=True)
     election = ControllerElection(ours, 1)
@@ -124,8 +117,7 @@ def test_the_node_of_a_dead_predecessor_is_replaced_only_by_the_broker_that_hold
     election.close()
 
 
-def test_the_controller_is_watched_while_it_changes(server):
-    session = InstantSession(server)
+def test_controller_watch_follows_changes(session):
     seen = []
     watch = ControllerWatch(session, seen.append)
     watch.start()
@@ -136,8 +128,7 @@ def test_the_controller_is_watched_while_it_changes(server):
     watch.close()
 
 
-def test_nodes_that_hold_something_else_are_named(server):
-    session = InstantSession(server)
+def test_invalid_controller_nodes_are_named(session):
     session.create(paths.CONTROLLER, b"x")
     session.create(paths.CONTROLLER_EPOCH, b"x")
     with pytest.raises(RegistryError, match="/controller names no broker"):

@@ -1,6 +1,5 @@
 import pytest
 
-from tests.support.instant_session import InstantSession, new_server
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths, topics
 from zkbroker.registry.controller_writes import (
@@ -12,13 +11,11 @@ from zkbroker.zookeeper import Create, Delete, NodeExists, NoNode
 
 
 @pytest.fixture
-def session():
-    session = InstantSession(new_server())
-    session.create(paths.CONTROLLER_EPOCH, b"1")
-    return session
+def session(controller_session):
+    return controller_session
 
 
-def test_each_change_stands_for_itself_unless_they_are_in_a_list(session):
+def test_only_listed_changes_form_one_transaction(session):
     session.create("/b")
     answers = controller_transactions(
         session, [Create("/a"), Create("/b"), [Create("/c"), Delete("/missing")]], 0
@@ -30,7 +27,7 @@ def test_each_change_stands_for_itself_unless_they_are_in_a_list(session):
     assert session.exists("/c") is None
 
 
-def test_another_controllers_epoch_stops_everything(session):
+def test_newer_controller_epoch_stops_writes(session):
     session.set(paths.CONTROLLER_EPOCH, b"2")
     with pytest.raises(ControllerMoved):
         controller_transactions(session, [Create("/a")], 0)
@@ -38,14 +35,14 @@ def test_another_controllers_epoch_stops_everything(session):
     assert controller_transactions(session, [], 0) == []
 
 
-def test_only_the_version_of_its_own_election_tells_a_controller_that_there_is_no_other(session):
+def test_check_elected_detects_newer_controller(session):
     check_elected(session, 0)
     session.set(paths.CONTROLLER_EPOCH, b"2")
     with pytest.raises(ControllerMoved):
         check_elected(session, 0)
 
 
-def test_an_assignment_is_replaced_under_its_version(session):
+def test_assignment_replacement_keeps_concurrent_growth(session):
     topics.create_topic(session, "t", {0: [1], 1: [2]})
     changed = []
 
@@ -55,18 +52,15 @@ def test_an_assignment_is_replaced_under_its_version(session):
             topics.add_partitions(session, "t", {2: [3]})
 
     session.before = add_meanwhile
-    assert topics.replace_assignment(session, "t", {0: [5, 6]}, 0) == {
-        0: (5, 6),
-        1: (2,),
-        2: (3,),
-    }
+    replaced = topics.replace_assignment(session, "t", {0: [5, 6]}, 0)
+    assert replaced == {0: (5, 6), 1: (2,), 2: (3,)}
     with pytest.raises(ControllerMoved):
         topics.replace_assignment(session, "t", {0: [1]}, 4)
     with pytest.raises(NoNode):
         topics.replace_assignment(session, "none", {0: [1]}, 0)
 
 
-def test_a_topic_is_removed_with_all_that_stands_below_it(session):
+def test_topic_is_removed_with_its_nodes(session):
     topics.create_topic(session, "t", {0: [1]})
     session.create(paths.partition_state("t", 0), parents=True, ephemeral=True)
     topics.mark_for_deletion(session, "t")
@@ -78,7 +72,7 @@ def test_a_topic_is_removed_with_all_that_stands_below_it(session):
         assert session.exists(path) is None
 
 
-def test_a_topic_that_is_written_to_all_the_time_is_not_removed_for_ever(session):
+def test_removal_of_constantly_written_topic_gives_up(session):
     topics.create_topic(session, "t", {0: [1]})
     session.ensure_path(f"{paths.topic('t')}/partitions")
     numbers = iter(range(10_000))

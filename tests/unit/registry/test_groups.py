@@ -5,7 +5,7 @@ import pytest
 from zkbroker.registry.groups import StreamSubscription, _is_thread_of
 
 
-def test_a_subscription_reads_back_with_the_keys_of_genuine_consumers() -> None:
+def test_subscription_round_trips_with_genuine_keys() -> None:
     ours = StreamSubscription({"g08-m.*": 1}, "white_list")
     node = json.loads(ours.to_json())
     assert node.keys() == {"version", "subscription", "pattern", "timestamp"}
@@ -16,11 +16,11 @@ def test_a_subscription_reads_back_with_the_keys_of_genuine_consumers() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"null", b"[]", b"{}", b'{"subscription":[]}', b'{"subscription":{"t":"x"}}']
 )
-def test_a_registration_that_says_nothing_yet_is_none(data: bytes) -> None:
+def test_incomplete_subscription_is_ignored(data: bytes) -> None:
     assert StreamSubscription.from_json(data) is None
 
 
-def test_an_unknown_pattern_means_named_topics() -> None:
+def test_missing_pattern_means_named_topics() -> None:
     assert StreamSubscription.from_json(b'{"subscription":{"t":2}}') == StreamSubscription({"t": 2})
 
 
@@ -33,7 +33,5 @@ def test_an_unknown_pattern_means_named_topics() -> None:
         ("c-1", "c-1", False),
     ],
 )
-def test_a_thread_id_belongs_to_exactly_one_consumer(
-    thread: str, consumer: str, expected: bool
-) -> None:
+def test_thread_id_belongs_to_one_consumer(thread: str, consumer: str, expected: bool) -> None:
     assert _is_thread_of(thread, consumer) is expected

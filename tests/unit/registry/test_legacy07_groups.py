@@ -1,4 +1,4 @@
-"""What members of 0.7 write of themselves, against what genuine ones wrote."""
+"""Nodes of members of 0.7 groups, compared with recorded genuine ones."""
 
 import re
 
@@ -20,18 +20,18 @@ RECORDED = [
 ]
 
 
-def test_genuine_nodes_of_every_kind_are_recorded():
+def test_recording_has_every_kind_of_subscription():
     assert {value[0] for value in RECORDED} == {"*", "!", "{"}
 
 
 @pytest.mark.parametrize("value", sorted(set(RECORDED)))
-def test_genuine_nodes_are_read_and_written_as_they_are(value):
+def test_genuine_subscriptions_round_trip(value):
     found = parse_subscription(value.encode())
     assert found is not None
     assert encode_subscription(found) == value.encode()
 
 
-def test_filters_keep_their_expression():
+def test_filter_subscriptions_round_trip():
     for pattern, mark in ((WHITE_LIST, b"*"), (BLACK_LIST, b"!")):
         given = StreamSubscription({"a*b!|c.*": 12}, pattern)
         assert encode_subscription(given) == mark + b"12" + mark + b"a*b!|c.*"
@@ -51,5 +51,5 @@ def test_filters_keep_their_expression():
         b'{"t": 1e999}',
     ],
 )
-def test_nodes_of_other_tools_are_no_subscriptions(node):
+def test_nodes_of_other_tools_are_ignored(node):
     assert parse_subscription(node) is None

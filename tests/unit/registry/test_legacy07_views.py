@@ -1,8 +1,7 @@
-"""Who shows a partition to clients of 0.7 is decided once."""
+"""The first claim decides which replica a view of 0.7 shows."""
 
 import pytest
 
-from tests.support.instant_session import InstantSession
 from zkbroker.errors import RegistryError
 from zkbroker.registry.legacy07_views import (
     Shown,
@@ -16,8 +15,7 @@ from zkbroker.registry.legacy07_views import (
 )
 
 
-def test_the_first_claim_holds_until_the_topic_is_forgotten():
-    session = InstantSession()
+def test_first_claim_holds_until_topic_is_forgotten(session):
     assert declared(session) == []
     assert not is_declared(session, "t")
     assert shown(session, "t") == {}
@@ -35,8 +33,7 @@ def test_the_first_claim_holds_until_the_topic_is_forgotten():
     assert claim(session, "t", 0, Shown(2, 0))
 
 
-def test_it_is_noted_when_the_files_of_a_view_are_there():
-    session = InstantSession()
+def test_claim_records_finished_view(session):
     assert claim(session, "t", 0, Shown(1, 0, making=True))
     assert session.get("/legacy07/views/t/0")[0] == b"1-0 making"
     assert shown(session, "t") == {0: Shown(1, 0, making=True)}
@@ -45,8 +42,7 @@ def test_it_is_noted_when_the_files_of_a_view_are_there():
     assert shown(session, "t") == {0: Shown(1, 0)}
 
 
-def test_a_node_that_says_something_else_is_an_error():
-    session = InstantSession()
+def test_invalid_view_node_is_refused(session):
     declare(session, "t")
     session.create("/legacy07/views/t/0", b"nonsense")
     with pytest.raises(RegistryError, match=r"/legacy07/views/t holds no view of 0\.7"):

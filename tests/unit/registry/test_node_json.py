@@ -1,4 +1,4 @@
-"""Whatever lies in a node ends in a value or in ValueError, and is named once."""
+"""Node data is decoded or refused with an error; an unreadable node is logged once."""
 
 import logging
 
@@ -24,17 +24,17 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("data", GARBAGE)
-def test_garbage_is_a_value_error(data: bytes) -> None:
+def test_invalid_json_raises_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):
         read_json(data)
 
 
-def test_what_is_json_is_read() -> None:
+def test_json_is_read() -> None:
     assert read_json(b'{"a":[1,2.5,"x"]}') == {"a": [1, 2.5, "x"]}
 
 
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1, "99999999999"])
-def test_a_number_beyond_32_bits_is_refused(number: object) -> None:
+def test_number_beyond_32_bits_is_refused(number: object) -> None:
     with pytest.raises(ValueError, match="32 bits"):
         int32(number)
 
@@ -53,7 +53,7 @@ def test_a_number_beyond_32_bits_is_refused(number: object) -> None:
         b'{"partitions":{"0":[1e999]}}',
     ],
 )
-def test_an_assignment_that_no_request_can_carry_is_refused(data: bytes) -> None:
+def test_unencodable_assignment_is_refused(data: bytes) -> None:
     with pytest.raises(RegistryError, match="holds no replica assignment"):
         decode_assignment("t", data)
 
@@ -68,7 +68,7 @@ def test_an_assignment_that_no_request_can_carry_is_refused(data: bytes) -> None
         b"[" * 100_000,
     ],
 )
-def test_a_state_that_no_request_can_carry_is_refused(data: bytes) -> None:
+def test_unencodable_partition_state_is_refused(data: bytes) -> None:
     with pytest.raises(RegistryError, match="no partition state"):
         PartitionState.from_json(data)
 
@@ -84,18 +84,18 @@ def test_a_state_that_no_request_can_carry_is_refused(data: bytes) -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_registration_that_no_answer_can_carry_is_refused(data: bytes) -> None:
+def test_unencodable_registration_is_refused(data: bytes) -> None:
     with pytest.raises(RegistryError, match="no broker registration"):
         BrokerInfo.from_json(1, data)
 
 
-def test_settings_and_notifications_that_are_nested_too_deeply() -> None:
+def test_deeply_nested_settings_and_notices_are_refused() -> None:
     assert changed_topic(b"[" * 100_000) is None
     with pytest.raises(RegistryError, match="holds no settings"):
         decode_settings("/config/topics/t", b"[" * 100_000)
 
 
-def test_an_unreadable_node_is_named_once_a_session(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_node_is_logged_once_per_session(caplog: pytest.LogCaptureFixture) -> None:
     class Session:
         pass
 

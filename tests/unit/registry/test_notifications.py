@@ -2,18 +2,16 @@ import json
 
 import pytest
 
-from tests.support.instant_session import InstantSession, new_server
+from tests.support.instant_session import children_data
 from zkbroker.registry import notifications, paths
 
 
 @pytest.fixture
-def session():
-    session = InstantSession(new_server())
-    session.create(paths.CONTROLLER_EPOCH, b"1")
-    return session
+def session(controller_session):
+    return controller_session
 
 
-def test_notes_are_those_of_genuine_brokers(session):
+def test_notifications_have_genuine_form(session):
     notifications.note_isr_changes(session, [("t", 0), ("u", 7)])
     notifications.note_log_dir_failure(session, 3)
     (isr,) = session.children(paths.ISR_CHANGES)
@@ -24,12 +22,10 @@ def test_notes_are_those_of_genuine_brokers(session):
     }
     (event,) = session.children(paths.LOG_DIR_EVENTS)
     assert event.startswith("log_dir_event_")
-    assert session.get(f"{paths.LOG_DIR_EVENTS}/{event}")[0] == (
-        b'{"version":1,"broker":3,"event":1}'
-    )
+    assert children_data(session, paths.LOG_DIR_EVENTS) == [b'{"version":1,"broker":3,"event":1}']
 
 
-def test_each_note_fits_into_a_node(session):
+def test_large_isr_notification_is_split(session):
     keys = [("t" * 249, number) for number in range(4500)]
     notifications.note_isr_changes(session, keys)
     notes, found = notifications.isr_changes(session)
@@ -40,7 +36,7 @@ def test_each_note_fits_into_a_node(session):
     assert len(session.children(paths.ISR_CHANGES)) == 3
 
 
-def test_notes_are_read_once_each_and_removed(session):
+def test_notifications_are_read_and_removed(session):
     notifications.note_log_dir_failure(session, 3)
     notifications.note_log_dir_failure(session, 3)
     session.create(paths.LOG_DIR_EVENT_PREFIX, b"?", sequential=True)
@@ -51,7 +47,7 @@ def test_notes_are_read_once_each_and_removed(session):
     assert notifications.log_dir_failures(session) == ([], {})
 
 
-def test_a_missing_parent_is_made(session):
+def test_missing_notification_parent_is_created(session):
     session.delete(paths.ISR_CHANGES)
     assert notifications.isr_changes(session) == ([], {})
     assert session.exists(paths.ISR_CHANGES) is not None

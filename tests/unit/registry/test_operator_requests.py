@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from tests.support.instant_session import InstantSession, new_server
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import ControllerMoved
 from zkbroker.registry.operator_requests import (
@@ -16,17 +15,15 @@ MOVES = {("t", 0): (1, 2), ("t", 1): (3,)}
 
 
 @pytest.fixture
-def session():
-    session = InstantSession(new_server())
-    session.create(paths.CONTROLLER_EPOCH, b"1")
-    return session
+def session(controller_session):
+    return controller_session
 
 
 def put(session, path, partitions):
     session.create(path, json.dumps({"version": 1, "partitions": partitions}).encode())
 
 
-def test_what_the_tools_ask_is_read(session):
+def test_requests_of_tools_are_read(session):
     assert read_requests(session) == OperatorRequests()
     moves = [
         {"topic": topic, "partition": number, "replicas": list(replicas)}
@@ -37,14 +34,14 @@ def test_what_the_tools_ask_is_read(session):
     assert read_requests(session) == OperatorRequests(MOVES, frozenset({("t", 1)}))
 
 
-def test_a_node_that_holds_no_request_asks_for_nothing(session):
+def test_invalid_request_node_is_ignored(session):
     session.create(paths.REASSIGN_PARTITIONS, b"garbage")
     session.create(paths.PREFERRED_REPLICA_ELECTION, b"[]")
     assert read_requests(session) == OperatorRequests({}, frozenset())
 
 
-def test_the_node_shrinks_and_goes(session):
-    store_reassignment(session, MOVES, 0)  # nobody asked: nothing is made
+def test_reassignment_node_is_updated_and_removed(session):
+    store_reassignment(session, MOVES, 0)  # no request exists: no node is created
     assert session.exists(paths.REASSIGN_PARTITIONS) is None
     put(session, paths.REASSIGN_PARTITIONS, [])
     store_reassignment(session, MOVES, 0)
@@ -55,7 +52,7 @@ def test_the_node_shrinks_and_goes(session):
     assert session.exists(paths.REASSIGN_PARTITIONS) is None
 
 
-def test_a_partition_that_is_turned_back_as_it_finishes_stays_in_the_node(session):
+def test_reverted_partition_stays_in_reassignment(session):
     turned_back = [
         {"topic": "t", "partition": 0, "replicas": [4, 5]},
         {"topic": "t", "partition": 1, "replicas": [3]},
@@ -67,7 +64,7 @@ def test_a_partition_that_is_turned_back_as_it_finishes_stays_in_the_node(sessio
     assert session.exists(paths.REASSIGN_PARTITIONS) is None
 
 
-def test_an_election_is_over_only_for_the_controller(session):
+def test_only_controller_finishes_election(session):
     put(session, paths.PREFERRED_REPLICA_ELECTION, [])
     with pytest.raises(ControllerMoved):
         finish_election(session, 5)

@@ -24,11 +24,6 @@ def server():
     return server
 
 
-@pytest.fixture
-def session(server):
-    return InstantSession(server)
-
-
 @pytest.fixture(params=list(StateForm))
 def states(request, session):
     return PartitionStates(session, request.param)
@@ -48,21 +43,21 @@ def node_of(server, path):
     return json.loads(data) if data else None, bool(stat.ephemeral_owner)
 
 
-def test_a_new_partition_is_decided_and_read_back_in_either_form(states):
+def test_new_partition_decision_round_trips(states):
     stored = states.write({KEY: first()}, 0)
     assert stored == {KEY: replace(first(), zk_version=0)}
     assert states.read([KEY, ("t", 1)]) == stored
 
 
-def test_the_forms_keep_the_decision_in_different_nodes(server, session):
+def test_forms_store_decision_in_different_nodes(server, session):
     PartitionStates(session, StateForm.EPHEMERAL).write({KEY: first()}, 0)
     assert node_of(server, NODE)[0]["isr"] == [1, 2]
     assert STATE not in server.nodes
     PartitionStates(session, StateForm.PERSISTENT).write({("u", 0): first()}, 0)
-    assert "/brokers/topics/u" not in server.nodes  # no such topic: nothing is made for it
+    assert "/brokers/topics/u" not in server.nodes  # no such topic: no node is created
 
 
-def test_the_persistent_form_is_that_of_genuine_brokers(server, session):
+def test_persistent_form_has_genuine_bytes(server, session):
     PartitionStates(session, StateForm.PERSISTENT).write({KEY: first()}, 0)
     assert server.get(NODE)[0] == b""
     data, stat = server.get(STATE)
@@ -70,7 +65,7 @@ def test_the_persistent_form_is_that_of_genuine_brokers(server, session):
     assert (stat.version, stat.ephemeral_owner) == (0, 0)
 
 
-def test_a_deposed_controller_writes_nothing(server, states):
+def test_deposed_controller_cannot_write(server, states):
     stored = states.write({KEY: first()}, 0)
     server.set("/controller_epoch", b"2")
     with pytest.raises(ControllerMoved):
@@ -80,7 +75,7 @@ def test_a_deposed_controller_writes_nothing(server, states):
     assert states.read([KEY, ("t", 1)]) == stored
 
 
-def test_of_two_writers_one_gets_an_error(states):
+def test_conflicting_decision_is_refused(states):
     stored = states.write({KEY: first()}, 0)[KEY]
     newer = replace(stored, leader=2, leader_epoch=1)
     assert states.write({KEY: newer}, 0) == {KEY: replace(newer, zk_version=1)}
@@ -89,20 +84,20 @@ def test_of_two_writers_one_gets_an_error(states):
     assert states.read([KEY])[KEY].leader == 2
 
 
-def test_one_refused_decision_leaves_the_others_alone(states):
+def test_refused_decision_does_not_affect_others(states):
     kept = {("t", number): first() for number in range(3)}
     states.write({("t", 1): first()}, 0)
     assert states.write(kept, 0).keys() == {("t", 0), ("t", 2)}
 
 
-def test_a_thousand_decisions_take_a_handful_of_round_trips(session, states):
+def test_thousand_decisions_need_few_round_trips(session, states):
     many = {("t", number): first() for number in range(1000)}
     states.write(many, 0)
     states.update_isr({k: replace(s, isr=(1,)) for k, s in states.read(many).items()})
     assert session.flights < 12
 
 
-def test_only_a_partition_with_a_registration_is_looked_for_one(session, ephemeral):
+def test_registration_is_read_only_where_one_exists(session, ephemeral):
     stored = ephemeral.write({KEY: first()}, 0)
     session.asked.clear()
     assert ephemeral.read([KEY]) == stored
@@ -113,28 +108,28 @@ def test_only_a_partition_with_a_registration_is_looked_for_one(session, ephemer
     assert STATE in session.asked
 
 
-# -- the leader
+# -- registrations and ISR changes of the leader
 
 
-def test_a_leader_registers_for_as_long_as_its_session_lives(server, session, ephemeral):
+def test_leader_registration_ends_with_session(server, session, ephemeral):
     stored = ephemeral.write({KEY: first()}, 0)
     assert ephemeral.register_leader(stored) == set()
     assert node_of(server, STATE) == (json.loads(first().to_json()), True)
     session.expire()
     assert STATE not in server.nodes
-    assert ephemeral.read([KEY]) == stored, "the decision is remembered"
+    assert ephemeral.read([KEY]) == stored, "the decision is persistent"
     assert ephemeral.register_leader(stored) == set()
     assert node_of(server, STATE)[1]
 
 
-def test_a_leader_that_was_replaced_is_not_registered(server, ephemeral):
+def test_replaced_leader_is_not_registered(server, ephemeral):
     stored = ephemeral.write({KEY: first()}, 0)
     ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
     assert ephemeral.register_leader(stored) == {KEY}
     assert STATE not in server.nodes
 
 
-def test_the_next_leader_takes_the_registration_over(server, ephemeral):
+def test_next_leader_replaces_registration(server, ephemeral):
     stored = ephemeral.write({KEY: first()}, 0)
     ephemeral.register_leader(stored)
     other = PartitionStates(InstantSession(server), StateForm.EPHEMERAL)
@@ -142,17 +137,15 @@ def test_the_next_leader_takes_the_registration_over(server, ephemeral):
     assert other.register_leader(moved) == set()
     assert node_of(server, STATE)[0]["leader"] == 2
     ephemeral.unregister_leader([KEY])
-    assert STATE in server.nodes, "it is not the old leader's to remove"
+    assert STATE in server.nodes, "it belongs to the new leader"
     assert not ephemeral.update_isr({KEY: replace(stored[KEY], isr=(1,))})[KEY].still_leader
     assert node_of(server, STATE)[0]["leader"] == 2
     other.unregister_leader([KEY])
     assert STATE not in server.nodes
 
 
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_leader_that_leads_again_does_not_live_on_the_registration_of_another(
-    server, ephemeral, gone
-):
+@pytest.mark.parametrize("expired_before", [False, True])
+def test_returning_leader_has_registration_of_its_own(server, ephemeral, expired_before):
     stored = ephemeral.write({KEY: first()}, 0)
     ephemeral.register_leader(stored)
     session = InstantSession(server)
@@ -160,31 +153,31 @@ def test_a_leader_that_leads_again_does_not_live_on_the_registration_of_another(
     moved = ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
     other.register_leader(moved)
     back = ephemeral.write({KEY: replace(moved[KEY], leader=1, leader_epoch=2)}, 0)
-    if gone:
+    if expired_before:
         session.expire()
     assert ephemeral.register_leader(back) == set()
-    if not gone:
+    if not expired_before:
         session.expire()
     assert node_of(server, STATE)[0]["leader_epoch"] == 2
 
 
-def test_a_registration_that_goes_while_it_is_replaced_is_looked_at_again(server, ephemeral):
+def test_registration_expiring_during_replacement_is_recreated(server, ephemeral):
     stored = ephemeral.write({KEY: first()}, 0)
     session = InstantSession(server)
     PartitionStates(session, StateForm.EPHEMERAL).register_leader(stored)
-    looked = ephemeral._registrations.operations
+    operations = ephemeral._registrations.operations
 
-    def and_then_it_goes(contents):
-        found = looked(contents)
+    def operations_before_expiry(contents):
+        found = operations(contents)
         session.expire()
         return found
 
-    ephemeral._registrations.operations = and_then_it_goes
+    ephemeral._registrations.operations = operations_before_expiry
     assert ephemeral.register_leader(stored) == set()
     assert node_of(server, STATE) == (json.loads(first().to_json()), True)
 
 
-def test_a_leader_changes_the_isr_and_its_registration_at_once(server, ephemeral):
+def test_isr_change_updates_registration(server, ephemeral):
     stored = ephemeral.write({KEY: first()}, 0)
     ephemeral.register_leader(stored)
     outcome = ephemeral.update_isr({KEY: replace(stored[KEY], isr=(1,))})[KEY]
@@ -193,7 +186,7 @@ def test_a_leader_changes_the_isr_and_its_registration_at_once(server, ephemeral
     assert node_of(server, STATE)[0]["isr"] == node_of(server, NODE)[0]["isr"] == [1]
 
 
-def test_an_isr_change_whose_answer_was_lost_counts_as_done(states):
+def test_repeated_isr_change_succeeds(states):
     stored = states.write({KEY: first()}, 0)[KEY]
     states.update_isr({KEY: replace(stored, isr=(1,))})
     again = states.update_isr({KEY: replace(stored, isr=(1,))})[KEY]
@@ -201,7 +194,7 @@ def test_an_isr_change_whose_answer_was_lost_counts_as_done(states):
     assert again.state.zk_version == 1
 
 
-def test_a_leader_may_adopt_the_version_of_its_own_epoch(states):
+def test_refused_isr_change_returns_current_version(states):
     stored = states.write({KEY: first()}, 0)[KEY]
     states.update_isr({KEY: replace(stored, isr=(1,))})
     refused = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
@@ -212,7 +205,7 @@ def test_a_leader_may_adopt_the_version_of_its_own_epoch(states):
     assert states.update_isr({KEY: wanted})[KEY].written
 
 
-def test_a_leader_of_an_older_epoch_changes_nothing(states):
+def test_isr_change_of_older_epoch_is_refused(states):
     stored = states.write({KEY: first()}, 0)[KEY]
     states.write({KEY: replace(stored, isr=(1,), leader_epoch=1)}, 0)
     outcome = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
@@ -221,14 +214,14 @@ def test_a_leader_of_an_older_epoch_changes_nothing(states):
     assert states.read([KEY])[KEY].isr == (1,)
 
 
-def test_an_isr_change_of_a_deleted_topic_is_refused(states):
+def test_isr_change_of_deleted_topic_is_refused(states):
     assert not states.update_isr({KEY: replace(first(), zk_version=0)})[KEY].still_leader
 
 
-# -- from one form to the other
+# -- changes between the two forms
 
 
-def test_the_tree_of_genuine_brokers_is_the_truth_to_begin_with(server, ephemeral):
+def test_ephemeral_form_starts_from_genuine_state(server, ephemeral):
     server.create(STATE, GENUINE, parents=True)
     read = ephemeral.read([KEY])[KEY]
     assert read == LeaderAndIsr(2, 5, (2, 1), 7, zk_version=0)
@@ -238,7 +231,7 @@ def test_the_tree_of_genuine_brokers_is_the_truth_to_begin_with(server, ephemera
     assert ephemeral.read([KEY]) == stored
 
 
-def test_a_state_changed_meanwhile_is_not_replaced(server, ephemeral):
+def test_concurrently_changed_genuine_state_is_kept(server, ephemeral):
     server.create(STATE, GENUINE, parents=True)
     read = ephemeral.read([KEY])[KEY]
     server.set(STATE, GENUINE.replace(b"[2,1]", b"[2]"))
@@ -246,24 +239,24 @@ def test_a_state_changed_meanwhile_is_not_replaced(server, ephemeral):
     assert ephemeral.read([KEY])[KEY].isr == (2,)
 
 
-def test_a_registration_is_never_taken_for_the_truth(server, ephemeral):
+def test_registration_does_not_override_decision(server, ephemeral):
     stored = ephemeral.write({KEY: first()}, 0)
     ephemeral.register_leader(stored)
     server.set(STATE, GENUINE)
     assert ephemeral.read([KEY]) == stored
 
 
-def test_epochs_of_the_release_before_are_continued(server, ephemeral):
+def test_epochs_of_previous_release_are_continued(server, ephemeral):
     server.create(NODE, b'{"version":1,"leader_epoch":3}', parents=True)
     assert ephemeral.read([KEY])[KEY] == LeaderAndIsr(-1, 3, (), zk_version=0)
 
 
-def test_what_cannot_be_read_is_no_decision(server, states):
+def test_unreadable_state_is_no_decision(server, states):
     server.create(STATE, b"garbage", parents=True)
     assert states.read([KEY]) == {}
 
 
-def test_a_decision_of_the_ephemeral_form_is_not_forgotten_by_the_persistent_one(server, session):
+def test_persistent_form_takes_over_ephemeral_decision(server, session):
     PartitionStates(session, StateForm.EPHEMERAL).write({KEY: first(isr=(1,))}, 0)
     persistent = PartitionStates(session, StateForm.PERSISTENT)
     read = persistent.read([KEY])[KEY]
@@ -274,7 +267,7 @@ def test_a_decision_of_the_ephemeral_form_is_not_forgotten_by_the_persistent_one
     assert persistent.read([KEY])[KEY].leader_epoch == 1
 
 
-def test_a_broker_that_lost_its_logs_leaves_the_isrs_in_which_it_is_not_alone(states):
+def test_broker_without_logs_leaves_isrs_with_other_replicas(states):
     followed, alone, leaderless, out = ("t", 1), ("t", 2), ("t", 4), ("t", 5)
     stored = states.write(
         {
@@ -294,23 +287,23 @@ def test_a_broker_that_lost_its_logs_leaves_the_isrs_in_which_it_is_not_alone(st
     assert states.leave_isrs(1, [followed]) == LostLogs({followed}, set())
 
 
-def test_a_leader_that_lost_its_log_leaves_in_a_new_epoch_without_a_leader(server, states):
+def test_leader_without_log_leaves_isr_in_new_epoch(server, states):
     stored = states.write({KEY: replace(first(1, (1, 2, 3)), leader_epoch=4)}, 0)[KEY]
     decided = states.read([KEY])[KEY].zxid
     assert states.leave_isrs(1, [KEY]) == LostLogs({KEY}, set())
     now = states.read([KEY])[KEY]
     assert (now.leader, now.leader_epoch, now.isr) == (-1, 5, (2, 3))
     assert (now.controller_epoch, now.zxid) == (stored.controller_epoch, decided)
-    # An earlier life of it, which stands still somewhere, writes nothing under the old epoch.
+    # An earlier process of the broker, still alive somewhere, cannot write under the old epoch.
     late = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
     assert (late.written, late.still_leader) == (False, False)
-    # The others leave, too, but for the last.
+    # The other replicas leave as well, except for the last.
     assert states.leave_isrs(2, [KEY]) == LostLogs({KEY}, set())
     assert states.leave_isrs(3, [KEY]) == LostLogs(set(), {KEY})
     assert states.read([KEY])[KEY].isr == (3,)
 
 
-def test_who_leaves_an_isr_leaves_the_time_of_the_decision(server, states):
+def test_leaving_isr_keeps_decision_time(server, states):
     key = ("t", 1)
     states.write({key: first(2, (2, 1, 3))}, 0)
     decided = states.read([key])[key].zxid
@@ -324,7 +317,7 @@ def test_who_leaves_an_isr_leaves_the_time_of_the_decision(server, states):
     assert "decided_zxid" not in node_of(server, states.watched(key))[0]
 
 
-def test_leaving_an_isr_is_tried_again_when_it_changes_meanwhile(session, states):
+def test_leaving_isr_is_retried_after_concurrent_change(session, states):
     stored = states.write({KEY: first(2, (2, 1))}, 0)
     other = PartitionStates(InstantSession(session.server), states.form)
     changed = [replace(stored[KEY], isr=(2, 1, 3))]
@@ -338,19 +331,19 @@ def test_leaving_an_isr_is_tried_again_when_it_changes_meanwhile(session, states
     assert states.read([KEY])[KEY].isr == (2, 3)
 
 
-def test_the_last_clean_stop_leaves_what_a_genuine_broker_leaves(server, ephemeral):
+def test_last_clean_stop_leaves_genuine_states(server, ephemeral):
     stored = ephemeral.write({KEY: first(), ("t", 1): first(leader=-1, isr=(2,))}, 0)
     ephemeral.register_leader({KEY: stored[KEY]})
     assert ephemeral.leave_persistent([KEY, ("t", 1), ("t", 2)]) == 2
     assert node_of(server, STATE) == (json.loads(first().to_json()), False)
     assert not node_of(server, "/brokers/topics/t/partitions/1/state")[1]
-    assert ephemeral.leave_persistent([KEY]) == 0, "it is there already"
-    # a genuine broker that follows changes only the ISR: that is the truth, on equal epochs
+    assert ephemeral.leave_persistent([KEY]) == 0, "it is already persistent"
+    # A genuine follower changes only the ISR: on equal epochs its state counts.
     server.set(STATE, GENUINE.replace(b'"leader_epoch":5', b'"leader_epoch":0'))
     assert ephemeral.read([KEY])[KEY].isr == (2, 1)
 
 
-def test_epochs_begin_above_those_that_adopted_logs_know(server, ephemeral):
+def test_leader_epochs_are_raised_above_adopted_logs(server, ephemeral):
     server.create(STATE, GENUINE, parents=True)
     decided = server.get(STATE)[1].mzxid
     kept = ephemeral.write({("t", 1): replace(first(), leader_epoch=9)}, 0)[("t", 1)]
@@ -361,17 +354,17 @@ def test_epochs_begin_above_those_that_adopted_logs_know(server, ephemeral):
         ("t", 1): kept,
         ("t", 2): LeaderAndIsr(-1, 4, (), zk_version=0),
     }
-    assert ephemeral.read([KEY])[KEY].zxid == decided, "no controller has decided since"
+    assert ephemeral.read([KEY])[KEY].zxid == decided, "no controller decided in between"
 
 
-# -- which form it is
+# -- the form of a cluster
 
 
 def register(server, broker_id):
     server.create(paths.broker(broker_id), b"{}")
 
 
-def test_brokers_of_one_form_join_each_other(server, session):
+def test_broker_of_other_form_is_refused(server, session):
     declare_form(session, StateForm.EPHEMERAL, 1)
     register(server, 1)
     declare_form(session, StateForm.EPHEMERAL, 2)
@@ -379,7 +372,7 @@ def test_brokers_of_one_form_join_each_other(server, session):
         declare_form(session, StateForm.PERSISTENT, 2)
 
 
-def test_a_broker_beside_genuine_ones_must_say_so(server, session):
+def test_ephemeral_form_is_refused_beside_genuine_brokers(server, session):
     register(server, 0)
     with pytest.raises(RegistryError, match=r"partition\.state\.znodes=persistent to join"):
         declare_form(session, StateForm.EPHEMERAL, 1)
@@ -387,7 +380,7 @@ def test_a_broker_beside_genuine_ones_must_say_so(server, session):
     assert server.get(paths.TOPICS)[0] == b""
 
 
-def test_a_tree_without_brokers_takes_either_form(server, session):
+def test_form_may_change_without_brokers(server, session):
     declare_form(session, StateForm.EPHEMERAL, 1)
     declare_form(session, StateForm.PERSISTENT, 1)
     assert server.get(paths.TOPICS)[0] == b""
@@ -396,7 +389,7 @@ def test_a_tree_without_brokers_takes_either_form(server, session):
     assert server.get(paths.TOPICS)[0] == b""
 
 
-def test_a_registration_that_this_broker_left_behind_is_no_other_broker(server, session):
+def test_own_stale_registration_does_not_fix_form(server, session):
     register(server, 1)
     declare_form(session, StateForm.EPHEMERAL, 1)
 
@@ -411,7 +404,7 @@ def test_a_registration_that_this_broker_left_behind_is_no_other_broker(server, 
         GENUINE.replace(b"}", b',"decided_zxid":[]}'),
     ],
 )
-def test_a_decision_that_cannot_be_read_is_no_new_partition(server, states, garbage):
+def test_unreadable_decision_is_reported(server, states, garbage):
     node = NODE if states.form is StateForm.EPHEMERAL else STATE
     server.create(NODE, b"", parents=True) if node == STATE else None
     server.create(node, garbage, parents=True)

@@ -1,4 +1,4 @@
-"""Credentials of users: as genuine tools write them, beside quotas, and looked up in memory."""
+"""SCRAM credentials of users: nodes, quotas beside them, and the cache of a broker."""
 
 import json
 from pathlib import Path
@@ -31,13 +31,8 @@ def credential(mechanism=SCRAM_SHA_256, password="pw", iterations=4096):
     return make_credential(HASHES[mechanism], password, iterations)
 
 
-@pytest.fixture
-def session():
-    return InstantSession()
-
-
 def recorded(step):
-    """The node that the genuine tool wrote in a step of the recording: path, data."""
+    """Return path and data of the node that the genuine tool wrote in a recorded step."""
     text = GENUINE.read_text()
     part = text[text.index(f"## {step}") :]
     line = next(line for line in part.splitlines() if line.startswith("  zk: "))
@@ -57,7 +52,7 @@ def recorded(step):
         ("SCRAM: a user name that needs encoding", "CN=x y,O=é*%/z@h", {SCRAM_SHA_256: "p,w=x d"}),
     ],
 )
-def test_what_the_genuine_tool_wrote_is_read_and_written_alike(session, step, user, passwords):
+def test_genuine_credentials_are_read_and_written(session, step, user, passwords):
     path, data = recorded(step)
     session.create(path, data.encode(), parents=True)
     stored = {
@@ -77,14 +72,14 @@ def test_what_the_genuine_tool_wrote_is_read_and_written_alike(session, step, us
     assert json.loads(other.get(path)[0]) == json.loads(data)
 
 
-def test_the_deletion_of_one_leaves_what_the_genuine_tool_leaves(session):
+def test_credential_deletion_matches_genuine_tool(session):
     path, data = recorded("SCRAM: user alice, both mechanisms")
     session.create(path, data.encode(), parents=True)
     delete_credentials(session, "alice", [SCRAM_SHA_512])
     assert session.get(path)[0].decode() == recorded("SCRAM: SHA-512 of alice deleted")[1]
 
 
-def test_quotas_and_other_credentials_stay(session):
+def test_credential_changes_keep_quotas_and_other_credentials(session):
     alice = ConfigEntity(user="alice")
     change_entity_config(session, alice, {RATE: "1024"})
     write_credentials(session, "alice", {SCRAM_SHA_256: credential()})
@@ -101,7 +96,7 @@ def configs(**users):
     return UserConfigs({ConfigEntity(user=name): each for name, each in users.items()})
 
 
-def test_credentials_are_looked_up_by_mechanism():
+def test_credentials_are_found_by_mechanism():
     known, made = ScramCredentials(), credential()
     assert known.credential(SCRAM_SHA_256, "alice") is None
     known.take(configs(alice={SCRAM_SHA_256: made.text()}, bob={RATE: "1"}))
@@ -115,7 +110,7 @@ def test_credentials_are_looked_up_by_mechanism():
     assert known.credential(SCRAM_SHA_256, "alice") is None
 
 
-def test_those_of_clients_and_of_the_default_are_no_users():
+def test_client_and_default_entities_are_not_users():
     known, text = ScramCredentials(), credential().text()
     known.take(
         UserConfigs(
@@ -130,7 +125,7 @@ def test_those_of_clients_and_of_the_default_are_no_users():
     assert known.credential(SCRAM_SHA_256, "<default>") is None
 
 
-def test_a_credential_that_cannot_be_read_is_none_and_is_named_once(caplog, session):
+def test_invalid_credential_is_ignored_and_logged_once(caplog, session):
     known, weak = ScramCredentials(), credential().text().replace("4096", "1000")
     for _ in range(2):
         known.take(configs(alice={SCRAM_SHA_256: weak}))
@@ -142,7 +137,7 @@ def test_a_credential_that_cannot_be_read_is_none_and_is_named_once(caplog, sess
     assert scram_users(session) == {"alice": {SCRAM_SHA_256: None}}
 
 
-def test_the_usual_iterations_are_those_of_most_users():
+def test_usual_iterations_are_the_most_frequent():
     known = ScramCredentials()
     assert known.usual_iterations(SCRAM_SHA_256) == 4096
     known.take(

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.instant_session import InstantSession, new_server
+from tests.support.instant_session import InstantSession, children_data
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.partitions import PartitionState
@@ -24,11 +24,11 @@ from zkbroker.registry.topics import (
         (b'{"version":2,"entity_path":"users/u"}', None),
         (b'{"version":3}', None),
         (b"[]", None),
-        (b"'t'", None),  # ours, for brokers of 0.8.2: the same is said in JSON
+        (b"'t'", None),  # for brokers of 0.8.2; a notice in JSON accompanies it
         (b"", None),
     ],
 )
-def test_change_notifications_of_all_generations_are_read(data: bytes, topic: str | None) -> None:
+def test_notices_of_every_kafka_version_are_read(data: bytes, topic: str | None) -> None:
     assert changed_topic(data) == topic
 
 
@@ -47,19 +47,17 @@ def test_change_notifications_of_all_generations_are_read(data: bytes, topic: st
         ),
     ],
 )
-def test_a_change_is_noted_in_the_form_of_0_8_2_where_such_a_broker_is(
-    registrations: list[bytes], more: list[bytes]
+def test_notice_for_0_8_2_is_added_for_such_brokers(
+    session: InstantSession, registrations: list[bytes], more: list[bytes]
 ) -> None:
-    session = InstantSession(new_server())
     for number, data in enumerate(registrations):
         session.create(paths.broker(number), data, parents=True)
     notify_config_change(session, "access.log")  # type: ignore[arg-type]
-    names = sorted(session.children(paths.CONFIG_CHANGES))
-    notes = [session.get(f"{paths.CONFIG_CHANGES}/{name}")[0] for name in names]
-    assert notes == [b'{"version":2,"entity_path":"topics/access.log"}', *more]
+    notices = children_data(session, paths.CONFIG_CHANGES)
+    assert notices == [b'{"version":2,"entity_path":"topics/access.log"}', *more]
 
 
-def test_an_assignment_reads_back_in_order_of_partitions() -> None:
+def test_assignment_round_trips_in_partition_order() -> None:
     assignment = {10: (1,), 2: (2, 3), 0: (3,)}
     data = encode_assignment(assignment)
     assert data == b'{"version":1,"partitions":{"0":[3],"2":[2,3],"10":[1]}}'
@@ -68,14 +66,14 @@ def test_an_assignment_reads_back_in_order_of_partitions() -> None:
         decode_assignment("t", b"")
 
 
-def test_settings_read_back_and_an_empty_node_has_none() -> None:
+def test_topic_settings_round_trip() -> None:
     assert decode_config("t", encode_config({"b": "2", "a": "1"})) == {"a": "1", "b": "2"}
     assert decode_config("t", b"") == {}
     with pytest.raises(RegistryError, match="holds no settings"):
         decode_config("t", b"[1]")
 
 
-def test_a_partition_state_reads_back() -> None:
+def test_partition_state_round_trips() -> None:
     state = PartitionState(2, 5, (2, 3), 1)
     assert PartitionState.from_json(state.to_json()) == state
     with pytest.raises(RegistryError):

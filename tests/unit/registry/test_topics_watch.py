@@ -1,19 +1,17 @@
-"""The view of all topics: only what changed is read again."""
+"""The watch of all topics reads only those that changed."""
 
 import pytest
 
-from tests.support.instant_session import InstantSession
 from tests.support.zookeeper import until
 from zkbroker.registry import paths, topics
 from zkbroker.registry.topics_watch import TopicsWatch
 
 
 @pytest.fixture
-def session():
-    made = InstantSession()
+def session(session):
     for name in ("a", "b", "c"):
-        topics.create_topic(made, name, {0: [1]}, {"retention.ms": "1"})
-    return made
+        topics.create_topic(session, name, {0: [1]}, {"retention.ms": "1"})
+    return session
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def views(session):
     watch.close()
 
 
-def test_topics_and_their_settings_are_seen(session, views):
+def test_topics_and_settings_are_read(session, views):
     assert {name: dict(each) for name, each in views[0].assignments.items()} == {
         name: {0: (1,)} for name in ("a", "b", "c")
     }
@@ -33,7 +31,7 @@ def test_topics_and_their_settings_are_seen(session, views):
     assert views[0].deleting == frozenset()
 
 
-def test_only_the_topic_that_changed_is_read_again(session, views):
+def test_only_changed_topic_is_read(session, views):
     session.asked.clear()
     topics.add_partitions(session, "b", {1: [2]})
     until(lambda: len(views) > 1)
@@ -42,7 +40,7 @@ def test_only_the_topic_that_changed_is_read_again(session, views):
     assert {path.rpartition("/")[2] for path in read} == {"b"}
 
 
-def test_settings_are_read_again_when_a_notification_names_the_topic(session, views):
+def test_settings_are_read_after_notice(session, views):
     session.asked.clear()
     topics.set_topic_config(session, "c", {"retention.ms": "2"})
     until(lambda: len(views) > 1)
@@ -50,7 +48,7 @@ def test_settings_are_read_again_when_a_notification_names_the_topic(session, vi
     assert paths.topic_config("a") not in session.asked
 
 
-def test_topics_come_are_marked_and_go(session, views):
+def test_created_and_deleted_topics_are_followed(session, views):
     topics.create_topic(session, "d", {0: [3]})
     until(lambda: "d" in views[-1].assignments)
     topics.mark_for_deletion(session, "d")
@@ -61,7 +59,7 @@ def test_topics_come_are_marked_and_go(session, views):
     assert "d" not in views[-1].configs
 
 
-def test_a_topic_without_a_readable_assignment_is_left_out_until_it_is_filled(session, views):
+def test_topic_appears_once_its_assignment_is_readable(session, views):
     session.create(paths.topic("late"), b"")
     topics.create_topic(session, "e", {0: [1]})
     until(lambda: "e" in views[-1].assignments)
@@ -70,8 +68,7 @@ def test_a_topic_without_a_readable_assignment_is_left_out_until_it_is_filled(se
     until(lambda: "late" in views[-1].assignments)
 
 
-def test_nothing_is_read_during_an_outage_and_what_changed_in_it_is_seen_after(session, views):
-    other = InstantSession(session.server)
+def test_changes_during_outage_are_read_after_it(session, other, views):
     session.suspend()
     session.asked.clear()
     topics.create_topic(other, "new", {0: [1]})
@@ -82,7 +79,7 @@ def test_nothing_is_read_during_an_outage_and_what_changed_in_it_is_seen_after(s
     until(lambda: "new" in views[-1].assignments and len(views[-1].assignments["a"]) == 2)
 
 
-def test_old_notifications_are_purged_by_a_broker_that_saw_them_new(session, views, monkeypatch):
+def test_old_notices_are_purged(session, views, monkeypatch):
     # Nodes of this session were created at 0 ms.
     monkeypatch.setattr(type(session.runtime), "now_ms", lambda self: now_ms)
     now_ms = 1000

@@ -1,4 +1,4 @@
-"""Settings of users, clients and addresses: written, noted, read, watched."""
+"""Settings of users, clients and addresses: writes, notices, reads and the watch."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.instant_session import InstantSession
+from tests.support.instant_session import InstantSession, children_data
 from tests.support.zookeeper import until
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
@@ -42,13 +42,13 @@ SCRAM = "SCRAM-SHA-256"
         (DEFAULT, "<default>"),
     ],
 )
-def test_names_are_encoded_as_genuine_tools_encode_them(name, node):
+def test_names_have_genuine_encoding(name, node):
     assert encode_name(name) == node
     assert decode_name(node) == name
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_every_name_comes_back(name):
+def test_entity_paths_round_trip(name):
     for entity in (ConfigEntity(user=name), ConfigEntity(user=DEFAULT, client=name)):
         assert ConfigEntity.parse(entity.path) == entity
 
@@ -57,56 +57,48 @@ def test_every_name_comes_back(name):
     "path",
     ["users", "users/", "users/a b", "users/a/clients", "users/../x", "topics/t", "ips/..", ""],
 )
-def test_what_is_no_entity_is_none(path):
+def test_invalid_entity_paths_are_not_parsed(path):
     assert ConfigEntity.parse(path) is None
 
 
-def test_addresses_stand_as_they_are():
+def test_addresses_are_not_encoded():
     entity = ConfigEntity(ip="::1")
     assert entity.path == "ips/::1"
     assert ConfigEntity.parse("ips/::1") == entity
     assert ConfigEntity.parse("ips/<default>") == ConfigEntity(ip=DEFAULT)
 
 
-def test_a_change_keeps_what_it_does_not_name_and_is_noted():
-    session = InstantSession()
+def test_change_keeps_other_settings_and_adds_notice(session):
     session.create(ALICE.node, b'{"version":1,"config":{"SCRAM-SHA-256":"s","other":"1"}}')
     change_entity_config(session, ALICE, {RATE: "5", "other": None})
     assert entity_config(session, ALICE) == {SCRAM: "s", RATE: "5"}
-    (note,) = session.children(paths.CONFIG_CHANGES)
-    assert session.get(f"{paths.CONFIG_CHANGES}/{note}")[0] == (
-        b'{"version":2,"entity_path":"users/alice"}'
-    )
+    notices = children_data(session, paths.CONFIG_CHANGES)
+    assert notices == [b'{"version":2,"entity_path":"users/alice"}']
 
 
-def test_a_client_of_a_user_has_parents_without_data():
-    session = InstantSession()
+def test_parents_of_client_node_are_empty(session):
     change_entity_config(session, ALICE_C1, {RATE: "5"})
     assert session.get("/config/users/alice")[0] == b""
     assert session.get("/config/users/alice/clients")[0] == b""
     assert read_user_configs(session) == UserConfigs({ALICE_C1: {RATE: "5"}})
 
 
-def test_an_empty_set_of_settings_stays_as_a_node():
-    session = InstantSession()
+def test_node_without_settings_is_kept(session):
     change_entity_config(session, ALICE, {RATE: "5"})
     change_entity_config(session, ALICE, {RATE: None})
     assert session.get(ALICE.node)[0] == b'{"version":1,"config":{}}'
     assert read_user_configs(session) == UserConfigs({})
 
 
-def test_a_write_between_reading_and_writing_is_kept():
-    session, other = InstantSession(), None
+def test_concurrent_write_is_kept(session, other):
     change_entity_config(session, ALICE, {RATE: "5"})
-    other = InstantSession(session.server)
     once = [lambda: change_entity_config(other, ALICE, {SCRAM: "s"})]
     session.before = lambda: once.pop()() if once else None
     change_entity_config(session, ALICE, {RATE: "6"})
     assert entity_config(session, ALICE) == {RATE: "6", SCRAM: "s"}
 
 
-def test_a_credential_is_never_shown(caplog):
-    session = InstantSession()
+def test_credentials_are_never_shown(session, caplog):
     session.create(ALICE.node, b'{"version":1,"config":["salt=secret"]}')
     with pytest.raises(RegistryError, match="not shown") as raised:
         entity_config(session, ALICE)
@@ -124,7 +116,7 @@ def _tree(marker):
     return dict(re.findall(line, section, re.MULTILINE))
 
 
-def test_the_tree_of_genuine_tools_is_read_and_written_alike():
+def test_genuine_config_tree_is_read_and_written():
     genuine = _tree("## tree at the end")
     session = InstantSession()
     for path, data in genuine.items():
@@ -144,21 +136,20 @@ def test_the_tree_of_genuine_tools_is_read_and_written_alike():
 
 
 @pytest.fixture
-def watched():
-    session, seen = InstantSession(), []
+def seen(session):
+    found = []
     change_entity_config(session, ALICE, {RATE: "5"})
     change_entity_config(session, ALICE_C1, {RATE: "6"})
-    watch = UserConfigsWatch(session, seen.append)
+    watch = UserConfigsWatch(session, found.append)
     watch.start()
-    yield session, seen
+    yield found
     watch.close()
 
 
-def test_a_watch_reads_only_what_a_notice_names(watched):
-    session, seen = watched
+def test_watch_reads_only_entities_that_notices_name(session, other, seen):
     assert seen == [UserConfigs({ALICE: {RATE: "5"}, ALICE_C1: {RATE: "6"}})]
     session.asked.clear()
-    change_entity_config(InstantSession(session.server), ALICE_C1, {RATE: "7"})
+    change_entity_config(other, ALICE_C1, {RATE: "7"})
     until(lambda: seen[-1].settings[ALICE_C1] == {RATE: "7"})
     assert ALICE.node not in session.asked
     change_entity_config(session, ALICE, {RATE: None})
@@ -166,9 +157,7 @@ def test_a_watch_reads_only_what_a_notice_names(watched):
     assert ALICE_C1 in seen[-1].settings
 
 
-def test_notices_of_other_things_read_nothing(watched):
-    session, seen = watched
-    other = InstantSession(session.server)
+def test_other_notices_cause_no_reads(other, seen):
     for note in (b'{"version":2,"entity_path":"brokers/1"}', b"junk"):
         other.create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True)
     change_entity_config(other, ConfigEntity(ip="10.0.0.1"), {"connection_creation_rate": "1"})
@@ -177,9 +166,7 @@ def test_notices_of_other_things_read_nothing(watched):
     assert seen[-1].user("alice") == {RATE: "5"}
 
 
-def test_after_an_outage_everything_is_read_again(watched):
-    session, seen = watched
-    other = InstantSession(session.server)
+def test_all_is_read_after_outage(session, other, seen):
     session.suspend()
     # Its notice is purged before the connection is back.
     change_entity_config(other, ConfigEntity(client="late"), {RATE: "1"})

@@ -4,7 +4,15 @@ import random
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, EagerRuntime, make_manager, read_all
+from tests.support.logs import (
+    TP,
+    EagerRuntime,
+    append_transactional,
+    end_transaction,
+    flip_bit,
+    make_manager,
+    read_all,
+)
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import TopicPartition
@@ -66,7 +74,7 @@ def opened(tmp_path):
     found.manager.close()
 
 
-def test_the_latest_of_each_key_stays_at_its_offset(opened):
+def test_pass_keeps_latest_record_of_each_key_at_its_offset(opened):
     stats = opened.clean()
     assert [(r.offset, r.value) for r in read_all(opened.log)] == [
         (number, b"v%d" % number) for number in range(55, 60)
@@ -80,16 +88,16 @@ def test_the_latest_of_each_key_stays_at_its_offset(opened):
     assert text == "0\n1\nmy-topic 0 60\n"
 
 
-def test_a_dry_run_tells_what_a_pass_does(opened):
+def test_dry_run_predicts_a_pass(opened):
     before = read_all(opened.log)
-    told = dry_run(opened.part(), SETTINGS)
+    planned = dry_run(opened.part(), SETTINGS)
     assert read_all(opened.log) == before
     done = opened.clean()
-    assert told.copied == done.copied
-    assert (told.bytes_after, told.segments_after) == (done.bytes_after, done.segments_after)
+    assert planned.copied == done.copied
+    assert (planned.bytes_after, planned.segments_after) == (done.bytes_after, done.segments_after)
 
 
-def test_a_map_of_few_keys_takes_several_passes(opened):
+def test_small_map_needs_several_passes(opened):
     small = PassSettings(24 * 4, 0.9, 1 << 16)
     ends = []
     while opened.part().dirty_bytes and opened.part().first_dirty < 60:
@@ -101,7 +109,7 @@ def test_a_map_of_few_keys_takes_several_passes(opened):
     }
 
 
-def test_tombstones_go_with_the_pass_after_the_one_that_met_them(tmp_path):
+def test_second_pass_removes_tombstones(tmp_path):
     opened = Opened(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
     opened.fill(10)
     opened.send(b"k1", None)
@@ -114,7 +122,7 @@ def test_tombstones_go_with_the_pass_after_the_one_that_met_them(tmp_path):
     opened.manager.close()
 
 
-def test_what_is_behind_the_high_watermark_or_young_stays(opened):
+def test_uncommitted_and_recent_segments_are_not_cleanable(opened):
     bases = [segment.base_offset for segment in opened.log.segments]
     assert opened.part(bases[2] + 1).end == bases[2]
     assert opened.part(0).dirty_bytes == 0
@@ -124,13 +132,13 @@ def test_what_is_behind_the_high_watermark_or_young_stays(opened):
     assert opened.part().end == 60
 
 
-def test_an_entry_that_cannot_be_is_not_believed(opened):
+def test_impossible_cleaner_checkpoint_is_ignored(opened):
     for wrong in (61, -5):
         opened.log.directory.cleaned[TP] = wrong
         assert opened.part().first_dirty == 0
 
 
-def test_a_truncation_lowers_the_checkpoint_and_ends_the_pass(opened):
+def test_truncation_lowers_checkpoint_and_aborts_pass(opened):
     opened.clean()
     opened.fill(20)
     part = opened.part()
@@ -144,7 +152,7 @@ def test_a_truncation_lowers_the_checkpoint_and_ends_the_pass(opened):
         replace_segments(opened.log, opened.log.segments[:1], [], truncations=0)
 
 
-def test_a_deletion_ends_the_pass_and_its_entry(opened):
+def test_deletion_aborts_pass_and_drops_checkpoint(opened):
     opened.clean()
     opened.fill(5)
     part = opened.part()
@@ -155,13 +163,13 @@ def test_a_deletion_ends_the_pass_and_its_entry(opened):
     assert opened.log.directory.cleaned == {}
 
 
-def test_entries_of_partitions_that_are_gone_go(opened):
+def test_checkpoint_drops_deleted_partitions(opened):
     opened.log.directory.cleaned[TopicPartition("gone", 1)] = 5
     opened.clean()
     assert set(opened.log.directory.cleaned) == {TP}
 
 
-def test_holes_are_no_damage_after_the_policy_was_changed(tmp_path, opened):
+def test_offset_gaps_are_valid_after_policy_change(tmp_path, opened):
     opened.clean()
     left = read_all(opened.log)
     opened.manager.abandon()
@@ -171,7 +179,7 @@ def test_holes_are_no_damage_after_the_policy_was_changed(tmp_path, opened):
     opened.manager = with_delete.manager
 
 
-def test_damage_makes_a_log_uncleanable_and_stops_no_other(opened):
+def test_damaged_log_is_uncleanable_and_others_are_cleaned(opened):
     other = TopicPartition("other", 0)
     opened.manager.update_topic_config("other", COMPACT)
     log = opened.manager.get_or_create(other)
@@ -180,19 +188,17 @@ def test_damage_makes_a_log_uncleanable_and_stops_no_other(opened):
         log.append_as_leader(encode_message_set([record]), leader_epoch=0)
     log.roll()
     path = opened.log.segments[0].path(".log")
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip_bit(path, -1)
     while opened.manager.cleaner.clean_one():
         pass
     assert set(opened.manager.cleaner.uncleanable()) == {TP}
     assert opened.manager.cleaner.uncleanable_bytes() > 0
     assert len(read_all(log)) == 1
     assert opened.manager.cleaner.metrics.passes == 1
-    path.write_bytes(bytes(data[:-1]) + bytes([data[-1] ^ 1]))
+    flip_bit(path, -1)
 
 
-def test_the_dirtiest_log_comes_first_and_a_clean_one_is_left(opened):
+def test_log_below_dirty_ratio_is_not_cleaned(opened):
     opened.manager.update_topic_config(
         TP.topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"}
     )
@@ -206,7 +212,7 @@ def test_the_dirtiest_log_comes_first_and_a_clean_one_is_left(opened):
     assert cleaner.clean_one() is not None
 
 
-def test_retention_of_compacted_logs_is_the_cleaners(opened):
+def test_cleaner_applies_retention_to_compacted_logs(opened):
     opened.manager.update_topic_config(
         TP.topic, {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
     )
@@ -216,7 +222,7 @@ def test_retention_of_compacted_logs_is_the_cleaners(opened):
     assert opened.log.log_start_offset > 0
 
 
-def test_the_time_of_the_last_source_is_kept(opened):
+def test_cleaned_segment_keeps_time_of_its_last_source(opened):
     at = 1_600_000_000
     for number, segment in enumerate(opened.log.segments[:-1]):
         os.utime(segment.path(".log"), (at + number, at + number))
@@ -225,34 +231,23 @@ def test_the_time_of_the_last_source_is_kept(opened):
     assert opened.log.segments[-2].path(".log").stat().st_mtime == last
 
 
-def test_no_snapshot_outlives_the_marker_that_ends_its_transaction(tmp_path):
+def test_old_snapshot_does_not_reopen_transaction_without_marker(tmp_path):
     opened = Opened(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
-
-    def begin(sequence):
-        asked = opened.log.begin_verification(1, 0)
-        data = encode_message_set(
-            [(b"k", b"of a transaction", opened.clock(), ())],
-            producer_id=1,
-            producer_epoch=0,
-            base_sequence=sequence,
-            is_transactional=True,
-        )
-        opened.log.append_as_leader(data, leader_epoch=0, verification=asked)
-
+    record = (b"k", b"of a transaction", opened.clock(), ())
     opened.send(b"k", b"first")
-    begin(0)
+    append_transactional(opened.log, 0, record=record)
     opened.log.roll()
-    opened.log.end_transaction(1, 0, commit=False, coordinator_epoch=0, leader_epoch=0)
+    end_transaction(opened.log, commit=False)
     for _ in range(2):
         opened.send(b"k", b"later")
         opened.log.roll()
-    begin(1)
-    # The data goes with the first pass, its marker with the second.
+    append_transactional(opened.log, 1, record=record)
+    # The first pass removes the data, the second its marker.
     opened.clean(opened.part(4))
     opened.clean()
     assert [r.offset for r in read_all(opened.log)] == [4, 5]
     opened.manager.abandon()
-    # A power cut may take the newer snapshots and leave the one from before the marker.
+    # A power cut may lose the newer snapshots and leave the one from before the marker.
     for path in opened.log.path.glob("*.snapshot"):
         if int(path.stem) > 2:
             path.unlink()
@@ -262,7 +257,7 @@ def test_no_snapshot_outlives_the_marker_that_ends_its_transaction(tmp_path):
 
 
 class ThrottleClock:
-    """Seconds, which pass in waits."""
+    """Seconds, which pass only in waits."""
 
     def __init__(self):
         self.now = 0.0
@@ -276,7 +271,7 @@ class ThrottleClock:
         self.now += seconds
 
 
-def test_bytes_are_held_back():
+def test_throttle_delays_bytes_until_aborted():
     clock = ThrottleClock()
     throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
     throttle.take(500, lambda: None)
@@ -293,7 +288,7 @@ def test_bytes_are_held_back():
 
 
 @pytest.mark.parametrize("work_s", [0.0, 0.1, 0.5, 0.9])
-def test_the_throttle_gives_what_was_set_however_long_the_work_takes(work_s):
+def test_throttle_holds_its_rate_for_any_duration_of_work(work_s):
     clock = ThrottleClock()
     throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
     for _ in range(50):
@@ -302,7 +297,7 @@ def test_the_throttle_gives_what_was_set_however_long_the_work_takes(work_s):
     assert 50_000 / clock.now == pytest.approx(1000, rel=0.02)
 
 
-def test_a_pause_gives_credit_for_one_second():
+def test_throttle_pause_gives_one_second_of_credit():
     clock = ThrottleClock()
     throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
     clock.now = 60.0
@@ -310,8 +305,8 @@ def test_a_pause_gives_credit_for_one_second():
     assert clock.now == pytest.approx(62.0)
 
 
-def test_a_pass_moves_bytes_at_the_rate_that_was_set(tmp_path):
-    """What is read for the map, read for the copy and written counts together."""
+def test_pass_moves_bytes_at_the_configured_rate(tmp_path):
+    """Bytes read for the map, read for the copy and written count together."""
     opened = Opened(tmp_path)
     opened.fill(600)
     clock, rate = ThrottleClock(), 10_000
@@ -331,7 +326,7 @@ def test_a_pass_moves_bytes_at_the_rate_that_was_set(tmp_path):
     opened.manager.close()
 
 
-def test_settings_are_judged():
+def test_invalid_cleaner_settings_are_refused():
     with pytest.raises(ConfigError, match=r"dedupe\.buffer\.size"):
         LogManagerConfig(cleaner_dedupe_bytes=2 << 20, cleaner_threads=2)
     with pytest.raises(ConfigError):
@@ -382,7 +377,7 @@ def test_c_and_python_map_and_filter_alike(limit):
             position += int.from_bytes(data[position + 8 : position + 12], "big") + 12
 
 
-def test_md5_tells_keys_of_every_length_apart():
+def test_md5_agrees_for_keys_of_every_length():
     native = pytest.importorskip("zkbroker.records._speedups")
     for size in (*range(130), 1000):
         data = encode_message_set([(bytes(size), b"", 0, ())], magic=0)
@@ -392,7 +387,7 @@ def test_md5_tells_keys_of_every_length_apart():
         assert tables[0] == tables[1]
 
 
-def test_a_map_costs_nothing_before_it_is_filled():
+def test_empty_map_uses_no_memory():
     def resident():
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -404,14 +399,14 @@ def test_a_map_costs_nothing_before_it_is_filled():
     table.close()
 
 
-def test_the_map_takes_no_more_memory_than_it_was_given():
+def test_map_memory_is_bounded():
     assert OffsetMap(2400, 0.9, offsets=10**9).memory_bytes == 2400
     assert OffsetMap(1 << 30, 0.9, offsets=10).memory_bytes < 1000
     assert kernels.map_keys is not None
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_pass_keeps_codec_and_format(tmp_path, codec):
+def test_pass_keeps_codec_and_format(tmp_path, codec):
     opened = Opened(tmp_path)
     for number in range(30):
         records = [(b"k%d" % (number * 3 + at) if at else b"same", b"v", 1, ()) for at in range(3)]
@@ -423,16 +418,16 @@ def test_a_pass_keeps_codec_and_format(tmp_path, codec):
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_wrapper_around_older_messages_is_written_in_one_format(tmp_path, codec, gone):
-    # What cleaners of 0.10.0 left (KAFKA-4298): a wrapper of magic 1 around messages of magic 0.
+@pytest.mark.parametrize("superseded", [False, True])
+def test_wrapper_of_mixed_magics_is_rewritten_in_one_format(tmp_path, codec, superseded):
+    # Cleaners of 0.10.0 left wrappers of magic 1 around messages of magic 0 (KAFKA-4298).
     rows = [(b"k%d" % number, b"v%d" % number, -1, ()) for number in range(4)]
     mixed = wrap_message_set(encode_message_set(rows, magic=0), 1, 3, -1, False, codec)
     (tmp_path / str(TP)).mkdir()
     (tmp_path / str(TP) / f"{0:020d}.log").write_bytes(mixed)
     (tmp_path / ".kafka_cleanshutdown").touch()
     opened = Opened(tmp_path)
-    opened.send(b"k1" if gone else b"other", b"later", magic=1)
+    opened.send(b"k1" if superseded else b"other", b"later", magic=1)
     opened.log.roll()
     opened.clean()
     data = opened.log.read_bytes(0, 1 << 20, end=4)
@@ -440,8 +435,8 @@ def test_a_wrapper_around_older_messages_is_written_in_one_format(tmp_path, code
     assert (entry.magic, entry.codec, entry.last_offset) == (1, codec, 3)
     messages = list(iter_entries(unwrap(data, entry, 1 << 20)))
     assert {each.magic for each in messages} == {1}
-    # Relative offsets, and an index that a reader finds them by.
-    kept = [0, 2, 3] if gone else [0, 1, 2, 3]
+    # The offsets are relative, and the index finds them.
+    kept = [0, 2, 3] if superseded else [0, 1, 2, 3]
     assert [each.base_offset for each in messages] == kept
     assert [r.offset for r in iter_records(data)] == kept
     for offset in range(4):
@@ -450,7 +445,7 @@ def test_a_wrapper_around_older_messages_is_written_in_one_format(tmp_path, code
     opened.manager.close()
 
 
-def test_other_settings_hold_from_the_next_pass_on(tmp_path):
+def test_reconfiguration_applies_to_next_pass(tmp_path):
     opened = Opened(tmp_path)
     cleaner = opened.manager.cleaner
     cleaner.start()
@@ -462,7 +457,7 @@ def test_other_settings_hold_from_the_next_pass_on(tmp_path):
     assert cleaner._settings.map_bytes == 2 << 20
     assert cleaner._throttle._bytes_per_s == 5.0
     cleaner.reconfigure(LogManagerConfig())
-    # A task too many ends when its turn comes.
+    # A surplus task ends at its next turn.
     cleaner._repeat(2)
     assert sorted(cleaner._tasks) == [0, 1]
     opened.manager.close()

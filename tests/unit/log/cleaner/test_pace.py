@@ -1,7 +1,7 @@
 from zkbroker.log.cleaner.pace import Pace
 
 
-def test_work_is_followed_by_a_rest():
+def test_pace_rests_after_work():
     worked, rests = [0.0], []
     pace = Pace(clock=lambda: worked[0], sleep=rests.append)
     pace.rest()
@@ -14,7 +14,7 @@ def test_work_is_followed_by_a_rest():
     assert rests == [0.0001]
 
 
-def test_another_thread_with_a_younger_clock_rests_once():
+def test_pace_rests_once_when_clock_goes_back():
     worked, rests = [5.0], []
     pace = Pace(clock=lambda: worked[0], sleep=rests.append)
     worked[0] = 0.0

@@ -314,11 +314,11 @@ def tell(tmp_path, seeds):
     assert passes > len(seeds)
 
 
-def test_random_logs_with_power_cuts_keep_what_the_model_says(tmp_path):
+def test_random_logs_with_power_cuts_match_the_model(tmp_path):
     tell(tmp_path, range(30))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
-def test_many_random_logs(tmp_path):
+def test_many_random_logs_match_the_model(tmp_path):
     tell(tmp_path, soak.seeds(1000, 2000))

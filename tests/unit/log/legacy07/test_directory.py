@@ -1,4 +1,4 @@
-"""A directory of 0.7 logs: what opens, what is refused, what a clean stop leaves."""
+"""A directory of 0.7 logs: opening, refusals, clean stops."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def place(directory, name, files):
         (directory / name / f"{start:020d}.kafka").write_bytes(data)
 
 
-def test_what_was_appended_is_there_after_a_clean_stop_and_after_none(tmp_path):
+def test_messages_survive_clean_stop_and_crash(tmp_path):
     logs = open_logs(tmp_path)
     logs.get_or_make("with space-1", 3).append(ONE, 1)
     logs.close()
@@ -31,7 +31,7 @@ def test_what_was_appended_is_there_after_a_clean_stop_and_after_none(tmp_path):
         logs.close()
 
 
-def test_after_a_clean_stop_nothing_is_walked_and_without_one_the_last_file_alone(tmp_path):
+def test_only_last_file_is_scanned_after_crash(tmp_path):
     bad = ONE[:-1] + b"?"
     place(tmp_path, "t-0", {0: bad, 15: ONE + bad + ONE})
     (tmp_path / ".kafka_cleanshutdown").touch()
@@ -48,30 +48,30 @@ def test_after_a_clean_stop_nothing_is_walked_and_without_one_the_last_file_alon
     logs.close()
 
 
-def test_a_gap_between_files_is_refused(tmp_path):
+def test_gap_between_files_is_refused(tmp_path):
     place(tmp_path, "t-0", {0: ONE, 16: ONE})
     with pytest.raises(StorageError, match=r"begins at 16.*ends at 15"):
         open_logs(tmp_path)
-    # What was locked is free again.
+    # The refused start released its lock.
     (tmp_path / "t-0" / f"{16:020d}.kafka").rename(tmp_path / "t-0" / f"{15:020d}.kafka")
     open_logs(tmp_path).close()
 
 
 @pytest.mark.parametrize("name", ["nodash", "t-x", "t-99999999999", "-1"])
-def test_a_folder_that_is_no_log_is_refused(tmp_path, name):
+def test_folder_with_invalid_partition_name_is_refused(tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(StorageError, match="topic-partition"):
         open_logs(tmp_path)
 
 
-def test_a_newer_log_is_refused(tmp_path):
+def test_log_of_newer_kafka_is_refused(tmp_path):
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020d}.log").touch()
     with pytest.raises(StorageError, match="logs alone"):
         open_logs(tmp_path)
 
 
-def test_stray_files_are_warned_of(tmp_path, caplog):
+def test_stray_files_are_logged(tmp_path, caplog):
     (tmp_path / "notes.txt").touch()
     place(tmp_path, "t-0", {0: ONE})
     (tmp_path / "t-0" / "x.bak").touch()
@@ -82,7 +82,7 @@ def test_stray_files_are_warned_of(tmp_path, caplog):
     ]
 
 
-def test_a_log_beyond_the_partitions_of_its_topic_is_reported(tmp_path, caplog):
+def test_unreachable_partition_is_logged(tmp_path, caplog):
     place(tmp_path, "t-2", {0: ONE})
     open_logs(tmp_path, topic_partitions={"t": 2}).close()
     assert "t-2 cannot be reached" in caplog.text
@@ -91,14 +91,14 @@ def test_a_log_beyond_the_partitions_of_its_topic_is_reported(tmp_path, caplog):
     assert "cannot be reached" not in caplog.text
 
 
-def test_two_brokers_do_not_share_it(tmp_path):
+def test_directory_in_use_is_refused(tmp_path):
     logs = open_logs(tmp_path)
     with pytest.raises(StorageError, match="in use"):
         open_logs(tmp_path)
     logs.close()
 
 
-def test_there_are_not_more_logs_than_allowed(tmp_path):
+def test_logs_max_is_enforced(tmp_path):
     logs = open_logs(tmp_path, max_logs=1)
     logs.get_or_make("t", 0)
     with pytest.raises(StorageError, match=r"legacy07\.logs\.max"):
@@ -108,14 +108,14 @@ def test_there_are_not_more_logs_than_allowed(tmp_path):
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\x00", "a\x7f", "\ufffd", "x" * 256])
-def test_names_that_0_7_refuses(tmp_path, topic):
+def test_topic_names_invalid_in_0_7_are_refused(tmp_path, topic):
     logs = open_logs(tmp_path)
     with pytest.raises(InvalidTopic):
         logs.check_topic(topic)
     logs.close()
 
 
-def test_names_that_0_7_takes(tmp_path):
+def test_topic_names_valid_in_0_7_are_accepted(tmp_path):
     logs = open_logs(tmp_path)
     for topic in ("..x", "with space", "a-b", "ü", "x" * 255):
         logs.check_topic(topic)
@@ -125,7 +125,7 @@ def test_names_that_0_7_takes(tmp_path):
     logs.close()
 
 
-def test_views_that_are_refused_leave_the_logs_in_use(tmp_path):
+def test_refused_views_leave_logs_usable(tmp_path):
     logs = open_logs(tmp_path)
     empty = logs.get_or_make("t", 0)
     logs.get_or_make("t", 1).append(ONE, 1)

@@ -1,4 +1,4 @@
-"""A 0.7 log: positions, flushes, rolls, retention, and what a failing disk leaves."""
+"""A 0.7 log: positions, flushes, rolls, retention and failing disks."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ def clock():
 
 @pytest.fixture
 def opened(tmp_path, clock):
-    """Open the directory with settings; what was opened is closed at the end."""
+    """Opens the directory with settings, and closes it at the end."""
     made = []
 
     def open_with(**settings):
@@ -36,7 +36,7 @@ def opened(tmp_path, clock):
 
 
 def touch(log, clock):
-    """Let the files have been written last at the clock's time."""
+    """Set the modification times of the files to the clock's time."""
     for path in log.files:
         os.utime(path, (clock.now / 1000, clock.now / 1000))
 
@@ -45,7 +45,7 @@ def append(log, payload=b"hello"):
     return log.append(build_message(payload), 1)
 
 
-def test_only_flushed_bytes_exist_for_readers(opened, clock):
+def test_readers_see_only_flushed_bytes(opened, clock):
     logs = opened(flush_messages=3, flush_ms=5000)
     log = logs.get_or_make("t", 0)
     one = build_message(b"hello")
@@ -66,18 +66,18 @@ def test_only_flushed_bytes_exist_for_readers(opened, clock):
     assert log.visible_end == log.end == 4 * len(one)
 
 
-def test_a_wrapper_counts_its_messages_for_the_flush(opened):
+def test_wrapper_counts_its_messages_for_flush(opened):
     log = opened(flush_messages=3).get_or_make("t", 0)
     log.append(build_message(b"stands for three"), 3)
     assert log.visible_end == log.end
 
 
-def test_bytes_are_cut_anywhere_and_end_with_their_file(opened):
+def test_read_begins_anywhere_and_ends_with_its_file(opened):
     log = opened(file_bytes=20).get_or_make("t", 0)
     one = build_message(b"hello")
     for _ in range(4):
         append(log)
-    # A file takes sets until it is larger than the limit: two of 15 bytes.
+    # A file takes sets until it exceeds the limit: two of 15 bytes.
     assert [int(path.stem) for path in log.files] == [0, 30]
     assert read(log, 0, 10_000) == one * 2
     assert read(log, 7, 3) == one[7:10]
@@ -91,7 +91,7 @@ def test_bytes_are_cut_anywhere_and_end_with_their_file(opened):
         assert (raised.value.earliest, raised.value.latest) == (0, 60)
 
 
-def test_a_log_rolls_by_age_counted_from_its_first_append(opened, clock):
+def test_roll_age_counts_from_first_append(opened, clock):
     log = opened(roll_ms=HOUR_MS).get_or_make("t", 0)
     append(log)
     clock.now += HOUR_MS
@@ -105,14 +105,14 @@ def test_a_log_rolls_by_age_counted_from_its_first_append(opened, clock):
     assert len(log.files) == 2
 
 
-def test_a_roll_shows_what_was_not_flushed(opened):
+def test_roll_flushes_pending_bytes(opened):
     log = opened(file_bytes=1, flush_messages=100).get_or_make("t", 0)
     append(log)
     append(log)
     assert (log.visible_end, log.end) == (15, 30)
 
 
-def test_offsets_by_time(opened, clock):
+def test_offsets_before_time_follow_file_times(opened, clock):
     log = opened(file_bytes=1).get_or_make("t", 0)
     began = clock.now
     for _ in range(3):
@@ -128,7 +128,7 @@ def test_offsets_by_time(opened, clock):
     assert log.offsets(clock.now, 100) == [45, 30, 15, 0]
 
 
-def test_files_past_their_time_go_and_positions_go_on(opened, clock):
+def test_expired_files_are_deleted_and_positions_continue(opened, clock):
     logs = opened(file_bytes=1, retention_ms=HOUR_MS)
     log = logs.get_or_make("t", 0)
     append(log)
@@ -138,7 +138,7 @@ def test_files_past_their_time_go_and_positions_go_on(opened, clock):
     held = log.read(0, 100)
     clock.now += HOUR_MS + 1
     assert log.delete_expired() == 2
-    # Whoever reads a deleted file reads on.
+    # A reader of a deleted file can read on.
     assert os.pread(held.fd, held.size, held.position) == build_message(b"hello")
     held.close()
     assert [path.name for path in log.files] == [f"{30:020d}.kafka"]
@@ -153,7 +153,7 @@ def test_files_past_their_time_go_and_positions_go_on(opened, clock):
     assert (again.start, again.end) == (30, 45)
 
 
-def test_the_oldest_files_go_while_the_rest_is_large_enough(opened):
+def test_size_retention_deletes_oldest_files(opened):
     log = opened(file_bytes=1, retention_bytes=30, retention_ms=-1).get_or_make("t", 0)
     for _ in range(4):
         append(log)
@@ -162,7 +162,7 @@ def test_the_oldest_files_go_while_the_rest_is_large_enough(opened):
     assert log.delete_expired() == 0
 
 
-def test_settings_of_single_topics(opened):
+def test_topic_setting_overrides_default(opened):
     logs = opened(file_bytes=1, topic_file_bytes={"big": 1000})
     for topic, files in (("small", 2), ("big", 1)):
         log = logs.get_or_make(topic, 0)
@@ -186,7 +186,7 @@ class FailingFileSystem(FileSystem):
         super().fsync(fd)
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(opened):
+def test_append_after_full_disk_leaves_no_partial_message(opened):
     fs = FailingFileSystem()
     log = opened(fs=fs).get_or_make("t", 0)
     append(log)
@@ -198,9 +198,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(opened):
     assert read(log, 0, 100) == build_message(b"hello") * 2
 
 
-def test_after_a_failed_flush_nothing_is_taken_and_the_directory_is_not_called_clean(
-    opened, tmp_path
-):
+def test_failed_flush_refuses_appends_and_unmarks_clean_stop(opened, tmp_path):
     fs = FailingFileSystem()
     logs = opened(fs=fs)
     log = logs.get_or_make("t", 0)

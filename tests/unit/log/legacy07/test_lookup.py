@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.logs import end_transaction
 from tests.support.views07 import shown
 from zkbroker.errors import OffsetOutOfRange, StorageError
 from zkbroker.log.legacy07.lookup import ViewMap
@@ -21,7 +22,7 @@ def found(tmp_path):
         yield made
 
 
-def test_a_position_and_its_offset_are_each_others(found):
+def test_position_and_offset_lookups_are_inverse(found):
     view = ViewMap(found.view.directory)
     assert view.partition == 0
     at, places = 0, []
@@ -40,7 +41,7 @@ def test_a_position_and_its_offset_are_each_others(found):
         assert view.position_of(view.offset_at(each.next_offset)) == each.next_offset
 
 
-def test_what_is_no_place_is_refused(found):
+def test_invalid_positions_and_offsets_are_refused(found):
     view = ViewMap(found.view.directory)
     for position in (1, len(build_message(b"0")) + 3):
         with pytest.raises(StorageError, match="is inside a message"):
@@ -55,17 +56,17 @@ def test_what_is_no_place_is_refused(found):
         ViewMap(found.path)
 
 
-def test_an_offset_that_nothing_has_is_the_next_message(tmp_path):
+def test_offset_without_message_maps_to_next_message(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"k0")
-        found.log.end_transaction(1, 0, commit=True, coordinator_epoch=0, leader_epoch=0)
+        end_transaction(found.log)
         found.modern(b"k2")
         found.show()
         view = ViewMap(found.view.directory)
         assert view.position_of(1) == view.position_of(2) == len(build_message(b"k0"))
 
 
-def test_after_a_cut_an_offset_is_where_it_is_now(tmp_path):
+def test_offset_after_truncation_maps_to_new_message(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")
         found.modern(b"two")

@@ -10,7 +10,7 @@ RECORD = MapRecord(PLAIN_1, 0, 50, 17, 4, 123, 2)
 NEXT = RECORD._replace(position=50, offset=21)
 
 
-def test_records_follow_the_head_and_the_next_file_has_a_map_of_its_own(tmp_path):
+def test_each_file_has_its_own_map(tmp_path):
     fs = FileSystem()
     kafka, following = (tmp_path / f"{start:020d}.kafka" for start in (0, 50))
     fs.close(make_map(fs, map_of(kafka), HEAD))
@@ -25,7 +25,7 @@ def test_records_follow_the_head_and_the_next_file_has_a_map_of_its_own(tmp_path
     assert (second.head, list(second.records())) == (next_head, [NEXT])
 
 
-def test_a_map_that_is_made_again_holds_nothing_else(tmp_path):
+def test_new_map_replaces_existing_file(tmp_path):
     fs = FileSystem()
     path = tmp_path / f"{0:020d}.map"
     path.write_bytes(bytes(1000))

@@ -1,36 +1,31 @@
-"""A log as its view may see it."""
+"""The part of a log that its view of 0.7 may show."""
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, EagerRuntime, make_manager, message_set
+from tests.support.logs import (
+    EagerRuntime,
+    append,
+    append_transactional,
+    end_transaction,
+    start_log,
+)
 from zkbroker.log.legacy07.master import LogMaster
-from zkbroker.records import encode_message_set
 
 
-def test_what_may_be_seen_and_what_it_is(tmp_path):
-    manager = make_manager(tmp_path, clock=Clock(), runtime=EagerRuntime())
-    manager.start()
-    log = manager.get_or_create(TP)
+def test_master_exposes_committed_messages_and_epochs(tmp_path):
+    manager, log = start_log(tmp_path, clock=Clock(), runtime=EagerRuntime())
     epoch, mark = 0, 0
     master = LogMaster(log, lambda: mark, lambda: epoch)
     try:
-        log.append_as_leader(message_set(3, size=1), leader_epoch=0)
+        append(log, 3, size=1)
         assert (master.start, master.end, master.written_end) == (0, 0, 3)
         mark = 3
         assert master.read(1, master.end) == ([1, 2], [b"v1", b"v2"], 3)
-        asked = log.begin_verification(1, 0)
-        data = encode_message_set(
-            [(None, b"aborted", 1, ())],
-            producer_id=1,
-            producer_epoch=0,
-            base_sequence=0,
-            is_transactional=True,
-        )
-        log.append_as_leader(data, leader_epoch=0, verification=asked)
+        append_transactional(log)
         mark = 4
         assert master.end == 3
-        log.end_transaction(1, 0, commit=False, coordinator_epoch=0, leader_epoch=0)
+        end_transaction(log, commit=False)
         epoch = 2
-        log.append_as_leader(message_set(1, size=1), leader_epoch=2)
+        append(log, 1, size=1, epoch=2)
         mark = 6
         assert master.read(3, master.end) == ([5], [b"v0"], 6)
         assert [master.epoch_of(offset) for offset in (0, 4, 5)] == [0, 0, 2]

@@ -1,4 +1,4 @@
-"""The map file: its bytes as the diagram says, and what a reader makes of a torn one."""
+"""The bytes of a map file, and how a reader treats a torn one."""
 
 import struct
 import zlib
@@ -34,7 +34,7 @@ def path(tmp_path):
     return path
 
 
-def test_the_layout_byte_for_byte(path):
+def test_map_layout_byte_for_byte(path):
     head = struct.pack(">8siqqi", b"zkb07map", 3, 400, 17, 2)
     head += struct.pack(">I", zlib.crc32(head))
     plain = struct.pack(">bqiqiIi", 1, 400, 50, 17, 4, 123, 2)
@@ -45,7 +45,7 @@ def test_the_layout_byte_for_byte(path):
     assert (len(head), len(plain) + 4) == (HEAD_BYTES, RECORD_BYTES)
 
 
-def test_what_is_read_is_what_was_written(path):
+def test_map_round_trips(path):
     reader = MapReader(path)
     assert reader.head == HEAD == read_head(path)
     assert list(reader.records()) == [PLAIN, SENT, BACK]
@@ -53,7 +53,7 @@ def test_what_is_read_is_what_was_written(path):
     assert [each.next_offset for each in (PLAIN, SENT, BACK)] == [21, 22, 19]
 
 
-def test_a_torn_map_ends_before_what_is_torn(path):
+def test_reader_ends_before_torn_record(path):
     whole = path.read_bytes()
     ends = [HEAD_BYTES + RECORD_BYTES, HEAD_BYTES + 2 * RECORD_BYTES + 5, len(whole)]
     for size in range(len(whole)):
@@ -68,12 +68,12 @@ def test_a_torn_map_ends_before_what_is_torn(path):
         assert list(reader.records()) == ([PLAIN, SENT, BACK][:good] if at >= HEAD_BYTES else [])
 
 
-def test_records_follow_each_other(path):
+def test_reader_ends_at_non_consecutive_record(path):
     path.write_bytes(encode_head(HEAD) + encode_record(PLAIN) + encode_record(BACK))
     assert list(MapReader(path).records()) == [PLAIN]
 
 
-def test_files_of_a_view(path):
+def test_map_files_are_found_and_checked(path):
     assert map_files(path.parent) == [path]
     assert map_of(path.with_suffix(".kafka")) == path
     path.write_bytes(b"something else")

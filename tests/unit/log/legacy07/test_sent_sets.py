@@ -1,4 +1,4 @@
-"""Sets that wait to be shown as they were sent."""
+"""Sent sets which a view has yet to show byte for byte."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def sets():
     return SentSets(limit_bytes=100)
 
 
-def test_sets_come_in_the_order_of_the_master(sets):
+def test_sets_are_ordered_by_master_offset(sets):
     for offset in (20, 10, 30):
         sets.add(offset, [stretch(10, 2), stretch(5, 3)], TERM)
     first = sets.first(0, TERM)
@@ -26,14 +26,14 @@ def test_sets_come_in_the_order_of_the_master(sets):
     assert sets.first(0, TERM).offset == 20
 
 
-def test_the_bytes_are_copied_from_the_buffer_of_the_connection(sets):
+def test_set_bytes_are_copied_from_buffer(sets):
     buffer = bytearray(b"kept")
     sets.add(0, [Stretch07(AS_SENT, memoryview(buffer), 1)], TERM)
     buffer[:] = b"gone"
     assert sets.first(0, TERM).stretches[0].data == b"kept"
 
 
-def test_a_set_beyond_the_bound_is_not_kept_until_there_is_room(sets):
+def test_set_above_bound_is_not_kept(sets):
     sets.add(0, [stretch(90)], TERM)
     sets.add(1, [stretch(11)], TERM)
     assert sets.first(1, TERM) is None
@@ -41,7 +41,7 @@ def test_a_set_beyond_the_bound_is_not_kept_until_there_is_room(sets):
     assert sets.first(2, TERM).offset == 2
 
 
-def test_a_set_of_another_term_or_behind_does_not_count(sets):
+def test_set_of_other_term_or_lower_offset_is_dropped(sets):
     sets.add(5, [stretch(1)], TERM)
     sets.add(6, [stretch(1)], (2, 6))
     assert sets.first(5, (2, 6)).offset == 6

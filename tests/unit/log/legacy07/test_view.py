@@ -1,17 +1,17 @@
-"""A view step by step: what it shows, when, and what it keeps."""
+"""The bytes that a view of 0.7 shows, flushes and keeps."""
 
 import pytest
 
-from tests.support.logs import UnsyncedFileSystem
+from tests.support.logs import UnsyncedFileSystem, append_transactional, end_transaction
 from tests.support.views07 import shown
 from zkbroker.errors import OffsetOutOfRange, StorageError
-from zkbroker.records import Codec, encode_message_set
+from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 
 WRAPPER = build_wrapper(Codec.GZIP, build_message(b"a") + build_message(b"b", magic=0))
 
 
-def test_what_was_sent_is_shown_as_it_came_and_the_rest_rendered(tmp_path):
+def test_sent_bytes_are_shown_unchanged_and_other_messages_rendered(tmp_path):
     with shown(tmp_path) as found:
         sent = build_message(b"one", magic=0) + build_message(b"x", attributes=0x40) + WRAPPER
         found.old(sent)
@@ -22,14 +22,14 @@ def test_what_was_sent_is_shown_as_it_came_and_the_rest_rendered(tmp_path):
         assert found.bytes() == sent + rendered + build_message(b"three")
 
 
-def test_the_magic_for_clients_that_know_one_alone(tmp_path):
+def test_view_renders_configured_magic(tmp_path):
     with shown(tmp_path, message_magic=0) as found:
         found.modern(b"two")
         found.show()
         assert found.bytes() == build_message(b"two", magic=0)
 
 
-def test_only_what_is_flushed_is_seen(tmp_path):
+def test_view_shows_only_flushed_messages(tmp_path):
     with shown(tmp_path, flush_messages=3) as found:
         found.modern(b"one", b"two")
         found.view.catch_up()
@@ -42,7 +42,7 @@ def test_only_what_is_flushed_is_seen(tmp_path):
         assert found.log.recovery_point == 3
 
 
-def test_nothing_above_the_high_watermark_is_shown(tmp_path):
+def test_view_shows_only_messages_below_high_watermark(tmp_path):
     with shown(tmp_path, mark=0) as found:
         found.old(WRAPPER)
         found.modern(b"two")
@@ -56,7 +56,7 @@ def test_nothing_above_the_high_watermark_is_shown(tmp_path):
         assert found.view.behind is True
 
 
-def test_what_others_append_meanwhile_waits_for_what_is_being_appended(tmp_path):
+def test_other_appends_are_shown_after_current_append(tmp_path):
     with shown(tmp_path) as found:
         with found.view.appending():
             term = found.master.term
@@ -68,14 +68,14 @@ def test_what_others_append_meanwhile_waits_for_what_is_being_appended(tmp_path)
         assert term == found.master.term
 
 
-def test_more_than_may_be_kept_is_rendered(tmp_path):
+def test_sent_set_above_pending_bound_is_rendered(tmp_path):
     with shown(tmp_path, pending_bytes=10) as found:
         found.old(WRAPPER)
         found.show()
         assert found.bytes() == build_message(b"a") + build_message(b"b")
 
 
-def test_what_was_sent_in_another_term_is_rendered_from_the_master(tmp_path):
+def test_set_sent_in_earlier_term_is_rendered_from_master(tmp_path):
     with shown(tmp_path, mark=0) as found:
         found.old(WRAPPER)
         found.log.truncate_to(0)
@@ -85,30 +85,21 @@ def test_what_was_sent_in_another_term_is_rendered_from_the_master(tmp_path):
         assert found.payloads() == [b"other", b"messages"]
 
 
-def test_transactions_show_what_was_committed(tmp_path):
+def test_view_shows_only_committed_transactions(tmp_path):
     with shown(tmp_path) as found:
         for producer, commit in ((1, True), (2, False)):
-            asked = found.log.begin_verification(producer, 0)
-            data = encode_message_set(
-                [(None, b"of %d" % producer, 1, ())],
-                producer_id=producer,
-                producer_epoch=0,
-                base_sequence=0,
-                is_transactional=True,
-            )
-            found.log.append_as_leader(data, leader_epoch=0, verification=asked)
+            record = (None, b"of %d" % producer, 1, ())
+            append_transactional(found.log, producer=producer, record=record)
             found.show()
             assert len(found.payloads()) == 2 * (producer - 1)
-            found.log.end_transaction(
-                producer, 0, commit=commit, coordinator_epoch=0, leader_epoch=0
-            )
+            end_transaction(found.log, producer, commit=commit)
             found.modern(b"plain")
             found.show()
         assert found.payloads() == [b"of 1", b"plain", b"plain"]
         assert found.view.next_offset == found.log.log_end_offset
 
 
-def test_a_master_that_was_cut_below_what_is_shown_goes_on_behind_it(tmp_path):
+def test_view_appends_new_messages_after_master_truncation(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")
         found.modern(b"two")
@@ -126,7 +117,7 @@ def test_a_master_that_was_cut_below_what_is_shown_goes_on_behind_it(tmp_path):
         assert found.payloads() == [b"one", b"two", b"other two", b"three"]
 
 
-def test_what_goes_on_from_one_epoch_to_the_next_is_shown_once(tmp_path):
+def test_messages_are_shown_once_across_epochs(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")
         found.epoch = 1
@@ -137,7 +128,7 @@ def test_what_goes_on_from_one_epoch_to_the_next_is_shown_once(tmp_path):
         assert found.payloads() == [b"one", b"two"]
 
 
-def test_a_cut_that_was_missed_is_found_by_its_epoch(tmp_path):
+def test_missed_truncation_is_detected_by_epoch(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")
         found.modern(b"two")
@@ -153,7 +144,7 @@ def test_a_cut_that_was_missed_is_found_by_its_epoch(tmp_path):
         assert found.payloads() == [b"one", b"two", b"other two", b"three"]
 
 
-def test_readers_never_saw_what_was_not_flushed_when_the_master_was_cut(tmp_path):
+def test_unflushed_messages_are_dropped_on_master_truncation(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")
         found.modern(b"two")
@@ -167,7 +158,7 @@ def test_readers_never_saw_what_was_not_flushed_when_the_master_was_cut(tmp_path
         assert found.payloads() == [b"one", b"other"]
 
 
-def test_without_a_replica_it_is_read_and_not_written(tmp_path):
+def test_detached_view_is_read_only(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")
         found.show()
@@ -184,7 +175,7 @@ def test_without_a_replica_it_is_read_and_not_written(tmp_path):
         assert found.payloads() == [b"one", b"two"]
 
 
-def test_what_the_master_forgot_is_out_of_range(tmp_path):
+def test_messages_deleted_from_master_are_out_of_range(tmp_path):
     with shown(tmp_path, file_bytes=100, retention_ms=-1) as found:
         for number in range(20):
             found.modern(b"%d" % number * 30)
@@ -205,8 +196,8 @@ def test_what_the_master_forgot_is_out_of_range(tmp_path):
         assert found.view.start == end
 
 
-def test_a_disk_that_fails_under_the_map_fails_the_view(tmp_path):
-    class Failing(UnsyncedFileSystem):
+def test_failed_map_write_fails_the_view(tmp_path):
+    class FailingFileSystem(UnsyncedFileSystem):
         broken = False
 
         def write_all(self, fd, data):
@@ -214,7 +205,7 @@ def test_a_disk_that_fails_under_the_map_fails_the_view(tmp_path):
                 raise OSError(28, "No space left on device")
             super().write_all(fd, data)
 
-    fs = Failing()
+    fs = FailingFileSystem()
     with shown(tmp_path, fs=fs) as found:
         found.modern(b"x" * 100)
         found.view.catch_up()
@@ -230,7 +221,7 @@ def test_a_disk_that_fails_under_the_map_fails_the_view(tmp_path):
         assert found.payloads() == [b"x" * 100]
 
 
-def test_the_loops_of_the_directory_flush_and_delete_as_views_do(tmp_path):
+def test_directory_tasks_flush_and_delete_views(tmp_path):
     with shown(tmp_path, flush_check_ms=1, file_bytes=50, retention_ms=-1) as found:
         for letter in (b"x", b"y"):
             found.modern(letter * 60)
@@ -242,7 +233,7 @@ def test_the_loops_of_the_directory_flush_and_delete_as_views_do(tmp_path):
         found.view.catch_up()
         found.log.truncate_to(2)
         found.log.advance_start_to(1)
-        # What is not flushed does not hold any more: it is dropped, and the rest done.
+        # The truncated, unflushed bytes are dropped; the deletion goes on.
         found.logs._delete_expired()
         assert found.payloads() == [b"y" * 60]
         assert found.view.next_offset == 2

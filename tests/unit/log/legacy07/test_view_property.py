@@ -1,4 +1,4 @@
-"""Whatever happens to a view and its master, positions and offsets never change their meaning."""
+"""Random lives of a view and its master: positions and offsets keep their messages."""
 
 import shutil
 
@@ -9,14 +9,14 @@ from tests.support.view_story import tell
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_view_shows_its_master_through_crashes_and_new_leaders(tmp_path, seed):
+def test_view_shows_its_master_through_crashes_and_new_leaders(tmp_path, seed):
     tell(tmp_path, seed)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(10))
-def test_a_view_shows_its_master_through_a_thousand_lives(tmp_path, part):
+def test_view_shows_its_master_through_a_thousand_lives(tmp_path, part):
     for seed in soak.seeds(1000 + 100 * part, 100):
         work = tmp_path / str(seed)
         work.mkdir()

@@ -1,4 +1,4 @@
-"""A view is opened to what its map says, whatever a crash left of its files."""
+"""Recovery of a view: its map decides, whatever files a crash left."""
 
 import shutil
 
@@ -37,7 +37,7 @@ def contents(opened):
     return b"".join(each.path.read_bytes() for each in opened.segments)
 
 
-def test_lost_or_damaged_files_are_rebuilt_byte_for_byte(found, tmp_path):
+def test_missing_or_damaged_files_are_rebuilt_byte_for_byte(found, tmp_path):
     whole = found.bytes()
     for number, path in enumerate(found.view.files):
         lost = copy(found, tmp_path / f"lost-{number}")
@@ -54,15 +54,15 @@ def test_lost_or_damaged_files_are_rebuilt_byte_for_byte(found, tmp_path):
         assert contents(open_view(FS, torn, found.master, clean=False)) == whole
 
 
-def test_what_is_beyond_the_map_is_cut(found, tmp_path):
+def test_bytes_beyond_the_map_are_truncated_after_crash(found, tmp_path):
     whole = found.bytes()
     longer = copy(found, tmp_path / "longer")
     last = longer / found.view.files[-1].name
-    last.write_bytes(last.read_bytes() + build_message(b"seen by nobody"))
+    last.write_bytes(last.read_bytes() + build_message(b"beyond the map"))
     assert contents(open_view(FS, longer, found.master, clean=False)) == whole
 
 
-def test_a_map_that_was_cut_off_or_damaged_gets_its_records_again(found, tmp_path):
+def test_torn_map_is_rebuilt_from_master(found, tmp_path):
     whole = found.bytes()
     name = found.view.files[-1].with_suffix(".map").name
     size = (found.view.directory / name).stat().st_size
@@ -79,12 +79,12 @@ def test_a_map_that_was_cut_off_or_damaged_gets_its_records_again(found, tmp_pat
             shutil.rmtree(folder)
 
 
-def test_without_the_master_nothing_behind_the_map_is_believed(found, tmp_path):
+def test_bytes_behind_the_map_are_dropped_without_master(found, tmp_path):
     whole = found.bytes()
     short = copy(found, tmp_path / "short")
     last = max(short.glob("*.map"))
     last.write_bytes(last.read_bytes()[:-3])
-    # After a clean stop nothing may be behind it.
+    # After a clean stop no byte may be behind the map.
     with pytest.raises(StorageError, match="its map accounts for"):
         open_view(FS, short, None, clean=True)
     opened = open_view(FS, short, None, clean=False)
@@ -93,7 +93,7 @@ def test_without_the_master_nothing_behind_the_map_is_believed(found, tmp_path):
     assert opened.place.offset < found.view.next_offset
 
 
-def test_what_another_program_appended_is_refused_after_a_clean_stop(found, tmp_path):
+def test_foreign_append_after_clean_stop_is_refused(found, tmp_path):
     longer = copy(found, tmp_path / "longer")
     last = max(longer.glob("*.kafka"))
     last.write_bytes(last.read_bytes() + build_message(b"of a 0.7 broker"))
@@ -101,7 +101,7 @@ def test_what_another_program_appended_is_refused_after_a_clean_stop(found, tmp_
         open_view(FS, longer, found.master, clean=True)
 
 
-def test_what_the_master_lacks_is_out_of_range(found, tmp_path):
+def test_missing_file_without_master_is_out_of_range(found, tmp_path):
     whole = found.bytes()
     short = copy(found, tmp_path / "short")
     files = sorted(short.glob("*.kafka"))
@@ -116,14 +116,14 @@ def test_what_the_master_lacks_is_out_of_range(found, tmp_path):
     assert opened.place == found.view._place
 
 
-def test_a_last_file_that_lost_its_map_is_refused(found, tmp_path):
+def test_last_file_without_map_is_refused(found, tmp_path):
     folder = copy(found, tmp_path / "folder")
     max(folder.glob("*.map")).unlink()
     with pytest.raises(StorageError, match="has no map"):
         open_view(FS, folder, found.master, clean=False)
 
 
-def test_what_was_being_made_or_deleted_is_removed(found, tmp_path):
+def test_partly_created_or_deleted_files_are_removed(found, tmp_path):
     whole = found.bytes()
     half = copy(found, tmp_path / "half")
     first = min(half.glob("*.map"))
@@ -140,7 +140,7 @@ def test_what_was_being_made_or_deleted_is_removed(found, tmp_path):
     assert not torn.with_suffix(".kafka").exists()
 
 
-def test_a_map_that_is_damaged_or_lost_between_others_is_refused(found, tmp_path):
+def test_damaged_or_missing_map_between_others_is_refused(found, tmp_path):
     gap = copy(found, tmp_path / "gap")
     maps = sorted(gap.glob("*.map"))
     kept = maps[1].read_bytes()
@@ -159,7 +159,7 @@ def test_a_map_that_is_damaged_or_lost_between_others_is_refused(found, tmp_path
             max(torn.glob("*.kafka")).write_bytes(b"")
 
 
-def test_a_folder_without_a_whole_map_is_no_view(tmp_path):
+def test_folder_without_complete_map_is_not_a_view(tmp_path):
     folder = tmp_path / "t-0"
     folder.mkdir()
     assert not is_view(folder)

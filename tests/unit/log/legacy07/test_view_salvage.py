@@ -1,4 +1,4 @@
-"""What lies behind a map gets records where the master has it, and no further."""
+"""Entries behind a map get records as far as the master holds the same messages."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from zkbroker.records.generations import AS_SENT, PLAIN_0, PLAIN_1
 from zkbroker.records.legacy07 import build_message, build_wrapper
 
 
-class Single:
+class SingleMessageMaster:
     """A master of one message."""
 
     start, written_end = 0, 1
@@ -46,7 +46,7 @@ ONE, NULL = build_message(b"one"), build_message(b"")
 PAIR = build_wrapper(Codec.SNAPPY, build_message(b"two") + build_message(b"three"))
 
 
-def test_entries_that_are_the_next_messages_are_taken_as_they_lie_there(found):
+def test_entries_that_match_master_get_records(found):
     whole = ONE + NULL + PAIR
     at = 1000 + len(ONE + NULL)
     plain = (PLAIN_1, 1000, len(ONE + NULL), 0, 2)
@@ -62,7 +62,7 @@ def test_entries_that_are_the_next_messages_are_taken_as_they_lie_there(found):
     ]
 
 
-def test_it_ends_where_the_master_goes_on_in_another_way(found):
+def test_records_end_where_master_differs(found):
     one = (PLAIN_1, 1000, len(ONE), 0, 1)
     for other in (
         build_message(b"not one"),
@@ -77,7 +77,7 @@ def test_it_ends_where_the_master_goes_on_in_another_way(found):
     assert behind(found, NULL * 3 + ONE, offset=1) == [(PLAIN_1, 1000, len(NULL), 1, 1)]
 
 
-def test_entries_larger_than_what_is_read_at_once(found):
+def test_entry_larger_than_read_size_gets_record(found):
     data = build_message(b"x" * 3_000_000)
-    found.master = Single(b"x" * 3_000_000)
+    found.master = SingleMessageMaster(b"x" * 3_000_000)
     assert behind(found, data) == [(PLAIN_1, 1000, len(data), 0, 1)]
