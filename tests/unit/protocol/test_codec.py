@@ -28,25 +28,22 @@ class Sample:
     numbers: list[int] | None = array(Kind.INT16, nullable=3)
 
 
-def test_bytes_follow_the_metadata_field_by_field():
+def test_encoding_follows_field_metadata():
     sample = Sample(True, 5, "ab", "c", 7, [1, -1])
-    assert codec.encode_bytes(sample, 0) == bytes.fromhex(
-        "01 00026162 0000000000000007 00000002 0001ffff"
-    )
-    assert codec.encode_bytes(sample, 1) == bytes.fromhex(
-        "01 05 00026162 000163 0000000000000007 00000002 0001ffff"
-    )
-    assert codec.encode_bytes(sample, 3) == bytes.fromhex(
-        "01 05 00026162 0000000000000007 00000002 0001ffff"
-    )
+    for version, encoded in (
+        (0, "01 00026162 0000000000000007 00000002 0001ffff"),
+        (1, "01 05 00026162 000163 0000000000000007 00000002 0001ffff"),
+        (3, "01 05 00026162 0000000000000007 00000002 0001ffff"),
+    ):
+        assert codec.encode_bytes(sample, version) == bytes.fromhex(encoded)
 
 
-def test_a_field_that_the_version_lacks_keeps_its_default():
+def test_field_absent_from_version_keeps_default():
     decoded, _ = codec.decode(Sample, 0, codec.encode_bytes(Sample(True, 5, "ab", "c"), 0))
     assert decoded == Sample(True, 0, "ab", "none yet")
 
 
-def test_null_is_taken_from_its_version_on_only():
+def test_null_is_allowed_from_its_version():
     with pytest.raises(ValueError, match="Sample v1 nick is None"):
         codec.encode(Sample(nick=None), 1)
     assert codec.decode(Sample, 2, codec.encode_bytes(Sample(nick=None), 2))[0].nick is None
@@ -57,19 +54,19 @@ def test_null_is_taken_from_its_version_on_only():
 
 
 @pytest.mark.parametrize("length", [-2, -32768])
-def test_a_negative_length_other_than_null_is_malformed(length):
+def test_negative_length_other_than_null_is_malformed(length):
     with pytest.raises(MalformedFrame):
         codec.decode(Sample, 0, struct.pack(">bh", 0, length) + bytes(20))
 
 
-def test_every_truncation_of_a_message_is_malformed():
+def test_truncated_message_is_malformed():
     whole = codec.encode_bytes(Sample(True, 5, "ab", "c", 7, [1, 2]), 1)
     for size in range(len(whole)):
         with pytest.raises(MalformedFrame):
             codec.decode(Sample, 1, whole[:size])
 
 
-def test_bytes_behind_the_last_field_are_ignored():
+def test_bytes_after_last_field_are_ignored():
     whole = codec.encode_bytes(Sample(), 0)
     assert codec.decode(Sample, 0, whole + b"more") == (Sample(), len(whole))
 
@@ -78,7 +75,7 @@ def test_bytes_behind_the_last_field_are_ignored():
 @pytest.mark.parametrize(
     ("message", "version"), [(MetadataRequest, 1), (MetadataResponse, 7), (ProduceRequest, 0)]
 )
-def test_a_count_beyond_the_bytes_that_remain_is_refused_before_allocation(message, version, count):
+def test_count_beyond_frame_is_refused_before_allocation(message, version, count):
     prefix = {MetadataRequest: b"", MetadataResponse: bytes(4), ProduceRequest: bytes(6)}[message]
     frame = prefix + struct.pack(">i", count) + bytes(100)
     codec.decoder(message, version)
@@ -91,13 +88,13 @@ def test_a_count_beyond_the_bytes_that_remain_is_refused_before_allocation(messa
         tracemalloc.stop()
 
 
-def test_a_text_that_is_not_utf_8_is_read_as_java_reads_it():
+def test_invalid_utf_8_is_replaced_as_in_java():
     decoded, _ = codec.decode(MetadataRequest, 1, b"\0\0\0\1\0\2\xffa\0")
     assert decoded.topics == ["\ufffda"]
 
 
 @pytest.mark.parametrize("length", [10_922, 10_923, 32_767])
-def test_whatever_text_is_decoded_can_be_encoded_again(length):
+def test_decoded_text_can_be_encoded(length):
     frame = b"\0\0\0\1" + struct.pack(">h", length) + b"\xff" * length + b"\0"
     if length > 10_922:
         with pytest.raises(MalformedFrame, match="not UTF-8"):
@@ -106,14 +103,14 @@ def test_whatever_text_is_decoded_can_be_encoded_again(length):
     codec.encode(codec.decode(MetadataRequest, 4, frame)[0], 4)
 
 
-def test_values_that_do_not_fit_are_named():
+def test_unencodable_value_error_names_message():
     with pytest.raises(ValueError, match="Sample v1 holds a value that does not fit"):
         codec.encode(Sample(small=200), 1)
     with pytest.raises(ValueError, match="does not fit"):
         codec.encode(Sample(name="x" * 40000), 1)
 
 
-def test_decoded_records_are_writable_views_of_the_frame():
+def test_decoded_records_are_writable_views_of_frame():
     request = ProduceRequest(
         topics=[ProduceRequestTopic("t", [ProduceRequestPartition(0, b"message set")])]
     )
@@ -124,21 +121,14 @@ def test_decoded_records_are_writable_views_of_the_frame():
     assert bytes(frame).endswith(b"MESSAGE set")
 
 
-def test_file_slices_and_lists_pass_through_uncopied_and_counted():
+def test_file_slices_and_lists_are_encoded_without_copy():
     piece = FileSlice(fd=-1, position=3, size=1000)
     view = memoryview(b"abc")
-    response = FetchResponse(
-        topics=[
-            FetchResponseTopic(
-                "t",
-                [
-                    FetchResponsePartition(0, records=[view, piece]),
-                    FetchResponsePartition(1, records=None),
-                    FetchResponsePartition(2, records=b""),
-                ],
-            )
-        ]
-    )
+    rows = [
+        FetchResponsePartition(number, records=records)
+        for number, records in enumerate(([view, piece], None, b""))
+    ]
+    response = FetchResponse(topics=[FetchResponseTopic("t", rows)])
     pieces = codec.encode(response, 4)
     assert any(each is view for each in pieces)
     assert any(each is piece for each in pieces)
@@ -147,7 +137,7 @@ def test_file_slices_and_lists_pass_through_uncopied_and_counted():
     assert [None if p.records is None else len(p.records) for p in partitions] == [1003, None, 0]
 
 
-def test_a_message_without_wire_metadata_is_refused():
+def test_message_without_wire_metadata_is_refused():
     @dataclass
     class Unmarked:
         name: str = ""
@@ -156,12 +146,12 @@ def test_a_message_without_wire_metadata_is_refused():
         wire_fields(Unmarked)
 
 
-def test_each_version_is_compiled_once():
+def test_codec_of_version_is_compiled_once():
     assert codec.decoder(JoinGroupRequest, 2) is codec.decoder(JoinGroupRequest, 2)
     assert codec.encoder(JoinGroupRequest, 2) is codec.encoder(JoinGroupRequest, 2)
 
 
-def test_encode_collects_the_error_codes():
+def test_encode_collects_error_codes():
     partitions = [FetchResponsePartition(n, code, records=b"") for n, code in enumerate((0, 3, 6))]
     response = FetchResponse(error_code=70, topics=[FetchResponseTopic("t", partitions)])
     errors: list[int] = []

@@ -27,13 +27,13 @@ from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchRespon
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.stop_replica import StopReplicaPartition, StopReplicaRequest
 
-# what a client of 2.4 or later sends first: header v2 with tagged fields, compact strings
+# The first request of a client of 2.4 or later: header v2 with tagged fields, compact strings.
 FLEXIBLE_API_VERSIONS = bytes.fromhex(
     "0012 0003 00000001 0004 726b3939 00 05 726b3939 04 312e3200 00"
 )
 
 
-def test_a_request_is_the_documented_bytes():
+def test_request_has_documented_bytes():
     header = RequestHeader(ApiKey.HEARTBEAT, 1, 7, "me")
     parts = encode_request(header, HeartbeatRequest("g", 3, "m"))
     assert b"".join(parts) == bytes.fromhex(
@@ -41,7 +41,7 @@ def test_a_request_is_the_documented_bytes():
     )
 
 
-def test_a_client_id_may_be_null():
+def test_client_id_may_be_null():
     frame = b"".join(encode_request(RequestHeader(18, 0, 1, None), ApiVersionsRequest()))
     assert frame == bytes.fromhex("0000000a 0012 0000 00000001 ffff")
     assert decode_request(frame[4:])[0].client_id is None
@@ -50,7 +50,7 @@ def test_a_client_id_may_be_null():
 @pytest.mark.parametrize(
     ("api_key", "version"), [(0, 8), (0, -1), (4, 3), (99, 0), (-1, 0), (17, 2)]
 )
-def test_an_unserved_request_is_refused_with_client_and_version(api_key, version):
+def test_unsupported_request_error_has_header(api_key, version):
     frame = b"".join(encode_request(RequestHeader(18, 0, 1, "old-app"), ApiVersionsRequest()))[4:]
     frame = (
         api_key.to_bytes(2, "big", signed=True)
@@ -64,7 +64,7 @@ def test_an_unserved_request_is_refused_with_client_and_version(api_key, version
     assert isinstance(caught.value, UnsupportedVersion)
 
 
-def test_a_newer_api_versions_request_is_answered_with_error_35_in_the_oldest_layout():
+def test_newer_api_versions_request_gets_error_35_in_oldest_layout():
     header, request = decode_request(FLEXIBLE_API_VERSIONS)
     assert header == RequestHeader(ApiKey.API_VERSIONS, 3, 1, "rk99")
     assert request == ApiVersionsRequest()
@@ -79,24 +79,24 @@ def test_a_newer_api_versions_request_is_answered_with_error_35_in_the_oldest_la
 
 
 @pytest.mark.parametrize("size", range(10))
-def test_a_request_shorter_than_its_header_is_malformed(size):
+def test_request_shorter_than_header_is_malformed(size):
     with pytest.raises(MalformedFrame):
         decode_request(bytes.fromhex("0012 0000 00000001 0001")[:size])
 
 
-def test_a_client_id_that_does_not_fit_is_malformed():
+def test_invalid_client_id_length_is_malformed():
     with pytest.raises(MalformedFrame):
         decode_request(bytes.fromhex("0012 0000 00000001 7fff"))
     with pytest.raises(MalformedFrame):
         decode_request(bytes.fromhex("0012 0000 00000001 fffe"))
 
 
-def test_a_response_without_a_correlation_id_is_malformed():
+def test_response_without_correlation_id_is_malformed():
     with pytest.raises(MalformedFrame):
         decode_response(ApiKey.API_VERSIONS, 0, b"\0\0\0")
 
 
-def test_a_file_slice_is_a_part_of_its_own_and_counted_in_the_size():
+def test_file_slice_is_separate_part_counted_in_size():
     piece = FileSlice(fd=-1, position=0, size=5000)
     partitions = [FetchResponsePartition(0, records=piece), FetchResponsePartition(1, records=b"x")]
     response = FetchResponse(topics=[FetchResponseTopic("t", partitions)])
@@ -105,7 +105,7 @@ def test_a_file_slice_is_a_part_of_its_own_and_counted_in_the_size():
     assert int.from_bytes(head[:4], "big") == len(head) - 4 + 5000 + len(tail)
 
 
-def test_an_empty_file_slice_still_reaches_its_closer():
+def test_empty_file_slice_is_kept_for_closing():
     piece = FileSlice(fd=-1, position=0, size=0)
     response = FetchResponse(
         topics=[FetchResponseTopic("t", [FetchResponsePartition(0, records=piece)])]
@@ -113,7 +113,7 @@ def test_an_empty_file_slice_still_reaches_its_closer():
     assert any(part is piece for part in encode_response(5, response, 4))
 
 
-def test_a_large_record_set_is_sent_without_a_copy_and_a_small_one_in_one_piece():
+def test_only_large_record_set_is_sent_without_copy():
     large, small = bytes(10_000), b"small"
     for data, parts in ((large, 2), (small, 1)):
         request = ProduceRequest(
@@ -124,7 +124,7 @@ def test_a_large_record_set_is_sent_without_a_copy_and_a_small_one_in_one_piece(
         assert (pieces[-1] is data) == (data is large)
 
 
-def test_items_of_a_request_are_bounded_and_a_controllers_tenfold():
+def test_request_items_are_bounded():
     names = MetadataRequest(["t"] * 50)
     frame = b"".join(encode_request(RequestHeader(ApiKey.METADATA, 1, 1, "c"), names))[4:]
     assert len(decode_request(frame, max_items=50)[1].topics) == 50

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive: a message, or one of the two declared exceptions."""
+"""Any bytes decode to a message or raise one of the two declared exceptions."""
 
 import json
 import random
@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "data" / "wire"
 
 
 def golden_frames():
-    """(frame, None) for requests, (frame, (api, version)) for responses."""
+    """Return `(frame, None)` of requests, `(frame, (api, version))` of responses."""
     frames = []
     for path in sorted(GOLDEN.glob("*.jsonl")):
         for line in path.read_text().splitlines():
@@ -65,7 +65,7 @@ def decode_all(count, seed):
     outcomes = {"decoded": 0, "malformed": 0, "unsupported": 0}
     for number in range(count):
         frame, response_of = frames[number % len(frames)]
-        # mostly the body, so that the mutants get past the header
+        # Mostly the body, so that mutants pass the header.
         data = mutate(frame, rng, protected=0 if rng.random() < 0.1 else min(8, len(frame)))
         try:
             if response_of is None:
@@ -92,7 +92,7 @@ def compile_everything():
 @pytest.mark.parametrize(
     "count", [5_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
 )
-def test_mutated_frames_raise_nothing_undeclared_and_leave_no_memory_behind(count):
+def test_mutated_frames_raise_declared_errors_and_leak_no_memory(count):
     count = soak.part_of(count)
     compile_everything()
     decode_all(1_000, seed=1)
@@ -110,7 +110,7 @@ def test_mutated_frames_raise_nothing_undeclared_and_leave_no_memory_behind(coun
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_noise_raises_nothing_undeclared(seed):
+def test_random_bytes_raise_only_declared_errors(seed):
     rng = random.Random(seed)
     for api_key, (low, high) in BROKER_VERSIONS.items():
         for version in range(low, high + 1):

@@ -1,4 +1,4 @@
-"""The versions that brokers send each other exist, and each level of the settings has them."""
+"""Versions of requests between brokers, for each level of the settings."""
 
 import itertools
 
@@ -9,25 +9,25 @@ from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey
 from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS, inter_broker_version
 
 
-def test_each_level_that_can_be_set_has_versions():
+def test_every_inter_broker_level_has_versions():
     assert tuple(INTER_BROKER_VERSIONS) == LEVELS
     assert set(LEVEL_SPELLINGS.values()) == set(LEVELS)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_is_sent_is_what_brokers_read(level):
+def test_sent_versions_are_supported(level):
     for api_key, version in INTER_BROKER_VERSIONS[level].items():
         lowest, highest = BROKER_VERSIONS[api_key]
         assert lowest <= version <= highest
 
 
-def test_versions_never_go_back_from_level_to_level():
+def test_versions_do_not_fall_with_level():
     for older, newer in itertools.pairwise(LEVELS):
         for api_key, version in INTER_BROKER_VERSIONS[older].items():
             assert INTER_BROKER_VERSIONS[newer][api_key] >= version
 
 
-def test_what_a_level_does_not_have_is_not_sent():
+def test_api_missing_from_level_is_not_sent():
     assert inter_broker_version("2.1", ApiKey.FETCH) == 10
     with pytest.raises(KeyError):
         inter_broker_version("0.8.2", ApiKey.OFFSET_FOR_LEADER_EPOCH)

@@ -15,11 +15,11 @@ from zkbroker.protocol.java_hash import string_hash
         ("\U0001f600", 1772899),  # two UTF-16 units: 55357 * 31 + 56832
     ],
 )
-def test_hashes_as_java_does(text, expected):
+def test_string_hash_equals_java(text, expected):
     assert string_hash(text) == expected
 
 
-def test_hashes_every_recorded_key_as_the_genuine_class_did():
+def test_string_hash_equals_recorded_hashes():
     path = Path(__file__).parents[2] / "golden" / "data" / "partitioner.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(rows) == 600

@@ -1,4 +1,4 @@
-"""Frames of Kafka 0.7: round trips, and frames that end too early."""
+"""Frames of Kafka 0.7: round trips and incomplete frames."""
 
 import pytest
 from hypothesis import given
@@ -36,13 +36,13 @@ REQUESTS = st.one_of(
 
 
 @given(REQUESTS, st.binary(max_size=3))
-def test_a_request_comes_back_and_surplus_bytes_mean_nothing(request_, surplus):
+def test_request_round_trips_with_surplus_bytes(request_, surplus):
     frame = encode_request(request_)
     assert decode_request(memoryview(frame + surplus)) == request_
 
 
 @given(REQUESTS, st.data())
-def test_a_request_that_is_cut_is_refused(request_, data):
+def test_truncated_request_is_refused(request_, data):
     frame = encode_request(request_)
     cut = data.draw(st.integers(0, len(frame) - 1))
     with pytest.raises(ProtocolError, match="no request of Kafka"):
@@ -61,23 +61,23 @@ def test_a_request_that_is_cut_is_refused(request_, data):
     ],
     ids=["id 5", "id -1", "multifetch -1", "multiproduce", "topic length -1", "set size -1"],
 )
-def test_what_no_client_sends_is_refused(frame):
+def test_invalid_request_is_refused(frame):
     with pytest.raises(ProtocolError):
         decode_request(memoryview(frame))
 
 
-def test_bytes_that_are_no_utf8_become_an_invalid_topic():
+def test_invalid_utf_8_becomes_invalid_topic():
     frame = b"\x00\x01\x00\x01\xff" + bytes(16)
     assert decode_request(memoryview(frame)).topic == "\ufffd"
 
 
-def test_what_does_not_fit_is_not_sent():
+def test_unencodable_request_is_refused():
     with pytest.raises(ValueError):
         encode_request(Fetch07("t", 2**31, 0, 0))
 
 
 @given(st.lists(LONGS, max_size=5))
-def test_offsets_come_back(offsets):
+def test_offsets_round_trip(offsets):
     frame = memoryview(encode_answer(encode_offsets(offsets)))
     error, body = decode_answer(frame[4:])
     assert (error, decode_offsets(body)) == (0, offsets)
@@ -86,7 +86,7 @@ def test_offsets_come_back(offsets):
 
 
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 3, -1]), st.binary(max_size=9)), max_size=4))
-def test_the_parts_of_a_multifetch_come_back(parts):
+def test_multifetch_parts_round_trip(parts):
     body = b"".join(part_head(len(data), error) + data for error, data in parts)
     found = decode_multifetch(memoryview(body))
     assert [(error, bytes(data)) for error, data in found] == parts
@@ -95,6 +95,6 @@ def test_the_parts_of_a_multifetch_come_back(parts):
             decode_multifetch(memoryview(body)[:-1])
 
 
-def test_an_answer_without_an_error_number_is_none():
+def test_response_without_error_code_is_refused():
     with pytest.raises(NetworkError):
         decode_answer(memoryview(b"\x00"))

@@ -19,57 +19,51 @@ from zkbroker.protocol.offsets_topic import (
 )
 
 
-def test_keys_are_the_genuine_bytes():
+def test_keys_have_genuine_bytes():
     assert encode_key(OffsetKey("g", "t", 3)) == bytes.fromhex("0001 000167 000174 00000003")
     assert encode_key(GroupKey("g")) == bytes.fromhex("0002 000167")
 
 
-def test_keys_of_every_version_are_read_and_later_ones_skipped():
-    assert decode_key(bytes.fromhex("0000 000167 000174 00000003")) == OffsetKey("g", "t", 3)
-    assert decode_key(bytes.fromhex("0001 000167 000174 00000003")) == OffsetKey("g", "t", 3)
+def test_keys_of_known_versions_are_decoded():
+    for version in ("0000", "0001"):
+        key = decode_key(bytes.fromhex(f"{version} 000167 000174 00000003"))
+        assert key == OffsetKey("g", "t", 3)
     assert decode_key(bytes.fromhex("0002 000167")) == GroupKey("g")
     assert decode_key(bytes.fromhex("0003 000167")) is None
 
 
-def test_an_offset_without_a_leader_epoch_is_written_as_every_reader_since_0_9_reads_it():
+def test_only_offset_with_leader_epoch_is_written_in_version_3():
     value = OffsetValue(offset=5, metadata="m", commit_timestamp_ms=1)
-    assert encode_offset(value) == bytes.fromhex(
-        "0001 0000000000000005 00016d 0000000000000001 ffffffffffffffff"
-    )
+    without = "0001 0000000000000005 00016d 0000000000000001 ffffffffffffffff"
+    assert encode_offset(value) == bytes.fromhex(without)
+    value.leader_epoch = 2
+    with_epoch = "0003 0000000000000005 00000002 00016d 0000000000000001"
+    assert encode_offset(value) == bytes.fromhex(with_epoch)
 
 
-def test_an_offset_with_a_leader_epoch_is_written_in_the_version_that_has_one():
-    value = OffsetValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp_ms=1)
-    assert encode_offset(value) == bytes.fromhex(
-        "0003 0000000000000005 00000002 00016d 0000000000000001"
-    )
-
-
-def test_an_expiry_asked_for_is_not_lost_for_a_leader_epoch():
+def test_expiry_takes_precedence_over_leader_epoch():
     value = OffsetValue(5, 2, "m", 1, expire_timestamp_ms=9)
     assert decode_offset(encode_offset(value)).expire_timestamp_ms == 9
 
 
 @pytest.mark.parametrize(
-    ("version", "expected"),
+    ("data", "expected"),
     [
-        (0, OffsetValue(5, metadata="m", commit_timestamp_ms=7)),
-        (1, OffsetValue(5, metadata="m", commit_timestamp_ms=7, expire_timestamp_ms=9)),
-        (2, OffsetValue(5, metadata="m", commit_timestamp_ms=7)),
-        (3, OffsetValue(5, leader_epoch=2, metadata="m", commit_timestamp_ms=7)),
+        ("0000 0000000000000005 00016d 0000000000000007", {}),
+        (
+            "0001 0000000000000005 00016d 0000000000000007 0000000000000009",
+            {"expire_timestamp_ms": 9},
+        ),
+        ("0002 0000000000000005 00016d 0000000000000007", {}),
+        ("0003 0000000000000005 00000002 00016d 0000000000000007", {"leader_epoch": 2}),
     ],
 )
-def test_offsets_of_every_version_are_read(version, expected):
-    body = {
-        0: "0000000000000005 00016d 0000000000000007",
-        1: "0000000000000005 00016d 0000000000000007 0000000000000009",
-        2: "0000000000000005 00016d 0000000000000007",
-        3: "0000000000000005 00000002 00016d 0000000000000007",
-    }[version]
-    assert decode_offset(version.to_bytes(2, "big") + bytes.fromhex(body)) == expected
+def test_offset_values_of_every_version_are_decoded(data, expected):
+    value = OffsetValue(5, metadata="m", commit_timestamp_ms=7, **expected)
+    assert decode_offset(bytes.fromhex(data)) == value
 
 
-def test_a_group_is_the_genuine_bytes():
+def test_group_has_genuine_bytes():
     member = GroupMemberValue("m", None, "c", "/h", 60000, 10000, b"S", b"A")
     value = GroupValue("consumer", 4, "range", "m", 8, [member])
     assert encode_group(value) == bytes.fromhex(
@@ -81,7 +75,7 @@ def test_a_group_is_the_genuine_bytes():
 @pytest.mark.parametrize("version", range(4))
 @settings(deadline=None, derandomize=True, max_examples=30)
 @given(data=st.data())
-def test_groups_of_every_version_are_read(version, data):
+def test_groups_of_every_version_are_decoded(version, data):
     value = data.draw(message_strategy(GroupValue, version))
     written = version.to_bytes(2, "big") + codec.encode_bytes(value, version)
     assert decode_group(written) == value
@@ -89,12 +83,12 @@ def test_groups_of_every_version_are_read(version, data):
 
 @pytest.mark.parametrize("decoder", [decode_offset, decode_group])
 @pytest.mark.parametrize("data", ["", "00", "0004", "ffff", "0001"])
-def test_what_is_no_value_is_malformed(decoder, data):
+def test_invalid_value_is_malformed(decoder, data):
     with pytest.raises(MalformedFrame):
         decoder(bytes.fromhex(data))
 
 
 @pytest.mark.parametrize("data", ["", "00", "0001", "0001000167000174"])
-def test_what_is_no_key_is_malformed(data):
+def test_invalid_key_is_malformed(data):
     with pytest.raises(MalformedFrame):
         decode_key(bytes.fromhex(data))

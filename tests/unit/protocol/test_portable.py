@@ -1,6 +1,5 @@
-"""Plain requests: both twins read what the codec reads, and answer what it answers."""
+"""Plain requests: the Python and C twins read and answer as the codec does."""
 
-import importlib
 import random
 from typing import Any
 
@@ -42,33 +41,25 @@ SOME, MANY = 1000, 1_000_000
 PRODUCED = ("partition", "error_code", "base_offset", "log_append_time_ms", "log_start_offset")
 
 
-@pytest.fixture(scope="module", params=["portable", "native"])
-def twin(request: pytest.FixtureRequest) -> Any:
-    if request.param == "portable":
-        return portable
-    try:
-        return importlib.import_module("zkbroker.protocol._speedups")
-    except ImportError:
-        pytest.skip("the C twin was not built: no compiler")
-
-
 @pytest.fixture(scope="module")
 def native() -> Any:
-    try:
-        return importlib.import_module("zkbroker.protocol._speedups")
-    except ImportError:
-        pytest.skip("the C twin was not built: no compiler")
+    return pytest.importorskip("zkbroker.protocol._speedups", reason="the C twin was not built")
+
+
+@pytest.fixture(scope="module", params=["portable", "native"])
+def twin(request: pytest.FixtureRequest) -> Any:
+    return portable if request.param == "portable" else request.getfixturevalue("native")
 
 
 def as_bytes(plain: Any) -> Any:
-    """What was read, with record sets as bytes."""
+    """Return a plain request with its record sets as bytes."""
     if plain is None or plain[0] != 0:
         return plain
     return (*plain[:-1], [(t, [(p, bytes(r)) for p, r in rows]) for t, rows in plain[-1]])
 
 
 def by_codec(frame: memoryview) -> Any:
-    """What the codec reads, in the form of a plain request; None where it refuses."""
+    """Return the codec's request in the form of a plain one; None where it refuses."""
     try:
         header, request = decode_request(frame)
     except (MalformedFrame, UnsupportedRequest):
@@ -105,7 +96,7 @@ def by_codec(frame: memoryview) -> Any:
 
 
 def frames(seed: int, count: int) -> Any:
-    """Requests of both APIs, each as it is and then with changes here and there."""
+    """Yield requests of both APIs, each unchanged and then with random changes."""
     chance = random.Random(seed)
     for number in range(count):
         if number % 20 == 0:
@@ -143,17 +134,17 @@ def compare_reading(native: Any, seed: int, count: int) -> None:
     assert plain > count / 20
 
 
-def test_twins_read_what_the_codec_reads(native: Any) -> None:
+def test_twins_read_like_codec(native: Any) -> None:
     compare_reading(native, 1, SOME)
 
 
 @pytest.mark.soak
-def test_twins_read_what_the_codec_reads_a_million_times(native: Any) -> None:
+def test_twins_read_a_million_frames_like_codec(native: Any) -> None:
     compare_reading(native, 2 + soak.SEED, soak.part_of(MANY))
 
 
 def numbered(message: type[Any]) -> Any:
-    """Return a part of a request in which each number is another one."""
+    """Return a part of a request whose numbers are all different."""
     return message(**{field.name: at for at, field in enumerate(wire_fields(message), 11)})
 
 
@@ -163,9 +154,7 @@ LAST = [(ApiKey.PRODUCE, portable.LAST_PRODUCE), (ApiKey.FETCH, portable.LAST_FE
 @pytest.mark.parametrize(
     ("key", "version"), [(key, version) for key, last in LAST for version in range(last + 1)]
 )
-def test_every_version_is_read_with_each_field_in_its_place(
-    twin: Any, key: ApiKey, version: int
-) -> None:
+def test_every_version_is_read_field_by_field(twin: Any, key: ApiKey, version: int) -> None:
     fetched = FetchRequestTopic("t", [numbered(FetchRequestPartition)])
     fetch = FetchRequest(
         max_wait_ms=1, min_bytes=2, max_bytes=3, isolation_level=1, topics=[fetched], rack_id="r"
@@ -178,7 +167,7 @@ def test_every_version_is_read_with_each_field_in_its_place(
     assert as_bytes(twin.read_plain(frame, MAX_ITEMS)) == by_codec(frame) is not None
 
 
-def test_no_frame_is_too_short(twin: Any) -> None:
+def test_truncated_frames_are_refused(twin: Any) -> None:
     chance = random.Random(3)
     for key in (ApiKey.PRODUCE, ApiKey.FETCH):
         for _ in range(40):
@@ -189,7 +178,7 @@ def test_no_frame_is_too_short(twin: Any) -> None:
                     assert found is None or by_codec(frame[:end]) is not None
 
 
-def test_more_items_than_allowed_are_not_plain(twin: Any) -> None:
+def test_request_above_item_limit_is_not_plain(twin: Any) -> None:
     chance = random.Random(4)
     for _ in range(200):
         frame = memoryview(bytearray(random_request(chance, ApiKey.FETCH)[4:]))
@@ -211,31 +200,24 @@ def names(chance: random.Random) -> list[str]:
 
 
 @pytest.mark.parametrize("version", range(portable.LAST_PRODUCE + 1))
-def test_answers_to_produces_are_those_of_the_codec(twin: Any, version: int) -> None:
+def test_produce_responses_equal_those_of_codec(twin: Any, version: int) -> None:
     chance = random.Random(version)
     for _ in range(30):
         answers = [
             (name, [numbers(chance, 32, 16, 64, 64, 64) for _ in range(chance.randint(0, 30))])
             for name in names(chance)
         ]
-        response = ProduceResponse(
-            [
-                ProduceResponseTopic(
-                    name,
-                    [
-                        ProduceResponsePartition(**dict(zip(PRODUCED, row, strict=True)))
-                        for row in rows
-                    ],
-                )
-                for name, rows in answers
-            ]
-        )
+        response = ProduceResponse([])
+        for name, rows in answers:
+            fields = [dict(zip(PRODUCED, row, strict=True)) for row in rows]
+            partitions = [ProduceResponsePartition(**each) for each in fields]
+            response.topics.append(ProduceResponseTopic(name, partitions))
         expected = b"".join(encode_response(77, response, version))  # type: ignore[arg-type]
         assert b"".join(twin.produce_answer(version, 77, answers)) == expected
 
 
 @pytest.mark.parametrize("version", range(portable.LAST_FETCH + 1))
-def test_answers_to_fetches_are_those_of_the_codec(twin: Any, version: int) -> None:
+def test_fetch_responses_equal_those_of_codec(twin: Any, version: int) -> None:
     chance = random.Random(version)
     for _ in range(30):
         answers: list[Any] = []
@@ -277,11 +259,11 @@ def test_answers_to_fetches_are_those_of_the_codec(twin: Any, version: int) -> N
 @pytest.mark.parametrize(
     "row", [(2**31, 0, 0, 0, 0), (0, 2**15, 0, 0, 0), (0, 0, 2**63, 0, 0), (0, 0, -(2**64), 0, 0)]
 )
-def test_a_value_that_does_not_fit_is_an_error(twin: Any, row: tuple[int, ...]) -> None:
+def test_number_out_of_range_is_refused(twin: Any, row: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         twin.produce_answer(7, 1, [("t", [row])])
 
 
-def test_a_name_that_does_not_fit_is_an_error(twin: Any) -> None:
+def test_topic_name_above_limit_is_refused(twin: Any) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         twin.produce_answer(7, 1, [("n" * 2**15, [(0, 0, 0, 0, 0)])])

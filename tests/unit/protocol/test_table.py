@@ -2,13 +2,13 @@ from zkbroker.protocol import BROKER_VERSIONS
 from zkbroker.protocol.table import FieldRow, protocol_markdown, protocol_table
 
 
-def test_every_api_is_listed_with_its_versions():
+def test_table_lists_every_api_with_versions():
     assert [(r.api_key, r.min_version, r.max_version) for r in protocol_table()] == [
         (key, *versions) for key, versions in sorted(BROKER_VERSIONS.items())
     ]
 
 
-def test_fields_are_listed_in_wire_order_with_type_versions_and_depth():
+def test_table_lists_fields_in_wire_order():
     produce = protocol_table()[0]
     assert produce.request == (
         FieldRow(0, "transactional_id", "string?", "3+"),
@@ -22,7 +22,7 @@ def test_fields_are_listed_in_wire_order_with_type_versions_and_depth():
     )
 
 
-def test_the_markdown_names_spans_and_late_nulls():
+def test_markdown_names_version_spans_and_nulls():
     text = protocol_markdown()
     assert "| 0 | Produce | 0-7 |" in text
     assert "| `retention_time_ms` | int64 | 2-4 |" in text

@@ -1,6 +1,5 @@
-"""Every test of this room runs twice: over the loops in Python and over their twin in C."""
+"""Every test here runs twice: with the loops in Python and with their twin in C."""
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,22 +8,15 @@ import pytest
 from zkbroker.records import kernels, portable
 
 
-def c_twin() -> Any:
-    try:
-        return importlib.import_module("zkbroker.records._speedups")
-    except ImportError:
-        pytest.skip("the C twin was not built: no compiler")
-
-
 @pytest.fixture(scope="module")
 def native() -> Any:
     """The twin in C, for tests that call both by name."""
-    return c_twin()
+    return pytest.importorskip("zkbroker.records._speedups", reason="the C twin was not built")
 
 
 @pytest.fixture(params=["portable", "native"], scope="module", autouse=True)
 def loops(request: pytest.FixtureRequest) -> Iterator[str]:
-    chosen = portable if request.param == "portable" else c_twin()
+    chosen = portable if request.param == "portable" else request.getfixturevalue("native")
     before = {name: getattr(kernels, name) for name in portable.__all__}
     for name in portable.__all__:
         setattr(kernels, name, getattr(chosen, name))

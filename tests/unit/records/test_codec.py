@@ -18,7 +18,7 @@ TEXT = b"GET /index.html 200 " * 5000
 
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.sampled_from(CODECS), st.binary(max_size=300), st.integers(0, 3000))
-def test_compress_then_decompress_gives_the_same_bytes(codec, data, repeats):
+def test_compression_round_trips(codec, data, repeats):
     for magic in (0, 2):
         assert decompress(codec, compress(codec, data * repeats, magic=magic)) == data * repeats
 
@@ -29,12 +29,12 @@ def test_compress_then_decompress_gives_the_same_bytes(codec, data, repeats):
     + [(Codec.LZ4, level) for level in (0, 3, 9, 12)]
     + [(Codec.ZSTD, level) for level in (1, 3, 19)],
 )
-def test_every_level_can_be_read(codec, level):
+def test_every_compression_level_round_trips(codec, level):
     assert decompress(codec, compress(codec, TEXT, level=level)) == TEXT
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_cut_of_a_stream_is_refused(codec):
+def test_truncated_stream_is_refused(codec):
     packed = compress(codec, TEXT[:2000])
     for cut in range(len(packed)):
         try:
@@ -44,7 +44,7 @@ def test_every_cut_of_a_stream_is_refused(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_limit_is_exact(codec):
+def test_decompression_limit_is_exact(codec):
     packed = compress(codec, TEXT)
     assert decompress(codec, packed, max_bytes=len(TEXT)) == TEXT
     assert decompress_bounded(codec, packed, len(TEXT)) == TEXT
@@ -53,12 +53,12 @@ def test_the_limit_is_exact(codec):
 
 
 @pytest.mark.parametrize("codec", [number for number in range(8) if number not in CODECS])
-def test_an_unknown_codec_number_is_refused(codec):
+def test_unknown_codec_number_is_refused(codec):
     with pytest.raises(CorruptMessage):
         decompress(codec, b"abc")
 
 
-def test_gzip_members_one_after_the_other_are_one_stream():
+def test_concatenated_gzip_members_are_one_stream():
     packed = compress(Codec.GZIP, b"one") + compress(Codec.GZIP, b"two")
     assert decompress(Codec.GZIP, packed) == b"onetwo"
     assert decompress(Codec.GZIP, packed + b"\x00\x00") == b"onetwo"
@@ -76,15 +76,15 @@ def test_snappy_is_written_in_xerial_blocks_and_read_in_both_forms():
     assert decompress(Codec.SNAPPY, snappy.compress(TEXT)) == TEXT
 
 
-def test_a_snappy_block_that_lies_about_its_size_is_not_believed():
-    block = b"\xff\xff\xff\x3f" + snappy.compress(b"abc")[1:]  # claims 128 MiB less one
+def test_snappy_block_with_false_size_is_refused():
+    block = b"\xff\xff\xff\x3f" + snappy.compress(b"abc")[1:]  # claims 128 MiB minus one byte
     for packed in (block, compress(Codec.SNAPPY, b"")[:16] + struct.pack(">i", len(block)) + block):
         with pytest.raises(CorruptMessage):
             decompress(Codec.SNAPPY, packed)
 
 
-def test_the_lz4_header_checksum_is_the_old_one_in_magic_0_and_the_right_one_above():
-    # 1a and 82 are what genuine brokers wrote behind the same six bytes.
+def test_lz4_header_checksum_depends_on_magic():
+    # Genuine brokers wrote 1a and 82 after the same six bytes.
     old = compress(Codec.LZ4, TEXT, magic=0)
     new = compress(Codec.LZ4, TEXT, magic=1)
     assert old[:7].hex() == "04224d1860401a"
@@ -104,7 +104,7 @@ def test_lz4_frames_of_other_writers_are_read(linked, stored_size, checksum):
     assert decompress(Codec.LZ4, frame) == TEXT
 
 
-def test_zstd_frames_without_their_size_are_read_and_bounded():
+def test_zstd_frames_without_size_are_bounded():
     stream = zstandard.ZstdCompressor().compressobj()
     packed = stream.compress(TEXT) + stream.flush()
     assert zstandard.frame_content_size(packed) == -1
@@ -116,7 +116,7 @@ def test_zstd_frames_without_their_size_are_read_and_bounded():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_threads_compress_side_by_side(codec):
+def test_threads_compress_concurrently(codec):
     wrong = []
 
     def work(number):
@@ -133,7 +133,7 @@ def test_threads_compress_side_by_side(codec):
     assert wrong == []
 
 
-def test_a_zstd_frame_that_lies_about_its_size_is_not_believed():
+def test_zstd_frame_with_false_size_is_refused():
     # Magic, a single segment with its size in 4 bytes, 127 MiB; then one block of one byte.
     frame = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", 127 * 1024 * 1024) + b"\x09\x00\x00a"
     assert zstandard.frame_content_size(frame) == 127 * 1024 * 1024

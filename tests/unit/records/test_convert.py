@@ -31,7 +31,7 @@ def marker(base_offset):
     )
 
 
-def test_headers_producer_ids_and_control_batches_are_dropped_on_the_way_to_magic_1():
+def test_conversion_to_magic_1_drops_headers_and_control_batches():
     stored = batch(0, producer_id=1, base_sequence=0, is_transactional=True) + marker(4) + batch(5)
     down = convert(stored, 1)
     assert [(r.offset, r.key, r.timestamp, r.headers) for r in iter_records(down)] == [
@@ -41,7 +41,7 @@ def test_headers_producer_ids_and_control_batches_are_dropped_on_the_way_to_magi
     ]
 
 
-def test_timestamps_are_dropped_on_the_way_to_magic_0():
+def test_conversion_to_magic_0_drops_timestamps():
     one = encode_message_set([(*r[:3], ()) for r in RECORDS], magic=1, base_offset=3)
     for stored in (one, batch(3)):
         down = convert(stored, 0)
@@ -50,13 +50,13 @@ def test_timestamps_are_dropped_on_the_way_to_magic_0():
         ]
 
 
-def test_entries_that_are_old_enough_stay_byte_for_byte():
+def test_old_entries_are_not_converted():
     old = encode_message_set([(None, b"v", -1, ())], magic=0, codec=Codec.GZIP)
     assert convert(old + batch(1), 1)[: len(old)] == old
     assert convert(old + batch(1), 2) == old + batch(1)
 
 
-def test_a_zstd_batch_first_is_refused_with_error_76_and_a_later_one_ends_the_answer():
+def test_first_zstd_batch_is_refused_and_later_one_ends_conversion():
     with pytest.raises(UnsupportedCompressionType):
         convert(batch(0, Codec.ZSTD), 1)
     down = convert(batch(0) + batch(4, Codec.ZSTD) + batch(8), 1)
@@ -64,7 +64,7 @@ def test_a_zstd_batch_first_is_refused_with_error_76_and_a_later_one_ends_the_an
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_records_before_the_first_offset_are_left_out(codec):
+def test_records_before_first_offset_are_left_out(codec):
     down = convert(batch(0, codec) + batch(4, codec), 1, first_offset=6)
     assert [r.offset for r in iter_records(down)] == [6, 7]
     assert {entry.codec for entry in iter_entries(down)} == {codec}
@@ -72,8 +72,8 @@ def test_records_before_the_first_offset_are_left_out(codec):
 
 @pytest.mark.parametrize("to_magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
-def test_offsets_with_gaps_are_kept(to_magic, codec):
-    # What compaction leaves: offsets 10 and 13 of a batch that began at 10.
+def test_conversion_keeps_offset_gaps(to_magic, codec):
+    # As after compaction: offsets 10 and 13 of a batch that begins at 10.
     sparse = bytearray(encode_message_set(RECORDS[:2], codec=Codec.NONE, base_offset=10))
     second = sparse.rindex(b"\x02\x04k1")  # offset delta 1, key length 2
     sparse[second] = 6
@@ -88,11 +88,11 @@ def test_offsets_with_gaps_are_kept(to_magic, codec):
     assert {entry.codec for entry in iter_entries(down)} == {codec}
 
 
-def test_a_partial_entry_at_the_end_is_dropped():
+def test_partial_entry_at_end_is_dropped():
     assert convert(batch(0) + batch(4)[:-1], 1) == convert(batch(0), 1)
 
 
-def test_a_corrupt_batch_is_not_converted():
+def test_corrupt_batch_is_not_converted():
     damaged = bytearray(batch(0))
     damaged[-1] ^= 1
     with pytest.raises(CorruptMessage):
@@ -100,7 +100,7 @@ def test_a_corrupt_batch_is_not_converted():
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_a_batch_of_many_records_is_converted_in_pieces(codec):
+def test_large_batch_is_converted_in_pieces(codec):
     records = [(b"k", b"%d" % at, 1000 + at, ()) for at in range(25_001)]
     data = prepare_append(
         bytearray(encode_message_set(records, codec=codec)), 700, AppendPolicy(), 0
@@ -110,8 +110,5 @@ def test_a_batch_of_many_records_is_converted_in_pieces(codec):
         found = [(record.offset, record.value) for record in iter_records(converted)]
         assert found == [(700 + at, b"%d" % at) for at in range(11, 25_001)]
         if codec:
-            assert [entry.last_offset for entry in iter_entries(converted, verify_crc=True)] == [
-                10_710,
-                20_710,
-                25_700,
-            ]
+            entries = iter_entries(converted, verify_crc=True)
+            assert [entry.last_offset for entry in entries] == [10_710, 20_710, 25_700]

@@ -15,7 +15,7 @@ RECORDS = [(b"k", b"value", 1_000, ()), (None, b"other", 2_000, ())]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_a_cut_entry_is_partial_at_every_byte(magic):
+def test_truncated_entry_is_partial_at_every_byte(magic):
     data = encode_message_set(RECORDS[:1], magic=magic)
     for cut in range(len(data)):
         with pytest.raises(PartialEntry):
@@ -25,7 +25,7 @@ def test_a_cut_entry_is_partial_at_every_byte(magic):
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_a_flipped_bit_is_corrupt_or_only_in_what_no_crc_covers(magic):
+def test_flipped_bit_under_crc_is_corrupt(magic):
     data = encode_message_set(RECORDS[:1], magic=magic)
     free = {*range(8), *(range(12, 16) if magic == 2 else ())}
     for bit in range(len(data) * 8):
@@ -37,7 +37,7 @@ def test_a_flipped_bit_is_corrupt_or_only_in_what_no_crc_covers(magic):
             verify_entry(damaged)
 
 
-def test_an_entry_above_the_limit_is_corrupt_and_not_partial():
+def test_entry_above_limit_is_corrupt_and_not_partial():
     data = encode_message_set(RECORDS, magic=2)
     huge = data[:8] + (2**30).to_bytes(4, "big") + data[12:]
     with pytest.raises(PartialEntry):
@@ -47,7 +47,7 @@ def test_an_entry_above_the_limit_is_corrupt_and_not_partial():
     assert not isinstance(caught.value, PartialEntry)
 
 
-def test_the_head_of_a_batch_is_read_whole():
+def test_batch_header_is_decoded():
     data = encode_message_set(
         RECORDS,
         codec=Codec.LZ4,
@@ -63,14 +63,14 @@ def test_the_head_of_a_batch_is_read_whole():
     )
 
 
-def test_the_head_of_a_wrapper_knows_its_last_offset_only():
+def test_wrapper_header_has_only_last_offset():
     data = encode_message_set(RECORDS, magic=1, codec=Codec.GZIP, base_offset=100)
     head = verify_entry(data)
     assert (head.base_offset, head.last_offset, head.record_count) == (101, 101, -1)
     assert head.max_timestamp == 2_000
 
 
-def test_offset_and_epoch_are_set_in_place_and_the_crc_holds():
+def test_set_offsets_keeps_crc_valid():
     data = bytearray(encode_message_set(RECORDS))
     set_offsets(data, 0, 5_000, 9)
     head = verify_entry(data)

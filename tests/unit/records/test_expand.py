@@ -23,7 +23,7 @@ def batch(count, codec=Codec.ZSTD, size=10):
 
 
 def bomb(count, *, delta=0):
-    """A small batch of many smallest records that all have one offset delta."""
+    """Return a small batch of many minimal records with equal offset deltas."""
     body = b"\x00\x00" + encode_varint(delta) + b"\x01\x01\x00"
     record = encode_varint(len(body)) + body
     head = bytearray(batch(1)[:61])
@@ -36,22 +36,22 @@ def bomb(count, *, delta=0):
     return out
 
 
-def test_records_are_refused_by_their_count_before_anything_is_decompressed():
+def test_record_count_is_checked_before_decompression():
     data = bomb(200_000)
     assert len(data) < 1000
-    never = pytest.fail
+    budget = RequestBudget(LIMIT, 100_000)
     with pytest.raises(MessageSizeTooLarge, match="more than 100000 records"):
-        expand_set(data, RequestBudget(LIMIT, 100_000), max_message_bytes=LIMIT, offload=never)
+        expand_set(data, budget, max_message_bytes=LIMIT, offload=pytest.fail)
 
 
-def test_offset_deltas_that_are_not_dense_are_refused():
+def test_non_dense_offset_deltas_are_refused():
     for data in (bomb(1000), bomb(5, delta=3)):
         with pytest.raises(CorruptMessage, match="not 0, 1, 2"):
             prepare_append(data, 0, AppendPolicy(), 0)
     assert prepare_append(bomb(1), 0, AppendPolicy(), 0).count == 1
 
 
-def test_one_budget_holds_for_all_sets_of_a_request():
+def test_budget_is_shared_by_all_sets_of_request():
     budget = RequestBudget(1_000_000, 100)
     data = batch(40, size=10_000)
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_one_budget_holds_for_all_sets_of_a_request():
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_little_is_looked_at_at_once_and_much_in_another_thread():
+def test_only_large_sets_are_expanded_in_another_thread():
     offloaded = []
 
     def offload(function, *args):
@@ -78,7 +78,7 @@ def test_little_is_looked_at_at_once_and_much_in_another_thread():
     assert (len(offloaded), much.large) == (1, True)
 
 
-def test_what_was_found_is_used_by_the_append():
+def test_append_uses_expanded_payloads():
     data = batch(100) + encode_message(1, 4, None, compress(Codec.GZIP, inner()), 9, Codec.GZIP)
     expanded = expand_set(data, RequestBudget(), max_message_bytes=LIMIT)
     assert sorted(expanded.payloads) == [0, len(batch(100))]
@@ -91,7 +91,7 @@ def inner():
     return b"".join(encode_message(1, at, None, b"v", 1000) for at in range(3))
 
 
-def test_plain_and_broken_sets_are_left_to_the_append():
+def test_plain_and_damaged_sets_are_not_expanded():
     for data in (batch(3, Codec.NONE), batch(3)[:-1], batch(3)[:10], b""):
         assert expand_set(data, RequestBudget(), max_message_bytes=LIMIT).payloads == {}
     assert expand_set(batch(50), RequestBudget(), max_message_bytes=60).payloads == {}
@@ -99,7 +99,7 @@ def test_plain_and_broken_sets_are_left_to_the_append():
 
 @pytest.mark.parametrize("codec", [number for number in range(8) if number not in set(Codec)])
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_a_codec_that_does_not_exist_is_refused(magic, codec):
+def test_unknown_codec_in_entry_is_refused(magic, codec):
     if magic == 2:
         data = bytearray(batch(1, Codec.NONE))
         data[22] |= codec

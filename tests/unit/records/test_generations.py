@@ -49,12 +49,12 @@ SETS = st.lists(PLAIN | WRAPPED, max_size=8).map(b"".join)
 
 @settings(deadline=None)
 @given(SETS)
-def test_a_set_becomes_records_in_its_order_and_stretches_that_are_the_set(data):
+def test_set_is_converted_to_records_and_stretches(data):
     found = convert(data)
     payloads = [each.payload for each in messages(data, 0)]
     assert found.messages == len(payloads)
     if payloads:
-        # As a log takes it, which checks everything.
+        # A log's append checks all of it.
         prepared = prepare_append(found.batches, 7, AppendPolicy(), NOW)
         records = list(iter_records(bytes(prepared.data)))
         assert [each.value for each in records] == payloads
@@ -67,7 +67,7 @@ def test_a_set_becomes_records_in_its_order_and_stretches_that_are_the_set(data)
         inside = [message.payload for message in messages(each.data, 0)]
         assert len(inside) == each.messages
         if each.kind != AS_SENT:
-            # It can be made again.
+            # The stretch can be rendered from its payloads.
             assert render(inside, each.kind) == each.data
 
 
@@ -80,7 +80,7 @@ def _entries(data):
         at += 4 + length
 
 
-def test_a_wrapper_keeps_its_codec_and_is_parted_where_it_is_too_large():
+def test_wrapper_keeps_codec_and_is_split_when_large():
     inner = b"".join(build_message(b"%d" % number * 40) for number in range(100))
     for codec in (Codec.GZIP, Codec.SNAPPY):
         data = build_wrapper(codec, inner)
@@ -94,30 +94,23 @@ def test_a_wrapper_keeps_its_codec_and_is_parted_where_it_is_too_large():
         assert [each.kind for each in parted.stretches] == [AS_SENT]
 
 
-def test_plain_messages_are_parted_into_batches_and_stretches():
+def test_plain_messages_are_split_into_batches_and_stretches():
     data = b"".join(build_message(bytes(90)) for _ in range(20))
     found = convert(data, max_batch_bytes=500)
     assert all(each.size <= 500 for each in iter_entries(bytes(found.batches)))
     assert len(list(iter_entries(bytes(found.batches)))) > 4
     assert [each.messages for each in found.stretches] == [5, 5, 5, 5]
-    # Small ones before a large one, which ends a stretch.
-    data = (
-        build_message(b"a") + build_message(b"b") + build_message(bytes(480)) + build_message(b"c")
-    )
-    found = convert(data, max_batch_bytes=550)
+    # A large message after small ones gets a batch of its own.
+    payloads = [b"a", b"b", bytes(480), b"c"]
+    found = convert(b"".join(map(build_message, payloads)), max_batch_bytes=550)
     assert [each.record_count for each in iter_entries(bytes(found.batches))] == [2, 1, 1]
-    assert [each.value for each in iter_records(bytes(found.batches))] == [
-        b"a",
-        b"b",
-        bytes(480),
-        b"c",
-    ]
-    # One that is larger than a batch may be is for the log to judge.
+    assert [each.value for each in iter_records(bytes(found.batches))] == payloads
+    # The log checks a message that is larger than a batch may be.
     (entry,) = iter_entries(bytes(convert(build_message(bytes(900)), max_batch_bytes=500).batches))
     assert entry.size > 900
 
 
-def test_what_newer_producers_wrote_byte_for_byte():
+def test_rendered_messages_have_layout_of_0_7():
     crc = zlib.crc32(b"hello")
     assert render([b"hello", None], PLAIN_1) == (
         struct.pack(">ibbI", 11, 1, 0, crc) + b"hello" + struct.pack(">ibbI", 6, 1, 0, 0)
@@ -127,7 +120,7 @@ def test_what_newer_producers_wrote_byte_for_byte():
 
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 60)).map(sorted))
-def test_dense_parts(offsets):
+def test_dense_parts_cover_the_offsets(offsets):
     parts = [offsets[begin:end] for begin, end in dense(offsets)]
     assert [each for part in parts for each in part] == offsets
     for part in parts:
@@ -138,8 +131,8 @@ def test_dense_parts(offsets):
 
 @settings(deadline=None)
 @given(SETS, st.integers(0, 2**31), st.integers(-1, 1), st.booleans(), st.integers(1, 300))
-def test_plain_messages_end_at_the_first_that_is_none(data, at, kind, collect, limit):
-    """Both twins, on whole sets and on damaged ones."""
+def test_plain_messages_end_at_first_other_entry(data, at, kind, collect, limit):
+    """For valid and damaged sets."""
     damaged = bytearray(data)
     if damaged and at % 3 == 0:
         damaged[at % len(damaged)] ^= 1 + at % 255
@@ -169,7 +162,7 @@ def test_plain_messages_end_at_the_first_that_is_none(data, at, kind, collect, l
     assert payloads == (expected if collect else None)
 
 
-def test_a_walk_begins_within_the_data():
+def test_position_outside_data_is_refused():
     for position in (-1, 4):
         with pytest.raises(ValueError):
             kernels.plain_messages(b"abc", position, -1, 10, 10, False)
@@ -177,7 +170,7 @@ def test_a_walk_begins_within_the_data():
 
 @settings(deadline=None)
 @given(SETS)
-def test_a_plain_set_is_known_for_one(data):
+def test_plain_set_is_recognized(data):
     plain = check_plain_set(data, Limits07())
     checked = check_set(data, Limits07())
     if plain is None:

@@ -1,4 +1,4 @@
-"""Which of the twins runs is said by the environment and by what was built."""
+"""The environment and the build decide which twin runs."""
 
 import importlib.util
 import os
@@ -9,12 +9,14 @@ import pytest
 
 from zkbroker.records import portable
 
-SAY = "from zkbroker.records import kernels; print(kernels.NATIVE, kernels.decode_lists.__module__)"
+PROGRAM = (
+    "from zkbroker.records import kernels; print(kernels.NATIVE, kernels.decode_lists.__module__)"
+)
 
 
-def say(**environment):
+def chosen_twin(**environment):
     done = subprocess.run(
-        [sys.executable, "-c", SAY],
+        [sys.executable, "-c", PROGRAM],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -25,21 +27,18 @@ def say(**environment):
 
 @pytest.fixture(scope="module", autouse=True)
 def loops():
-    """Nothing is exchanged here: the processes choose for themselves."""
+    """Replaces no loop: the subprocesses choose theirs."""
 
 
-def test_plain_python_runs_when_it_is_asked_for():
-    assert say(ZKBROKER_PURE_PYTHON="1") == ["False", portable.decode_lists.__module__]
+def test_environment_selects_plain_python():
+    assert chosen_twin(ZKBROKER_PURE_PYTHON="1") == ["False", portable.decode_lists.__module__]
 
 
 @pytest.mark.parametrize("unset", ["", "0"])
-def test_the_c_twin_runs_where_it_was_built(unset):
+def test_built_c_twin_runs_by_default(unset):
     built = importlib.util.find_spec("zkbroker.records._speedups") is not None
-    assert say(ZKBROKER_PURE_PYTHON=unset)[0] == str(built)
+    assert chosen_twin(ZKBROKER_PURE_PYTHON=unset)[0] == str(built)
 
 
-def test_every_loop_of_the_interface_exists_in_the_c_twin():
-    if importlib.util.find_spec("zkbroker.records._speedups") is None:
-        pytest.skip("the C twin was not built: no compiler")
-    native = importlib.import_module("zkbroker.records._speedups")
+def test_c_twin_has_every_loop(native):
     assert set(portable.__all__) <= set(dir(native))

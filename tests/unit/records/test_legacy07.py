@@ -1,4 +1,4 @@
-"""Messages of Kafka 0.7: layout, next offsets, and what a broker takes of what was sent."""
+"""Messages of Kafka 0.7: layout, next offsets, and checks of a sent set."""
 
 import struct
 import zlib
@@ -25,7 +25,7 @@ LIMITS = Limits07(max_payload_bytes=1000, max_decompressed_bytes=100_000, max_me
 MESSAGES = st.builds(build_message, st.binary(max_size=60), magic=st.sampled_from([0, 1]))
 
 
-def test_the_two_layouts_byte_for_byte():
+def test_message_layouts_byte_for_byte():
     crc = zlib.crc32(b"hello")
     assert build_message(b"hello") == struct.pack(">ibbI", 11, 1, 0, crc) + b"hello"
     assert build_message(b"hello", magic=0) == struct.pack(">ibI", 10, 0, crc) + b"hello"
@@ -34,7 +34,7 @@ def test_the_two_layouts_byte_for_byte():
 
 
 @given(st.lists(MESSAGES, max_size=8), st.integers(0, 2**40))
-def test_next_offsets_are_the_ends_of_plain_messages(sets, offset):
+def test_next_offset_is_end_of_plain_message(sets, offset):
     data = b"".join(sets)
     ends, at = [], offset
     for each in sets:
@@ -52,7 +52,7 @@ def test_next_offsets_are_the_ends_of_plain_messages(sets, offset):
     st.sampled_from([Codec.GZIP, Codec.SNAPPY]),
     st.integers(0, 3),
 )
-def test_inside_a_wrapper_all_but_the_last_repeat_it(inner, codec, depth):
+def test_next_offsets_inside_wrapper(inner, codec, depth):
     wrapper = build_wrapper(codec, b"".join(inner))
     for _ in range(depth):
         wrapper = build_wrapper(codec, wrapper)
@@ -64,7 +64,7 @@ def test_inside_a_wrapper_all_but_the_last_repeat_it(inner, codec, depth):
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=5), st.data())
-def test_a_set_that_was_cut_gives_its_whole_messages(sets, data):
+def test_truncated_set_gives_complete_messages(sets, data):
     whole = b"".join(sets)
     cut = data.draw(st.integers(0, len(whole)))
     ends = [0]
@@ -110,30 +110,30 @@ FLIPPED = build_message(b"bad")[:-1] + b"?"
         "inner incomplete",
     ],
 )
-def test_one_bad_message_refuses_the_whole_set(bad):
+def test_bad_message_refuses_whole_set(bad):
     with pytest.raises(CorruptMessage):
         check_set(GOOD + bad, LIMITS)
     with pytest.raises(CorruptMessage):
         check_set(bad + GOOD, LIMITS)
 
 
-def test_higher_attribute_bits_mean_nothing():
+def test_higher_attribute_bits_are_ignored():
     data = build_message(b"x", attributes=0b1100)
     assert check_set(data, LIMITS) == (len(data), 1)
 
 
-def test_the_size_limit_is_of_an_entry_s_own_payload():
+def test_size_limit_applies_to_payload_of_entry():
     largest = build_message(bytes(1000))
     assert check_set(largest, LIMITS).messages == 1
     with pytest.raises(MessageSizeTooLarge, match=r"max\.message\.size is 1000"):
         check_set(GOOD + build_message(bytes(1001)), LIMITS)
     assert check_set(build_wrapper(Codec.GZIP, build_message(bytes(5000))), LIMITS).messages == 1
-    # Before anything else is looked at, as in the genuine broker.
+    # The size is checked first, as in the genuine broker.
     with pytest.raises(MessageSizeTooLarge):
         check_set(FLIPPED + build_message(bytes(1001)), LIMITS)
 
 
-def test_what_wrappers_may_cost_is_bounded():
+def test_cost_of_wrappers_is_bounded():
     bomb = build_wrapper(Codec.GZIP, build_message(bytes(200_000)))
     assert len(bomb) < 1000
     with pytest.raises(CorruptMessage, match=r"request\.max\.decompressed\.bytes"):
@@ -162,7 +162,7 @@ def test_any_bytes_are_read_or_refused(data):
     list(entries(data[:end]))
 
 
-def test_an_entry_s_numbers():
+def test_entry_fields_are_decoded():
     entry = read_entry(b"xx" + build_message(b"abc", attributes=0), 2)
     assert (entry.position, entry.size, entry.magic, bytes(entry.payload)) == (2, 13, 1, b"abc")
     assert entry.valid

@@ -1,4 +1,4 @@
-"""LZ4 frames with the right header checksum and with the one of old producers."""
+"""LZ4 frames with the correct header checksum and with that of old producers."""
 
 import lz4.frame
 import pytest
@@ -8,21 +8,16 @@ from zkbroker.records import lz4frame
 TEXT = b"GET /index.html 200 " * 500
 
 
-@pytest.mark.parametrize("legacy", [False, True])
-def test_both_checksums_are_read(legacy):
-    frame = lz4frame.compress(TEXT, legacy_checksum=legacy)
-    assert lz4frame.decompress(frame, len(TEXT)) == TEXT
-
-
-def test_only_the_right_checksum_is_taken_by_the_library():
-    right, wrong = (lz4frame.compress(TEXT, legacy_checksum=each) for each in (False, True))
-    assert right != wrong
-    assert lz4.frame.decompress(right) == TEXT
+def test_both_checksums_are_read_and_only_one_is_standard():
+    standard, legacy = (lz4frame.compress(TEXT, legacy_checksum=each) for each in (False, True))
+    for frame in (standard, legacy):
+        assert lz4frame.decompress(frame, len(TEXT)) == TEXT
+    assert lz4.frame.decompress(standard) == TEXT
     with pytest.raises(RuntimeError):
-        lz4.frame.decompress(wrong)
+        lz4.frame.decompress(legacy)
 
 
-def test_a_header_with_the_content_size_is_checked_over_its_own_length():
+def test_header_checksum_covers_content_size():
     frame = lz4.frame.compress(TEXT, store_size=True)
     assert lz4frame.decompress(frame, len(TEXT)) == TEXT
     broken = bytearray(frame)
@@ -31,11 +26,11 @@ def test_a_header_with_the_content_size_is_checked_over_its_own_length():
         lz4frame.decompress(bytes(broken), len(TEXT))
 
 
-def test_it_stops_just_above_the_limit():
+def test_decompression_stops_just_above_limit():
     assert len(lz4frame.decompress(lz4frame.compress(TEXT), 100)) == 101
 
 
 @pytest.mark.parametrize(("cut", "reason"), [(5, "not an LZ4"), (-5, "is cut off")])
-def test_a_frame_that_is_cut_off_is_refused(cut, reason):
+def test_truncated_lz4_frame_is_refused(cut, reason):
     with pytest.raises(ValueError, match=reason):
         lz4frame.decompress(lz4frame.compress(TEXT)[:cut], len(TEXT))

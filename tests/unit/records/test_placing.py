@@ -1,4 +1,4 @@
-"""A set placed in one go is the set that `prepare_append` makes; others stay as they are."""
+"""`place_plain` gives the same set as `prepare_append`, or leaves the set unchanged."""
 
 import random
 
@@ -16,11 +16,11 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture(scope="module", autouse=True)
 def loops():
-    """Both are called by name here, once."""
+    """Replaces no loop: the tests call both twins by name."""
 
 
 def plain_set(chance):
-    """A set that is plain as a rule."""
+    """Return a set that is usually plain."""
     magic = chance.randrange(3)
     producer = {}
     if magic == 2 and chance.random() < 0.4:
@@ -90,17 +90,17 @@ def compare(native, seed, count):
     assert taken > count / 5
 
 
-def test_what_is_placed_is_what_is_prepared(native):
+def test_placed_sets_equal_prepared_sets(native):
     compare(native, 1, SOME)
 
 
 @pytest.mark.soak
-def test_what_is_placed_is_what_is_prepared_a_million_times(native):
+def test_a_million_placed_sets_equal_prepared_sets(native):
     compare(native, 2 + soak.SEED, soak.part_of(MANY))
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_plain_sets_of_each_magic_are_taken(native, magic):
+def test_plain_sets_of_each_magic_are_placed(native, magic):
     builder = MessageSetBuilder(magic)
     builder.append(b"k", b"v", timestamp_ms=NOW if magic else -1)
     for twin in (native, portable):
@@ -111,7 +111,7 @@ def test_plain_sets_of_each_magic_are_taken(native, magic):
 
 
 @pytest.mark.parametrize("transactional", [True, False])
-def test_batches_of_transactions_are_not_plain(native, transactional):
+def test_transactional_batches_are_not_placed(native, transactional):
     builder = MessageSetBuilder(
         2, producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=transactional
     )
@@ -121,7 +121,7 @@ def test_batches_of_transactions_are_not_plain(native, transactional):
         assert (twin.place_plain(data, 9, 1000, *EVER, 4, 7) is None) is transactional
 
 
-def test_what_is_refused_is_never_placed(native):
+def test_refused_sets_are_never_placed(native):
     chance = random.Random(5)
     for _ in range(300):
         sent = some_set(chance)

@@ -1,4 +1,4 @@
-"""Stored batches as producers would have sent them."""
+"""Stored batches in the form in which a producer sends them."""
 
 import pytest
 
@@ -20,6 +20,8 @@ RECORDS = [
     (None, b"w", 1_700_000_000_005, ()),
     (b"k", None, 1_700_000_000_001, ()),
 ]
+STORED = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 1000}
+SENDER = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 42}
 
 
 def head(batch: bytes):
@@ -28,48 +30,34 @@ def head(batch: bytes):
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_records_stay_and_the_producer_is_another(codec):
-    stored = bytearray(
-        encode_message_set(
-            RECORDS,
-            codec=codec,
-            producer_id=77,
-            producer_epoch=3,
-            base_sequence=1000,
-            is_transactional=True,
-        )
-    )
+def test_reframe_replaces_producer_and_keeps_records(codec):
+    stored = bytearray(encode_message_set(RECORDS, codec=codec, **STORED, is_transactional=True))
     set_offsets(stored, 0, 123_456, 9)
     assert may_reframe(*head(bytes(stored)))
-    sent = reframe(stored, producer_id=5, producer_epoch=1, base_sequence=42)
-    entry, attributes = head(sent)  # its CRC is right
+    sent = reframe(stored, **SENDER)
+    entry, attributes = head(sent)  # checks the CRC
     assert (entry.base_offset, entry.partition_leader_epoch) == (0, -1)
     assert (entry.producer_id, entry.producer_epoch, entry.base_sequence) == (5, 1, 42)
     assert not entry.is_transactional
     assert attributes == codec
     assert sent[61:] == bytes(stored[61:])
-    assert sent == encode_message_set(
-        RECORDS, codec=codec, producer_id=5, producer_epoch=1, base_sequence=42
-    )
+    assert sent == encode_message_set(RECORDS, codec=codec, **SENDER)
 
 
-def test_without_a_producer_id_it_is_a_plain_batch():
-    stored = encode_message_set(RECORDS, producer_id=77, producer_epoch=3, base_sequence=0)
+def test_reframe_without_producer_id_gives_plain_batch():
+    stored = encode_message_set(RECORDS, **STORED)
     assert reframe(stored) == encode_message_set(RECORDS)
 
 
-@pytest.mark.parametrize("was", [True, False])
-def test_it_is_part_of_a_transaction_of_the_sender_where_that_is_asked_for(was):
-    stored = encode_message_set(
-        RECORDS, producer_id=77, producer_epoch=3, base_sequence=0, is_transactional=was
-    )
-    identity = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 42}
-    sent = reframe(stored, **identity, is_transactional=True)
+@pytest.mark.parametrize("was_transactional", [True, False])
+def test_reframe_may_make_batch_transactional(was_transactional):
+    stored = encode_message_set(RECORDS, **STORED, is_transactional=was_transactional)
+    sent = reframe(stored, **SENDER, is_transactional=True)
     assert head(sent)[0].is_transactional
-    assert sent == encode_message_set(RECORDS, **identity, is_transactional=True)
+    assert sent == encode_message_set(RECORDS, **SENDER, is_transactional=True)
 
 
-def test_what_a_reader_would_see_otherwise_is_not_reframed():
+def test_batches_visibly_changed_by_reframe_are_refused():
     control = control_batch(1, producer_id=1, producer_epoch=0, timestamp_ms=0)
     assert not may_reframe(*head(control))
     appended = build_batch(RECORDS, timestamp_type=1, append_time=1_800_000_000_000)

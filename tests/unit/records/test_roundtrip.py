@@ -1,4 +1,4 @@
-"""What is encoded comes out again: all magics, all codecs, edge values."""
+"""Records round-trip in all magics and codecs, with edge values."""
 
 import itertools
 from array import array
@@ -39,7 +39,7 @@ def expected(magic, records, base_offset):
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(formats_and_records(), OFFSETS)
-def test_encode_then_decode_gives_the_same_records(case, base_offset):
+def test_encoded_records_round_trip(case, base_offset):
     magic, codec, records = case
     data = encode_message_set(records, magic=magic, codec=codec, base_offset=base_offset)
     assert list(iter_records(data)) == expected(magic, records, base_offset)
@@ -47,7 +47,7 @@ def test_encode_then_decode_gives_the_same_records(case, base_offset):
 
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=4), st.data())
-def test_the_three_shapes_of_decoding_agree(cases, data):
+def test_three_decoders_agree(cases, data):
     raw = b""
     offset = 0
     for magic, codec, records in cases:
@@ -91,7 +91,7 @@ def test_the_three_shapes_of_decoding_agree(cases, data):
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(formats_and_records(), OFFSETS)
-def test_append_keeps_the_records_and_makes_offsets_dense(case, base_offset):
+def test_append_keeps_records_and_makes_offsets_dense(case, base_offset):
     magic, codec, records = case
     data = encode_message_set(records, magic=magic, codec=codec)
     prepared = prepare_append(bytearray(data), base_offset, AppendPolicy(), 0)
@@ -104,7 +104,7 @@ def test_append_keeps_the_records_and_makes_offsets_dense(case, base_offset):
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(formats_and_records(), st.sampled_from([0, 1, 2]), st.sampled_from([None, *Codec]))
-def test_a_pinned_format_or_codec_keeps_keys_values_and_order(case, pinned, target):
+def test_pinned_format_or_codec_keeps_records(case, pinned, target):
     magic, codec, records = case
     stored = codec if target is None else target
     if pinned < stored.first_magic:
@@ -127,7 +127,7 @@ def test_a_pinned_format_or_codec_keeps_keys_values_and_order(case, pinned, targ
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(formats_and_records(), st.sampled_from([0, 1]), OFFSETS)
-def test_conversion_down_keeps_offsets_keys_values_and_codec(case, to_magic, base_offset):
+def test_down_conversion_keeps_records_and_codec(case, to_magic, base_offset):
     magic, codec, records = case
     if to_magic < codec.first_magic:
         return
@@ -141,7 +141,7 @@ def test_conversion_down_keeps_offsets_keys_values_and_codec(case, to_magic, bas
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_every_cut_drops_the_partial_entry_only(magic, codec):
+def test_truncation_drops_only_partial_entry(magic, codec):
     records = [(b"k%d" % i, b"v" * 50, 1000 + i if magic else -1, ()) for i in range(3)]
     first = encode_message_set(records, magic=magic, codec=codec)
     second = encode_message_set(records, magic=magic, codec=codec, base_offset=3)
@@ -156,7 +156,7 @@ def test_every_cut_drops_the_partial_entry_only(magic, codec):
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_a_corrupt_entry_is_reported_with_its_place_and_what_was_before_it(magic, codec):
+def test_corrupt_entry_is_reported_with_position(magic, codec):
     records = [(None, b"v" * 50, -1, ())] * 3
     first = encode_message_set(records, magic=magic, codec=codec)
     second = bytearray(encode_message_set(records, magic=magic, codec=codec, base_offset=3))
@@ -173,7 +173,7 @@ def test_a_corrupt_entry_is_reported_with_its_place_and_what_was_before_it(magic
 
 
 @pytest.mark.parametrize(("magic", "codec"), [f for f in FORMATS if f[1]])
-def test_a_decompression_bomb_is_refused_at_the_named_limit(magic, codec):
+def test_decompression_bomb_is_refused(magic, codec):
     data = encode_message_set([(None, bytes(3_000_000), -1, ())], magic=magic, codec=codec)
     assert len(data) < 300_000
     with pytest.raises(MessageSizeTooLarge):
@@ -186,7 +186,7 @@ def test_a_decompression_bomb_is_refused_at_the_named_limit(magic, codec):
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(formats_and_records())
-def test_the_size_bound_of_a_builder_holds(case):
+def test_builder_stays_within_size_bound(case):
     magic, _, records = case
     builder = MessageSetBuilder(magic)
     for key, value, timestamp, found in records:
@@ -201,7 +201,7 @@ def test_the_size_bound_of_a_builder_holds(case):
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
 @pytest.mark.parametrize("append_time", [None, 77])
 @pytest.mark.parametrize("outer", [0, 1])
-def test_messages_of_another_magic_in_a_wrapper_are_read(outer, append_time, codec):
+def test_wrapper_of_mixed_magics_is_read(outer, append_time, codec):
     """As newer brokers and clients read what cleaners of 0.10.0 left (KAFKA-4298)."""
     rows = [(b"k%d" % number, b"v%d" % number, 1000 + number, ()) for number in range(4)]
     begin = 6 if outer == 0 else 0
@@ -225,14 +225,14 @@ def test_messages_of_another_magic_in_a_wrapper_are_read(outer, append_time, cod
     assert list(portable.decode_records(data, 0, 0, 100, True, 1 << 20, 10)[0]) == wanted
     assert decode_lists(data).timestamps == [each[1] for each in wanted]
     assert decode_columns(data, start_offset=7).count == 3
-    # To readers that know one magic only it is given in that one.
+    # Readers that know one magic only get that magic.
     if outer == 1:
         older = convert(data, 0)
         assert [r[0:1] + r[3:5] for r in iter_records(older)] == [w[0:1] + w[3:5] for w in wanted]
         assert {each.magic for each in iter_entries(older)} == {0}
 
 
-def test_the_offset_after_is_found_without_decoding():
+def test_offset_after_needs_no_decoding():
     data = encode_message_set([(None, b"v", 1, ())] * 3, base_offset=7, codec=Codec.GZIP)
     nonsense = bytes(16) + b"\x09" + bytes(50)
     assert offset_after(b"") is None

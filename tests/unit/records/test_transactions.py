@@ -1,4 +1,4 @@
-"""Control batches, and leaving aborted transactions out."""
+"""Control batches, and the removal of aborted transactions."""
 
 import pytest
 
@@ -15,24 +15,21 @@ from zkbroker.records import (
 
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
-def test_a_marker_says_what_it_is(kind):
+def test_marker_has_its_type(kind):
     batch = control_batch(kind, producer_id=7, producer_epoch=1, timestamp_ms=5, base_offset=9)
     assert control_type(batch) == kind
     assert list(iter_records(batch)) == []
 
 
-def test_what_is_no_marker_says_nothing():
-    assert control_type(encode_message_set([(None, b"x", 0, ())])) is None
-    assert control_type(b"") is None
-
-
-def test_without_aborted_transactions_the_bytes_stay_as_they_are():
+def test_plain_batch_is_no_marker_and_stays_unchanged():
     data = encode_message_set([(None, b"x", 0, ())])
+    assert control_type(data) is None
+    assert control_type(b"") is None
     assert committed_only(data, []) is data
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_only_what_was_aborted_is_left_out(tmp_path, seed):
+def test_only_aborted_records_are_left_out(tmp_path, seed):
     log = TransactionalLog(tmp_path)
     log.play(seed)
     stable = [(offset, entry) for offset, entry in log.entries if offset < log.stable]

@@ -1,4 +1,4 @@
-"""The loops in Python and in C give the same results, on good bytes and on damaged ones."""
+"""The loops in Python and in C give the same results for valid and damaged bytes."""
 
 import gc
 import random
@@ -34,7 +34,7 @@ END = 2**63 - 1
 
 
 class Row(NamedTuple):
-    """A reader's own class."""
+    """A row class of a reader."""
 
     topic: str
     partition: int
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 @pytest.fixture(scope="module", autouse=True)
 def loops():
-    """Both are called by name here, once."""
+    """Replaces no loop: the tests call both twins by name."""
 
 
 def comparable(result):
@@ -71,7 +71,7 @@ def outcome(function, *args):
 
 
 def reseal(raw):
-    """Make every checksum right again, so that damage gets past it."""
+    """Correct every checksum, so that damage passes it."""
     raw = bytearray(raw)
     try:
         entries = list(iter_entries(bytes(raw)))
@@ -163,6 +163,17 @@ def compare_appends(native, raw):
             assert outcome(native.scan_records, *args) == outcome(portable.scan_records, *args)
 
 
+def compare_damaged(native, raw, seed, turns):
+    for turn in range(turns):
+        hurt = damaged(raw, seed + turn)
+        compare_decoders(native, hurt, seed % 5)
+        compare_decoders(native, hurt, verify=False)
+        try:
+            compare_appends(native, hurt)
+        except CorruptMessage:
+            continue  # the walk over the damaged entries ended there
+
+
 def sets(cases):
     raw = b""
     offset = 0
@@ -173,7 +184,7 @@ def sets(cases):
 
 
 def mixed(cases, outer):
-    """Wrap the records under a magic that is not that of all of them."""
+    """Wrap the records under a magic which some of them do not have."""
     inner = b"".join(
         encode_message_set(records, magic=min(magic, 1), base_offset=10 * number)
         for number, (magic, _, records) in enumerate(cases)
@@ -214,11 +225,11 @@ def test_both_decode_the_same_records(native, cases, start, end, verify):
     st.sampled_from([0, 1]),
     st.integers(0, 2**32),
 )
-def test_both_decode_wrappers_around_messages_of_another_magic(native, cases, outer, seed):
+def test_both_decode_wrappers_of_another_magic(native, cases, outer, seed):
     whole = mixed(cases, outer)
     compare_decoders(native, whole)
     assert native.decode_records(whole, 0, -END, END, True, LIMIT, 1000)[3] is None
-    # Damage before it was compressed: the bytes inside are what both have to judge.
+    # Damage from before the compression: both must check the bytes inside.
     (entry,) = iter_entries(whole)
     inner = bytearray(unwrap(whole, entry, LIMIT))
     dice = random.Random(seed)
@@ -231,7 +242,7 @@ def test_both_decode_wrappers_around_messages_of_another_magic(native, cases, ou
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec.first_magic == 2])
-def test_both_refuse_a_codec_that_the_magic_cannot_hold(native, codec, magic):
+def test_both_refuse_codec_unknown_to_magic(native, codec, magic):
     inner = encode_message_set([(None, b"v", 0, ())], magic=magic)
     whole = wrap_message_set(inner, magic, 0, 5, False, codec)
     compare_decoders(native, whole)
@@ -241,35 +252,19 @@ def test_both_refuse_a_codec_that_the_magic_cannot_hold(native, codec, magic):
 @settings(deadline=None, derandomize=True, max_examples=120)
 @given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_both_refuse_the_same_damage(native, cases, seed):
-    raw = sets(cases)
-    for turn in range(20):
-        hurt = damaged(raw, seed + turn)
-        compare_decoders(native, hurt, seed % 5)
-        compare_decoders(native, hurt, verify=False)
-        try:
-            compare_appends(native, hurt)
-        except CorruptMessage:
-            continue  # the walk over the damaged entries ended there
+    compare_damaged(native, sets(cases), seed, turns=20)
 
 
 @pytest.mark.soak
 @settings(deadline=None, derandomize=True, max_examples=soak.part_of(3000))
 @given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_both_refuse_the_same_damage_at_length(native, cases, seed):
-    raw = sets(cases)
-    for turn in range(60):
-        hurt = damaged(raw, seed + turn)
-        compare_decoders(native, hurt, seed % 5)
-        compare_decoders(native, hurt, verify=False)
-        try:
-            compare_appends(native, hurt)
-        except CorruptMessage:
-            continue
+    compare_damaged(native, sets(cases), seed, turns=60)
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.binary(max_size=300), st.integers(0, 5000))
-def test_checksums_are_those_of_the_libraries(native, data, extra):
+def test_checksums_equal_those_of_libraries(native, data, extra):
     for sample in (data, data + bytes(extra), (data + b"xyz") * 40):
         assert native.crc32(sample) == crc32(sample)
         assert native.crc32c(sample) == crc32c(sample)
@@ -281,7 +276,7 @@ def test_checksums_are_those_of_the_libraries(native, data, extra):
     st.integers(0, 2**20),
     st.integers(0, 2**31),
 )
-def test_both_make_the_same_records_of_plain_messages(native, messages, delta, damage):
+def test_both_make_same_records_of_plain_messages(native, messages, delta, damage):
     values = [bytes([size % 256]) * size for size, _ in messages]
     data = b"".join(
         build_message(value, magic=int(magic))
@@ -325,12 +320,12 @@ def test_foreign_buffers_are_encoded_like_bytes(native):
     "records",
     [[1], [(1, 2)], [("text", b"", 1, ())], [(b"", b"", "1", ())], [(b"", b"", 1, ((1, b""),))]],
 )
-def test_what_is_no_record_is_refused_with_a_type_error(native, records):
+def test_invalid_record_raises_type_error(native, records):
     with pytest.raises((TypeError, ValueError)):
         native.encode_records(records, 0)
 
 
-def test_header_keys_that_are_not_utf_8_come_out_as_they_went_in(native):
+def test_header_keys_that_are_not_utf_8_round_trip(native):
     records = [(b"k", b"v", 1, (("\udcff\udc80", None),))]
     data = encode_message_set(records)
     for loops in (native, portable):
@@ -366,7 +361,7 @@ POLICIES = st.builds(
     POLICIES,
     st.integers(0, 2**32),
 )
-def test_both_append_the_same_or_refuse_with_the_same_code(native, cases, policy, seed):
+def test_both_append_the_same_or_refuse_alike(native, cases, policy, seed):
     raw = sets(cases)
     with pytest.MonkeyPatch.context() as patch:
         for turn in range(8):
@@ -374,7 +369,7 @@ def test_both_append_the_same_or_refuse_with_the_same_code(native, cases, policy
             assert appended(native, patch, sent, policy) == appended(portable, patch, sent, policy)
 
 
-def test_rows_are_of_the_class_that_is_asked_for(native):
+def test_rows_have_the_requested_class(native):
     raw = sets([(2, 0, [(b"k", b"v", 7, ())])])
     for loops in (native, portable):
         ((row,), reached, error) = loops.decode_rows(raw, 0, END, True, LIMIT, Row, "topic", 3)
@@ -386,7 +381,7 @@ def test_rows_are_of_the_class_that_is_asked_for(native):
                 loops.decode_rows(raw, 0, END, True, LIMIT, wrong, "topic", 3)
 
 
-def test_the_c_twin_keeps_no_memory(native):
+def test_c_twin_leaks_no_memory(native):
     good = sets([(magic, 0, [(b"k", b"v", -1, ())] * 3) for magic in (0, 1, 2)])
     headers = encode_message_set([(b"k", None, 1, (("h", None), ("i", b"x")))] * 2)
     bad = bytearray(good + headers)

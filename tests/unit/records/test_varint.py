@@ -6,18 +6,12 @@ from zkbroker.errors import CorruptMessage
 from zkbroker.records.varint import decode_varint, encode_varint
 
 
-@pytest.mark.parametrize(
-    ("value", "encoded"),
-    [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (64, "8001"), (-65, "8101"), (8192, "808001")],
-)
-def test_varints_have_the_bytes_of_protobuf(value, encoded):
-    assert encode_varint(value).hex() == encoded
-
-
-@pytest.mark.parametrize("value", [0, -1, 2**31, -(2**31), 2**63 - 1, -(2**63)])
-def test_varints_of_64_bits_come_out_again(value):
-    data = encode_varint(value)
-    assert decode_varint(data, 0, len(data)) == (value, len(data))
+def test_varints_have_protobuf_bytes_and_round_trip():
+    known = {0: "00", -1: "01", 1: "02", 63: "7e", 64: "8001", -65: "8101", 8192: "808001"}
+    assert {value: encode_varint(value).hex() for value in known} == known
+    for value in (*known, 2**31, -(2**31), 2**63 - 1, -(2**63)):
+        data = encode_varint(value)
+        assert decode_varint(data, 0, len(data)) == (value, len(data))
 
 
 @pytest.mark.parametrize("data", ["", "80", "80" * 10 + "01", "ff" * 9 + "02"])

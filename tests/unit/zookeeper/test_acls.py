@@ -1,4 +1,4 @@
-"""Which rights a node gets, by its path."""
+"""The path of a node decides its rights."""
 
 import pytest
 
@@ -37,16 +37,16 @@ from zkbroker.zookeeper.acls import (
         ("/consumersfoo", READABLE),
     ],
 )
-def test_the_path_decides(path, expected):
+def test_path_decides_acl(path, expected):
     assert acl_for(path) == expected
 
 
-def test_the_paths_are_those_of_the_registry():
+def test_protected_paths_are_those_of_registry():
     assert paths.USER_CONFIGS in SECRET_PATHS
     assert paths.BROKER_CONFIGS in SECRET_PATHS
     assert OPEN_PATHS == (paths.CONSUMERS,)
 
 
-def test_rights_go_to_the_client_and_come_back():
+def test_grants_round_trip_through_kazoo():
     acl = frozenset({Grant("sasl", "kafka", ALL), Grant("world", "anyone", READ)})
     assert acl_of(kazoo_acl(acl)) == acl

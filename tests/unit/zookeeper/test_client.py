@@ -1,4 +1,4 @@
-"""What is changed of kazoo, and what it must have for that."""
+"""The parts of kazoo that are overridden, and checks that it still has them."""
 
 import collections
 import inspect
@@ -13,12 +13,12 @@ from zkbroker.zookeeper import client as module
 from zkbroker.zookeeper.client import Connector, new_client, require_kazoo
 
 
-def test_kazoo_as_it_is_installed_has_what_is_built_upon():
+def test_installed_kazoo_has_overridden_parts():
     require_kazoo()
     source = inspect.getsource(module.ConnectionHandler)
     calls = ("_send_request", "_connect", "_expand_client_hosts", "_read_socket", "_read", "_write")
     for call in (f"self.{name}(" for name in calls):
-        assert call in source, f"kazoo does not call {call[:-1]} any more: overriding it is no use"
+        assert call in source, f"kazoo no longer calls {call[:-1]}: overriding it has no effect"
     sending = inspect.getsource(module.ConnectionHandler._send_request)
     assert "client._queue" in sending
     assert "popleft" in sending
@@ -30,27 +30,27 @@ def test_kazoo_as_it_is_installed_has_what_is_built_upon():
 
 
 @pytest.mark.parametrize("name", ["_send_request", "_connect", "_read_socket", "_read"])
-def test_a_kazoo_that_lacks_a_method_is_refused(name, monkeypatch):
+def test_kazoo_without_a_needed_method_is_refused(name, monkeypatch):
     monkeypatch.delattr(module.ConnectionHandler, name)
     with pytest.raises(RegistryError, match=rf"no ConnectionHandler\.{name}\(.*pip install"):
         new_client("127.0.0.1:1", 6.0, get_runtime("threads"), print, 8.0)
 
 
-def test_a_kazoo_with_other_parameters_is_refused(monkeypatch):
+def test_kazoo_with_other_parameters_is_refused(monkeypatch):
     monkeypatch.setattr(module.ConnectionHandler, "_connect", lambda self, address: None)
     with pytest.raises(RegistryError, match="_connect"):
         require_kazoo()
 
 
-@pytest.mark.parametrize("which", ["client", "connection"])
-def test_a_kazoo_without_a_field_is_refused(which, monkeypatch):
-    fields = collections.ChainMap({which: ("_gone",)}, dict(module.RELIED_ON_FIELDS))
+@pytest.mark.parametrize("owner", ["client", "connection"])
+def test_kazoo_without_a_needed_field_is_refused(owner, monkeypatch):
+    fields = collections.ChainMap({owner: ("_gone",)}, dict(module.RELIED_ON_FIELDS))
     monkeypatch.setattr(module, "RELIED_ON_FIELDS", tuple(fields.items()))
     with pytest.raises(RegistryError, match="_gone"):
         new_client("127.0.0.1:1", 6.0, get_runtime("threads"), print, 8.0)
 
 
-def test_kazoo_tells_each_attempt_to_connect_to_debug_only(caplog):
+def test_connection_attempts_are_logged_at_debug(caplog):
     caplog.set_level(logging.DEBUG)
     quiet = module._QuietLogger(logging.getLogger("played"), {})
     quiet.warning("Connection dropped: refused")
@@ -59,7 +59,7 @@ def test_kazoo_tells_each_attempt_to_connect_to_debug_only(caplog):
     assert [record.levelname for record in caplog.records] == ["DEBUG", "WARNING", "ERROR"]
 
 
-def test_what_requests_and_answers_hold_is_not_logged(caplog):
+def test_contents_of_requests_and_responses_are_not_logged(caplog):
     quiet = module._QuietLogger(logging.getLogger("played"), {})
     with caplog.at_level(logging.DEBUG):
         quiet.debug("Sending request(xid=%s): %s", 1, Auth(0, "digest", "kafka:hush"))

@@ -1,4 +1,4 @@
-"""States, generation and lease of a session, as the client's callbacks bring them."""
+"""The client's callbacks set state, generation and lease of a session."""
 
 import pytest
 from kazoo.protocol.states import KazooState
@@ -10,9 +10,9 @@ from zkbroker.zookeeper.connection import Connection, SessionState
 
 @pytest.fixture
 def clock(monkeypatch):
-    played = Clock(100)
-    monkeypatch.setattr(module, "time", played)
-    return played
+    clock = Clock(100)
+    monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def connection(clock):
     return made
 
 
-def test_the_address_is_taken_apart(connection):
+def test_address_is_split_into_hosts_and_chroot(connection):
     assert (connection.hosts, connection.chroot) == ("h:1,g:2", "/a/b")
     assert Connection("h:1/").chroot == Connection("h:1").chroot == ""
 
 
-def test_each_loss_is_counted_and_announced_in_order(connection):
+def test_lost_sessions_are_counted_and_announced(connection):
     seen = []
     unsubscribe = connection.on_state(seen.append)
     for state in (KazooState.SUSPENDED, KazooState.LOST, KazooState.CONNECTED, KazooState.LOST):
@@ -43,11 +43,11 @@ def test_each_loss_is_counted_and_announced_in_order(connection):
     assert connection.wait_connected(0)
 
 
-def test_the_lease_runs_out_by_the_clock_and_ends_with_the_session(connection, clock):
+def test_lease_ends_by_clock_or_with_session(connection, clock):
     clock.now += 5.9
     assert connection.lease_valid()
     clock.now += 0.2
-    assert not connection.lease_valid(), "nobody has said anything yet"
+    assert not connection.lease_valid(), "the server sent nothing in time"
     connection._proof_of_life = clock.now
     assert connection.lease_valid()
     connection._state_changed(KazooState.SUSPENDED)
@@ -56,19 +56,19 @@ def test_the_lease_runs_out_by_the_clock_and_ends_with_the_session(connection, c
     assert not connection.lease_valid()
 
 
-def test_the_lease_is_what_the_server_granted(connection, clock):
+def test_lease_lasts_for_granted_timeout(connection, clock):
     connection._granted(2.0)
     clock.now += 2.1
     assert not connection.lease_valid()
 
 
-def test_a_closed_session_releases_tasks_that_wait_for_a_connection(connection):
+def test_close_releases_tasks_waiting_for_connection(connection):
     connection._state_changed(KazooState.SUSPENDED)
     waited = []
     task = connection.runtime.spawn(
         lambda: waited.append(connection.wait_connected(60)), name="waiter"
     )
-    connection._client = PlayedClient()
+    connection._client = IdleClient()
     connection.close()
     assert task.join(20)
     assert waited == [False]
@@ -76,7 +76,7 @@ def test_a_closed_session_releases_tasks_that_wait_for_a_connection(connection):
     connection.close()
 
 
-class PlayedClient:
+class IdleClient:
     def remove_listener(self, listener): ...
     def stop(self): ...
     def close(self): ...

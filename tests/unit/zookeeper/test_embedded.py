@@ -1,4 +1,4 @@
-"""The embedded server: its configuration, and how it is asked whether it serves."""
+"""The embedded server: configuration, ports, mode and jars."""
 
 import socket
 import threading
@@ -16,12 +16,12 @@ from zkbroker.zookeeper.embedded import (
 )
 
 
-def test_lines_are_written_as_java_reads_them():
+def test_properties_are_escaped_for_java():
     text = embedded._properties_text(("dataDir=/ä/back\\slash \U0001f418", "a=1"))
     assert text == "dataDir=/\\u00e4/back\\\\slash \\ud83d\\udc18\na=1\n"
 
 
-def test_the_configuration_names_port_directory_and_ticks(tmp_path):
+def test_configuration_has_port_directory_and_ticks(tmp_path):
     server = EmbeddedZooKeeper(tmp_path, port=1234, tick_ms=700, lines=("server.1=h:1:2",))
     assert {
         f"dataDir={tmp_path.resolve()}",
@@ -36,20 +36,14 @@ def test_the_configuration_names_port_directory_and_ticks(tmp_path):
     assert server.pid is None
 
 
-def test_the_servers_of_an_ensemble_know_each_other(tmp_path):
+def test_servers_of_ensemble_have_common_configuration(tmp_path):
     quorum = EmbeddedQuorum(tmp_path)
     lines = {server._lines for server in quorum.servers}
     assert len(lines) == 1
-    assert [line.partition("=")[0] for line in lines.pop()[2:]] == [
-        "server.1",
-        "server.2",
-        "server.3",
-    ]
-    assert [(tmp_path / str(number) / "myid").read_text() for number in (1, 2, 3)] == [
-        "1\n",
-        "2\n",
-        "3\n",
-    ]
+    names = [line.partition("=")[0] for line in lines.pop()[2:]]
+    assert names == ["server.1", "server.2", "server.3"]
+    for number in (1, 2, 3):
+        assert (tmp_path / str(number) / "myid").read_text() == f"{number}\n"
     assert len(set(quorum.connect_string.split(","))) == 3
     assert quorum.leader is None
 
@@ -62,14 +56,14 @@ def test_the_servers_of_an_ensemble_know_each_other(tmp_path):
         (b"", None),
     ],
 )
-def test_a_server_is_asked_for_its_mode(answer, mode):
+def test_mode_is_parsed_from_server_response(answer, mode):
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve():
-            asked, _ = listening.accept()
-            with asked:
-                assert asked.recv(4) == b"srvr"
-                asked.sendall(answer)
+            connection, _ = listening.accept()
+            with connection:
+                assert connection.recv(4) == b"srvr"
+                connection.sendall(answer)
 
         served = threading.Thread(target=serve)
         served.start()
@@ -77,17 +71,17 @@ def test_a_server_is_asked_for_its_mode(answer, mode):
         served.join(10)
 
 
-def test_no_port_is_given_to_two_servers():
-    # Those of an ensemble are chosen before the first of its servers listens.
+def test_free_ports_are_distinct():
+    # The ports of an ensemble are chosen before its first server listens.
     ports = [free_port() for _ in range(500)]
     assert len(set(ports)) == len(ports)
 
 
-def test_a_port_without_a_listener_has_no_mode():
+def test_port_without_listener_has_no_mode():
     assert server_mode(free_port()) is None
 
 
-def test_jars_that_are_missing_are_named(tmp_path, monkeypatch):
+def test_missing_jars_are_named(tmp_path, monkeypatch):
     class Spec:
         submodule_search_locations = (str(tmp_path),)
 

@@ -1,15 +1,13 @@
-"""The sockets of the ZooKeeper client: wake-ups, and what is ready at once."""
+"""The sockets of the ZooKeeper client: ready sockets and wake-ups."""
 
 import socket
 
 import gevent
 
-from zkbroker.runtime import get_runtime
-from zkbroker.zookeeper.client import new_client
 from zkbroker.zookeeper.handlers import READY_IN_A_ROW, WakeUp, ready_now
 
 
-def test_sockets_that_are_ready_are_not_waited_for(client):
+def test_ready_sockets_return_at_once(client):
     one, other = socket.socketpair()
     with one, other:
         assert client.handler.select([], [one], [], 5) == ([], [one], [])
@@ -17,20 +15,19 @@ def test_sockets_that_are_ready_are_not_waited_for(client):
         assert client.handler.select([one], [], [], 0.01)[0] == []
         other.send(b"x")
         assert client.handler.select([one, other], [], [], 5)[0] == [one]
-        # What is read and written, or closed, is left to kazoo.
+        # Kazoo handles sockets that are read and written, or closed.
         assert ready_now([one], [one]) is None
         other.close()
         assert ready_now([other], []) is None
 
 
-def test_a_client_that_never_waits_lets_others_run():
-    made = new_client("127.0.0.1:1", 6.0, get_runtime("gevent"), lambda granted_s: None, 8.0)
+def test_busy_client_yields_to_other_greenlets(gevent_client):
     one, other = socket.socketpair()
     turns = []
     other_task = gevent.spawn(lambda: turns.append("another"))
     with one, other:
         for _ in range(READY_IN_A_ROW):
-            made.handler.select([], [one], [], 5)
+            gevent_client.handler.select([], [one], [], 5)
     assert turns == ["another"]
     other_task.join()
 
@@ -39,7 +36,7 @@ def awake(wake_up):
     return ready_now([wake_up], []) is not None
 
 
-def test_a_second_wake_up_says_nothing_new():
+def test_wake_ups_are_coalesced():
     wake_up = WakeUp()
     for _ in range(100_000):
         wake_up.send(b"x")
@@ -47,12 +44,12 @@ def test_a_second_wake_up_says_nothing_new():
     wake_up.close()
 
 
-def test_a_wake_up_that_was_taken_is_followed_by_another():
+def test_emptied_wake_up_can_be_set_again():
     wake_up = WakeUp()
     wake_up.send(b"x")
     assert awake(wake_up)
     wake_up.recv(1)
-    assert awake(wake_up), "taken before the requests are looked at, and not by each of them"
+    assert awake(wake_up), "only `empty` ends a wake-up"
     wake_up.empty()
     assert not awake(wake_up)
     wake_up.send(b"x")

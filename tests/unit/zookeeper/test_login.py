@@ -1,4 +1,4 @@
-"""The news of a connection waits for its login; refusals are sorted."""
+"""A connection is announced after its login; refused logins end the client or are retried."""
 
 import kazoo.exceptions as kz
 import pytest
@@ -15,7 +15,7 @@ SASL = ZooKeeperSecurity(sasl=KAFKA)
 DIGEST = ZooKeeperSecurity(digest=KAFKA)
 
 
-def test_options_of_the_client():
+def test_login_options_of_client():
     assert login_options(UNPROTECTED) == {}
     assert login_options(DIGEST) == {"auth_data": {("digest", "kafka:pw")}}
     assert login_options(SASL) == {
@@ -23,13 +23,13 @@ def test_options_of_the_client():
     }
 
 
-def test_a_missing_library_is_named(monkeypatch):
+def test_missing_sasl_library_is_named(monkeypatch):
     monkeypatch.setattr(login.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(RegistryError, match=r"pip install 'zkbroker\[security\]'"):
         require_sasl()
 
 
-def test_connected_is_announced_after_the_login():
+def test_connected_is_announced_after_login():
     gate = LoginGate(SASL, "h:1", pytest.fail)
     assert gate.passes(KeeperState.CONNECTING)
     with gate.login():
@@ -48,7 +48,7 @@ def refused(gate, error, cause=None):
     return type(raised.value)
 
 
-def test_the_first_refusal_ends_the_client_and_a_later_one_does_not():
+def test_only_first_login_refusal_ends_client():
     reasons = []
     gate = LoginGate(SASL, "h:1", reasons.append)
     assert refused(gate, kz.AuthFailedError()) is kz.AuthFailedError
@@ -60,29 +60,25 @@ def test_the_first_refusal_ends_the_client_and_a_later_one_does_not():
     assert len(reasons) == 1
 
 
-def test_a_connection_that_breaks_within_the_login_is_made_again():
+def test_connection_lost_during_login_is_retried():
     gate = LoginGate(SASL, "h:1", pytest.fail)
-    dropped = kz.ConnectionDropped("gone")
+    dropped = kz.ConnectionDropped("closed")
     assert refused(gate, kz.AuthFailedError(), dropped) is kz.ConnectionDropped
     assert refused(gate, dropped) is kz.ConnectionDropped
     assert refused(gate, kz.SessionExpiredError()) is kz.SessionExpiredError
 
 
 @pytest.mark.parametrize(
-    ("security", "error", "said"),
+    ("security", "error", "message"),
     [
         (UNPROTECTED, kz.SessionClosedRequireSaslError(), "requires a SASL login, and none is set"),
         (SASL, kz.SessionClosedRequireSaslError(), "refused the login of kafka (SASL)"),
-        (
-            SASL,
-            login.SaslNotAnswered(),
-            "accepts no SASL logins: give its server a JAAS file with",
-        ),
+        (SASL, login.SaslNotAnswered(), "accepts no SASL logins: give its server a JAAS file with"),
         (DIGEST, kz.AuthFailedError(), "refused the login of kafka (digest): check zookeeper.auth"),
     ],
 )
-def test_each_refusal_says_what_to_set(security, error, said):
+def test_refusal_names_setting_to_change(security, error, message):
     reasons = []
     refused(LoginGate(security, "h:1", reasons.append), error)
-    assert said in reasons[0]
+    assert message in reasons[0]
     assert "pw" not in reasons[0].replace("password", "")

@@ -1,4 +1,4 @@
-"""The library's exceptions and answers, in our terms."""
+"""Errors, transactions and watches of kazoo in terms of this project."""
 
 import kazoo.exceptions as kz
 import pytest
@@ -38,13 +38,13 @@ from zkbroker.zookeeper.nodes import Watcher, fill_transaction, library_error, r
         (kz.SessionClosedRequireSaslError, LoginRefused),
     ],
 )
-def test_each_exception_becomes_one_of_ours_that_names_the_path(theirs, ours):
+def test_kazoo_errors_are_mapped_with_path(theirs, ours):
     error = library_error(theirs(), "/a")
     assert type(error) is ours
     assert str(error).startswith("/a: ")
 
 
-def test_a_transaction_is_filled_in_order():
+def test_transaction_is_filled_in_order():
     class Recorder:
         def __init__(self):
             self.steps = []
@@ -66,7 +66,7 @@ def test_a_transaction_is_filled_in_order():
     ]
 
 
-def test_the_refusal_names_the_operation_at_fault():
+def test_refusal_names_failed_operation():
     operations = [Create("/a"), Check("/b"), Create("/c")]
     assert refusal(operations, ["/a", None, "/c"]) is None
     refused = refusal(
@@ -76,7 +76,7 @@ def test_the_refusal_names_the_operation_at_fault():
     assert (refused.index, refused.path, type(refused.cause)) == (1, "/b", BadVersion)
 
 
-def test_watches_that_set_the_same_are_one():
+def test_watchers_of_same_event_are_equal():
     class Event:
         count = 0
 
@@ -86,5 +86,5 @@ def test_watches_that_set_the_same_are_one():
     event = Event()
     assert watcher(None) is None
     assert len({Watcher(event), Watcher(event), Watcher(Event())}) == 2
-    Watcher(event)("what happened")
+    Watcher(event)("event")
     assert event.count == 1

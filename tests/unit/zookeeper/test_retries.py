@@ -1,4 +1,4 @@
-"""Steps that outlast a connection to ZooKeeper."""
+"""Steps that are repeated after a lost connection to ZooKeeper."""
 
 import pytest
 
@@ -7,16 +7,18 @@ from zkbroker.zookeeper.errors import BadVersion, ConnectionLost, SessionLost
 from zkbroker.zookeeper.retries import patiently, while_connected
 
 
-class Session:
+class WaitingSession:
+    """Counts waits for a connection; they end with `connected`."""
+
     runtime = get_runtime("threads")
 
-    def __init__(self, *, back=True):
-        self.back = back
-        self.waited = 0
+    def __init__(self, *, connected=True):
+        self.connected = connected
+        self.waits = 0
 
     def wait_connected(self, timeout_s):
-        self.waited += 1
-        return self.back
+        self.waits += 1
+        return self.connected
 
 
 def failing(*errors):
@@ -30,28 +32,28 @@ def failing(*errors):
     return step
 
 
-def test_a_step_is_taken_again_on_the_next_connection():
-    session = Session()
+def test_step_is_repeated_on_next_connection():
+    session = WaitingSession()
     assert patiently(session, failing(ConnectionLost("a"), SessionLost("b")), 30) == "done"
-    assert session.waited == 2
+    assert session.waits == 2
 
 
-def test_other_failures_are_raised_at_once():
-    session = Session()
+def test_other_errors_are_not_retried():
+    session = WaitingSession()
     with pytest.raises(BadVersion):
         patiently(session, failing(BadVersion("x")), 30)
-    assert session.waited == 0
+    assert session.waits == 0
 
 
-def test_the_wait_is_bounded():
+def test_retries_are_bounded():
     with pytest.raises(ConnectionLost, match="first"):
-        patiently(Session(back=False), failing(ConnectionLost("first")), 30)
+        patiently(WaitingSession(connected=False), failing(ConnectionLost("first")), 30)
     with pytest.raises(ConnectionLost):
-        patiently(Session(), failing(*[ConnectionLost("again")] * 9), 0)
+        patiently(WaitingSession(), failing(*[ConnectionLost("again")] * 9), 0)
 
 
-def test_a_step_is_waited_for_while_zookeeper_answers():
-    session = Session()
+def test_step_may_last_while_zookeeper_responds():
+    session = WaitingSession()
     release = session.runtime.event()
 
     def wait_connected(timeout_s):
@@ -62,13 +64,13 @@ def test_a_step_is_waited_for_while_zookeeper_answers():
     assert while_connected(session, lambda: release.wait(30), 1.0)
 
 
-def test_what_the_step_raised_is_raised():
+def test_error_of_step_is_raised():
     with pytest.raises(BadVersion):
-        while_connected(Session(), failing(BadVersion("x")), 1.0)
+        while_connected(WaitingSession(), failing(BadVersion("x")), 1.0)
 
 
-def test_a_step_is_given_up_when_zookeeper_is_silent():
-    session = Session(back=False)
+def test_step_is_abandoned_when_zookeeper_is_silent():
+    session = WaitingSession(connected=False)
     release = session.runtime.event()
     with pytest.raises(ConnectionLost, match="not answered for 2 s"):
         while_connected(session, release.wait, 2.0)

@@ -1,4 +1,4 @@
-"""How requests are made, with the client played."""
+"""Requests of a session, with a scripted client."""
 
 import kazoo.exceptions as kz
 import pytest
@@ -23,7 +23,7 @@ class Stat:
 
 
 class Result:
-    """An answer that is there, an error, or (None) neither."""
+    """A result that is ready with a value or an error, or (None) not ready."""
 
     def __init__(self, client, answer):
         self.client, self.answer = client, answer
@@ -41,7 +41,7 @@ class Result:
         return self.answer
 
 
-class PlayedClient:
+class ScriptedClient:
     def __init__(self):
         self.connected = True
         self.chroot = ""
@@ -71,10 +71,10 @@ class PlayedClient:
         return self.ask(path, path)
 
     def transaction(self):
-        return PlayedTransaction(self)
+        return ScriptedTransaction(self)
 
 
-class PlayedTransaction:
+class ScriptedTransaction:
     def __init__(self, client):
         self.client, self.path = client, ""
 
@@ -87,7 +87,7 @@ class PlayedTransaction:
 
 @pytest.fixture
 def client():
-    return PlayedClient()
+    return ScriptedClient()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def session(client):
     return made
 
 
-def test_without_a_connection_a_change_fails_at_once_and_nothing_is_asked(session, client):
+def test_change_without_connection_fails_without_request(session, client):
     client.connected = False
     session._connected.clear()
     for change in (
@@ -113,7 +113,7 @@ def test_without_a_connection_a_change_fails_at_once_and_nothing_is_asked(sessio
     assert client.asked == client.waited == []
 
 
-def test_a_read_waits_for_the_connection_and_is_asked_then(session, client):
+def test_read_waits_for_connection(session, client):
     client.connected = False
     session._connected.clear()
 
@@ -126,7 +126,7 @@ def test_a_read_waits_for_the_connection_and_is_asked_then(session, client):
     assert client.asked == ["/a"]
 
 
-def test_a_read_gives_up_when_its_time_has_passed(session, client):
+def test_read_times_out_without_connection(session, client):
     client.connected = False
     session._connected.clear()
     session._request_timeout_s = 0.01
@@ -135,7 +135,7 @@ def test_a_read_gives_up_when_its_time_has_passed(session, client):
     assert client.asked == []
 
 
-def test_a_read_is_repeated_after_the_connection_broke_and_a_change_is_not(session, client):
+def test_only_reads_are_repeated_after_connection_loss(session, client):
     client.answers = {"/a": [kz.ConnectionLoss(), (b"y", Stat)], "/b": [kz.ConnectionLoss()]}
     assert session.get("/a")[0] == b"y"
     assert client.asked == ["/a", "/a"]
@@ -152,12 +152,12 @@ def test_a_read_is_repeated_after_the_connection_broke_and_a_change_is_not(sessi
         lambda session, paths: session.transactions([[Create(path)] for path in paths]),
     ],
 )
-def test_all_answers_of_a_call_share_one_time(session, client, monkeypatch, call):
+def test_all_responses_of_a_call_share_one_timeout(session, client, monkeypatch, call):
     clock = Clock(0)
     monkeypatch.setattr(connection, "time", clock)
 
     def wait(result, timeout_s):
-        # Each answer comes a second after the one before.
+        # Each response comes a second after the previous one.
         clock.now += min(timeout_s, 1.0)
         if timeout_s < 1.0:
             result.answer = None
@@ -168,7 +168,7 @@ def test_all_answers_of_a_call_share_one_time(session, client, monkeypatch, call
     assert clock.now == session.request_timeout_s == 8
 
 
-def test_many_nodes_are_asked_for_in_flights_and_answered_in_order(session, client):
+def test_many_requests_are_pipelined_in_order(session, client):
     paths = [f"/{number}" for number in range(2 * FLIGHT + 7)]
     client.answers = {"/5": [kz.NoNodeError()], f"/{FLIGHT}": [kz.NoNodeError()]}
     answers = session.get_many(paths)
@@ -181,14 +181,14 @@ def test_many_nodes_are_asked_for_in_flights_and_answered_in_order(session, clie
     assert client.most_outstanding == FLIGHT
 
 
-def test_only_the_flight_that_failed_is_asked_for_again(session, client):
+def test_only_failed_flight_is_repeated(session, client):
     paths = [f"/{number}" for number in range(FLIGHT + 1)]
     client.answers = {f"/{FLIGHT}": [kz.ConnectionLoss()]}
     assert len(session.get_many(paths)) == FLIGHT + 1
     assert client.asked == [*paths, paths[-1]]
 
 
-def test_each_change_of_many_has_its_own_answer(session, client):
+def test_each_of_many_changes_has_its_own_result(session, client):
     client.answers = {
         "/gone": [kz.NoNodeError()],
         "/old": [kz.BadVersionError()],
@@ -203,6 +203,6 @@ def test_each_change_of_many_has_its_own_answer(session, client):
     assert refused[1] is None
 
 
-def test_a_session_that_was_not_started_says_so():
+def test_session_that_is_not_started_raises():
     with pytest.raises(SessionLost, match="not started"):
         ZkSession("h:1").get("/")

@@ -1,4 +1,4 @@
-"""TLS of the ZooKeeper client over a socket pair: handshakes, refusals, bytes that wait in TLS."""
+"""TLS of the ZooKeeper client: handshakes, refusals and decrypted bytes."""
 
 import select
 import socket
@@ -21,7 +21,7 @@ def settings(tmp_path):
 
 
 def serve(tmp_path, after, authority=AUTHORITY):
-    """Answer the handshake at the other end of a pair; `after` gets what the server speaks by."""
+    """Answer a handshake in a thread; then `after` gets the server's encrypted socket."""
     ours, theirs = socket.socketpair()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue("zookeeper", hosts=("zk",)).pem(tmp_path))
@@ -38,14 +38,14 @@ def serve(tmp_path, after, authority=AUTHORITY):
     return ours, thread
 
 
-def test_what_tls_has_decrypted_counts_as_ready(tmp_path, settings):
+def test_decrypted_bytes_count_as_ready(tmp_path, settings):
     done = threading.Event()
 
-    def say(encrypted):
+    def send(encrypted):
         encrypted.sendall(b"hello world")
         done.wait(10)
 
-    ours, thread = serve(tmp_path, say)
+    ours, thread = serve(tmp_path, send)
     encrypted = shake_hands(ours, settings, "zk", 10, select.select)
     assert encrypted.gettimeout() == 0
     got = b""
@@ -66,14 +66,14 @@ def test_what_tls_has_decrypted_counts_as_ready(tmp_path, settings):
     encrypted.close()
 
 
-def test_a_certificate_for_another_host_is_refused(tmp_path, settings):
+def test_certificate_for_another_host_is_refused(tmp_path, settings):
     ours, thread = serve(tmp_path, lambda encrypted: None)
     with pytest.raises(TlsRefused, match="its certificate is not for other"):
         shake_hands(ours, settings, "other", 10, select.select)
     thread.join()
 
 
-def test_a_peer_that_hangs_up_or_says_nothing_may_do_better_next_time(settings):
+def test_closed_or_silent_handshake_can_be_retried(settings):
     ours, theirs = socket.socketpair()
     theirs.close()
     with pytest.raises(ConnectionError) as failed:
@@ -85,8 +85,8 @@ def test_a_peer_that_hangs_up_or_says_nothing_may_do_better_next_time(settings):
     theirs.close()
 
 
-def test_the_words_are_those_of_zookeeper():
-    said = "it asks (ssl.client.auth=required): set ssl.keystore.location; see the broker's log"
-    assert zookeeper_words(said) == (
+def test_tls_errors_name_zookeeper_settings():
+    message = "it asks (ssl.client.auth=required): set ssl.keystore.location; see the broker's log"
+    assert zookeeper_words(message) == (
         "it asks (ssl.clientAuth=need): set zookeeper.ssl.keystore.location; see the server's log"
     )
