@@ -1,8 +1,8 @@
-"""Every request that a genuine broker with SimpleAclAuthorizer was sent by a user of few rights.
+"""Recorded requests of a user with few rights to a genuine broker with SimpleAclAuthorizer.
 
 Our broker has the same topics and ACLs, and the same request has the same answer. Answers are
-compared decoded, without what depends on the run: the wording of messages, places of brokers, the
-order of topics, and what genuine brokers kept in records before.
+compared decoded, without the parts that depend on the run: texts of messages, addresses of brokers,
+the order of topics, and the records stored before.
 """
 
 import json
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.golden.test_replay import Exchange, Wire, plain
 from tests.support.authorized import (
     SETTINGS,
     allow_brokers,
@@ -23,8 +22,16 @@ from tests.support.authorized import (
 )
 from tests.support.broker_requests import message_set, produce
 from tests.support.brokers import connect, running_broker
+from tests.support.recorded_exchanges import Exchange, Wire, plain
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.protocol import ApiKey, decode_response, encode_response, supported
+from zkbroker.protocol import (
+    ApiKey,
+    RequestHeader,
+    decode_response,
+    encode_request,
+    encode_response,
+    supported,
+)
 from zkbroker.protocol.messages import MetadataRequest
 from zkbroker.security import Operation, ResourceType
 from zkbroker.security.acls import Pattern, Permission
@@ -35,12 +42,12 @@ TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 T_A, T_DESC, G_A = Pattern(TOPIC, "t-a"), Pattern(TOPIC, "t-desc"), Pattern(GROUP, "g-a")
 
 LEVEL = "not a version of Kafka 2.1"
-MOMENT = "the group's coordinator was not there yet"
+MOMENT = "the group had no coordinator yet"
 NOT_COMPARED = {
     487: LEVEL,
     547: LEVEL,
     596: LEVEL,
-    # The offsets topic of the recording was made by the first of these.
+    # The first of these created the offsets topic of the recording.
     551: MOMENT,
     568: MOMENT,
     569: MOMENT,
@@ -57,22 +64,8 @@ class AsBob(Wire):
 
 
 def exchanges() -> list[tuple[int, Exchange]]:
-    return [
-        (
-            entry["seq"],
-            Exchange(
-                entry["name"],
-                number,
-                entry["api_key"],
-                entry["api_version"],
-                entry["correlation_id"],
-                bytes.fromhex(entry["request"]),
-                bytes.fromhex(entry["response"]),
-            ),
-        )
-        for number, line in enumerate(DATA.read_text().splitlines(), 1)
-        for entry in [json.loads(line)]
-    ]
+    rows = enumerate(map(json.loads, DATA.read_text().splitlines()), 1)
+    return [(row["seq"], Exchange.from_row(number, row)) for number, row in rows]
 
 
 Grants = dict[int, Callable[[ZkSession], None]]
@@ -99,7 +92,7 @@ def describe_denied(zk: ZkSession) -> None:
 
 
 GRANTED: Grants = {537: few, 594: write_denied, 601: read_from_here, 604: describe_denied}
-"""Number of the exchange → what was granted or denied before it."""
+"""Number of the exchange → the grant or denial before it."""
 
 
 @pytest.fixture(scope="module")
@@ -136,26 +129,21 @@ def replay(process: BrokerProcess, zk: ZkSession) -> list[tuple[int, Exchange, b
 
 
 def settle(process: BrokerProcess, zk: ZkSession, number: int) -> None:
-    """Wait until the broker obeys what was granted last: it takes the changes in their order."""
+    """Wait until the broker applies the last change: it applies changes in their order."""
     mark = f"mark-{number}"
     grant(zk, Operation.DESCRIBE, TOPIC, mark)
     wire = AsBob(process.address)
-    asked = b"".join(bytes(part) for part in metadata_frame(mark))[4:]
+    header = RequestHeader(ApiKey.METADATA, 1, 1, "test")
+    request = b"".join(map(bytes, encode_request(header, MetadataRequest([mark]))))[4:]
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        answer = wire.ask(asked)
+        answer = wire.ask(request)
         assert answer is not None
         (topic,) = decode_response(ApiKey.METADATA, 1, answer)[1].topics
         if topic.error_code == 3:
             wire.close()
             return
-    pytest.fail(f"what was granted before {number} is not obeyed")
-
-
-def metadata_frame(topic: str) -> Any:
-    from zkbroker.protocol import RequestHeader, encode_request
-
-    return encode_request(RequestHeader(ApiKey.METADATA, 1, 1, "test"), MetadataRequest([topic]))
+    pytest.fail(f"the change before {number} is not applied")
 
 
 def comparable(exchange: Exchange, answer: bytes) -> Any:
@@ -183,7 +171,7 @@ def comparable(exchange: Exchange, answer: bytes) -> Any:
     return found
 
 
-def test_every_genuine_answer_to_a_user_of_few_rights_is_ours(
+def test_answers_to_restricted_user_equal_genuine_ones(
     replayed: list[tuple[int, Exchange, bytes | None]],
 ) -> None:
     compared = 0
@@ -204,7 +192,7 @@ def test_every_genuine_answer_to_a_user_of_few_rights_is_ours(
     assert compared == 111 - len(NOT_COMPARED)
 
 
-def test_what_was_refused_left_nothing_behind(
+def test_refused_requests_have_no_effect(
     replayed: list[tuple[int, Exchange, bytes | None]], zookeeper: Any
 ) -> None:
     with ZkSession(f"{zookeeper.connect_string}/replay-acl") as zk:

@@ -1,4 +1,4 @@
-"""The genuine kafka-acls and ours: the same command, the same nodes, the same output.
+"""The same commands of the genuine kafka-acls and ours give the same nodes and output.
 
 Each command of the recording is run in its order, through ZooKeeper or through a broker, by the
 name of the genuine tool's class. After each, every node of ACLs has the data and the version that
@@ -22,7 +22,7 @@ from zkbroker.zookeeper import ZkSession
 
 DATA = Path(__file__).parent / "data" / "security" / "znodes-security-2.3.0.txt"
 _CUT = 30
-"""Lines of output that were recorded at most."""
+"""The largest recorded number of output lines."""
 
 
 @dataclass
@@ -30,8 +30,8 @@ class Command:
     name: str
     arguments: list[str] = field(default_factory=list)
     output: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    made: dict[str, tuple[int, str]] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+    written: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
 def commands() -> Iterator[Command]:
@@ -44,23 +44,23 @@ def commands() -> Iterator[Command]:
         elif command is None:
             continue
         elif line.startswith("$ kafka.admin.AclCommand"):
-            # The principal with a blank stood as one argument.
+            # The principal with a blank was one argument.
             text = line[2:].replace("y z", "y\0z")
             command.arguments = [each.replace("\0", " ") for each in text.split()]
         elif line.startswith("  | "):
             command.output.append(line[4:])
         elif line.startswith("  - "):
-            command.gone.append(line.split()[3])
+            command.deleted.append(line.split()[3])
         elif found := re.fullmatch(r"  \+ P v(\d+) (\S+)(?:  ->  (.*))?", line):
             version, path, data = found.groups()
-            command.made[path] = (int(version), data or "")
+            command.written[path] = (int(version), data or "")
 
 
 COMMANDS = list(commands())
 
 
 def comparable(path: str, found: tuple[int, str]) -> Any:
-    """What must be equal of a node: its version, its layout, and its ACLs in any order."""
+    """Return the version and layout of a node, and its ACLs in any order."""
     version, data = found
     if not path.startswith(("/kafka-acl/", "/kafka-acl-extended/")) or not data:
         return found
@@ -79,7 +79,7 @@ def nodes(zk: ZkSession, path: str) -> Iterator[tuple[str, tuple[int, str]]]:
 
 
 def blocks(lines: list[str]) -> list[list[str]]:
-    """The output by resources, without the order of them and of the ACLs in each."""
+    """Return the output by resources, with resources and their ACLs sorted."""
     found: list[list[str]] = []
     for line in lines:
         if line.strip().startswith(("Current ACLs", "Adding ACLs")):
@@ -89,9 +89,7 @@ def blocks(lines: list[str]) -> list[list[str]]:
     return sorted([each[0], *sorted(each[1:])] for each in found)
 
 
-def test_every_command_leaves_and_prints_what_the_genuine_tool_did(
-    zookeeper: Any, tmp_path: Path
-) -> None:
+def test_commands_write_and_print_like_genuine_tool(zookeeper: Any, tmp_path: Path) -> None:
     where = f"{zookeeper.connect_string}/h23s"
     settings = {**SETTINGS, "super.users": "User:ANONYMOUS"}
     expected: dict[str, Any] = {}
@@ -109,11 +107,12 @@ def test_every_command_leaves_and_prints_what_the_genuine_tool_did(
             done = CliRunner().invoke(cli, arguments)
             assert done.exit_code == 0, (command.name, done.output)
             if command.name == "ACL: remove one that is not there":
-                # The genuine tool writes the node again as it was; ours leaves it alone.
-                command.gone, command.made = [], {}
-            for path in command.gone:
+                # The genuine tool rewrites the unchanged node; ours does not.
+                command.deleted, command.written = [], {}
+            for path in command.deleted:
                 expected.pop(path, None)
-            expected.update((path, comparable(path, found)) for path, found in command.made.items())
+            written = command.written.items()
+            expected.update((path, comparable(path, found)) for path, found in written)
             left = {
                 path: comparable(path, found)
                 for parent in zk.children("/")
@@ -127,7 +126,7 @@ def test_every_command_leaves_and_prints_what_the_genuine_tool_did(
             else:
                 assert blocks(command.output)[0] in blocks(printed)
             if len(command.output) < 6:
-                # One ACL in one resource: to the blank. The recording lacks the last line's end.
+                # One ACL in one resource is compared exactly, but for blanks at the end of lines.
                 assert [line.rstrip() for line in printed] == [
                     line.rstrip() for line in [*command.output, ""] if command.output
                 ]

@@ -1,4 +1,4 @@
-"""What a genuine broker stored comes out of our append byte for byte, from what it had received."""
+"""Our append stores the sets that a genuine broker received byte for byte as it did."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def name(path: Path) -> str:
 
 
 def as_sent(data: bytes) -> bytearray:
-    """Take back what the broker assigned: offsets from 0 for each request, no leader epoch."""
+    """Undo what the broker assigned: offsets begin at 0 in each request, without leader epoch."""
     sent = bytearray(data)
     for entry in iter_entries(data):
         if entry.magic == 2:
@@ -35,14 +35,14 @@ def unstamped(sent: bytearray, entry) -> bytearray:
     return sent
 
 
-# The first was written by the broker from magic 2, the second holds what no producer may send.
+# The broker converted the first from magic 2; no producer may send the second.
 NOT_SENT = ("g-v1-logappend-0", "g-v2-transactional-0")
 
 
 @pytest.mark.parametrize(
     "log", [path for path in LOGS if path.parent.name not in NOT_SENT], ids=name
 )
-def test_a_genuine_segment_comes_out_of_append_byte_for_byte(log):
+def test_append_stores_genuine_bytes(log):
     data = log.read_bytes()
     stamped = [entry.max_timestamp for entry in iter_entries(data) if entry.timestamp_type == 1]
     policy = AppendPolicy(timestamp_type=1 if stamped else 0, max_message_bytes=1 << 20)

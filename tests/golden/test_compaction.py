@@ -1,7 +1,7 @@
-"""Our cleaner over logs that genuine brokers compacted: what stays must be the same.
+"""Our cleaner keeps the same records as genuine brokers that compacted the same logs.
 
-Byte for byte where the codec's library is the same; what a gzip or zstd library makes of the same
-records differs, so there every head (but its size and checksum) and every record is compared.
+They are equal byte for byte where the codec's library is the same. The output of gzip and zstd
+libraries differs: there every header (except size and checksum) and every record is compared.
 """
 
 import pytest
@@ -19,15 +19,9 @@ from tests.support.logs import read_all, started
 NEW, OLD = "kafka-2.3.0", "kafka-0.8.2.2"
 PASSES = [("1-before", "2-after-once", "stage1"), ("3-more-before", "4-after-twice", "stage2")]
 OTHER_COMPRESSOR = ("gzip", "zstd", "logappend")
-# These kept tombstones older than their 100 ms: the segments were written within less.
+# These kept tombstones older than 100 ms, for their segments were written within less time.
 WRITTEN_AT_ONCE = {
-    "c8-full",
-    "c8-none",
-    "c-v1-lz4",
-    "c-v1-none",
-    "c-v2-lz4",
-    "c-v2-snappy",
-    "c-v2-zstd",
+    *("c8-full", "c8-none", "c-v1-lz4", "c-v1-none", "c-v2-lz4", "c-v2-snappy", "c-v2-zstd")
 }
 
 
@@ -58,7 +52,7 @@ def cleaned(version, topic, before, tmp_path):
 
 
 @pytest.mark.parametrize("topic", topics(NEW))
-def test_what_stays_is_what_a_genuine_cleaner_left(tmp_path, topic, stage):
+def test_cleaned_segments_equal_genuine_ones(tmp_path, topic, stage):
     before, after, _ = stage
     opened, stats = cleaned(NEW, topic, before, tmp_path)
     theirs = stage_files(NEW, after, topic)
@@ -76,11 +70,11 @@ def test_what_stays_is_what_a_genuine_cleaner_left(tmp_path, topic, stage):
 
 
 @pytest.mark.parametrize(("version", "topic"), [(v, t) for v in (NEW, OLD) for t in topics(v)])
-def test_readers_find_what_was_to_be_left(tmp_path, version, topic, stage):
+def test_readers_find_expected_records_after_cleaning(tmp_path, version, topic, stage):
     before, _, name = stage
     wanted = expected(version).get(topic, {}).get(name)
     if wanted is None:
-        pytest.skip("nothing was recorded of it")
+        pytest.skip("not recorded")
     opened, _ = cleaned(version, topic, before, tmp_path)
     found = read_all(opened.log)
     assert [record.offset for record in found] == wanted["offsets_read_after_cleaning"]
@@ -95,14 +89,14 @@ def test_readers_find_what_was_to_be_left(tmp_path, version, topic, stage):
         else:
             assert latest[key] is not None
     opened.manager.close()
-    # And again by a broker that was killed: the holes are no damage.
+    # Recovery after a crash keeps the offset gaps.
     (opened.directory.parent / ".kafka_cleanshutdown").unlink()
     with started(opened.directory.parent, manager={"cleaner_enable": False}) as manager:
         assert read_all(manager.get(opened.tp)) == found
 
 
 @pytest.mark.parametrize("topic", topics(OLD))
-def test_what_an_old_cleaner_left_is_served_and_stays(tmp_path, topic):
+def test_log_of_old_cleaner_is_served_and_kept(tmp_path, topic):
     opened = open_stage(OLD, "2-after-once", topic, tmp_path / "data")
     found = read_all(opened.log)
     wanted = expected(OLD)[topic]["stage1"]

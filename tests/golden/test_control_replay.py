@@ -1,9 +1,9 @@
-"""What a genuine controller sent, and what probes asked, put to ours: the same codes, or a reason.
+"""Recorded requests of genuine controllers and of probes get the same codes, or a listed reason.
 
-The story: every LeaderAndIsr, StopReplica and UpdateMetadata of a recorded run in its order, each
-to the broker that it went to, with real logs; brokers that were started again are made anew on
-their directories. The probes: requests with stale epochs, strange replicas and the like, sent to
-real broker processes that were brought to where the genuine ones were.
+The controller's requests: every LeaderAndIsr, StopReplica and UpdateMetadata of a recorded run in
+its order, each to its broker, with real logs; restarted brokers are created again on their
+directories. The probes: requests with stale epochs, unassigned replicas and the like, sent to real
+broker processes in the state of the genuine ones.
 """
 
 import gzip
@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.golden.test_replay import Wire, content
 from tests.support.brokers import MortalBroker
 from tests.support.process import wait_until
+from tests.support.recorded_exchanges import Wire, content
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import FileSystem, LogManager
@@ -43,9 +43,9 @@ RESTARTS = {
     "b3": (1,), "b5": (1,), "c3": (1,), "c6d2": (1,), "c8r": (0,), "c9r": (1,), "o2": (1,),
     "d3": (2,), "d4b": (2,), "d6": (1,), "e2": (0, 1, 2),
 }  # fmt: skip
-"""Step → the brokers that were started again in it."""
+"""Step → the brokers that were restarted in it."""
 SESSIONS_LOST = {"e5": (0,), "e6": (0,)}
-"""Step → the brokers that registered again in it and ran on."""
+"""Step → the brokers that registered again in it without a restart."""
 GAPS = {
     (V08, "c10", 0), (V08, "c10", 2), (V08, "d1", 1), (V08, "d2", 0),
     (V21, "c10", 2),
@@ -81,27 +81,27 @@ def load(run: str) -> list[dict[str, Any]]:
 
 
 def codes(api_key: int, answer: Any) -> Any:
-    """What must be equal in two answers: the codes, and what a follower acts on."""
+    """Return the codes of an answer, and the fields that a follower uses."""
     if api_key in STORY or api_key == ApiKey.CONTROLLED_SHUTDOWN:
         parts = getattr(answer, "partitions", [])
         return answer.error_code, sorted((p.topic, p.partition, p.error_code) for p in parts)
     found = []
     for topic in answer.topics:
         for each in topic.partitions:
-            told: list[Any] = [topic.topic, each.partition, each.error_code]
+            row: list[Any] = [topic.topic, each.partition, each.error_code]
             if api_key == ApiKey.FETCH:
-                told += [each.high_watermark, content(bytes(each.records))]
+                row += [each.high_watermark, content(bytes(each.records))]
             elif api_key == ApiKey.LIST_OFFSETS:
-                told += [getattr(each, "offset", None), list(getattr(each, "offsets", None) or ())]
+                row += [getattr(each, "offset", None), list(getattr(each, "offsets", None) or ())]
             else:
-                told += [each.leader_epoch, each.end_offset]
-            found.append(told)
+                row += [each.leader_epoch, each.end_offset]
+            found.append(row)
     return getattr(answer, "error_code", 0), found
 
 
 @dataclass
-class ToldBroker:
-    """The part of a broker that a controller speaks to, with its logs."""
+class ControlledBroker:
+    """The part of a broker that handles a controller's requests, with its logs."""
 
     id: int
     directory: Path
@@ -139,7 +139,7 @@ class ToldBroker:
 
 
 class _NoZooKeeper:
-    """Takes what a leader would write."""
+    """Ignores the writes of a leader."""
 
     def register(self, partitions: Any) -> None: ...
 
@@ -149,7 +149,7 @@ class _NoZooKeeper:
 
 
 def why(run: str, entry: dict[str, Any], genuine: Any, ours: Any) -> set[str] | None:
-    """The reasons that account for a difference; None when something is left unexplained."""
+    """Return the reasons of a difference; None where a part has no reason."""
     reasons: set[str] = set()
     (top, parts), (our_top, our_parts) = genuine, ours
     if run == V08 and entry["api_key"] in STORY:
@@ -180,7 +180,7 @@ def why(run: str, entry: dict[str, Any], genuine: Any, ours: Any) -> set[str] | 
 
 
 class Comparison:
-    """Answers of a run beside ours."""
+    """The genuine answers of a run and ours."""
 
     def __init__(self, run: str) -> None:
         self.run = run
@@ -205,15 +205,15 @@ class Comparison:
 
 @pytest.fixture(scope="module")
 def met() -> dict[str, set[str]]:
-    """The reasons that were needed, by run."""
+    """The reasons that occurred, by run."""
     return {run: set() for run in RUNS}
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_recorded_controller_gets_the_genuine_codes(
+def test_controller_requests_get_genuine_codes(
     run: str, tmp_path: Path, met: dict[str, set[str]]
 ) -> None:
-    brokers = {n: ToldBroker(n, tmp_path / f"broker-{n}") for n in range(3)}
+    brokers = {n: ControlledBroker(n, tmp_path / f"broker-{n}") for n in range(3)}
     comparison = Comparison(run)
     restart: set[int] = set()
     registered: set[int] = {0, 1, 2}
@@ -255,8 +255,8 @@ SETTINGS = {
 ASSIGNMENT = {"0": [0, 1, 2], "1": [1, 2, 0], "2": [2, 0, 1], "3": [0, 2, 1]}
 
 
-class Probed:
-    """Three brokers of ours, brought to where the genuine ones were when they were probed."""
+class ProbedBrokers:
+    """Three brokers of ours, in the state of the genuine ones when they were probed."""
 
     def __init__(self, run: str, chroot: str, directory: Path) -> None:
         self.entries = [each for each in load(run) if each["from"] == "probe"]
@@ -266,14 +266,14 @@ class Probed:
             for each in self.entries
             if "leader epoch the broker already has" in each["name"]
         )
-        ((_, self.told),) = states_in(self.epoch)
+        ((_, self.recorded),) = states_in(self.epoch)
         self.processes = [
             MortalBroker(
                 directory,
                 {
                     "broker.id": str(n),
                     "zookeeper.connect": chroot,
-                    # What is recorded is led by broker 0, which nobody prefers.
+                    # Broker 0 leads in the recording, and is not the preferred leader.
                     "auto.leader.rebalance.enable": "false",
                     **SETTINGS[run],
                 },
@@ -290,9 +290,9 @@ class Probed:
             paths.topic("t3"), json.dumps({"version": 1, "partitions": ASSIGNMENT}).encode()
         )
         session.create(paths.partitions("t3"), b"")
-        stored = LeaderAndIsr(0, self.told.leader_epoch - 1, (0,), 2)
+        stored = LeaderAndIsr(0, self.recorded.leader_epoch - 1, (0,), 2)
         session.create(paths.partition("t3", 1), stored.to_json())
-        # The next controller gets the epoch that the recorded one had.
+        # The next controller gets the epoch of the recorded one.
         session.create(paths.CONTROLLER_EPOCH, b"%d" % (self.epoch.controller_epoch - 1))
         log = self.processes[0].data_directory / "t3-1"
         log.mkdir(parents=True)
@@ -309,7 +309,7 @@ class Probed:
         wait_until(lambda: set(states.read([("t3", 1)])[("t3", 1)].isr) == {0, 1, 2})
         state = states.read([("t3", 1)])[("t3", 1)]
         assert state.leader == 0
-        self.shift = state.leader_epoch - self.told.leader_epoch
+        self.shift = state.leader_epoch - self.recorded.leader_epoch
         assert self.shift >= 0
         found = session.exists(paths.broker(1))
         assert found is not None
@@ -321,10 +321,10 @@ class Probed:
         return bytes(answer.topics[0].partitions[0].records)  # type: ignore[attr-defined]
 
     def rewritten(self, entry: dict[str, Any], sessions: dict[int, int]) -> bytes:
-        """A probe with our epochs and session ids in place of the recorded ones."""
+        """Return a probe with our epochs and session ids instead of the recorded ones."""
         header, request = decode_request(bytes.fromhex(entry["request"]))
         asked: Any = request
-        current = self.told.leader_epoch
+        current = self.recorded.leader_epoch
         if getattr(asked, "broker_epoch", -1) > 1:
             asked.broker_epoch += self.broker_shift
         if entry["api_key"] == ApiKey.LEADER_AND_ISR:
@@ -341,11 +341,11 @@ class Probed:
         return b"".join(encode_request(header, asked))[4:]
 
     def unshifted(self, api_key: int, ours: Any) -> Any:
-        """The codes of our answer with the recorded epochs."""
+        """Return the codes of our answer with the recorded epochs."""
         if api_key != ApiKey.OFFSET_FOR_LEADER_EPOCH:
             return ours
         top, parts = ours
-        current = self.told.leader_epoch + self.shift
+        current = self.recorded.leader_epoch + self.shift
         return top, [
             [*before, epoch - self.shift if epoch >= current else epoch, end]
             for *before, epoch, end in parts
@@ -359,11 +359,11 @@ class Probed:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_probes_get_the_genuine_codes(
+def test_probes_get_genuine_codes(
     run: str, chroot: str, tmp_path: Path, met: dict[str, set[str]]
 ) -> None:
     comparison = Comparison(run)
-    probed = Probed(run, chroot, tmp_path)
+    probed = ProbedBrokers(run, chroot, tmp_path)
     with ExitStack() as stack:
         stack.callback(probed.close)
         probed.start()

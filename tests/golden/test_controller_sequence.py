@@ -1,10 +1,10 @@
-"""Our controller put through the steps of recorded genuine clusters: the same decisions.
+"""Our controller takes the same decisions as genuine ones in the steps of recorded clusters.
 
-It meets what the genuine one met, in the same order: brokers that come and go, topics, requests
-in `/admin`, ISRs that leaders wrote, controlled shutdowns, elections of itself. Step by step its
-decisions, what each broker was told last, and what it wrote in ZooKeeper are compared;
-`DIFFERENCES` has every difference, with its reason. And every request of ours comes in an order
-that genuine brokers accept.
+It gets the events of the genuine one in the same order: brokers that start and stop, topics,
+requests in `/admin`, ISRs written by leaders, controlled shutdowns, its own elections. Each step
+compares its decisions, the last state sent to each broker, and its writes to ZooKeeper;
+`DIFFERENCES` has every difference, with its reason. And our requests come in an order that genuine
+brokers accept.
 """
 
 import json
@@ -29,8 +29,8 @@ RUNS = {"2.3.0": "2.3", "2.3.0-ibp2.1": "2.1"}
 
 
 @dataclass
-class Heard:
-    """What one broker knows of what it was told."""
+class BrokerState:
+    """The state of one broker by the requests that it received."""
 
     live: set[int] = field(default_factory=set)
     epochs: dict[Key, int] = field(default_factory=dict)
@@ -38,11 +38,11 @@ class Heard:
 
 
 class Replay:
-    """A controller of ours in a tree like the recorded one's."""
+    """Our controller in a tree like the recorded one."""
 
     def __init__(self, level: str) -> None:
         self.cluster = ControlledCluster(StateForm.PERSISTENT, level=level)
-        self.heard: dict[int, Heard] = {}
+        self.brokers: dict[int, BrokerState] = {}
         self.controller = -1
         self.wrong: list[str] = []
         self.decided: list[tuple[Key, LeaderAndIsr]] = []
@@ -57,7 +57,7 @@ class Replay:
         self.cluster.states.write = noted  # type: ignore[method-assign]
 
     def play(self, step: Step) -> Step:
-        """Meet what the genuine controller met in a step, and return what ours did."""
+        """Play the events of a step, and return what our controller did."""
         self.decided.clear()
         self.cluster.forget()
         self.ours = Step(step.name, step.title)
@@ -75,7 +75,7 @@ class Replay:
         match event.kind:
             case "join":
                 cluster.start(event.broker)
-                self.heard[event.broker] = Heard()
+                self.brokers[event.broker] = BrokerState()
             case "gone":
                 cluster.kill(event.broker)
                 if event.broker == self.controller:
@@ -109,9 +109,9 @@ class Replay:
             before[event.path] = event.data.encode()
         self._note_writes(event, before)
         for sent in cluster.notes.sent[began:]:
-            self._hear(sent)
+            self._receive(sent)
 
-    # -- what ours did
+    # -- the actions of our controller
 
     def _note_writes(self, event: Event, before: dict[str, bytes]) -> None:
         nodes = self.cluster.server.nodes
@@ -125,46 +125,46 @@ class Replay:
                 assigned = json.loads(nodes[path].data)["partitions"]
                 self.ours.assigned.setdefault(parts[3], []).append(assigned)
 
-    # -- whether a genuine broker could carry it out
+    # -- the order in which a genuine broker accepts requests
 
-    def _hear(self, sent: Sent) -> None:
-        heard = self.heard[sent.broker]
+    def _receive(self, sent: Sent) -> None:
+        broker = self.brokers[sent.broker]
         request = sent.request
         if request.controller_id != self.controller:
-            self.wrong.append(f"{sent.broker} hears of controller {request.controller_id}")
+            self.wrong.append(f"{sent.broker} gets a request of controller {request.controller_id}")
         if request.api_key == ApiKey.UPDATE_METADATA:
-            heard.live = {each.id for each in request.live_brokers}
-            if sent.broker not in heard.live:
-                self.wrong.append(f"{sent.broker} hears that it does not live")
+            broker.live = {each.id for each in request.live_brokers}
+            if sent.broker not in broker.live:
+                self.wrong.append(f"{sent.broker} is not among the live brokers sent to it")
             for key, state in sent.states().items():
                 self.ours.metadata[sent.broker, key] = _told(state)
-            self.ours.live[sent.broker] = tuple(sorted(heard.live))
+            self.ours.live[sent.broker] = tuple(sorted(broker.live))
         elif request.api_key == ApiKey.LEADER_AND_ISR:
             for key, state in sent.states().items():
-                self._hear_decision(sent.broker, key, state)
+                self._receive_decision(sent.broker, key, state)
         else:
             for key in request.replicas():
                 delete = bool(request.delete_partitions)
                 self.ours.stopped.add((sent.broker, delete, key))
-                if delete and key not in heard.stopped:
+                if delete and key not in broker.stopped:
                     self.wrong.append(f"{sent.broker} deletes {key} before it stops it")
                 if delete:
-                    heard.epochs.pop(key, None)
-                heard.stopped.add(key)
+                    broker.epochs.pop(key, None)
+                broker.stopped.add(key)
 
-    def _hear_decision(self, broker: int, key: Key, state: Any) -> None:
-        heard = self.heard[broker]
-        if state.leader_epoch <= heard.epochs.get(key, -1):
-            return  # a repetition, which is answered with 11 and harmless
-        heard.epochs[key] = state.leader_epoch
-        heard.stopped.discard(key)
+    def _receive_decision(self, broker: int, key: Key, state: Any) -> None:
+        known = self.brokers[broker]
+        if state.leader_epoch <= known.epochs.get(key, -1):
+            return  # a harmless repetition, answered with 11
+        known.epochs[key] = state.leader_epoch
+        known.stopped.discard(key)
         self.ours.told[broker, key] = _told(state)
         if state.is_new:
             self.ours.made.add((broker, key))
         node = self.cluster.server.nodes.get(paths.partition_state(*key))
         if node is None or state.leader_epoch > json.loads(node.data)["leader_epoch"]:
-            self.wrong.append(f"{broker} hears of {key} what is not stored")
-        if state.leader >= 0 and state.leader not in heard.live | {broker}:
+            self.wrong.append(f"{broker} gets a state of {key} that is not stored")
+        if state.leader >= 0 and state.leader not in known.live | {broker}:
             self.wrong.append(f"{broker} follows {state.leader} for {key}, which it does not know")
         if broker not in state.replicas:
             self.wrong.append(f"{broker} has no replica of {key}")
@@ -176,7 +176,7 @@ def _told(state: Any) -> Told:
 
 
 def differences(genuine: Step, ours: Step) -> Iterator[tuple[str, str]]:
-    """Name each difference by what it is about, and where."""
+    """Yield the kind of each difference, and its place."""
     for key in sorted(genuine.decisions.keys() | ours.decisions.keys()):
         theirs, own = genuine.decisions.get(key, []), ours.decisions.get(key, [])
         if theirs == own:
@@ -209,13 +209,12 @@ def differences(genuine: Step, ours: Step) -> Iterator[tuple[str, str]]:
 
 def _same(theirs: Any, own: Any) -> bool:
     if isinstance(theirs, Told) and isinstance(own, Told):
-        return (theirs.leader, set(theirs.isr), theirs.replicas, set(theirs.offline)) == (
-            own.leader,
-            set(own.isr),
-            own.replicas,
-            set(own.offline),
-        )
+        return _unordered(theirs) == _unordered(own)
     return bool(theirs == own)
+
+
+def _unordered(told: Told) -> tuple[Any, ...]:
+    return told.leader, set(told.isr), told.replicas, set(told.offline)
 
 
 ONE_DECISION = (
@@ -249,13 +248,7 @@ NEW_EPOCH_AFTER_RETURN = (
 FOLLOWS = "it follows from what was decided otherwise in c10"
 
 BOTH = {
-    ONE_DECISION: {
-        ("c5", "decided in other steps"),
-        ("c5t", "decided in other steps"),
-        ("c8", "decided in other steps"),
-        ("e2", "decided in other steps"),
-        ("e5", "decided in other steps"),
-    },
+    ONE_DECISION: {(step, "decided in other steps") for step in ("c5", "c5t", "c8", "e2", "e5")},
     LEAVER_STOPS: {(step, "stopped: added") for step in ("c2", "c9", "o1", "z")},
     UNION_ORDER: {
         (step, what) for step in ("c5", "c5t") for what in ("assigned: other", "told: other")
@@ -308,11 +301,11 @@ DIFFERENCES: dict[str, dict[str, set[tuple[str, str]]]] = {
         },
     },
 }
-"""Why ours does not do the same: run → reason → step and what differs. Each must occur."""
+"""Run → reason → step and kind of each difference. Each must occur."""
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_our_controller_decides_what_the_genuine_one_decided(run: str) -> None:
+def test_controller_takes_genuine_decisions(run: str) -> None:
     replay = Replay(RUNS[run])
     known = set().union(*DIFFERENCES[run].values())
     found: set[tuple[str, str]] = set()

@@ -1,4 +1,4 @@
-"""A genuine 2.3.0 broker served the same log to readers of several ages: so do our conversions."""
+"""Our conversions for older readers give the entries that a genuine 2.3.0 broker sent them."""
 
 import json
 from pathlib import Path
@@ -22,19 +22,15 @@ def fetched(version: int) -> bytes:
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
-def test_converted_entries_are_those_of_a_genuine_broker(version, magic):
+def test_converted_entries_equal_genuine_ones(version, magic):
     genuine = fetched(version)
     ours = convert(fetched(4), magic)
     theirs = list(iter_entries(genuine, verify_crc=True))
     mine = list(iter_entries(ours, verify_crc=True))[: len(theirs)]
     assert len(theirs) > 20
     for one, other in zip(theirs, mine, strict=True):
-        assert (one.magic, one.codec, one.last_offset, one.max_timestamp) == (
-            other.magic,
-            other.codec,
-            other.last_offset,
-            other.max_timestamp,
-        )
+        for field in ("magic", "codec", "last_offset", "max_timestamp"):
+            assert getattr(one, field) == getattr(other, field)
         if not one.codec:
             assert (
                 genuine[one.position : one.position + one.size]
@@ -45,8 +41,8 @@ def test_converted_entries_are_those_of_a_genuine_broker(version, magic):
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_what_a_genuine_answer_ends_with_looks_like_a_partial_entry(version):
-    # Versions 0 and 1 end in a filler of offset -1, 2 and 3 in a message that is cut off.
+def test_end_of_genuine_answer_is_a_partial_entry(version):
+    # Versions 0 and 1 end in a filler of offset -1, 2 and 3 in an incomplete message.
     data = fetched(version)
     lists = decode_lists(data)
     assert lists.error is None

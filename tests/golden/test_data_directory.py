@@ -1,4 +1,4 @@
-"""Directories that genuine brokers left open in place, and are served as they are."""
+"""Data directories of genuine brokers are opened in place and served unchanged."""
 
 import random
 import re
@@ -18,7 +18,7 @@ VERSIONS = ["kafka-0.8.2.2", "kafka-2.3.0"]
 
 
 def data_directory(version: str, target: Path, *, clean: bool) -> Path:
-    """Copy what a genuine broker of a version left."""
+    """Copy the data directory of a genuine broker of a version."""
     shutil.copytree(SEGMENTS / version, target, ignore=shutil.ignore_patterns("*.dump.txt"))
     ends = {}
     for partition in sorted(target.iterdir()):
@@ -47,7 +47,7 @@ def messages(version: str, tp: TopicPartition) -> list:
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_genuine_directory_is_opened_in_place_and_served(tmp_path, version, clean):
+def test_genuine_directory_is_served_in_place(tmp_path, version, clean):
     root = data_directory(version, tmp_path / "data", clean=clean)
     files = {path: path.read_bytes() for path in root.glob("*/*.log")}
     manager = make_manager(root)
@@ -67,7 +67,7 @@ def test_a_genuine_directory_is_opened_in_place_and_served(tmp_path, version, cl
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_genuine_log_goes_on_where_it_ended(tmp_path, version):
+def test_append_continues_genuine_log(tmp_path, version):
     root = data_directory(version, tmp_path / "data", clean=True)
     with started(root) as manager:
         for tp, log in manager.logs().items():
@@ -79,7 +79,7 @@ def test_a_genuine_log_goes_on_where_it_ended(tmp_path, version):
             assert len(read_all(log)) == len(messages(version, tp)) + 2
 
 
-def test_messages_of_genuine_segments_are_found_by_time(tmp_path):
+def test_genuine_messages_are_found_by_time(tmp_path):
     root = data_directory("kafka-2.3.0", tmp_path / "data", clean=True)
     with started(root) as manager:
         for topic in ("g-v1-access", "g-v2-access"):
@@ -88,15 +88,13 @@ def test_messages_of_genuine_segments_are_found_by_time(tmp_path):
             times = sorted({record.timestamp for record in records})
             for timestamp in times[:: max(len(times) // 60, 1)]:
                 first = next(each for each in records if each.timestamp >= timestamp)
-                assert log.offset_for_timestamp(timestamp, log.log_end_offset) == (
-                    first.offset,
-                    first.timestamp,
-                )
+                found = log.offset_for_timestamp(timestamp, log.log_end_offset)
+                assert found == (first.offset, first.timestamp)
             assert log.offset_for_timestamp(times[-1] + 1, log.log_end_offset) is None
 
 
 @pytest.mark.parametrize("topic", ["g-v1-access", "g-v2-access"])
-def test_a_rebuilt_index_is_the_genuine_one_where_each_append_was_one_entry(tmp_path, topic):
+def test_rebuilt_index_equals_genuine_one_for_single_entry_appends(tmp_path, topic):
     root = data_directory("kafka-2.3.0", tmp_path / "data", clean=False)
     golden = {
         path.name: path.read_bytes()
@@ -111,7 +109,7 @@ def test_a_rebuilt_index_is_the_genuine_one_where_each_append_was_one_entry(tmp_
         assert {len(rebuilt) % 8, len(data) % 8} == {0}
 
 
-def test_producers_of_a_genuine_log_are_known_after_recovery(tmp_path):
+def test_producers_of_genuine_log_are_known_after_recovery(tmp_path):
     root = data_directory("kafka-2.3.0", tmp_path / "data", clean=False)
     with started(root) as manager:
         log = manager.get(TopicPartition("g-v2-idempotent", 0))
@@ -121,7 +119,7 @@ def test_producers_of_a_genuine_log_are_known_after_recovery(tmp_path):
         assert produced
 
 
-def test_the_index_files_of_a_stopped_broker_are_trimmed_and_while_it_runs_pre_allocated(tmp_path):
+def test_index_files_are_preallocated_and_trimmed_at_stop(tmp_path):
     manager = make_manager(tmp_path, index_interval_bytes=200)
     manager.start()
     tp = TopicPartition("t", 0)
@@ -141,7 +139,7 @@ def test_the_index_files_of_a_stopped_broker_are_trimmed_and_while_it_runs_pre_a
     stored.close()
 
 
-def test_the_text_files_are_the_genuine_broker_s(tmp_path):
+def test_text_files_have_genuine_form(tmp_path):
     with started(tmp_path) as manager:
         manager.write_meta(3, "abcDEF_-0123456789abcd")
         log = manager.get_or_create(TopicPartition("a-b", 1))
@@ -161,17 +159,15 @@ def test_the_text_files_are_the_genuine_broker_s(tmp_path):
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_the_dump_tool_finds_nothing_wrong_with_what_is_written_here(tmp_path, magic):
+def test_dump_tool_finds_no_fault_in_our_files(tmp_path, magic):
     with started(tmp_path, segment_bytes=20_000, index_interval_bytes=500) as manager:
         log = manager.get_or_create(TopicPartition("t", 0))
         for at in range(100):
             codec = Codec.GZIP if at % 3 == 0 else Codec.NONE
             append(log, 5, magic=magic, codec=codec, timestamp=1000 * at)
         assert len(log.segments) > 2
-    files = sorted((tmp_path / "t-0").glob("*.*index"))
-    files += sorted((tmp_path / "t-0").glob("*.snapshot")) + sorted(
-        (tmp_path / "t-0").glob("*.log")
-    )
+    endings = ("*.*index", "*.snapshot", "*.log")
+    files = [path for ending in endings for path in sorted((tmp_path / "t-0").glob(ending))]
     complaints = []
     lines = list(dump_log(files, DumpOptions(deep_iteration=True), report=complaints.append))
     assert len(lines) > 500

@@ -1,4 +1,4 @@
-"""The dump of a genuine segment is, line for line, what the genuine tool printed of it."""
+"""Dumps of genuine segments equal those of the genuine tool line for line."""
 
 import re
 import shutil
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.logs import flip_bit
 from zkbroker.admin.dump_log import DumpOptions, dump_log
 
 SEGMENTS = Path(__file__).parent / "data" / "segments"
@@ -26,14 +27,14 @@ def dump(path: Path, options: DumpOptions = FULL) -> tuple[list[str], list[str]]
 
 
 @pytest.mark.parametrize("log", LOGS_230, ids=name)
-def test_dump_of_a_2_3_0_segment_equals_the_genuine_dump_line_for_line(log):
+def test_dump_of_2_3_0_segment_equals_genuine_dump(log):
     lines, complaints = dump(log)
     genuine = log.with_suffix(".dump.txt").read_text("utf-8").splitlines()
     assert lines == genuine
     assert complaints == []
 
 
-# What the tool of 0.8.2.2 printed: one line a message, those inside a wrapper at its position.
+# The tool of 0.8.2.2 printed one line per message, inside a wrapper with the wrapper's position.
 LINE_082 = re.compile(
     r"offset: (\d+) position: (\d+) isvalid: (\w+) payloadsize: (-?\d+) magic: (\d) "
     r"compresscodec: NoCompressionCodec crc: (\d+)(?: keysize: (\d+) key: (.*?))? payload: (.*)"
@@ -45,7 +46,7 @@ LINE_230 = re.compile(
 
 
 @pytest.mark.parametrize("log", LOGS_082, ids=name)
-def test_dump_of_a_0_8_2_2_segment_says_what_the_genuine_dump_says(log):
+def test_dump_of_0_8_2_2_segment_has_values_of_genuine_dump(log):
     genuine = log.with_suffix(".dump.txt").read_text("utf-8").splitlines()
     wanted = []
     for line in genuine[1:]:
@@ -75,7 +76,7 @@ def test_dump_of_a_0_8_2_2_segment_says_what_the_genuine_dump_says(log):
     [p for s in ("*.index", "*.timeindex") for p in sorted(SEGMENTS.glob(f"*/*/{s}"))],
     ids=lambda p: f"{name(p)}{p.suffix}",
 )
-def test_a_genuine_index_agrees_with_its_log(index):
+def test_genuine_index_agrees_with_its_log(index):
     lines, complaints = dump(index)
     width = 8 if index.suffix == ".index" else 12
     assert len(lines) == index.stat().st_size // width
@@ -85,31 +86,27 @@ def test_a_genuine_index_agrees_with_its_log(index):
     assert dump(index, sane) == ([f"{index} passed sanity check."], [])
 
 
-def test_a_wrong_index_entry_is_reported(tmp_path):
+def test_wrong_index_entry_is_reported(tmp_path):
     source = SEGMENTS / "kafka-2.3.0" / "g-v2-access-0" / f"{0:020d}"
     for suffix in (".log", ".index", ".timeindex"):
         shutil.copy(source.with_suffix(suffix), tmp_path)
     index = tmp_path / f"{0:020d}.index"
-    raw = bytearray(index.read_bytes())
-    raw[2] += 100
-    index.write_bytes(raw)
+    flip_bit(index, 2, 0x64)
     _, complaints = dump(index)
     assert complaints[0] == f"Mismatches in :{index}"
     assert len(complaints) == 2
     times = tmp_path / f"{0:020d}.timeindex"
-    raw = bytearray(times.read_bytes())
-    raw[19] ^= 1
-    times.write_bytes(raw)
+    flip_bit(times, 19)
     _, complaints = dump(times)
     assert complaints[0] == f"Found timestamp mismatch in :{times}"
 
 
-def test_snapshots_of_producers_are_read():
+def test_producer_snapshots_are_read():
     for snapshot in sorted(SEGMENTS.glob("*/*/*.snapshot")):
         assert dump(snapshot) == ([], [])
 
 
-def test_damage_is_reported_and_the_rest_dumped(tmp_path):
+def test_damage_is_reported_and_remaining_entries_are_dumped(tmp_path):
     source = SEGMENTS / "kafka-2.3.0" / "g-v1-none-0" / f"{0:020d}.log"
     whole, _ = dump(source)
     damaged = bytearray(source.read_bytes())
@@ -122,7 +119,7 @@ def test_damage_is_reported_and_the_rest_dumped(tmp_path):
     assert lines[-1] == f"Found 5 invalid bytes at the end of {path.name}"
 
 
-def test_an_entry_above_max_message_size_ends_the_dump():
+def test_entry_above_max_message_size_ends_dump():
     source = SEGMENTS / "kafka-2.3.0" / "g-v2-gzip-0" / f"{0:020d}.log"
     lines, complaints = dump(source, DumpOptions(max_message_size=100))
     assert lines == [
@@ -132,7 +129,7 @@ def test_an_entry_above_max_message_size_ends_the_dump():
     assert "max-message-size" in complaints[0]
 
 
-def test_without_deep_iteration_only_entries_are_printed():
+def test_dump_without_deep_iteration_prints_only_entries():
     source = SEGMENTS / "kafka-2.3.0" / "g-v2-gzip-0" / f"{0:020d}.log"
     lines, _ = dump(source, DumpOptions())
     assert [line[:12] for line in lines] == ["Starting off", "baseOffset: "]

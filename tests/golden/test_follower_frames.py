@@ -1,9 +1,9 @@
-"""Our follower in the places of the recorded genuine ones: it asks the same, field by field.
+"""Our follower sends the same requests as recorded genuine ones, field by field.
 
-For each recorded Fetch, OffsetForLeaderEpoch and ListOffsets of a follower our fetcher is brought
-to where the genuine one was (its logs, its session with the leader, the epochs that it was told),
-at the inter-broker level of that run. What it sends then is compared with what the genuine one
-sent; the genuine leader's answer is given to it, and it must take from it what there is to take.
+For each recorded Fetch, OffsetForLeaderEpoch and ListOffsets of a follower our fetcher gets the
+state of the genuine one (its logs, its fetch session, its epochs), at the inter-broker level of
+that run. Its request is compared with the genuine one; then it gets the genuine leader's answer,
+and must store all its records.
 """
 
 import json
@@ -39,20 +39,20 @@ OUT_OF_RANGE = 1
 
 
 def frames(run: str) -> Iterator[tuple[str, Any]]:
-    """Yield what followers asked in a run, with its place."""
+    """Yield the requests of followers in a run, with their places."""
     for place, entry in recorded(GOLDEN / "replication" / f"{run}.jsonl.gz"):
         if entry["api_key"] in FOLLOWERS and entry["from"] in (0, 1, 2):
             yield place, entry
 
 
-class Script:
-    """A leader that answers what it is told to, and keeps what it is asked."""
+class ScriptedLeader:
+    """Returns prepared answers, and records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, int]] = []
         self.answers: dict[ApiKey, list[Any]] = {}
 
-    def connect(self, broker_id: int, number: int) -> "Script":
+    def connect(self, broker_id: int, number: int) -> "ScriptedLeader":
         return self
 
     def close(self) -> None: ...
@@ -69,7 +69,7 @@ class Follower:
 
     def __init__(self, logs: LogManager, run: str, broker: int, leader: int) -> None:
         self.broker, self.leader = broker, leader
-        self.script = Script()
+        self.script = ScriptedLeader()
         self.runtime = StillRuntime()
         self.logs = logs
         self.magic = 0 if run == "kafka-0.8.2.2" else 2
@@ -107,16 +107,15 @@ class Follower:
         self.fetcher.follow(partition.following(), truncate=cut)
 
     def in_session(self, request: Any) -> None:
-        """Be where the genuine one was: in a session, and having asked for something else."""
+        """Set the genuine session, with other positions sent before."""
         session = self.fetcher._session
         session._id, session._epoch = request.session_id, request.session_epoch
         if request.session_epoch <= 0:
             return
         for topic in request.topics:
             for each in topic.partitions:
-                session.asked[TopicPartition(topic.topic, each.partition)] = PartitionFetch(
-                    -1, -1, -1, -1
-                )
+                key = TopicPartition(topic.topic, each.partition)
+                session.asked[key] = PartitionFetch(-1, -1, -1, -1)
         for forgotten in request.forgotten_topics:
             for number in forgotten.partitions:
                 session.asked[TopicPartition(forgotten.topic, number)] = PartitionFetch(0, 0, 0, 0)
@@ -129,14 +128,14 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogManager]:
 
 
 def follower_of(logs: LogManager, run: str, entry: Any) -> Follower:
-    """Our fetcher in the place of a recorded one, on empty logs."""
+    """Return our fetcher in the place of a recorded one, on empty logs."""
     for key in logs.logs():
         logs.delete(key)
     return Follower(logs, run, entry["from"], entry["to"])
 
 
 def in_any_order(message: Any) -> Any:
-    """A decoded request, with topics merged and sorted: their order is a map's."""
+    """Return a decoded request with topics merged and sorted: genuine brokers keep them in maps."""
     if isinstance(message, dict):
         topics: dict[str, list[Any]] = {}
         for each in message.get("topics", ()):
@@ -151,7 +150,7 @@ def in_any_order(message: Any) -> Any:
 
 
 @pytest.mark.parametrize("run", LEVELS)
-def test_our_follower_asks_what_the_genuine_one_asked(run: str, logs: LogManager) -> None:
+def test_follower_sends_genuine_requests(run: str, logs: LogManager) -> None:
     for place, entry in frames(run):
         with case(place):
             check_request(follower_of(logs, run, entry), entry)
@@ -179,7 +178,7 @@ def check_request(follower: Follower, entry: Any) -> None:
     follower.fetcher.step()
     sent = [each for each in follower.script.asked if each[0].api_key == entry["api_key"]]
     if entry["api_key"] == ApiKey.LIST_OFFSETS:
-        # First where the log ends, then where it begins.
+        # The follower asks for the log end first, then for the log start.
         kind = asked.topics[0].partitions[0].timestamp
         sent = [each for each in sent if each[0].topics[0].partitions[0].timestamp == kind]
     ours, ours_version = sent[0]
@@ -201,7 +200,7 @@ def begin_fetch(follower: Follower, asked: Any, version: int) -> None:
             )
     follower.in_session(asked)
     if asked.session_epoch > 0 and not asked.topics:
-        # It goes on to ask for something that the leader knows already.
+        # The session has a partition whose position the leader already knows.
         idle = TopicPartition("idle", 0)
         follower.follow(idle, start=0, end=0, epoch=0, last_epoch=-1, cut=False)
         most = FetcherSettings().max_bytes
@@ -232,7 +231,7 @@ def begin_out_of_range(follower: Follower, asked: Any) -> None:
 
 
 @pytest.mark.parametrize("run", LEVELS)
-def test_our_follower_takes_what_the_genuine_leader_answered(run: str, logs: LogManager) -> None:
+def test_follower_stores_answers_of_genuine_leader(run: str, logs: LogManager) -> None:
     for place, entry in frames(run):
         if entry["api_key"] == ApiKey.FETCH and entry["response"] is not None:
             with case(place):
@@ -246,7 +245,7 @@ def check_answer(follower: Follower, entry: Any) -> None:
     asked: Any = request
     begin_fetch(follower, asked, version)
     named = {(t.topic, p.partition) for t in asked.topics for p in t.partitions}
-    # What the leader knows already, and answers: the log ends where the first batch begins.
+    # Partitions that the request does not name: their logs end where the first batch begins.
     for topic in answer.topics:
         for each in topic.partitions:
             if (topic.topic, each.partition) in named:

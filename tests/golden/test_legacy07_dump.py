@@ -1,4 +1,4 @@
-"""`dump-log` and `log check` on files of Kafka 0.7, beside what the genuine tool printed."""
+"""`dump-log` and `log check` on files of Kafka 0.7, compared with the genuine tool."""
 
 import re
 import tarfile
@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.legacy07 import DATA, unpack
+from tests.support.logs import flip_bit
 from zkbroker.admin.adopt import survey
 from zkbroker.cli.main import cli
 from zkbroker.errors import StorageError
@@ -31,7 +32,7 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_dump_is_that_of_the_genuine_tool(tmp_path, name):
+def test_dump_equals_that_of_genuine_tool(tmp_path, name):
     root = unpack(tmp_path, name)
     dumps = genuine_dumps(name)
     assert dumps
@@ -42,7 +43,7 @@ def test_the_dump_is_that_of_the_genuine_tool(tmp_path, name):
         found = LINE.findall(result.output)
         expected = LINE.findall(text)
         assert found[:-1] == expected[:-1], dump
-        # What is wrong behind the last message is told as well.
+        # Ours also describes the damage behind the last message.
         assert found[-1].partition(";")[0] == expected[-1]
         assert (";" in found[-1]) == (
             root.name == "killed-torn"
@@ -50,41 +51,29 @@ def test_the_dump_is_that_of_the_genuine_tool(tmp_path, name):
             and "000.d" not in dump
         )
     if name.endswith("wire"):
-        assert (
-            "payload:\tplain 1\n"
-            in run(
-                "dump-log", "--print-data-log", path.parent.parent / "g07w-0" / f"{0:020d}.kafka"
-            ).output
-        )
+        first = path.parent.parent / "g07w-0" / f"{0:020d}.kafka"
+        assert "payload:\tplain 1\n" in run("dump-log", "--print-data-log", first).output
 
 
-def test_messages_inside_wrappers(tmp_path):
+def test_dump_lists_messages_inside_wrappers(tmp_path):
     path = unpack(tmp_path, "kafka-0.7.2-more/wire") / "g07w-0" / f"{0:020d}.kafka"
     plain = run("dump-log", path).output
     assert "payload:" not in plain
     assert "|" not in plain
     deep = run("dump-log", "--deep-iteration", "--print-data-log", path).output
-    assert [int(n) for n in re.findall(r"\| next offset: (\d+)", deep)] == [
-        95,
-        95,
-        160,
-        160,
-        160,
-        236,
-        252,
-        305,
-    ]
+    next_offsets = [int(n) for n in re.findall(r"\| next offset: (\d+)", deep)]
+    assert next_offsets == [95, 95, 160, 160, 160, 236, 252, 305]
     assert "| payload:\tsnappy 2" in deep
 
 
-def test_log_check_and_repair(tmp_path):
+def test_log_check_and_repair_match_genuine_recovery(tmp_path):
     root = unpack(tmp_path, "kafka-0.7.2-more/killed-torn")
     result = run("log", "check", root)
     assert result.exit_code == 1
     assert result.output.count("a repair cuts") == 7
     assert "position 1042" in result.output
     assert "597 bytes, with 8 valid messages after the damage" in result.output
-    # As far as to the first damage: what the recovery of a genuine broker left.
+    # Up to the first damage, as after the recovery of a genuine broker.
     assert f"{root / 'g07s-mid-0'}: 2 segments" in result.output
     assert "offsets 0 to 3114" in result.output
     repaired = run("log", "repair", root)
@@ -96,19 +85,17 @@ def test_log_check_and_repair(tmp_path):
     assert run("log", "check", root).exit_code == 0
 
 
-def test_log_check_looks_into_wrappers_and_at_files_before_the_last(tmp_path):
+def test_log_check_reads_earlier_files_and_wrappers(tmp_path):
     root = unpack(tmp_path, "kafka-0.7.2-more/clean-stop")
     assert run("log", "check", root).exit_code == 0
     first = root / "g07s-crc-0" / f"{0:020d}.kafka"
-    data = bytearray(first.read_bytes())
-    data[40] ^= 1
-    first.write_bytes(data)
+    flip_bit(first, 40)
     result = run("log", "check", root / "g07s-crc-0")
     assert result.exit_code == 1
     assert f"{first} position 34: the CRC does not match" in result.output
 
 
-def test_adopt_says_where_such_a_directory_goes(tmp_path):
+def test_adopt_names_setting_for_directory_of_0_7(tmp_path):
     root = unpack(tmp_path, "kafka-0.7.2-more/clean-stop")
     with pytest.raises(StorageError) as raised:
         survey([root])

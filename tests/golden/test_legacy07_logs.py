@@ -1,6 +1,7 @@
-"""Data directories that genuine 0.7.2 brokers wrote: read, recovered, and opened again."""
+"""Data directories of genuine 0.7.2 brokers are read, recovered and left as they were."""
 
 import shutil
+from contextlib import closing
 
 import pytest
 
@@ -21,7 +22,7 @@ def sizes(directory):
 
 
 def assert_read_alike(log, reading):
-    """Every fetch of the Java consumer gets the same bytes, messages and next offsets."""
+    """Check that every fetch of the Java consumer gets the same messages and next offsets."""
     assert log.offsets(-2, 1) == reading.earliest
     assert log.offsets(-1, 1) == reading.latest
     assert log.offsets(-1, 100) == reading.starts
@@ -40,7 +41,7 @@ def by_name(reading):
     return f"{reading.topic}-{reading.partition}-{len(reading.fetches)}"
 
 
-def test_the_reports_are_here():
+def test_recorded_readings_are_complete():
     counts = [
         sum(len(fetch.messages) for each in found for fetch in each.fetches)
         for found in (SEGMENTS, RECOVERED, WIRE)
@@ -49,35 +50,28 @@ def test_the_reports_are_here():
 
 
 @pytest.mark.parametrize("reading", SEGMENTS, ids=by_name)
-def test_a_cleanly_stopped_directory_is_read_to_the_same_next_offsets(tmp_path, reading):
-    logs = open_logs(unpack(tmp_path, f"{MORE}/clean-stop"))
-    try:
+def test_cleanly_stopped_directory_gives_genuine_reads(tmp_path, reading):
+    with closing(open_logs(unpack(tmp_path, f"{MORE}/clean-stop"))) as logs:
         assert_read_alike(logs.get(reading.topic, reading.partition), reading)
         assert logs.cuts == []
-    finally:
-        logs.close()
 
 
 @pytest.mark.parametrize("reading", WIRE, ids=by_name)
-def test_the_logs_behind_the_recorded_frames_are_read_to_the_same_next_offsets(tmp_path, reading):
+def test_logs_of_recorded_frames_give_genuine_reads(tmp_path, reading):
     directory = unpack(tmp_path, f"{MORE}/wire")
     path = directory / f"{reading.topic}-{reading.partition}" / f"{0:020d}.kafka"
     with path.open("r+b") as file:
-        file.truncate(reading.latest[0])  # what was there when it was read
-    logs = open_logs(directory)
-    try:
+        file.truncate(reading.latest[0])  # its length when it was read
+    with closing(open_logs(directory)) as logs:
         assert_read_alike(logs.get(reading.topic, reading.partition), reading)
-    finally:
-        logs.close()
 
 
 @pytest.mark.parametrize("reading", RECOVERED, ids=by_name)
-def test_a_torn_directory_is_recovered_to_what_the_genuine_broker_made_of_it(tmp_path, reading):
+def test_torn_directory_is_recovered_like_genuine_broker(tmp_path, reading):
     torn = unpack(tmp_path, f"{MORE}/killed-torn")
     genuine = unpack(tmp_path, f"{MORE}/recovered")
     before = {path: path.read_bytes() for path in torn.rglob("*.kafka")}
-    logs = open_logs(torn)
-    try:
+    with closing(open_logs(torn)) as logs:
         assert sizes(torn) == sizes(genuine)
         for path in genuine.rglob("*.kafka"):
             assert (torn / path.relative_to(genuine)).read_bytes() == path.read_bytes()
@@ -88,11 +82,9 @@ def test_a_torn_directory_is_recovered_to_what_the_genuine_broker_made_of_it(tmp
         assert behind.pop("g07s-mid-0") == 8
         assert set(behind.values()) == {0}
         assert_read_alike(logs.get(reading.topic, reading.partition), reading)
-    finally:
-        logs.close()
 
 
-def test_a_directory_goes_back_as_it_came(tmp_path):
+def test_directory_can_be_returned_to_genuine_broker(tmp_path):
     directory = unpack(tmp_path, f"{MORE}/clean-stop")
     copy = shutil.copytree(directory, tmp_path / "copy")
     logs = open_logs(directory)
@@ -100,7 +92,7 @@ def test_a_directory_goes_back_as_it_came(tmp_path):
     logs.close()
     assert (directory / ".kafka_cleanshutdown").read_bytes() == b""
     assert sizes(directory) == sizes(copy)
-    # A genuine broker reads on where a set of ours was appended.
+    # A set appended here can be read after another clean stop.
     logs = open_logs(directory, flush_messages=1)
     log = logs.get("g07s", 0)
     end = log.end
@@ -117,7 +109,7 @@ def test_a_directory_goes_back_as_it_came(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["kafka-0.7.2", f"{MORE}/wire", f"{MORE}/mirror-target"])
-def test_every_entry_is_whole_and_its_crc_right(tmp_path, name):
+def test_genuine_entries_are_complete_with_valid_crc(tmp_path, name):
     for path in unpack(tmp_path, name).rglob("*.kafka"):
         data = path.read_bytes()
         found = list(entries(data))

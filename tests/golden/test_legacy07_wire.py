@@ -1,7 +1,7 @@
-"""Everything that was sent to a genuine 0.7.2 broker, sent to ours: same bytes, same closings.
+"""Recorded requests to a genuine 0.7.2 broker, sent to ours: same bytes, same closed connections.
 
-The recordings are replayed in the order in which they were made, from an empty directory; the logs
-that come out are those of the genuine broker, byte for byte. There is no difference to list.
+The recordings are replayed in their order, from an empty directory; the resulting logs equal those
+of the genuine broker byte for byte. There is no difference to list.
 """
 
 import os
@@ -22,7 +22,7 @@ MIRRORED = "java 0.7.2 MirrorMaker producer"
 
 
 def stage(row):
-    """Order the recordings by time: each is in order, but not they among each other."""
+    """Return the place of a row's recording in time."""
     recording = (row.get("connection_id") or "").partition("#")[0]
     return {"console": 1, "console2": 2}.get(recording, 0)
 
@@ -58,7 +58,7 @@ class Replay:
     def send(self, row):
         frame = frame_of(row)
         if row["partition"] == -1 and row["topic"] == "g07m":
-            # The broker picked at random: where its message lies now tells what it picked.
+            # The broker chose at random: the file with the message shows its choice.
             paths = [p for p in self.genuine.glob("g07m-*/*.kafka") if frame[18:] in p.read_bytes()]
             (path,) = paths
             self.chosen = int(path.parent.name[-1])
@@ -76,7 +76,7 @@ class Replay:
             found = self.client.read_to_the_end()
             self.client = self.server.connect()
         elif row["request_type"] in (0, 3):
-            # No answer, and what comes next on the connection is answered.
+            # It has no answer, and the next request on the connection has one.
             expected, found = PROBED, self.client.ask(PROBE)
         elif "response_crc32" in row:
             found = self.client.receive()
@@ -93,7 +93,7 @@ class Replay:
             self.differences.append((row["name"], row["topic"], row["partition"], found, expected))
 
 
-def test_every_row_from_an_empty_directory(tmp_path):
+def test_all_recorded_requests_from_empty_directory(tmp_path):
     genuine = unpack(tmp_path, "kafka-0.7.2-more/wire")
     now = recorded_now()
     replay = None
@@ -122,7 +122,7 @@ def test_every_row_from_an_empty_directory(tmp_path):
     assert len(found) == 11
 
 
-def test_rows_of_the_last_state_over_the_genuine_directory(tmp_path):
+def test_recorded_reads_of_genuine_directory(tmp_path):
     genuine = unpack(tmp_path, "kafka-0.7.2-more/wire")
     with Server07(genuine, topic_partitions=PARTITIONS) as server:
         replay = Replay(server, genuine)
@@ -133,7 +133,7 @@ def test_rows_of_the_last_state_over_the_genuine_directory(tmp_path):
     assert replay.compared > 25
 
 
-def test_what_the_genuine_mirror_sent_to_its_target(tmp_path):
+def test_multiproduce_of_genuine_mirror(tmp_path):
     (row,) = [row for row in ROWS if row["source"] == MIRRORED]
     sent = decode_request(memoryview(frame_of(row)))
     assert isinstance(sent, MultiProduce07)
@@ -147,7 +147,7 @@ def test_what_the_genuine_mirror_sent_to_its_target(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3, 4])
-def test_every_kind_of_request_is_among_the_rows(kind):
+def test_recording_has_every_kind_of_request(kind):
     rows = [
         row
         for row in ROWS

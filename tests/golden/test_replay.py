@@ -1,4 +1,4 @@
-"""Every request that a genuine broker was sent, sent to ours: the same answer, or a reason why not.
+"""Recorded requests to genuine brokers, sent to ours: the same answers, or a listed reason.
 
 The requests of one file are replayed in order against one fresh broker, since later ones depend on
 what earlier ones stored. Answers are compared decoded, so that what depends on the run (cluster id,
@@ -7,9 +7,7 @@ the layout is the genuine one.
 """
 
 import json
-import socket
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,8 @@ import pytest
 
 from tests.support.brokers import MortalBroker
 from tests.support.process import eventually
+from tests.support.recorded_exchanges import Exchange, Wire, content, plain
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.errors import CorruptMessage
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import (
     ApiKey,
@@ -37,14 +35,14 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic
-from zkbroker.records import MessageSetBuilder, iter_records
+from zkbroker.records import MessageSetBuilder
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 DATA = Path(__file__).parent / "data" / "wire"
 V08, V23 = "kafka-0.8.2.2", "kafka-2.3.0"
 
-_STATE = "what topics there are depends on what was done before the recording"
+_STATE = "the topics depend on requests before the recording"
 _FILLER = "2.x brokers keep the stored length of a converted answer: they cut it or add a filler"
 _UNCONVERTED = "2.x brokers cut a small answer out of the stored batch without converting it"
 _LATER = "only that generation does it; the later one is followed"
@@ -68,68 +66,9 @@ EXCEPTIONS: dict[tuple[str, ApiKey, int | None, str], str] = {
 """(generation, API, version or None for all, part of the name) → why our answer may differ."""
 
 
-@dataclass
-class Exchange:
-    name: str
-    line: int
-    api_key: int
-    version: int
-    correlation_id: int
-    request: bytes
-    response: bytes | None
-
-
 def load(generation: str) -> list[Exchange]:
-    return [
-        Exchange(
-            entry["name"],
-            number,
-            entry["api_key"],
-            entry["api_version"],
-            entry["correlation_id"],
-            bytes.fromhex(entry["request"]),
-            None if entry["response"] is None else bytes.fromhex(entry["response"]),
-        )
-        for number, line in enumerate((DATA / f"{generation}.jsonl").read_text().splitlines(), 1)
-        for entry in [json.loads(line)]
-    ]
-
-
-class Wire:
-    """Raw requests over one socket, opened again when the broker closed it."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.address = address
-        self.socket: socket.socket | None = None
-
-    def send(self, request: bytes) -> None:
-        if self.socket is None:
-            self.socket = socket.create_connection(self.address, 30)
-            self.socket.settimeout(30)
-        self.socket.sendall(len(request).to_bytes(4, "big") + request)
-
-    def ask(self, request: bytes) -> bytes | None:
-        self.send(request)
-        prefix = self._receive(4)
-        answer = None if prefix is None else self._receive(int.from_bytes(prefix, "big"))
-        if answer is None:
-            self.close()
-        return answer
-
-    def _receive(self, count: int) -> bytes | None:
-        data = b""
-        assert self.socket is not None
-        while len(data) < count:
-            chunk = self.socket.recv(count - len(data))
-            if not chunk:
-                return None
-            data += chunk
-        return data
-
-    def close(self) -> None:
-        if self.socket is not None:
-            self.socket.close()
-            self.socket = None
+    lines = (DATA / f"{generation}.jsonl").read_text().splitlines()
+    return [Exchange.from_row(number, json.loads(line)) for number, line in enumerate(lines, 1)]
 
 
 def start_broker(zookeeper: EmbeddedZooKeeper, directory: Path, generation: str) -> BrokerProcess:
@@ -139,7 +78,7 @@ def start_broker(zookeeper: EmbeddedZooKeeper, directory: Path, generation: str)
         {
             "broker.id": "0",
             "zookeeper.connect": f"{zookeeper.connect_string}/replay-{generation}",
-            # What the genuine brokers told their clients; we listen on another port.
+            # The port that the genuine brokers advertised; ours listens on another one.
             "advertised.host.name": "127.0.0.1",
             "advertised.port": port,
             "port": "0",
@@ -154,20 +93,9 @@ def start_broker(zookeeper: EmbeddedZooKeeper, directory: Path, generation: str)
 
 
 def real_port(process: BrokerProcess) -> int:
-    """The port listened on: the ready line tells the advertised one."""
+    """Return the port that the broker listens on: its ready line has the advertised one."""
     text = process.log_path.read_text()
     return int(text.rpartition("listening address=127.0.0.1:")[2].split()[0])
-
-
-def plain(value: Any) -> Any:
-    """A message as dicts and lists, records decoded."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, memoryview):
-        return bytes(value)
-    return value
 
 
 @pytest.fixture(scope="module", params=[V08, V23])
@@ -207,7 +135,7 @@ def replay(process: BrokerProcess, generation: str) -> list[tuple[Exchange, byte
 
 
 def prepare(port: int) -> None:
-    """Bring a broker to where the genuine 2.3.0 one was: `wire-t` held 9 messages."""
+    """Store 9 messages in `wire-t`, as the genuine 2.3.0 broker had."""
     with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
         connection.request(CreateTopicsRequest(topics=[NewTopic("wire-t", 1, 1)]))
         for _ in range(3):
@@ -219,7 +147,7 @@ def prepare(port: int) -> None:
 
 
 def settle(port: int, *, offsets_topic: bool) -> None:
-    """Wait until the topics have leaders: the recorder waited between its requests, too."""
+    """Wait until the topics have leaders, as the recorder did between its requests."""
     with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
 
         def settled() -> bool:
@@ -234,7 +162,7 @@ def settle(port: int, *, offsets_topic: bool) -> None:
 
 
 def with_own_members(exchange: Exchange, members: dict[str, str]) -> bytes:
-    """Put our member ids in place of the genuine broker's."""
+    """Replace the genuine broker's member ids by ours."""
     if not supported(exchange.api_key, exchange.version):
         return exchange.request
     header, request = decode_request(exchange.request)
@@ -250,7 +178,7 @@ def with_own_members(exchange: Exchange, members: dict[str, str]) -> bytes:
 
 
 def comparable(exchange: Exchange, answer: bytes) -> Any:
-    """What must be equal in two answers."""
+    """Return the parts of an answer that must be equal."""
     correlation_id, response = decode_response(exchange.api_key, exchange.version, answer)
     assert correlation_id == exchange.correlation_id
     again = b"".join(encode_response(correlation_id, response, exchange.version))  # type: ignore[arg-type]
@@ -262,7 +190,7 @@ def comparable(exchange: Exchange, answer: bytes) -> Any:
 
 
 def mask(api_key: int, found: dict[str, Any]) -> None:
-    """Take out what differs from run to run, and compare stored records by their content."""
+    """Remove fields that differ from run to run, and decode stored records."""
     for topic in found.get("topics") or []:
         # Genuine brokers keep topics and partitions in hash maps.
         if isinstance(topic.get("partitions"), list):
@@ -277,7 +205,7 @@ def mask(api_key: int, found: dict[str, Any]) -> None:
                 partition["records"] = content(partition["records"])
     if api_key in (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS):
         for topic in found["topics"]:
-            # The wording is the broker's own; that there is one is the protocol's.
+            # The protocol demands a message; its words are the broker's own.
             topic["error_message"] = topic["error_message"] is not None
     if api_key == ApiKey.JOIN_GROUP:
         for name in ("leader", "member_id"):
@@ -290,26 +218,6 @@ def mask(api_key: int, found: dict[str, Any]) -> None:
                 member["member_id"] = bool(member["member_id"])
     if api_key == ApiKey.LIST_GROUPS:
         found["groups"].sort(key=lambda group: group["group_id"])
-
-
-def content(data: bytes) -> list[object]:
-    """The records in a set, and whatever could not be read at its end."""
-    found: list[object] = []
-    try:
-        for record in iter_records(data):
-            found.append(  # noqa: PERF401 - kept up to the error
-                (
-                    record.offset,
-                    record.timestamp,
-                    record.timestamp_type,
-                    record.key,
-                    record.value,
-                    record.headers,
-                )
-            )
-    except CorruptMessage as error:
-        found.append(str(error))
-    return found
 
 
 def exception_for(
@@ -327,14 +235,14 @@ def exception_for(
     return None
 
 
-def test_every_genuine_answer_is_ours_or_has_a_reason(
+def test_answers_equal_genuine_ones_or_have_a_reason(
     replayed: tuple[str, list[tuple[Exchange, bytes | None]]],
 ) -> None:
     generation, exchanges = replayed
     unexplained: list[str] = []
     needed: set[tuple[str, ApiKey, int | None, str]] = set()
     for exchange, answer in exchanges:
-        difference = what_differs(exchange, answer)
+        difference = difference_of(exchange, answer)
         if difference is None:
             continue
         exception = exception_for(generation, exchange)
@@ -347,11 +255,11 @@ def test_every_genuine_answer_is_ours_or_has_a_reason(
     assert needed == {key for key in EXCEPTIONS if key[0] == generation}
 
 
-def what_differs(exchange: Exchange, answer: bytes | None) -> str | None:
-    """None when both answers are alike, else what differs."""
+def difference_of(exchange: Exchange, answer: bytes | None) -> str | None:
+    """Return both answers if they differ, else None."""
+    if answer is exchange.response is None:
+        return None
     if answer is None or exchange.response is None:
-        if answer is None and exchange.response is None:
-            return None
         return f"genuine {exchange.response!r}, ours {answer!r}"
     genuine = comparable(exchange, exchange.response)
     ours = comparable(exchange, answer)

@@ -1,8 +1,8 @@
-"""Logins that a genuine broker was asked for: the same answers, byte for byte, through the gate.
+"""Recorded logins to a genuine broker get the same answers from our gate, byte for byte.
 
-The broker's nonces are those of the recording. Where the recorded broker tells at once that a user
-has no credential, ours asks for a proof, so that nothing tells which users there are: that answer
-is left out here, and looked at below.
+The broker's nonces are those of the recording. The recorded broker refuses a user without
+credential at once; ours demands a proof first, so that users cannot be guessed: that answer is
+left out here, and has a test of its own.
 """
 
 import gzip
@@ -12,12 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.login_session import (
-    Gate,
-    LoginConnection,
-    StoredUsers,
-    mechanisms,
-)
+from tests.support.login_session import Gate, LoginConnection, StoredUsers, mechanisms
 from zkbroker.protocol import ApiKey
 from zkbroker.security.sasl import SCRAM_SHA_256
 from zkbroker.security.sasl.scram import SHA_256, make_credential, parse_credential
@@ -46,37 +41,33 @@ def is_of_the_login(entry):
 
 
 def tokens_of_broker(entries):
-    """The parts of the broker's nonces that it chose itself, in order."""
+    """Yield the broker's own parts of its nonces, in order."""
     for entry in entries:
-        for name in ("response",):
-            decoded = (entry["decoded"] or {}).get(name)
-            text = decoded.get("auth_bytes", "") if isinstance(decoded, dict) else decoded
-            if isinstance(text, str) and text.startswith("r="):
-                asked = entry["decoded"]["request"]
-                asked = asked["auth_bytes"] if isinstance(asked, dict) else asked
-                yield text[2:].partition(",")[0].removeprefix(asked.rpartition("r=")[2])
+        decoded = (entry["decoded"] or {}).get("response")
+        text = decoded.get("auth_bytes", "") if isinstance(decoded, dict) else decoded
+        if isinstance(text, str) and text.startswith("r="):
+            request = entry["decoded"]["request"]
+            request = request["auth_bytes"] if isinstance(request, dict) else request
+            yield text[2:].partition(",")[0].removeprefix(request.rpartition("r=")[2])
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-def test_a_recorded_login_is_answered_by_the_same_bytes(name):
+def test_recorded_logins_get_genuine_answers(name):
     entries = SESSIONS[name]
     nonces = tokens_of_broker(entries)
     users = StoredUsers({(SCRAM_SHA_256, "alice"): parse_credential(ALICE, SHA_256)})
     gate = Gate(mechanisms({"alice": "alice-secret"}, users, lambda: next(nonces, "none")))
     connection = LoginConnection()
-    looked_at = 0
+    compared = 0
     for entry in entries:
         expected = None if entry["response"] is None else bytes.fromhex(entry["response"])
         answer = gate.ask(connection, bytes.fromhex(entry["request"]))
-        if (
-            entry["api_key"] is None
-            and expected is None
-            and entry["decoded"]["request"].startswith("n,,n=")
-        ):
+        unanswered = entry["api_key"] is None and expected is None
+        if unanswered and entry["decoded"]["request"].startswith("n,,n="):
             assert answer is not None
             assert answer.endswith(b",i=8192")
         elif is_of_the_login(entry):
-            looked_at += 1
+            compared += 1
             assert answer == expected, entry["name"]
         elif entry["api_key"] == ApiKey.API_VERSIONS:
             code = entry["decoded"]["response"]["error"]
@@ -84,19 +75,19 @@ def test_a_recorded_login_is_answered_by_the_same_bytes(name):
             assert answer[:6] == expected[:4] + code.to_bytes(2, "big")
         else:
             assert answer == b"served"
-    assert looked_at
+    assert compared
     closed = entries[-1]["response"] is None or "broker closed" in entries[-1]["note"]
     if closed and "n,,n=" not in str(entries[-1]["decoded"]["request"]):
         assert connection.last_answer
 
 
-def test_every_connection_of_the_recording_is_replayed():
+def test_every_recorded_connection_is_replayed():
     assert sum(map(len, SESSIONS.values())) == len(ENTRIES)
     assert len(SESSIONS) > 25
 
 
 @pytest.mark.parametrize("user", ["alice", "mallory"])
-def test_a_user_that_does_not_exist_is_answered_like_one_with_another_password(user):
+def test_unknown_user_is_refused_like_wrong_password(user):
     users = StoredUsers({(SCRAM_SHA_256, "alice"): parse_credential(ALICE, SHA_256)})
     gate = Gate(mechanisms({}, users))
     connection = LoginConnection()
@@ -116,7 +107,7 @@ def test_a_user_that_does_not_exist_is_answered_like_one_with_another_password(u
 
 
 def scram_exchanges():
-    """(client's first, broker's first, client's final, broker's final) of the good ones."""
+    """Yield the four messages of each successful exchange: first and final of client and broker."""
     for name, entries in SESSIONS.items():
         texts = []
         for entry in entries:
@@ -131,8 +122,12 @@ def scram_exchanges():
 EXCHANGES = list(scram_exchanges())
 
 
+def test_recording_has_successful_exchanges():
+    assert len(EXCHANGES) == 4
+
+
 @pytest.mark.parametrize("texts", EXCHANGES)
-def test_our_client_says_what_genuine_ones_say(texts):
+def test_client_sends_genuine_scram_messages(texts):
     own = texts[0].rpartition("r=")[2]
     client = ScramClient(SHA_256, "alice", "alice-secret", lambda: own)
     assert client.first().decode() == texts[0]
@@ -141,11 +136,7 @@ def test_our_client_says_what_genuine_ones_say(texts):
     assert client.complete
 
 
-def test_there_are_good_exchanges():
-    assert len(EXCHANGES) == 4
-
-
-def test_what_is_stored_of_a_password_is_what_the_genuine_tool_stores():
+def test_stored_credential_equals_genuine_one():
     stored = parse_credential(ALICE, SHA_256)
     made = make_credential(SHA_256, "alice-secret", 8192, lambda: stored.salt)
     assert made.text() == ALICE

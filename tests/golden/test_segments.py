@@ -1,4 +1,4 @@
-"""Segments that genuine brokers wrote, decoded and encoded again."""
+"""Segments of genuine brokers are decoded and encoded to the same bytes."""
 
 import re
 from pathlib import Path
@@ -18,19 +18,19 @@ def name(path: Path) -> str:
     return f"{path.parent.name}/{path.stem.lstrip('0') or '0'}"
 
 
-def test_the_golden_segments_are_here():
+def test_golden_segments_are_complete():
     assert len(LOGS_230) == 28
     assert len(LOGS_082) == 10
 
 
 @pytest.mark.parametrize("log", LOGS_230 + LOGS_082, ids=name)
-def test_every_entry_of_a_golden_segment_is_whole_and_its_crc_right(log):
+def test_golden_entries_are_complete_with_valid_crc(log):
     data = log.read_bytes()
     assert sum(entry.size for entry in iter_entries(data, verify_crc=True)) == len(data)
 
 
 @pytest.mark.parametrize("log", LOGS_230, ids=name)
-def test_offsets_of_a_golden_segment_are_those_of_the_dump(log):
+def test_offsets_of_golden_segment_match_dump(log):
     data = log.read_bytes()
     dump = log.with_suffix(".dump.txt").read_text("utf-8")
     found = [r.offset for entry in iter_entries(data) for r in decode_entry(data, entry)]
@@ -40,7 +40,7 @@ def test_offsets_of_a_golden_segment_are_those_of_the_dump(log):
 
 
 @pytest.mark.parametrize("log", LOGS_230 + LOGS_082, ids=name)
-def test_re_encoding_an_uncompressed_golden_entry_gives_the_same_bytes(log):
+def test_uncompressed_golden_entries_round_trip(log):
     data = log.read_bytes()
     for entry in iter_entries(data):
         records = decode_entry(data, entry)
@@ -66,7 +66,7 @@ def test_re_encoding_an_uncompressed_golden_entry_gives_the_same_bytes(log):
         assert again == data[entry.position : entry.position + entry.size]
 
 
-def test_the_old_producers_wrote_the_same_lines_in_every_codec():
+def test_old_segments_have_same_records_in_every_codec():
     sets = {}
     for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
         data = (SEGMENTS / f"kafka-0.8.2.2/g08-{codec.label}-0/{0:020d}.log").read_bytes()

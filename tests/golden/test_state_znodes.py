@@ -1,4 +1,4 @@
-"""State nodes that genuine clusters left, taken over by our controller; and what ours leaves.
+"""Our controller takes over state nodes of genuine clusters, and leaves the same kind of nodes.
 
 The trees are the dumps of recorded clusters: nodes, their kind, their data version and their data.
 """
@@ -35,7 +35,7 @@ Tree = dict[str, Node]
 
 
 def trees(path: Path) -> dict[str, Tree]:
-    """Read the full dumps of a recorded run: by the step after which they were taken."""
+    """Return the full dumps of a recorded run by the step before them."""
     found: dict[str, Tree] = {}
     full = ""
     with gzip.open(path, "rt") as lines:
@@ -54,23 +54,19 @@ def last_tree(run: str) -> Tree:
 
 
 def states_of(tree: Tree) -> dict[Key, LeaderAndIsr]:
-    """The decisions in a tree, each with the version of its node."""
+    """Return the decisions in a tree, each with the version of its node."""
     found = {}
     for path, node in tree.items():
         if state := _STATE.match(path):
-            told = json.loads(node.data)
-            found[state[1], int(state[2])] = LeaderAndIsr(
-                told["leader"],
-                told["leader_epoch"],
-                tuple(told["isr"]),
-                told["controller_epoch"],
-                node.version,
-            )
+            stored = json.loads(node.data)
+            leader, epoch, isr = stored["leader"], stored["leader_epoch"], tuple(stored["isr"])
+            key = state[1], int(state[2])
+            found[key] = LeaderAndIsr(leader, epoch, isr, stored["controller_epoch"], node.version)
     return found
 
 
 def plant(cluster: ControlledCluster, tree: Tree) -> None:
-    """Put a recorded tree, without what went with its sessions, into a server."""
+    """Create the persistent nodes of a recorded tree in a server."""
     server = cluster.server
     for path, node in sorted(tree.items()):
         if path == "/" or node.ephemeral:
@@ -83,7 +79,7 @@ def plant(cluster: ControlledCluster, tree: Tree) -> None:
 
 
 def at_rest(run: str, form: StateForm) -> ControlledCluster:
-    """All brokers are away; the tree is as a genuine cluster left it."""
+    """Return a cluster without live brokers and with the tree of a genuine one."""
     cluster = ControlledCluster(form)
     plant(cluster, last_tree(run))
     cluster.epoch = int(last_tree(run)[paths.CONTROLLER_EPOCH].data)
@@ -92,7 +88,7 @@ def at_rest(run: str, form: StateForm) -> ControlledCluster:
 
 @pytest.mark.parametrize("form", list(StateForm))
 @pytest.mark.parametrize("run", TREES)
-def test_genuine_states_are_read_as_they_stand(run: str, form: StateForm) -> None:
+def test_genuine_states_are_read(run: str, form: StateForm) -> None:
     cluster = at_rest(run, form)
     genuine = states_of(last_tree(run))
     assert len(genuine) >= 6
@@ -107,7 +103,7 @@ def test_genuine_states_are_read_as_they_stand(run: str, form: StateForm) -> Non
 
 @pytest.mark.parametrize("form", list(StateForm))
 @pytest.mark.parametrize("run", TREES)
-def test_our_controller_goes_on_from_what_genuine_brokers_left(run: str, form: StateForm) -> None:
+def test_controller_continues_from_genuine_states(run: str, form: StateForm) -> None:
     cluster = at_rest(run, form)
     genuine = states_of(last_tree(run))
     before = cluster.epoch
@@ -118,18 +114,15 @@ def test_our_controller_goes_on_from_what_genuine_brokers_left(run: str, form: S
     for key, state in genuine.items():
         now = cluster.state(key)
         if first in state.isr:
-            # The last broker that stopped is the one that has everything: nobody else may lead.
+            # Only the broker that stopped last has every message, and may lead.
             assert (now.leader, now.isr) == (first, (first,)), key
             assert now.leader_epoch == state.leader_epoch + 1, "messages of that epoch are there"
             assert now.controller_epoch == before + 1
         else:
             assert now.leader_epoch in (state.leader_epoch, state.leader_epoch + 1)
             assert set(now.isr) <= set(state.isr)
-        node = (
-            cluster.server.nodes[paths.partition_state(*key)]
-            if (form is StateForm.PERSISTENT)
-            else cluster.server.nodes[paths.partition(*key)]
-        )
+        path = paths.partition_state if form is StateForm.PERSISTENT else paths.partition
+        node = cluster.server.nodes[path(*key)]
         assert not node.owner
         if form is StateForm.PERSISTENT and first in state.isr:
             assert node.version == state.zk_version + 1
@@ -147,7 +140,7 @@ def test_our_controller_goes_on_from_what_genuine_brokers_left(run: str, form: S
 
 
 @pytest.mark.parametrize("run", TREES)
-def test_the_last_of_our_brokers_leaves_what_a_genuine_one_leaves(run: str) -> None:
+def test_last_broker_leaves_genuine_states(run: str) -> None:
     cluster = at_rest(run, StateForm.EPHEMERAL)
     genuine = states_of(last_tree(run))
     first = max({state.leader for state in genuine.values()} - {-1})
@@ -167,18 +160,20 @@ def test_the_last_of_our_brokers_leaves_what_a_genuine_one_leaves(run: str) -> N
         assert list(ours) == list(theirs), "the same fields in the same order"
         assert (ours["version"], ours["isr"]) == (theirs["version"], theirs["isr"])
         if first in theirs["isr"]:
-            assert (ours["leader"], state.leader) == (first, first), "itself, as leader"
+            assert (ours["leader"], state.leader) == (first, first), (
+                "the last broker stays the leader"
+            )
     assert b" " not in node.data
 
 
 @pytest.mark.parametrize("step", ["a5", "e2", "z"])
-def test_our_controller_leaves_the_tree_of_the_genuine_one(step: str) -> None:
-    """The whole story until a dump, in a tree of ours; then node by node."""
+def test_controller_leaves_genuine_tree(step: str) -> None:
+    """Play the recorded steps until a dump, and compare the trees node by node."""
     run = "2.3.0"
     replay = Replay(RUNS[run])
-    for told in read_story(DATA / f"sequence-{run}.txt.gz"):
-        replay.play(told)
-        if told.name == step:
+    for each in read_story(DATA / f"sequence-{run}.txt.gz"):
+        replay.play(each)
+        if each.name == step:
             break
     nodes = replay.cluster.server.nodes
     genuine = trees(DATA / f"znodes-{run}.txt.gz")[step]
@@ -191,7 +186,7 @@ def test_our_controller_leaves_the_tree_of_the_genuine_one(step: str) -> None:
             continue
         now, then = json.loads(nodes[path].data), json.loads(genuine[path].data)
         if _STATE.match(path):
-            # How often a leader epoch was raised is told, and explained, with the sequence.
+            # `test_controller_sequence` explains the differences of leader epochs.
             assert list(now) == list(then)
             assert (now["leader"], now["isr"]) == (then["leader"], then["isr"]), path
             assert now["controller_epoch"] >= then["controller_epoch"], path

@@ -1,4 +1,4 @@
-"""Segments of genuine brokers, read through fetchers and a stream."""
+"""A consumer reads the segments of genuine brokers."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def log_of(directory: Path) -> LeaderLog:
 
 
 @pytest.mark.parametrize("directory", TOPICS, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_stream_delivers_what_genuine_brokers_stored(directory: Path) -> None:
+def test_consumer_reads_genuine_segments(directory: Path) -> None:
     log = log_of(directory)
     cluster = LogsCluster(get_runtime("threads"), {("t", 0): log})
     with AssignedConsumer(cluster, {("t", 0): 0}, stop={("t", 0): log.end}) as consumer:
@@ -34,7 +34,7 @@ def test_stream_delivers_what_genuine_brokers_stored(directory: Path) -> None:
     assert messages
 
 
-def test_control_batches_never_reach_the_reader_and_their_offsets_are_passed() -> None:
+def test_consumer_skips_control_batches() -> None:
     log = log_of(SEGMENTS / "kafka-2.3.0" / "g-v2-transactional-0")
     entries = list(iter_entries(log.data))
     control = {entry.base_offset for entry in entries if entry.is_control}

@@ -31,7 +31,7 @@ STATE = sorted((Path(__file__).parent / "data" / "transactions" / "state").glob(
 
 
 @pytest.mark.parametrize("log", STATE, ids=lambda path: path.stem)
-def test_every_record_is_read_and_written_to_the_same_bytes(log):
+def test_transaction_records_round_trip(log):
     seen = set()
     for record in iter_records(log.read_bytes()):
         name = decode_transaction_key(record.key)
@@ -46,25 +46,19 @@ def test_every_record_is_read_and_written_to_the_same_bytes(log):
     assert seen
 
 
-def test_every_state_that_is_stored_was_met():
+def test_recording_has_every_transaction_state():
     states = {
         decode_transaction(record.value).state
         for log in STATE
         for record in iter_records(log.read_bytes())
         if record.value is not None
     }
-    assert states >= {
-        TransactionState.EMPTY,
-        TransactionState.ONGOING,
-        TransactionState.PREPARE_COMMIT,
-        TransactionState.PREPARE_ABORT,
-        TransactionState.COMPLETE_COMMIT,
-        TransactionState.COMPLETE_ABORT,
-    }
+    names = "EMPTY ONGOING PREPARE_COMMIT PREPARE_ABORT COMPLETE_COMMIT COMPLETE_ABORT"
+    assert states >= {TransactionState[name] for name in names.split()}
 
 
-def rebuilt(entry, original, data):
-    """A batch of ours with the offset and leader epoch of a stored one."""
+def equals_stored(entry, original, data):
+    """Check that our batch equals a stored one when it has its offset and leader epoch."""
     buffer = bytearray(data)
     set_offsets(buffer, 0, entry.base_offset, entry.partition_leader_epoch)
     return bytes(buffer) == original
@@ -77,7 +71,7 @@ def entries(path):
 
 
 @pytest.mark.parametrize("log", STATE, ids=lambda path: path.stem)
-def test_what_the_coordinator_writes_of_an_id_is_the_genuine_batch(log):
+def test_coordinator_writes_genuine_batches(log):
     for entry, original in entries(log):
         (record,) = iter_records(original)
         value = record.value
@@ -91,10 +85,10 @@ def test_what_the_coordinator_writes_of_an_id_is_the_genuine_batch(log):
                 stored.topics.sort(key=lambda topic: topic.topic)
             assert ours == stored
         data = encode_message_set([(record.key, value, record.timestamp, ())])
-        assert rebuilt(entry, original, data)
+        assert equals_stored(entry, original, data)
 
 
-def test_markers_are_the_genuine_ones_byte_for_byte():
+def test_markers_equal_genuine_ones_byte_for_byte():
     kinds = set()
     for path in sorted((Path(__file__).parent / "data").rglob("*.log")):
         for entry, original in entries(path):
@@ -108,13 +102,13 @@ def test_markers_are_the_genuine_ones_byte_for_byte():
                 timestamp_ms=entry.max_timestamp,
                 coordinator_epoch=marker.coordinator_epoch,
             )
-            assert rebuilt(entry, original, data), path
+            assert equals_stored(entry, original, data), path
             assert len(original) == 78
             kinds.add(marker.kind)
     assert kinds == {ABORT, COMMIT}
 
 
-def test_a_log_with_genuine_batches_gets_the_genuine_transaction_index(tmp_path):
+def test_genuine_batches_give_genuine_transaction_index(tmp_path):
     stored = Path(__file__).parent / "data" / "transactions" / "partitions" / "tx-basic-0.log"
     with started(tmp_path) as manager:
         log = manager.get_or_create(TopicPartition("tx-basic", 0))
@@ -125,15 +119,13 @@ def test_a_log_with_genuine_batches_gets_the_genuine_transaction_index(tmp_path)
 
 
 @pytest.mark.parametrize("log", STATE, ids=lambda path: path.stem)
-def test_tools_read_what_genuine_coordinators_wrote(log):
-    """`zkbroker transactions list` has no other source than these records."""
+def test_tools_read_records_of_genuine_coordinators(log):
+    """`zkbroker transactions list` reads these records only."""
     data = log.read_bytes()
     entries = [data[each.position : each.position + each.size] for each in iter_entries(data)]
     last = {decode_transaction_key(each.key): each.value for each in iter_records(data)}
-    found = {
-        each.name: each
-        for each in list_ids(StoredCluster({("__transaction_state", 0): Stored(entries)}))
-    }
+    cluster = StoredCluster({("__transaction_state", 0): Stored(entries)})
+    found = {each.name: each for each in list_ids(cluster)}
     assert set(found) == {name for name, value in last.items() if value is not None}
     assert found
     for name, each in found.items():

@@ -1,6 +1,6 @@
-"""Transactions of hand-made frames, sent to a broker of ours: the answers of a genuine 2.3.0 one.
+"""Recorded transactional requests get the answers of a genuine 2.3.0 broker from ours.
 
-What differs stands in `DIFFERENCES`, each with its reason; an entry that no row needs fails.
+`DIFFERENCES` has every difference, with its reason; an entry that does not occur fails the test.
 """
 
 import gzip
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.golden.test_replay import Exchange, Wire, plain
 from tests.support.brokers import MortalBroker
+from tests.support.recorded_exchanges import Exchange, Wire, plain
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey, decode_request, decode_response, supported
@@ -29,10 +29,10 @@ RAW, RAW2 = "transactions-raw-2.3.0", "transactions-raw2-2.3.0"
 TOPICS = {RAW: "tx-raw", RAW2: "tx-raw2"}
 FIRST_PRODUCER_ID = {RAW: 25, RAW2: 0}
 
-_ASKED = "a transaction begins only where its coordinator has it, so that none is left hanging"
-_NO_HANG = "the genuine one left a transaction hanging here, ours refused the batch that did it"
-_UNKNOWN = "a producer that is not known may begin at any sequence, as with brokers from 2.5 on"
-_AFTER = "ours took the batch of the unknown producer before"
+_ASKED = "a transaction begins only if its coordinator knows it, so that none is left open"
+_NO_HANG = "the genuine broker left a transaction open here, ours refused its batch"
+_UNKNOWN = "an unknown producer may begin at any sequence, as with brokers from 2.5 on"
+_AFTER = "ours accepted the batch of the unknown producer before"
 DIFFERENCES: dict[tuple[str, str], str] = {
     (RAW, "unknown producer id, sequence 3"): _UNKNOWN,
     (RAW, "Produce v7 idempotent, sequence "): _AFTER,
@@ -46,50 +46,38 @@ DIFFERENCES: dict[tuple[str, str], str] = {
     (RAW2, "idempotent, producer epoch -1"): _AFTER,
     (RAW2, "Produce v2 magic 2 batch"): _AFTER,
 }
-"""(file, part of the row's name) → why our answer is another one."""
+"""(file, part of the row's name) → the reason why our answer differs."""
 
 READ_ONLY = {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR}
 NOT_YET = {14, 15, 16, 51}
 
 
 def load(name: str) -> list[Exchange]:
-    """The rows that name no topic but the one that the rows themselves fill."""
+    """Return the rows that use only the topic which they fill themselves."""
     found = []
     lines = gzip.decompress((DATA / f"{name}.jsonl.gz").read_bytes()).splitlines()
     for number, line in enumerate(lines, 1):
         row = json.loads(line)
         if "marker-sender" in row["name"]:
             continue  # sent by the broker to itself
-        request = bytes.fromhex(row["request"])
         if supported(row["api_key"], row["api_version"]):
-            topics = {
-                getattr(topic, "topic", topic)
-                for topic in getattr(decode_request(request)[1], "topics", None) or ()
-            }
+            request = decode_request(bytes.fromhex(row["request"]))[1]
+            names = getattr(request, "topics", None) or ()
+            topics = {getattr(topic, "topic", topic) for topic in names}
             if topics - {TOPICS[name], "no-such-topic", "__consumer_offsets"}:
                 continue  # filled by other clients
         if "after a restart" in row["name"]:
             continue
         if "at once" in row["name"]:
-            # 51 where the markers are still being written, which depends on who is faster;
-            # tests/unit/coordinator/transactions shows it with brokers that do not answer.
+            # The answer is 51 while markers are still being written, which depends on timing;
+            # tests/unit/coordinator/transactions tests it with brokers that do not answer.
             continue
-        found.append(
-            Exchange(
-                row["name"],
-                number,
-                row["api_key"],
-                row["api_version"],
-                row["correlation_id"],
-                request,
-                None if row["response"] is None else bytes.fromhex(row["response"]),
-            )
-        )
+        found.append(Exchange.from_row(number, row))
     return found
 
 
 def codes(value: Any) -> list[int]:
-    """Every error code in a decoded answer."""
+    """Return every error code in a decoded answer."""
     if isinstance(value, dict):
         own = [value["error_code"]] if value.get("error_code") else []
         return own + [code for each in value.values() for code in codes(each)]
@@ -98,8 +86,8 @@ def codes(value: Any) -> list[int]:
     return []
 
 
-def told(exchange: Exchange, answer: bytes | None) -> Any:
-    """What must be equal in two answers; the layout is looked at by decoding every byte."""
+def comparable(exchange: Exchange, answer: bytes | None) -> Any:
+    """Return the parts of an answer that must be equal; decoding checks the layout."""
     if answer is None:
         return None
     _, response = decode_response(exchange.api_key, exchange.version, answer)
@@ -117,7 +105,7 @@ def told(exchange: Exchange, answer: bytes | None) -> Any:
                     for each in iter_records(partition["records"] or b"")
                 ]
             if exchange.api_key == ApiKey.PRODUCE and partition["error_code"]:
-                # With an error the genuine one tells more than was stored.
+                # With an error the genuine answer has more fields set.
                 partition.pop("log_append_time_ms")
                 partition.pop("log_start_offset")
     if found.get("topics"):
@@ -143,7 +131,7 @@ def replayed(
             "offsets.topic.num.partitions": "5",
             "transaction.state.log.num.partitions": "5",
             "log.retention.ms": "-1",
-            # Once as the genuine one, which takes what hangs; once as ours, which does not.
+            # One run without verification, like the genuine broker; one with it, our default.
             "transaction.partition.verification.enable": str(name == RAW2).lower(),
         },
     )
@@ -176,17 +164,17 @@ def replay(process: BrokerProcess, name: str) -> list[tuple[Exchange, Any, Any]]
     wire = Wire(process.address)
     done = []
     for exchange in load(name):
-        genuine = told(exchange, exchange.response)
+        genuine = comparable(exchange, exchange.response)
         if exchange.api_key == ApiKey.PRODUCE and genuine is None:
-            # acks=0: nothing is answered, and the connection goes on.
+            # acks=0 has no answer, and keeps the connection.
             wire.send(exchange.request)
             done.append((exchange, None, None))
             continue
         differs = any(key[0] == name and key[1] in exchange.name for key in DIFFERENCES)
         deadline = time.monotonic() + (0 if differs else 60)
         while True:
-            ours = told(exchange, wire.ask(exchange.request))
-            # What takes a moment, the genuine broker had time for.
+            ours = comparable(exchange, wire.ask(exchange.request))
+            # The genuine broker had time to finish before the request.
             early = exchange.api_key in READ_ONLY or (
                 NOT_YET & set(codes(ours)) and not NOT_YET & set(codes(genuine))
             )
@@ -198,7 +186,7 @@ def replay(process: BrokerProcess, name: str) -> list[tuple[Exchange, Any, Any]]
     return done
 
 
-def test_every_genuine_answer_is_ours_or_has_a_reason(
+def test_answers_equal_genuine_ones_or_have_a_reason(
     replayed: tuple[str, list[tuple[Exchange, Any, Any]]],
 ) -> None:
     name, rows = replayed

@@ -1,4 +1,4 @@
-"""Requests and answers of genuine clients and brokers, byte for byte and field for field."""
+"""Recorded requests and responses round-trip byte for byte and field for field."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ RECORDINGS = sorted(
 )
 CONTROL = {4, 5, 6, 7, 23, 43}
 SPELT = {"error": "error_code", "throttle": "throttle_time_ms", "message": "error_message"}
-"""The recorder's names, where they are not ours."""
+"""The recorder's names of fields → ours."""
 FIELDS = {"transaction_timeout_ms", "producer_id", "producer_epoch", "group_id", "committed"}
 
 
@@ -70,7 +70,7 @@ def check_request(folder: str, entry: Any) -> None:
     if is_malformed_by_its_recorder(folder, entry):
         partition = request.topics[0].partitions[0]
         assert partition.current_leader_epoch == -1
-        assert encoded == frame[:-4]  # genuine brokers ignore the 4 bytes too many, and so do we
+        assert encoded == frame[:-4]  # genuine brokers and ours ignore the 4 surplus bytes
     else:
         assert encoded == frame
     if folder == "replication" and entry["api_key"] in CONTROL:
@@ -95,16 +95,16 @@ def check_answer(folder: str, entry: Any) -> None:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
-def test_requests_decode_and_encode_to_the_same_bytes(path: Path) -> None:
+def test_recorded_requests_round_trip(path: Path) -> None:
     for place, entry in recorded(path):
         with case(place):
             check_request(path.parent.name, entry)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
-def test_answers_decode_and_encode_to_the_same_bytes(path: Path) -> None:
+def test_recorded_responses_round_trip(path: Path) -> None:
     for place, entry in recorded(path):
-        # The answer to a transaction's version that is one too new has no layout here.
+        # The response to a transactional request of an unsupported version has no layout here.
         unknown = path.parent.name == "transactions" and not supported(
             entry["api_key"], entry["api_version"]
         )
@@ -113,7 +113,7 @@ def test_answers_decode_and_encode_to_the_same_bytes(path: Path) -> None:
                 check_answer(path.parent.name, entry)
 
 
-def test_the_header_of_the_oldest_controlled_shutdown_has_no_client_id() -> None:
+def test_oldest_controlled_shutdown_has_no_client_id() -> None:
     entry = next(
         entry
         for path in RECORDINGS
@@ -126,7 +126,7 @@ def test_the_header_of_the_oldest_controlled_shutdown_has_no_client_id() -> None
     assert request.broker_id == entry["decoded"]["request"]["broker_id"]
 
 
-def test_every_exchange_was_found() -> None:
+def test_recordings_are_complete() -> None:
     wire = [path for path in RECORDINGS if path.parent.name == "wire"]
     assert sum(1 for path in wire for _ in recorded(path)) == 24 + 172
     assert kinds("replication") == {

@@ -1,4 +1,4 @@
-"""The tree of a running cluster against the trees that genuine brokers and consumers left."""
+"""The tree of a running cluster, compared with those of genuine brokers and consumers."""
 
 import json
 import re
@@ -18,11 +18,11 @@ from zkbroker.zookeeper import ZkSession
 DATA = Path(__file__).parent / "data" / "znodes"
 
 Shape = tuple[str, object]
-"""E or P, and what the data is made of."""
+"""E or P, and the kind of the data."""
 
 
 def shape_of(data: str) -> object:
-    """The kind of a value; for JSON its keys, and the kinds of their values."""
+    """Return the kind of a value; for JSON its keys and the kinds of their values."""
     try:
         value = json.loads(data)
     except ValueError:
@@ -33,7 +33,7 @@ def shape_of(data: str) -> object:
 
 
 def general(path: str) -> str:
-    """A path with everything that differs from run to run replaced by its kind."""
+    """Return a path whose variable parts are replaced by their kinds."""
     path = re.sub(r"^(/brokers/topics|/config/topics)/[^/]+", r"\1/[topic]", path)
     path = re.sub(r"^(/consumers)/[^/]+", r"\1/[group]", path)
     path = re.sub(r"(/ids)/[^/]+$", r"\1/[id]", path)
@@ -68,7 +68,7 @@ def ours(session: ZkSession) -> dict[str, set[Shape]]:
 
 @pytest.fixture(scope="module")
 def tree(local_cluster: MakeCluster) -> Iterator[dict[str, set[Shape]]]:
-    """A cluster in the state that the genuine ones were in: topics, settings, two consumers."""
+    """A cluster in the state of the genuine ones: topics, settings, two consumers."""
     with local_cluster() as cluster, ZkSession(cluster.zookeeper) as session:
         cluster.create_topic("g08-multi", partitions=6)
         cluster.create_topic("g08-gzip")
@@ -90,16 +90,16 @@ def tree(local_cluster: MakeCluster) -> Iterator[dict[str, set[Shape]]]:
 
 
 @pytest.mark.parametrize("version", ["0.8.2.2", "2.3.0"])
-def test_every_node_of_a_genuine_tree_is_there_with_the_same_kind_and_keys(
+def test_tree_has_every_genuine_node_with_kind_and_keys(
     tree: dict[str, set[Shape]], version: str
 ) -> None:
-    # What differs on purpose, or between the generations themselves.
+    # Intended differences, and those between Kafka versions.
     differs = {
         # Ephemeral, as the design says; genuine brokers keep it persistent.
         "/brokers/topics/[topic]/partitions/[n]/state": "E",
-        # Says which kind of state nodes the tree has; genuine brokers never read it.
+        # Stores the form of the state nodes; genuine brokers never read it.
         "/brokers/topics": "P",
-        # Remembers the leader epoch while the state is gone; genuine brokers leave it empty.
+        # Stores the decision; genuine brokers leave it empty.
         "/brokers/topics/[topic]/partitions/[n]": "P",
     }
     for path, shapes in golden(version).items():
@@ -107,7 +107,7 @@ def test_every_node_of_a_genuine_tree_is_there_with_the_same_kind_and_keys(
         if path in differs:
             assert {kind for kind, _ in tree[path]} == {differs[path]}
         elif path == "/brokers/ids/[id]" and version == "0.8.2.2":
-            # Version 1 of what is version 4 now: the later one has all its keys.
+            # Version 4 has all keys of version 1.
             ((kind, keys),) = shapes
             ((own_kind, own_keys),) = tree[path]
             assert own_kind == kind
@@ -116,7 +116,7 @@ def test_every_node_of_a_genuine_tree_is_there_with_the_same_kind_and_keys(
             assert shapes <= tree[path], path
 
 
-def test_the_state_of_a_partition_has_the_keys_of_the_genuine_one(
+def test_partition_state_has_genuine_keys(
     tree: dict[str, set[Shape]],
 ) -> None:
     path = "/brokers/topics/[topic]/partitions/[n]/state"

@@ -1,4 +1,4 @@
-"""Compacted topics of genuine brokers, before and after their cleaner."""
+"""Compacted topics of genuine brokers, before and after cleaning."""
 
 import functools
 import json
@@ -35,7 +35,7 @@ def topics(version: str) -> list[str]:
 
 
 def expected(version: str) -> dict:
-    """Return what is known of each topic and stage."""
+    """Return the recorded facts of each topic and stage."""
     return json.loads(_files(version)["expected.json"])
 
 
@@ -45,7 +45,7 @@ def stage_files(version: str, stage: str, topic: str) -> dict[str, bytes]:
     files = _files(version)
     found = {n.removeprefix(prefix): data for n, data in files.items() if n.startswith(prefix)}
     if stage == "3-more-before":
-        # Files that are as they were after the first cleaning are kept once.
+        # Files that did not change since the first cleaning are stored once.
         before = stage_files(version, "2-after-once", topic)
         end = max(int(name[:20]) for name in before if name.endswith(".log"))
         for name, data in before.items():
@@ -55,7 +55,7 @@ def stage_files(version: str, stage: str, topic: str) -> dict[str, bytes]:
 
 
 def cleaned_offset(version: str, stage: str, topic: str) -> int | None:
-    """Return up to where the cleaner had come."""
+    """Return the cleaner's checkpoint of a topic."""
     text = _files(version).get(f"{stage}/cleaner-offset-checkpoint", b"").decode()
     for line in text.splitlines()[2:]:
         name, _, offset = line.split()
@@ -65,7 +65,7 @@ def cleaned_offset(version: str, stage: str, topic: str) -> int | None:
 
 
 def topic_settings(topic: str) -> dict[str, str]:
-    """Return what the topic was made with."""
+    """Return the settings with which the topic was created."""
     sizes = {"c-v2-zstd": 3000, "c-v2-full": 20000, "c8-full": 32768, "c-v1-gzip-tomb-drop": 1200}
     sizes |= {"c-v0-tomb-drop": 2500, "c-mixed": 3000, "c-v0-full": 20000}
     size = sizes.get(topic, 6000)
@@ -104,7 +104,7 @@ class Opened:
         return self.log.path
 
     def clean(self) -> CleanStats:
-        """Compact all that may be."""
+        """Compact the cleanable part."""
         part = cleanable_part(self.log, self.log.log_end_offset, self.manager._now_ms())
         return clean(part, SETTINGS, keep=lambda: {self.tp})
 
@@ -112,12 +112,12 @@ class Opened:
 def open_stage(
     version: str, stage: str, topic: str, root: Path, times: dict[int, float] | None = None
 ) -> Opened:
-    """Write a topic as it was at a stage, and open it.
+    """Write a topic in the state of a stage, and open it.
 
     Args:
         version: of the broker.
         stage: one of `STAGES`.
-        topic: which.
+        topic: its name.
         root: a new data directory.
         times: base offset to the time of a segment's file (s); others follow their messages.
     """
@@ -149,7 +149,7 @@ def open_stage(
 
 
 def entries(data: bytes) -> list[tuple[EntryInfo, list[Record]]]:
-    """Return what the file of a segment holds; what only compressors decide is left out."""
+    """Return the entries of a segment, without sizes and checksums of compressed ones."""
     found = []
     for entry in iter_entries(data, verify_crc=True):
         raw = data[entry.position : entry.position + entry.size]

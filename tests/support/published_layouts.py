@@ -1,9 +1,9 @@
 """The layouts of requests and responses as the protocol's documentation publishes them.
 
-Written down a second time, from the published schemas and not from the package, so that a slip
-there does not pass because both ends of a round trip share it. A field is `name:type`, with `+3`
-when version 3 brought it and `-4` when version 4 was the last to have it; `?` allows null; `[…]`
-is an array of what stands inside.
+Written from the published schemas and not from the package, so that a mistake there is found even
+though both ends of a round trip share it. A field is `name:type`, with `+3` if version 3 added it
+and `-4` if version 4 was the last to have it; `?` allows null; `[…]` is an array of the fields
+inside.
 """
 
 import re
@@ -222,7 +222,7 @@ _FIELD = re.compile(r"(\])|(\w*)(?::(\w+))?(\?)?(?:\+(\d+))?(?:-(\d+))?(\[)?")
 
 
 def read(layout: str, version: int, data: bytes) -> object:
-    """Read a message by its layout: a dict of what the version has.
+    """Read a message by its layout into a dict of the version's fields.
 
     Raises:
         ValueError: bytes are missing, are left over, or are null where null is not allowed.

@@ -1,10 +1,10 @@
-"""The story of a recorded genuine cluster, step by step, as a controller meets and makes it.
+"""The steps of a recorded genuine cluster, as its controller saw and caused them.
 
-    zk WHO: ...                  a write: what befell the controller, or what it decided
-    A>B Request ... => answer    what it said, and what a broker asked of it
+    zk WHO: ...                  a write to ZooKeeper, of the controller or of others
+    A>B Request ... => answer    a request of the controller or to it
 
-Invariant: what others did is an `Event`, in its order; what the controller itself did is kept
-beside it, to be compared with what another controller does when it meets the same events.
+Invariant: an action of others is an `Event`, in its order; the actions of the controller itself
+are stored in the `Step`, for comparison with another controller that gets the same events.
 """
 
 import gzip
@@ -18,7 +18,7 @@ from zkbroker.registry.partition_states import Key
 
 _STEP = re.compile(r"== (\S+)  (.*)")
 _ZK = re.compile(r"\s*[+-][\d.]+ zk (\S+): (.*)")
-_SAID = re.compile(r"\s*[+-][\d.]+ (\S+)>([\d,]+) (\w+) v(\d+) (.*)")
+_REQUEST = re.compile(r"\s*[+-][\d.]+ (\S+)>([\d,]+) (\w+) v(\d+) (.*)")
 _WRITE = re.compile(r"(\[ce v\d+\] )?(create|set|delete) (/\S+)(?: \(v\d+\))?(?:  (.*))?$")
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state$")
 _TOLD = re.compile(
@@ -29,16 +29,16 @@ _TOLD = re.compile(
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a controller meets.
+    """An event to which a controller reacts.
 
     Args:
         kind: join, gone, elected, isr, put, delete, shutdown or prefer.
-        broker: whom it befalls; -1 where nobody in particular.
+        broker: its id; -1 for events without a broker.
         key: the partition whose ISR its leader changed.
-        isr: what the leader wrote.
-        path: of the node that somebody wrote.
-        data: what was written.
-        keys: whose preferred leaders are asked for.
+        isr: the ISR that the leader wrote.
+        path: of the written node.
+        data: of the written node.
+        keys: the partitions of a preferred leader election.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Told:
-    """What a broker was told of a partition, without what counts writes."""
+    """The state of a partition that a broker was sent, without epochs and versions."""
 
     leader: int
     isr: tuple[int, ...]
@@ -62,7 +62,7 @@ class Told:
 
 @dataclass
 class Step:
-    """One step. What the controller did, in its order; nothing that was refused."""
+    """One step: its events, and the controller's actions that were not refused."""
 
     name: str
     title: str
@@ -72,15 +72,15 @@ class Step:
     assigned: dict[str, list[Any]] = field(default_factory=dict)
     """The assignments that the controller wrote, by topic."""
     deleted: set[str] = field(default_factory=set)
-    """The nodes that it deleted."""
+    """The nodes that the controller deleted."""
     told: dict[tuple[int, Key], Told] = field(default_factory=dict)
-    """LeaderAndIsr: the last that each broker took."""
+    """LeaderAndIsr: the last state that each broker accepted."""
     made: set[tuple[int, Key]] = field(default_factory=set)
     """LeaderAndIsr with is_new."""
     metadata: dict[tuple[int, Key], Told] = field(default_factory=dict)
-    """UpdateMetadata: the last that each broker was told."""
+    """UpdateMetadata: the last state sent to each broker."""
     live: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """The live brokers that each broker was told last."""
+    """The last live brokers sent to each broker."""
     stopped: set[tuple[int, bool, Key]] = field(default_factory=set)
     """StopReplica: broker, with deletion or not, partition."""
 
@@ -119,22 +119,22 @@ class _Reader:
             return  # the legend
         elif written := _ZK.match(line):
             self._written(written[1], written[2])
-        elif said := _SAID.match(line):
+        elif sent := _REQUEST.match(line):
             at = line.split()[0]
-            self._said(at, said[1], said[2], said[3], said[5])
+            self._request(at, sent[1], sent[2], sent[3], sent[5])
 
     def _event(self, kind: str, **more: Any) -> None:
         self.step.events.append(Event(kind, **more))
 
-    def _written(self, who: str, what: str) -> None:
-        if what.startswith("session closed"):
-            self._event("gone", broker=int(who[1:]))
-        elif what.startswith("multi[ create-ephemeral /brokers/ids/"):
-            self._event("join", broker=int(who[1:]))
-        elif what.startswith("multi[ create-ephemeral /controller "):
-            self.controller = int(who[1:])
+    def _written(self, writer: str, text: str) -> None:
+        if text.startswith("session closed"):
+            self._event("gone", broker=int(writer[1:]))
+        elif text.startswith("multi[ create-ephemeral /brokers/ids/"):
+            self._event("join", broker=int(writer[1:]))
+        elif text.startswith("multi[ create-ephemeral /controller "):
+            self.controller = int(writer[1:])
             self._event("elected", broker=self.controller)
-        elif write := _WRITE.match(what):
+        elif write := _WRITE.match(text):
             fenced, verb, path, data = bool(write[1]), write[2], write[3], write[4] or ""
             state = _STATE.match(path)
             if state and verb != "delete":
@@ -164,7 +164,7 @@ class _Reader:
             partitions = json.loads(data)["partitions"]
             self.step.assigned.setdefault(path.rsplit("/", 1)[1], []).append(partitions)
 
-    def _said(self, at: str, sender: str, receivers: str, api: str, text: str) -> None:
+    def _request(self, at: str, sender: str, receivers: str, api: str, text: str) -> None:
         if sender == "probe":
             return
         if api == "ControlledShutdown":
@@ -186,9 +186,9 @@ class _Reader:
         else:
             self._bodies[api, at] = body
         for broker in _ids(receivers):
-            self._heard(api, broker, body, answer)
+            self._received(api, broker, body, answer)
 
-    def _heard(self, api: str, broker: int, body: str, answer: str) -> None:
+    def _received(self, api: str, broker: int, body: str, answer: str) -> None:
         step = self.step
         if api == "StopReplica":
             delete = "delete=true" in body
@@ -206,7 +206,7 @@ class _Reader:
             return
         for key, told, new, _ in _partitions(body):
             if re.search(rf"\b{re.escape(key[0])}-{key[1]}: \d+", answer):
-                continue  # an epoch that it had, or a replica that it is not
+                continue  # an epoch that the broker had, or a replica of another broker
             step.told[broker, key] = told
             if new:
                 step.made.add((broker, key))
