@@ -56,16 +56,12 @@ GAPS = {
 
 STALE, OLD_STALE = 11, 13
 
-STALE_EPOCH = "0.8.2.2 says 13 to a leader epoch that is not newer; we say 11, as later ones do"
-NO_ENTRIES = "0.8.2.2 names no partitions beside a stale controller epoch; later ones do"
-STALE_UPDATE = (
-    "0.8.2.2 says -1 to UpdateMetadata of a stale controller; we say 11, as later ones do"
-)
-NOT_KEPT = "the request that brought the epoch before is not among the recorded ones"
-NO_POSITION = "0.8.2.2 says -1 to a replica that is not assigned; we serve it, as later ones do"
-NOT_CONTROLLER = (
-    "0.8.2.2 says -1 for every failure of a ControlledShutdown; we say which, as later do"
-)
+STALE_EPOCH = "0.8.2.2 answers an old leader epoch with 13; ours with 11, as later versions do"
+NO_ENTRIES = "0.8.2.2 lists no partitions with a stale controller epoch; later versions do"
+STALE_UPDATE = "0.8.2.2 answers UpdateMetadata of a stale controller with -1; later ones with 11"
+NOT_KEPT = "the request with the previous epoch was not recorded"
+NO_POSITION = "0.8.2.2 answers an unassigned replica with -1; ours serves it, as later versions do"
+NOT_CONTROLLER = "0.8.2.2 answers every failed ControlledShutdown with -1; later ones with a code"
 
 DIFFERENCES: dict[str, set[str]] = {
     V08: {STALE_EPOCH, NO_ENTRIES, STALE_UPDATE, NOT_KEPT, NO_POSITION, NOT_CONTROLLER},
@@ -204,14 +200,14 @@ class Comparison:
 
 
 @pytest.fixture(scope="module")
-def met() -> dict[str, set[str]]:
+def occurred() -> dict[str, set[str]]:
     """The reasons that occurred, by run."""
     return {run: set() for run in RUNS}
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_controller_requests_get_genuine_codes(
-    run: str, tmp_path: Path, met: dict[str, set[str]]
+    run: str, tmp_path: Path, occurred: dict[str, set[str]]
 ) -> None:
     brokers = {n: ControlledBroker(n, tmp_path / f"broker-{n}") for n in range(3)}
     comparison = Comparison(run)
@@ -244,7 +240,7 @@ def test_controller_requests_get_genuine_codes(
             each.logs.close()
     assert not comparison.unexplained, "\n".join(comparison.unexplained)
     assert comparison.compared > 90
-    met[run] |= comparison.reasons
+    occurred[run] |= comparison.reasons
 
 
 SETTINGS = {
@@ -322,23 +318,23 @@ class ProbedBrokers:
 
     def rewritten(self, entry: dict[str, Any], sessions: dict[int, int]) -> bytes:
         """Return a probe with our epochs and session ids instead of the recorded ones."""
-        header, request = decode_request(bytes.fromhex(entry["request"]))
-        asked: Any = request
+        header, decoded = decode_request(bytes.fromhex(entry["request"]))
+        request: Any = decoded
         current = self.recorded.leader_epoch
-        if getattr(asked, "broker_epoch", -1) > 1:
-            asked.broker_epoch += self.broker_shift
+        if getattr(request, "broker_epoch", -1) > 1:
+            request.broker_epoch += self.broker_shift
         if entry["api_key"] == ApiKey.LEADER_AND_ISR:
-            for _, each in states_in(asked):
+            for _, each in states_in(request):
                 each.leader_epoch += self.shift
         if entry["api_key"] == ApiKey.FETCH:
-            asked.session_id = sessions.get(asked.session_id, asked.session_id)
+            request.session_id = sessions.get(request.session_id, request.session_id)
         if entry["api_key"] in (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH):
-            for each in (part for topic in asked.topics for part in topic.partitions):
+            for each in (part for topic in request.topics for part in topic.partitions):
                 if each.current_leader_epoch >= 0:
                     each.current_leader_epoch += self.shift
                 if getattr(each, "leader_epoch", -1) >= current:
                     each.leader_epoch += self.shift
-        return b"".join(encode_request(header, asked))[4:]
+        return b"".join(encode_request(header, request))[4:]
 
     def unshifted(self, api_key: int, ours: Any) -> Any:
         """Return the codes of our answer with the recorded epochs."""
@@ -360,7 +356,7 @@ class ProbedBrokers:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_probes_get_genuine_codes(
-    run: str, chroot: str, tmp_path: Path, met: dict[str, set[str]]
+    run: str, chroot: str, tmp_path: Path, occurred: dict[str, set[str]]
 ) -> None:
     comparison = Comparison(run)
     probed = ProbedBrokers(run, chroot, tmp_path)
@@ -383,10 +379,10 @@ def test_probes_get_genuine_codes(
             comparison.add(entry, probed.unshifted(key, codes(key, answer)))
     assert not comparison.unexplained, "\n".join(comparison.unexplained)
     assert comparison.compared >= 17
-    met[run] |= comparison.reasons
+    occurred[run] |= comparison.reasons
 
 
-def test_every_listed_difference_occurs(met: dict[str, set[str]]) -> None:
-    if not all(met.values()):
+def test_every_listed_difference_occurs(occurred: dict[str, set[str]]) -> None:
+    if not all(occurred.values()):
         pytest.skip("not all runs were replayed")
-    assert met == DIFFERENCES
+    assert occurred == DIFFERENCES

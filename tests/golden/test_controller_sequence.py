@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.controlled_cluster import ControlledCluster, Sent
-from tests.support.recorded_story import Event, Step, Told, read_story
+from tests.support.recorded_story import Event, SentState, Step, read_story
 from zkbroker.errors import ProtocolError
 from zkbroker.protocol import ApiKey
 from zkbroker.registry import paths
@@ -137,7 +137,7 @@ class Replay:
             if sent.broker not in broker.live:
                 self.wrong.append(f"{sent.broker} is not among the live brokers sent to it")
             for key, state in sent.states().items():
-                self.ours.metadata[sent.broker, key] = _told(state)
+                self.ours.metadata[sent.broker, key] = _sent_state(state)
             self.ours.live[sent.broker] = tuple(sorted(broker.live))
         elif request.api_key == ApiKey.LEADER_AND_ISR:
             for key, state in sent.states().items():
@@ -158,7 +158,7 @@ class Replay:
             return  # a harmless repetition, answered with 11
         known.epochs[key] = state.leader_epoch
         known.stopped.discard(key)
-        self.ours.told[broker, key] = _told(state)
+        self.ours.sent[broker, key] = _sent_state(state)
         if state.is_new:
             self.ours.made.add((broker, key))
         node = self.cluster.server.nodes.get(paths.partition_state(*key))
@@ -170,9 +170,9 @@ class Replay:
             self.wrong.append(f"{broker} has no replica of {key}")
 
 
-def _told(state: Any) -> Told:
+def _sent_state(state: Any) -> SentState:
     offline = tuple(getattr(state, "offline_replicas", None) or ())
-    return Told(state.leader, tuple(state.isr), tuple(state.replicas), offline)
+    return SentState(state.leader, tuple(state.isr), tuple(state.replicas), offline)
 
 
 def differences(genuine: Step, ours: Step) -> Iterator[tuple[str, str]]:
@@ -188,7 +188,7 @@ def differences(genuine: Step, ours: Step) -> Iterator[tuple[str, str]]:
             yield "not decided", f"{where}: {theirs}"
         else:
             yield "decided otherwise", f"{where}: {theirs} ours {own}"
-    for name in ("assigned", "deleted", "told", "made", "metadata", "live", "stopped"):
+    for name in ("assigned", "deleted", "sent", "made", "metadata", "live", "stopped"):
         theirs, own = getattr(genuine, name), getattr(ours, name)
         if theirs == own:
             continue
@@ -208,50 +208,45 @@ def differences(genuine: Step, ours: Step) -> Iterator[tuple[str, str]]:
 
 
 def _same(theirs: Any, own: Any) -> bool:
-    if isinstance(theirs, Told) and isinstance(own, Told):
+    if isinstance(theirs, SentState) and isinstance(own, SentState):
         return _unordered(theirs) == _unordered(own)
     return bool(theirs == own)
 
 
-def _unordered(told: Told) -> tuple[Any, ...]:
-    return told.leader, set(told.isr), told.replicas, set(told.offline)
+def _unordered(state: SentState) -> tuple[Any, ...]:
+    return state.leader, set(state.isr), state.replicas, set(state.offline)
 
 
 ONE_DECISION = (
-    "one decision, where the genuine controller writes two in a row: first no leader or another "
-    "one, then the ISR"
+    "one decision, where the genuine controller writes two: first another leader or none, then the "
+    "ISR"
 )
 LEAVER_STOPS = (
-    "a broker that shuts down is told to stop fetching what it led, too: it would be back in the "
-    "ISR until its node goes"
+    "a broker that shuts down also stops fetching the partitions that it led: else it would be in "
+    "the ISR again until its node is deleted"
 )
-LEAVER_TOLD = (
-    "what is said to a broker that is about to be gone is not in the record, or came too late to "
-    "be answered"
-)
-UNION_ORDER = (
-    "while a partition moves its present replicas come first, in the genuine one the new ones"
-)
+LEAVER_TOLD = "requests to a broker that shuts down are not recorded, or were not answered in time"
+UNION_ORDER = "while a partition moves its present replicas come first, in genuine clusters the new"
 NEW_ONCE = (
-    "a new replica is told is_new in the present epoch; the genuine controller says it in the "
-    "epoch before, and is refused with 11"
+    "a new replica gets is_new in the present epoch; from the genuine controller in the previous "
+    "one, which is refused with 11"
 )
-DELETION_DECIDES_NOTHING = "nothing is decided for a topic that goes; its ISR is not shrunk first"
+DELETION_DECIDES_NOTHING = "no decision for a topic in deletion; its ISR is not shrunk first"
 DELETION_WAITS = (
-    "a deletion begins when every replica lives: until then the topic is served, and nothing is "
-    "stopped"
+    "a deletion begins when every replica is alive: until then the topic is served, and no replica "
+    "is stopped"
 )
 NEW_EPOCH_AFTER_RETURN = (
-    "a broker that registered after the last decision does not go on under the epoch of before: "
-    "it may have lost what was not on its disk; those that stayed are preferred"
+    "a broker that registered after the last decision gets a new epoch: it may have lost messages "
+    "that were not on its disk; other replicas are preferred as leaders"
 )
-FOLLOWS = "it follows from what was decided otherwise in c10"
+FOLLOWS = "a consequence of the different decision in c10"
 
 BOTH = {
     ONE_DECISION: {(step, "decided in other steps") for step in ("c5", "c5t", "c8", "e2", "e5")},
     LEAVER_STOPS: {(step, "stopped: added") for step in ("c2", "c9", "o1", "z")},
     UNION_ORDER: {
-        (step, what) for step in ("c5", "c5t") for what in ("assigned: other", "told: other")
+        (step, what) for step in ("c5", "c5t") for what in ("assigned: other", "sent: other")
     },
     NEW_ONCE: {("c5", "made: added"), ("c5t", "made: added")},
     DELETION_DECIDES_NOTHING: {("c6", "not decided")},
@@ -259,7 +254,7 @@ BOTH = {
         ("c6d1", "decided otherwise"),
         ("c6d1", "metadata: other"),
         ("c6d1", "stopped: missing"),
-        ("c6d2", "told: missing"),
+        ("c6d2", "sent: missing"),
         ("c6d2", "stopped: added"),
     },
     NEW_EPOCH_AFTER_RETURN: {("e2", "decided otherwise")},
@@ -277,26 +272,26 @@ DIFFERENCES: dict[str, dict[str, set[tuple[str, str]]]] = {
     "2.3.0-ibp2.1": {
         **BOTH,
         LEAVER_TOLD: {
-            ("c1", "told: added"),
+            ("c1", "sent: added"),
             ("d1", "metadata: added"),
             ("d1", "live: added"),
-            ("e1", "told: missing"),
+            ("e1", "sent: missing"),
         },
         NEW_EPOCH_AFTER_RETURN: {
             ("e2", "decided otherwise"),
             ("c10", "decided otherwise"),
-            ("c10", "told: added"),
+            ("c10", "sent: added"),
             ("c10", "metadata: other"),
         },
         FOLLOWS: {
             ("e5", "decided otherwise"),
-            ("e5", "told: other"),
+            ("e5", "sent: other"),
             ("e5", "metadata: other"),
             ("e6", "decided otherwise"),
-            ("e6", "told: other"),
+            ("e6", "sent: other"),
             ("e6", "metadata: other"),
             ("z", "decided in other steps"),
-            ("z", "told: other"),
+            ("z", "sent: other"),
             ("z", "metadata: other"),
         },
     },

@@ -157,13 +157,13 @@ def test_follower_sends_genuine_requests(run: str, logs: LogManager) -> None:
 
 
 def check_request(follower: Follower, entry: Any) -> None:
-    _, request = decode_request(bytes.fromhex(entry["request"]))
-    asked: Any = request
+    _, decoded = decode_request(bytes.fromhex(entry["request"]))
+    request: Any = decoded
     version = entry["api_version"]
     if entry["api_key"] == ApiKey.FETCH:
-        begin_fetch(follower, asked, version)
+        begin_fetch(follower, request, version)
     elif entry["api_key"] == ApiKey.OFFSET_FOR_LEADER_EPOCH:
-        for topic in asked.topics:
+        for topic in request.topics:
             for each in topic.partitions:
                 follower.follow(
                     TopicPartition(topic.topic, each.partition),
@@ -174,20 +174,20 @@ def check_request(follower: Follower, entry: Any) -> None:
                     cut=True,
                 )
     else:
-        begin_out_of_range(follower, asked)
+        begin_out_of_range(follower, request)
     follower.fetcher.step()
     sent = [each for each in follower.script.asked if each[0].api_key == entry["api_key"]]
     if entry["api_key"] == ApiKey.LIST_OFFSETS:
         # The follower asks for the log end first, then for the log start.
-        kind = asked.topics[0].partitions[0].timestamp
+        kind = request.topics[0].partitions[0].timestamp
         sent = [each for each in sent if each[0].topics[0].partitions[0].timestamp == kind]
     ours, ours_version = sent[0]
     assert ours_version == version
-    assert in_any_order(plain(ours, version)) == in_any_order(plain(asked, version))
+    assert in_any_order(plain(ours, version)) == in_any_order(plain(request, version))
 
 
-def begin_fetch(follower: Follower, asked: Any, version: int) -> None:
-    for topic in asked.topics:
+def begin_fetch(follower: Follower, request: Any, version: int) -> None:
+    for topic in request.topics:
         for each in topic.partitions:
             start = max(0, each.log_start_offset) if version >= 5 else 0
             follower.follow(
@@ -198,22 +198,22 @@ def begin_fetch(follower: Follower, asked: Any, version: int) -> None:
                 last_epoch=-1,
                 cut=False,
             )
-    follower.in_session(asked)
-    if asked.session_epoch > 0 and not asked.topics:
+    follower.in_session(request)
+    if request.session_epoch > 0 and not request.topics:
         # The session has a partition whose position the leader already knows.
         idle = TopicPartition("idle", 0)
         follower.follow(idle, start=0, end=0, epoch=0, last_epoch=-1, cut=False)
         most = FetcherSettings().max_bytes
         follower.fetcher._session.asked[idle] = PartitionFetch(0, 0, 0, most)
-    follower.script.answers[ApiKey.FETCH] = [_answer_to(asked)]
+    follower.script.answers[ApiKey.FETCH] = [_answer_to(request)]
 
 
-def _answer_to(asked: Any) -> Any:
-    return FetchResponse(session_id=max(1, asked.session_id))
+def _answer_to(request: Any) -> Any:
+    return FetchResponse(session_id=max(1, request.session_id))
 
 
-def begin_out_of_range(follower: Follower, asked: Any) -> None:
-    (topic,) = asked.topics
+def begin_out_of_range(follower: Follower, request: Any) -> None:
+    (topic,) = request.topics
     (each,) = topic.partitions
     key = TopicPartition(topic.topic, each.partition)
     epoch = getattr(each, "current_leader_epoch", 0)
@@ -240,11 +240,11 @@ def test_follower_stores_answers_of_genuine_leader(run: str, logs: LogManager) -
 
 def check_answer(follower: Follower, entry: Any) -> None:
     version = entry["api_version"]
-    _, request = decode_request(bytes.fromhex(entry["request"]))
+    _, decoded = decode_request(bytes.fromhex(entry["request"]))
     answer: Any = decode_response(1, version, bytes.fromhex(entry["response"]))[1]
-    asked: Any = request
-    begin_fetch(follower, asked, version)
-    named = {(t.topic, p.partition) for t in asked.topics for p in t.partitions}
+    request: Any = decoded
+    begin_fetch(follower, request, version)
+    named = {(t.topic, p.partition) for t in request.topics for p in t.partitions}
     # Partitions that the request does not name: their logs end where the first batch begins.
     for topic in answer.topics:
         for each in topic.partitions:

@@ -1,4 +1,4 @@
-"""A stored log to damage, what must remain of it, and the damages."""
+"""A stored log to damage, and the messages that must remain."""
 
 import random
 import shutil
@@ -14,7 +14,7 @@ Entry = tuple[int, int, bytes]
 
 
 def store_log(directory: Path, *, seed: int = 1, entries: int = 14) -> None:
-    """Write a log of several segments, all magics and codecs, and leave it as a crash would."""
+    """Write a log of several segments, magics and codecs, and leave it as after a crash."""
     chosen = random.Random(seed)
     manager = make_manager(directory, **SETTINGS)
     manager.start()
@@ -47,7 +47,7 @@ def log_files(directory: Path) -> list[Path]:
 
 
 class Expectation:
-    """What the log held before it was damaged."""
+    """The messages of a log before the damage."""
 
     def __init__(self, directory: Path) -> None:
         self.files: dict[str, list[tuple[int, int, list[Record]]]] = {}
@@ -83,7 +83,7 @@ class Expectation:
 
 
 def recovered(directory: Path) -> tuple[list[Record], list[Record]]:
-    """Open a damaged log, and return what it serves: read through, and after one more append."""
+    """Open a damaged log, and return its messages before and after one more append."""
     manager = make_manager(directory, **SETTINGS)
     manager.start()
     log = manager.get(TP)

@@ -1,8 +1,8 @@
-"""A ZooKeeper session whose requests take no time, for tests of what is written and read.
+"""A ZooKeeper session whose requests take no time, for tests of reads and writes.
 
 `InstantSession` answers to the part of `ZkSession` that brokers and the controller use, on the
-simulated server; watches fire within the change that causes them. Nothing fails by itself:
-`suspend`, `reconnect` and `expire` play an outage. It may be used from many threads.
+simulated server; watches fire within the change that causes them. Only `suspend`, `reconnect` and
+`expire` cause failures. It may be used from many threads.
 """
 
 import random
@@ -29,7 +29,7 @@ _LOCK = get_runtime("threads").lock()
 
 
 def new_server() -> SimZooKeeper:
-    """A server with the tree that brokers find."""
+    """Return a server with the initial tree of a cluster."""
     server = SimZooKeeper(Clock(), random.Random(1), 6.0)
     for path in (*paths.PERSISTENT, "/admin"):
         if path not in server.nodes:

@@ -3,7 +3,7 @@
     python -m tests.support.killing STATE OUTPUT ZOOKEEPER TOPIC
 
 Steps are counted over all processes of the load, in the file STATE/steps: before and after every
-write, rename, publication and removal. STATE/plan.json says at which step who dies.
+write, rename, publication and removal. STATE/plan.json has the step and the process that dies.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from spark_loader.storage.table_log import LocalTableLog, TableLog
 
 @dataclass(frozen=True)
 class KillingFileSystem:
-    """Travels to the workers; kills a worker, the driver or its Java machine, or fills the disk."""
+    """Is sent to workers; kills a worker, the driver or its Java machine, or fills the disk."""
 
     state: str
     inner: LocalFileSystem = field(default_factory=lambda: LocalFileSystem(sync=False))
@@ -147,7 +147,7 @@ def options(output: str, zookeeper: str, topic: str) -> LoadOptions:
 
 
 def arm(state: Path, at: int, victim: str, **pids: int) -> None:
-    """Prepare STATE: at step `at` (0: never) `victim` dies."""
+    """Prepare STATE so that `victim` dies at step `at` (0: never)."""
     state.mkdir(parents=True, exist_ok=True)
     (state / "steps").write_bytes(b"")
     (state / "fired").unlink(missing_ok=True)

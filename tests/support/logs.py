@@ -26,7 +26,7 @@ TP = TopicPartition("my-topic", 0)
 
 
 class UnsyncedFileSystem(FileSystem):
-    """Does not wait for the disk: a test that does not cut the power needs no fsync."""
+    """Makes no fsync: only tests with power cuts need it."""
 
     def fsync(self, fd: int) -> None:
         pass
@@ -137,7 +137,7 @@ def append_transactional(
     count: int = 1,
     record: tuple[bytes | None, bytes, int, tuple[()]] = (None, b"x", 0, ()),
 ) -> Any:
-    """Append a batch of a transaction, as a broker does after it asked the coordinator."""
+    """Append a batch of a transaction that the coordinator verified."""
     verification = log.begin_verification(producer, epoch)
     data = encode_message_set(
         [record] * count,
@@ -232,7 +232,7 @@ def read_all(log: Log, *, start: int | None = None, max_bytes: int = 1 << 20) ->
     while data := log.read_bytes(offset, max_bytes, end=log.log_end_offset):
         before = offset
         found += iter_records(data, start_offset=offset)
-        # Past the last batch, whatever of it compaction left.
+        # Continue after the last batch, of which compaction may have removed records.
         offset = max(offset, offset_after(data) or 0)
         if offset == before:
             break

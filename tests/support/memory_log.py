@@ -1,4 +1,4 @@
-"""A log in memory with the interface that the offsets store uses, and with power cuts."""
+"""A log in memory, with power cuts, for tests of the offsets store."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class Appended:
 
 
 class MemoryLog:
-    """Segments of entries. `cut()` is a power cut: what was not flushed is gone."""
+    """Segments of entries. `cut()` is a power cut: unflushed entries are lost."""
 
     def __init__(self):
         self.segments = [[]]  # of (base_offset, last_offset, bytes)
@@ -60,7 +60,7 @@ class MemoryLog:
         self.durable_offset = self.log_end_offset
 
     def cut(self):
-        """Lose what was not flushed."""
+        """Drop unflushed entries."""
         kept = [
             [entry for entry in segment if entry[1] < self.durable_offset]
             for segment in self.segments

@@ -1,9 +1,9 @@
-"""A file system that forgets, when the power goes, whatever was not brought to stable storage.
+"""A file system that loses bytes and names without an fsync at a power cut.
 
-Every call works on a real directory; beside it a model keeps what is stable: the bytes of a file as
-of its last fsync, the names of a directory as of its last fsync. At the cut a new directory is
-made from the model. Of bytes and names that were not stable any part may have survived: each page
-of a file is the old one, the new one or zeros, and of the changes of names any subset happened.
+Every call works on a real directory; a model holds the stable state: the bytes of a file at its
+last fsync, the names of a directory at its last fsync. At the cut a new directory is created from
+the model. Any part of the unstable bytes and names may survive: each page of a file is the old one,
+the new one or zeros, and any subset of the changed names is kept.
 """
 
 import errno
@@ -21,7 +21,7 @@ PAGE = 512
 
 
 class FileModel:
-    """A file: what is stable, and what it holds."""
+    """The stable and the current bytes of a file."""
 
     def __init__(self) -> None:
         self.stable = b""
@@ -29,7 +29,7 @@ class FileModel:
         self.fds: set[int] = set()
 
     def current(self) -> bytes:
-        """Return the bytes it holds now."""
+        """Return its current bytes."""
         for fd in self.fds:
             self.last = os.pread(fd, os.fstat(fd).st_size, 0)
             break
@@ -37,7 +37,7 @@ class FileModel:
 
 
 class DirectoryModel:
-    """A directory: stable names, current names, and the changes between them."""
+    """The stable and the current names of a directory, and the changes between them."""
 
     def __init__(self) -> None:
         self.stable: dict[str, FileModel | DirectoryModel] = {}
@@ -65,7 +65,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _one_at_a_time(call: F) -> F:
-    """The cut is one moment for all threads."""
+    """Lock a call, so that the cut is one moment for all threads."""
 
     @functools.wraps(call)
     def locked(self: "PowerCutFileSystem", *args: Any, **kwargs: Any) -> Any:
@@ -76,7 +76,7 @@ def _one_at_a_time(call: F) -> F:
 
 
 class PowerCutFileSystem(FileSystem):
-    """Dies at the change numbered `cut_at`; from then on every call is an error."""
+    """Cuts the power at the change numbered `cut_at`; every later call fails."""
 
     def __init__(self, root: Path, target: Path, seed: int) -> None:
         self.root = root
@@ -98,7 +98,7 @@ class PowerCutFileSystem(FileSystem):
             raise OSError(errno.EIO, "the power is off")
 
     def adopt(self) -> None:
-        """Take what is in the root for stable: it was there when the power came."""
+        """Take the present content of the root as stable."""
         self._adopt(self.model, self.root)
 
     def _adopt(self, directory: DirectoryModel, path: Path) -> None:
@@ -116,7 +116,7 @@ class PowerCutFileSystem(FileSystem):
 
     @_one_at_a_time
     def write_back(self) -> None:
-        """Make everything stable, as the operating system does in its own time."""
+        """Make everything stable, as the operating system does eventually."""
         for file in self._files:
             file.stable = file.current()
         self._write_back(self.model)
@@ -129,14 +129,14 @@ class PowerCutFileSystem(FileSystem):
 
     @_one_at_a_time
     def close_open(self) -> None:
-        """Close what a process had open, as its end does."""
+        """Close the open files, as the end of a process does."""
         for fd, file in list(self._open.items()):
             file.current()
             os.close(fd)
         self._open.clear()
 
     def cut(self) -> None:
-        """Leave in `target` what may be found when the power is back."""
+        """Cut the power, and create in `target` a state that may remain."""
         self.dead = True
         self._leave(self.model, self.target)
 
@@ -193,7 +193,7 @@ class PowerCutFileSystem(FileSystem):
         file = directory.current[path.name]
         assert isinstance(file, FileModel)
         self._open[fd] = file
-        # A descriptor of the model's own, for writers' ones cannot always be read.
+        # The model's own descriptor, for those of writers are not always readable.
         if not file.fds:
             file.fds.add(os.open(path, os.O_RDONLY))
         return fd
@@ -256,7 +256,7 @@ class PowerCutFileSystem(FileSystem):
         self._directory(path.parent).remove(path.name)
 
     def close_all(self) -> None:
-        """Close the model's own descriptors, of files that have no name any more too."""
+        """Close the model's own descriptors, also of deleted files."""
         for file in self._files:
             for fd in file.fds:
                 os.close(fd)

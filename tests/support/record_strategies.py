@@ -6,7 +6,7 @@ from zkbroker.records import Codec
 
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in Codec if codec.first_magic <= magic]
 
-# Lengths around the steps of a varint's size, nulls and empties.
+# Lengths at the limits of varint sizes, nulls and empty values.
 payloads = st.one_of(
     st.none(),
     st.just(b""),
@@ -25,7 +25,7 @@ headers = st.lists(
 
 
 def unsent(magic: int):
-    """Key, value, timestamp, headers, as far as the magic holds them."""
+    """Return key, value, timestamp and headers that the magic can store."""
     return st.tuples(
         payloads,
         payloads,

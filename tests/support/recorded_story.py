@@ -21,7 +21,7 @@ _ZK = re.compile(r"\s*[+-][\d.]+ zk (\S+): (.*)")
 _REQUEST = re.compile(r"\s*[+-][\d.]+ (\S+)>([\d,]+) (\w+) v(\d+) (.*)")
 _WRITE = re.compile(r"(\[ce v\d+\] )?(create|set|delete) (/\S+)(?: \(v\d+\))?(?:  (.*))?$")
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state$")
-_TOLD = re.compile(
+_SENT_STATE = re.compile(
     r"([\w.]+)-(\d+) L(-?\d+) e(\d+) isr\[([\d,]*)\] zv(\d+) r\[([\d,]*)\](?: ce\d+)?( NEW)?"
     r"(?: offline\[([\d,]*)\])?"
 )
@@ -51,7 +51,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Told:
+class SentState:
     """The state of a partition that a broker was sent, without epochs and versions."""
 
     leader: int
@@ -73,11 +73,11 @@ class Step:
     """The assignments that the controller wrote, by topic."""
     deleted: set[str] = field(default_factory=set)
     """The nodes that the controller deleted."""
-    told: dict[tuple[int, Key], Told] = field(default_factory=dict)
+    sent: dict[tuple[int, Key], SentState] = field(default_factory=dict)
     """LeaderAndIsr: the last state that each broker accepted."""
     made: set[tuple[int, Key]] = field(default_factory=set)
     """LeaderAndIsr with is_new."""
-    metadata: dict[tuple[int, Key], Told] = field(default_factory=dict)
+    metadata: dict[tuple[int, Key], SentState] = field(default_factory=dict)
     """UpdateMetadata: the last state sent to each broker."""
     live: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The last live brokers sent to each broker."""
@@ -89,15 +89,15 @@ def _ids(text: str | None) -> tuple[int, ...]:
     return tuple(int(each) for each in (text or "").split(",") if each)
 
 
-def _partitions(text: str) -> list[tuple[Key, Told, bool, int]]:
+def _partitions(text: str) -> list[tuple[Key, SentState, bool, int]]:
     return [
         (
             (each[1], int(each[2])),
-            Told(int(each[3]), _ids(each[5]), _ids(each[7]), _ids(each[9])),
+            SentState(int(each[3]), _ids(each[5]), _ids(each[7]), _ids(each[9])),
             bool(each[8]),
             int(each[4]),
         )
-        for each in _TOLD.finditer(text)
+        for each in _SENT_STATE.finditer(text)
     ]
 
 
@@ -172,8 +172,8 @@ class _Reader:
                 self._event("shutdown", broker=int(sender))
             return
         if api == "ElectPreferredLeaders":
-            asked = json.loads(text.split(" => ")[0])["topics"]
-            keys = tuple((t["topic"], number) for t in asked for number in t["partitions"])
+            topics = json.loads(text.split(" => ")[0])["topics"]
+            keys = tuple((t["topic"], number) for t in topics for number in t["partitions"])
             self._event("prefer", keys=keys)
             return
         if api not in ("LeaderAndIsr", "UpdateMetadata", "StopReplica"):
@@ -198,16 +198,16 @@ class _Reader:
                 step.stopped.add((broker, delete, (topic, int(number))))
             return
         if api == "UpdateMetadata":
-            for key, told, _, _ in _partitions(body):
-                step.metadata[broker, key] = told
+            for key, state, _, _ in _partitions(body):
+                step.metadata[broker, key] = state
             live = re.search(r"live_brokers=\[([\d,]*)\]", body)
             if live:
                 step.live[broker] = _ids(live[1])
             return
-        for key, told, new, _ in _partitions(body):
+        for key, state, new, _ in _partitions(body):
             if re.search(rf"\b{re.escape(key[0])}-{key[1]}: \d+", answer):
                 continue  # an epoch that the broker had, or a replica of another broker
-            step.told[broker, key] = told
+            step.sent[broker, key] = state
             if new:
                 step.made.add((broker, key))
 

@@ -62,7 +62,7 @@ class FailingFileSystem(FileSystem):
 
     def write(self, fd, data):
         if self.on and str(self._paths[fd]).startswith(self.broken) and len(data) > 10:
-            # A full disk takes what it can.
+            # A full disk writes a part.
             super().write(fd, bytes(data[:10]))
         self._check(self._paths[fd])
         return super().write(fd, data)

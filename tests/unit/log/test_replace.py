@@ -14,7 +14,7 @@ SETTINGS = {"segment_bytes": 1500, "cleanup_policy": "compact"}
 
 
 class Crash(Exception):
-    """The process ends here."""
+    """Ends the process."""
 
 
 class CrashingFileSystem(FileSystem):

@@ -73,6 +73,15 @@ def read_committed(log: Log, start: int = 0, max_bytes: int = 1 << 20) -> list[i
         at = following
 
 
+def stored_batches(tmp_path: Path, *sent: tuple[int | None, int]) -> TransactionalLog:
+    """Store batches: the producer of the transaction (None: no transaction), and a count."""
+    log = TransactionalLog(tmp_path)
+    for producer, count in sent:
+        log.send(producer, count)
+    log.store()
+    return log
+
+
 def index_file(directory: Path, base: int) -> list[tuple[int, ...]]:
     data = (directory / f"{base:020d}.txnindex").read_bytes()
     return [entry[1:] for entry in struct.iter_unpack(">hqqqq", data)]
@@ -163,11 +172,7 @@ def test_recovery_of_last_segment_knows_earlier_open_transactions(tmp_path):
 
 
 def test_open_transaction_bounds_last_stable_offset(tmp_path):
-    stored = TransactionalLog(tmp_path)
-    stored.send(None, 2)
-    stored.send(1)
-    stored.send(None, 2)
-    stored.store()
+    stored_batches(tmp_path, (None, 2), (1, 1), (None, 2))
     with started(tmp_path) as manager:
         log = manager.get(TP)
         assert (stable_end(log), log.log_end_offset) == (2, 5)
@@ -183,10 +188,7 @@ def test_open_transaction_bounds_last_stable_offset(tmp_path):
 
 
 def test_deleted_transaction_does_not_bound_last_stable_offset(tmp_path):
-    stored = TransactionalLog(tmp_path)
-    stored.send(1, 2)
-    stored.send(None, 2)
-    stored.store()
+    stored_batches(tmp_path, (1, 2), (None, 2))
     with started(tmp_path) as manager:
         log = manager.get(TP)
         log.advance_start_to(1)
@@ -197,11 +199,7 @@ def test_deleted_transaction_does_not_bound_last_stable_offset(tmp_path):
 
 
 def test_all_open_transactions_can_be_aborted(tmp_path):
-    stored = TransactionalLog(tmp_path)
-    stored.send(1)
-    stored.send(2)
-    stored.send(None)
-    stored.store()
+    stored = stored_batches(tmp_path, (1, 1), (2, 1), (None, 1))
     with started(tmp_path) as manager:
         log = manager.get(TP)
         assert abort_all(log) == {1, 2}
@@ -218,9 +216,7 @@ def test_all_open_transactions_can_be_aborted(tmp_path):
 
 
 def test_markers_survive_crash_without_index(tmp_path):
-    stored = TransactionalLog(tmp_path)
-    stored.send(1)
-    stored.store()
+    stored = stored_batches(tmp_path, (1, 1))
     manager = make_manager(tmp_path)
     manager.start()
     abort_all(manager.get(TP))

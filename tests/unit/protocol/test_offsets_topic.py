@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,9 +38,8 @@ def test_only_offset_with_leader_epoch_is_written_in_version_3():
     value = OffsetValue(offset=5, metadata="m", commit_timestamp_ms=1)
     without = "0001 0000000000000005 00016d 0000000000000001 ffffffffffffffff"
     assert encode_offset(value) == bytes.fromhex(without)
-    value.leader_epoch = 2
     with_epoch = "0003 0000000000000005 00000002 00016d 0000000000000001"
-    assert encode_offset(value) == bytes.fromhex(with_epoch)
+    assert encode_offset(replace(value, leader_epoch=2)) == bytes.fromhex(with_epoch)
 
 
 def test_expiry_takes_precedence_over_leader_epoch():

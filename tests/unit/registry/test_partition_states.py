@@ -34,6 +34,25 @@ def ephemeral(session):
     return PartitionStates(session, StateForm.EPHEMERAL)
 
 
+@pytest.fixture
+def stored(states):
+    """The decision of a new partition, in either form."""
+    return states.write({KEY: first()}, 0)[KEY]
+
+
+@pytest.fixture
+def decided(ephemeral):
+    """The decision of a new partition, in the ephemeral form."""
+    return ephemeral.write({KEY: first()}, 0)
+
+
+@pytest.fixture
+def registered(ephemeral, decided):
+    """That decision, with its leader registered."""
+    ephemeral.register_leader(decided)
+    return decided
+
+
 def first(leader=1, isr=(1, 2)):
     return LeaderAndIsr(leader, 0, isr, 1)
 
@@ -75,8 +94,7 @@ def test_deposed_controller_cannot_write(server, states):
     assert states.read([KEY, ("t", 1)]) == stored
 
 
-def test_conflicting_decision_is_refused(states):
-    stored = states.write({KEY: first()}, 0)[KEY]
+def test_conflicting_decision_is_refused(states, stored):
     newer = replace(stored, leader=2, leader_epoch=1)
     assert states.write({KEY: newer}, 0) == {KEY: replace(newer, zk_version=1)}
     assert states.write({KEY: replace(stored, isr=(1,), leader_epoch=1)}, 0) == {}
@@ -97,60 +115,55 @@ def test_thousand_decisions_need_few_round_trips(session, states):
     assert session.flights < 12
 
 
-def test_registration_is_read_only_where_one_exists(session, ephemeral):
-    stored = ephemeral.write({KEY: first()}, 0)
+def test_registration_is_read_only_where_one_exists(session, ephemeral, decided):
     session.asked.clear()
-    assert ephemeral.read([KEY]) == stored
+    assert ephemeral.read([KEY]) == decided
     assert STATE not in session.asked
-    ephemeral.register_leader(stored)
+    ephemeral.register_leader(decided)
     session.asked.clear()
-    assert ephemeral.read([KEY]) == stored
+    assert ephemeral.read([KEY]) == decided
     assert STATE in session.asked
 
 
 # -- registrations and ISR changes of the leader
 
 
-def test_leader_registration_ends_with_session(server, session, ephemeral):
-    stored = ephemeral.write({KEY: first()}, 0)
-    assert ephemeral.register_leader(stored) == set()
+def test_leader_registration_ends_with_session(server, session, ephemeral, decided):
+    assert ephemeral.register_leader(decided) == set()
     assert node_of(server, STATE) == (json.loads(first().to_json()), True)
     session.expire()
     assert STATE not in server.nodes
-    assert ephemeral.read([KEY]) == stored, "the decision is persistent"
-    assert ephemeral.register_leader(stored) == set()
+    assert ephemeral.read([KEY]) == decided, "the decision is persistent"
+    assert ephemeral.register_leader(decided) == set()
     assert node_of(server, STATE)[1]
 
 
-def test_replaced_leader_is_not_registered(server, ephemeral):
-    stored = ephemeral.write({KEY: first()}, 0)
-    ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
-    assert ephemeral.register_leader(stored) == {KEY}
+def test_replaced_leader_is_not_registered(server, ephemeral, decided):
+    ephemeral.write({KEY: replace(decided[KEY], leader=2, leader_epoch=1)}, 0)
+    assert ephemeral.register_leader(decided) == {KEY}
     assert STATE not in server.nodes
 
 
-def test_next_leader_replaces_registration(server, ephemeral):
-    stored = ephemeral.write({KEY: first()}, 0)
-    ephemeral.register_leader(stored)
+def test_next_leader_replaces_registration(server, ephemeral, registered):
     other = PartitionStates(InstantSession(server), StateForm.EPHEMERAL)
-    moved = ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
+    moved = ephemeral.write({KEY: replace(registered[KEY], leader=2, leader_epoch=1)}, 0)
     assert other.register_leader(moved) == set()
     assert node_of(server, STATE)[0]["leader"] == 2
     ephemeral.unregister_leader([KEY])
     assert STATE in server.nodes, "it belongs to the new leader"
-    assert not ephemeral.update_isr({KEY: replace(stored[KEY], isr=(1,))})[KEY].still_leader
+    assert not ephemeral.update_isr({KEY: replace(registered[KEY], isr=(1,))})[KEY].still_leader
     assert node_of(server, STATE)[0]["leader"] == 2
     other.unregister_leader([KEY])
     assert STATE not in server.nodes
 
 
 @pytest.mark.parametrize("expired_before", [False, True])
-def test_returning_leader_has_registration_of_its_own(server, ephemeral, expired_before):
-    stored = ephemeral.write({KEY: first()}, 0)
-    ephemeral.register_leader(stored)
+def test_returning_leader_has_registration_of_its_own(
+    server, ephemeral, expired_before, registered
+):
     session = InstantSession(server)
     other = PartitionStates(session, StateForm.EPHEMERAL)
-    moved = ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
+    moved = ephemeral.write({KEY: replace(registered[KEY], leader=2, leader_epoch=1)}, 0)
     other.register_leader(moved)
     back = ephemeral.write({KEY: replace(moved[KEY], leader=1, leader_epoch=2)}, 0)
     if expired_before:
@@ -161,10 +174,9 @@ def test_returning_leader_has_registration_of_its_own(server, ephemeral, expired
     assert node_of(server, STATE)[0]["leader_epoch"] == 2
 
 
-def test_registration_expiring_during_replacement_is_recreated(server, ephemeral):
-    stored = ephemeral.write({KEY: first()}, 0)
+def test_registration_expiring_during_replacement_is_recreated(server, ephemeral, decided):
     session = InstantSession(server)
-    PartitionStates(session, StateForm.EPHEMERAL).register_leader(stored)
+    PartitionStates(session, StateForm.EPHEMERAL).register_leader(decided)
     operations = ephemeral._registrations.operations
 
     def operations_before_expiry(contents):
@@ -173,29 +185,25 @@ def test_registration_expiring_during_replacement_is_recreated(server, ephemeral
         return found
 
     ephemeral._registrations.operations = operations_before_expiry
-    assert ephemeral.register_leader(stored) == set()
+    assert ephemeral.register_leader(decided) == set()
     assert node_of(server, STATE) == (json.loads(first().to_json()), True)
 
 
-def test_isr_change_updates_registration(server, ephemeral):
-    stored = ephemeral.write({KEY: first()}, 0)
-    ephemeral.register_leader(stored)
-    outcome = ephemeral.update_isr({KEY: replace(stored[KEY], isr=(1,))})[KEY]
+def test_isr_change_updates_registration(server, ephemeral, registered):
+    outcome = ephemeral.update_isr({KEY: replace(registered[KEY], isr=(1,))})[KEY]
     assert outcome.written
-    assert outcome.state == replace(stored[KEY], isr=(1,), zk_version=1)
+    assert outcome.state == replace(registered[KEY], isr=(1,), zk_version=1)
     assert node_of(server, STATE)[0]["isr"] == node_of(server, NODE)[0]["isr"] == [1]
 
 
-def test_repeated_isr_change_succeeds(states):
-    stored = states.write({KEY: first()}, 0)[KEY]
+def test_repeated_isr_change_succeeds(states, stored):
     states.update_isr({KEY: replace(stored, isr=(1,))})
     again = states.update_isr({KEY: replace(stored, isr=(1,))})[KEY]
     assert again.written
     assert again.state.zk_version == 1
 
 
-def test_refused_isr_change_returns_current_version(states):
-    stored = states.write({KEY: first()}, 0)[KEY]
+def test_refused_isr_change_returns_current_version(states, stored):
     states.update_isr({KEY: replace(stored, isr=(1,))})
     refused = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
     assert not refused.written
@@ -205,8 +213,7 @@ def test_refused_isr_change_returns_current_version(states):
     assert states.update_isr({KEY: wanted})[KEY].written
 
 
-def test_isr_change_of_older_epoch_is_refused(states):
-    stored = states.write({KEY: first()}, 0)[KEY]
+def test_isr_change_of_older_epoch_is_refused(states, stored):
     states.write({KEY: replace(stored, isr=(1,), leader_epoch=1)}, 0)
     outcome = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
     assert not outcome.written
@@ -239,11 +246,9 @@ def test_concurrently_changed_genuine_state_is_kept(server, ephemeral):
     assert ephemeral.read([KEY])[KEY].isr == (2,)
 
 
-def test_registration_does_not_override_decision(server, ephemeral):
-    stored = ephemeral.write({KEY: first()}, 0)
-    ephemeral.register_leader(stored)
+def test_registration_does_not_override_decision(server, ephemeral, registered):
     server.set(STATE, GENUINE)
-    assert ephemeral.read([KEY]) == stored
+    assert ephemeral.read([KEY]) == registered
 
 
 def test_epochs_of_previous_release_are_continued(server, ephemeral):

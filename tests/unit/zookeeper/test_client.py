@@ -52,7 +52,7 @@ def test_kazoo_without_a_needed_field_is_refused(owner, monkeypatch):
 
 def test_connection_attempts_are_logged_at_debug(caplog):
     caplog.set_level(logging.DEBUG)
-    quiet = module._QuietLogger(logging.getLogger("played"), {})
+    quiet = module._QuietLogger(logging.getLogger("test"), {})
     quiet.warning("Connection dropped: refused")
     quiet.warning("Cannot resolve nowhere")
     quiet.error("broken")
@@ -60,7 +60,7 @@ def test_connection_attempts_are_logged_at_debug(caplog):
 
 
 def test_contents_of_requests_and_responses_are_not_logged(caplog):
-    quiet = module._QuietLogger(logging.getLogger("played"), {})
+    quiet = module._QuietLogger(logging.getLogger("test"), {})
     with caplog.at_level(logging.DEBUG):
         quiet.debug("Sending request(xid=%s): %s", 1, Auth(0, "digest", "kafka:hush"))
         quiet.debug("Sending request(xid=%s): %s", 2, SetData("/config/users/a", b"hush", 1))

@@ -35,7 +35,9 @@ SETTINGS = PassSettings(1 << 20, 0.9, 1 << 16)
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
 
 
-class Opened:
+class CleanableLog:
+    """A compacted log of small segments, with its manager and clock."""
+
     def __init__(self, path, overrides=COMPACT, **settings):
         self.clock = Clock()
         self.manager = make_manager(
@@ -68,7 +70,7 @@ class Opened:
 
 @pytest.fixture
 def opened(tmp_path):
-    found = Opened(tmp_path)
+    found = CleanableLog(tmp_path)
     found.fill()
     yield found
     found.manager.close()
@@ -110,7 +112,7 @@ def test_small_map_needs_several_passes(opened):
 
 
 def test_second_pass_removes_tombstones(tmp_path):
-    opened = Opened(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
+    opened = CleanableLog(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
     opened.fill(10)
     opened.send(b"k1", None)
     opened.log.roll()
@@ -173,7 +175,7 @@ def test_offset_gaps_are_valid_after_policy_change(tmp_path, opened):
     opened.clean()
     left = read_all(opened.log)
     opened.manager.abandon()
-    with_delete = Opened(tmp_path, {"cleanup.policy": "delete"})
+    with_delete = CleanableLog(tmp_path, {"cleanup.policy": "delete"})
     assert read_all(with_delete.log) == left
     with_delete.manager.close()
     opened.manager = with_delete.manager
@@ -232,7 +234,7 @@ def test_cleaned_segment_keeps_time_of_its_last_source(opened):
 
 
 def test_old_snapshot_does_not_reopen_transaction_without_marker(tmp_path):
-    opened = Opened(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
+    opened = CleanableLog(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
     record = (b"k", b"of a transaction", opened.clock(), ())
     opened.send(b"k", b"first")
     append_transactional(opened.log, 0, record=record)
@@ -251,7 +253,7 @@ def test_old_snapshot_does_not_reopen_transaction_without_marker(tmp_path):
     for path in opened.log.path.glob("*.snapshot"):
         if int(path.stem) > 2:
             path.unlink()
-    again = Opened(tmp_path)
+    again = CleanableLog(tmp_path)
     assert again.log.first_unstable_offset == 5
     again.manager.close()
 
@@ -307,7 +309,7 @@ def test_throttle_pause_gives_one_second_of_credit():
 
 def test_pass_moves_bytes_at_the_configured_rate(tmp_path):
     """Bytes read for the map, read for the copy and written count together."""
-    opened = Opened(tmp_path)
+    opened = CleanableLog(tmp_path)
     opened.fill(600)
     clock, rate = ThrottleClock(), 10_000
     throttle = Throttle(rate, clock=clock, sleep=clock.sleep)
@@ -407,7 +409,7 @@ def test_map_memory_is_bounded():
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_pass_keeps_codec_and_format(tmp_path, codec):
-    opened = Opened(tmp_path)
+    opened = CleanableLog(tmp_path)
     for number in range(30):
         records = [(b"k%d" % (number * 3 + at) if at else b"same", b"v", 1, ()) for at in range(3)]
         opened.log.append_as_leader(encode_message_set(records, codec=codec), leader_epoch=0)
@@ -426,7 +428,7 @@ def test_wrapper_of_mixed_magics_is_rewritten_in_one_format(tmp_path, codec, sup
     (tmp_path / str(TP)).mkdir()
     (tmp_path / str(TP) / f"{0:020d}.log").write_bytes(mixed)
     (tmp_path / ".kafka_cleanshutdown").touch()
-    opened = Opened(tmp_path)
+    opened = CleanableLog(tmp_path)
     opened.send(b"k1" if superseded else b"other", b"later", magic=1)
     opened.log.roll()
     opened.clean()
@@ -446,7 +448,7 @@ def test_wrapper_of_mixed_magics_is_rewritten_in_one_format(tmp_path, codec, sup
 
 
 def test_reconfiguration_applies_to_next_pass(tmp_path):
-    opened = Opened(tmp_path)
+    opened = CleanableLog(tmp_path)
     cleaner = opened.manager.cleaner
     cleaner.start()
     before = len(cleaner._tasks)

@@ -29,8 +29,8 @@ INLINE = EagerRuntime()
 CODECS = {0: (0, 1, 2, 3), 1: (0, 1, 2, 3), 2: (0, 0, 1, 2, 3, 4)}
 
 
-class Story:
-    """Writes a log as a follower gets it, compacts it now and then, until the power goes."""
+class RandomLog:
+    """Appends to a follower's log and compacts it at random, until a power cut."""
 
     def __init__(self, work, seed):
         self.chosen = random.Random(seed)
@@ -75,7 +75,7 @@ class Story:
         self.manager.start()
         return self.manager.get_or_create(TP)
 
-    # What is written
+    # -- writes
 
     def batch(self, end):
         magic = self.chosen.choice([0, 1, 2, 2, 2])
@@ -147,7 +147,7 @@ class Story:
             self.passes += self.manager.cleaner.clean_one() is not None
             assert not self.manager.cleaner.uncleanable()
             self.check(log)
-            # A reader that was in the middle goes on without loss of what is latest.
+            # A reader in the middle of the log misses no latest value.
             if before:
                 self.check_reader(log, before)
 
@@ -180,7 +180,7 @@ class Story:
         self.manager.close()
 
     def forget_lost(self, log):
-        """What was not on stable storage may be gone, from some offset on."""
+        """Remove lost records from the model: those from some unflushed offset on."""
         end = log.log_end_offset
         found = self.walk(log, log.log_start_offset)
         there = {record.offset for _, _, records in found for record in records}
@@ -198,14 +198,14 @@ class Story:
         kept = [each for each in self.lists if each[2] < end]
         self.lists = kept
         whole = {offset for each in kept for offset in self.data_of[each]}
-        # A transaction whose marker was lost is open again, but for what was compacted away: that
-        # it is aborted was decided.
+        # A transaction whose marker was lost is open again, except for records that a compaction
+        # removed because of its abort.
         for offset in self.aborted - whole:
             if offset not in there:
                 self.records.pop(offset, None)
         self.aborted &= whole
 
-    # What must hold
+    # -- invariants
 
     def walk(self, log, offset):
         """Read as a consumer does; returns batches as (entry, records)."""
@@ -218,7 +218,7 @@ class Story:
                     found.append((entry, raw, records))
             following = offset_after(data)
             assert following is not None
-            assert following > offset, "a reader that does not get on"
+            assert following > offset, "a reader makes no progress"
             offset = following
         assert offset <= log.log_end_offset
         return found
@@ -248,7 +248,7 @@ class Story:
         for key, offset in latest.items():
             if key is not None and offset < limit and committed[offset][1] is not None:
                 assert offset in there, f"the latest value of {key} at {offset} is gone"
-        # What a reader of committed messages ends up with is what the model says.
+        # A reader of committed messages gets the latest values of the model.
         view = self.committed_view(log, found, limit)
         model = {}
         for offset in sorted(committed):
@@ -286,7 +286,7 @@ class Story:
                 assert last[producer] == (sequence, offset)
 
     def check_reader(self, log, before):
-        """Values met before and after: of each key the offsets only grow."""
+        """Check that offsets of each key only grow for a reader that continues."""
         position = before[-1][0].last_offset + 1
         seen = {r.key: r.offset for _, _, records in before for r in records}
         for _, _, records in self.walk(log, position):
@@ -295,30 +295,30 @@ class Story:
                 seen[record.key] = record.offset
 
 
-def tell(tmp_path, seeds):
+def play(tmp_path, seeds):
     passes = 0
     for seed in seeds:
         work = tmp_path / str(seed)
         work.mkdir()
-        story = Story(work, seed)
+        log = RandomLog(work, seed)
         try:
-            story.run()
-            story.recover()
+            log.run()
+            log.recover()
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
         finally:
-            story.fs.close_all()
-        passes += story.passes
+            log.fs.close_all()
+        passes += log.passes
         shutil.rmtree(work)
     assert passes > len(seeds)
 
 
 def test_random_logs_with_power_cuts_match_the_model(tmp_path):
-    tell(tmp_path, range(30))
+    play(tmp_path, range(30))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 def test_many_random_logs_match_the_model(tmp_path):
-    tell(tmp_path, soak.seeds(1000, 2000))
+    play(tmp_path, soak.seeds(1000, 2000))

@@ -11,15 +11,20 @@ from zkbroker.records.legacy07 import build_message, build_wrapper
 WRAPPER = build_wrapper(Codec.GZIP, build_message(b"a") + build_message(b"b", magic=0))
 
 
-def test_sent_bytes_are_shown_unchanged_and_other_messages_rendered(tmp_path):
-    with shown(tmp_path) as found:
-        sent = build_message(b"one", magic=0) + build_message(b"x", attributes=0x40) + WRAPPER
-        found.old(sent)
-        found.modern(b"two", None, codec=Codec.LZ4)
-        found.old(build_message(b"three"))
-        found.show()
-        rendered = build_message(b"two") + build_message(b"")
-        assert found.bytes() == sent + rendered + build_message(b"three")
+@pytest.fixture
+def found(tmp_path):
+    with shown(tmp_path) as made:
+        yield made
+
+
+def test_sent_bytes_are_shown_unchanged_and_other_messages_rendered(found):
+    sent = build_message(b"one", magic=0) + build_message(b"x", attributes=0x40) + WRAPPER
+    found.old(sent)
+    found.modern(b"two", None, codec=Codec.LZ4)
+    found.old(build_message(b"three"))
+    found.show()
+    rendered = build_message(b"two") + build_message(b"")
+    assert found.bytes() == sent + rendered + build_message(b"three")
 
 
 def test_view_renders_configured_magic(tmp_path):
@@ -56,16 +61,15 @@ def test_view_shows_only_messages_below_high_watermark(tmp_path):
         assert found.view.behind is True
 
 
-def test_other_appends_are_shown_after_current_append(tmp_path):
-    with shown(tmp_path) as found:
-        with found.view.appending():
-            term = found.master.term
-            found.modern(b"others")
-            found.show()
-            assert found.payloads() == []
+def test_other_appends_are_shown_after_current_append(found):
+    with found.view.appending():
+        term = found.master.term
+        found.modern(b"others")
         found.show()
-        assert found.payloads() == [b"others"]
-        assert term == found.master.term
+        assert found.payloads() == []
+    found.show()
+    assert found.payloads() == [b"others"]
+    assert term == found.master.term
 
 
 def test_sent_set_above_pending_bound_is_rendered(tmp_path):
@@ -85,94 +89,88 @@ def test_set_sent_in_earlier_term_is_rendered_from_master(tmp_path):
         assert found.payloads() == [b"other", b"messages"]
 
 
-def test_view_shows_only_committed_transactions(tmp_path):
-    with shown(tmp_path) as found:
-        for producer, commit in ((1, True), (2, False)):
-            record = (None, b"of %d" % producer, 1, ())
-            append_transactional(found.log, producer=producer, record=record)
-            found.show()
-            assert len(found.payloads()) == 2 * (producer - 1)
-            end_transaction(found.log, producer, commit=commit)
-            found.modern(b"plain")
-            found.show()
-        assert found.payloads() == [b"of 1", b"plain", b"plain"]
-        assert found.view.next_offset == found.log.log_end_offset
+def test_view_shows_only_committed_transactions(found):
+    for producer, commit in ((1, True), (2, False)):
+        record = (None, b"of %d" % producer, 1, ())
+        append_transactional(found.log, producer=producer, record=record)
+        found.show()
+        assert len(found.payloads()) == 2 * (producer - 1)
+        end_transaction(found.log, producer, commit=commit)
+        found.modern(b"plain")
+        found.show()
+    assert found.payloads() == [b"of 1", b"plain", b"plain"]
+    assert found.view.next_offset == found.log.log_end_offset
 
 
-def test_view_appends_new_messages_after_master_truncation(tmp_path):
-    with shown(tmp_path) as found:
-        found.modern(b"one")
-        found.modern(b"two")
-        found.show()
-        before = found.bytes()
-        found.log.truncate_to(1)
-        found.epoch = 1
-        found.modern(b"other two")
-        found.modern(b"three")
-        found.show()
-        assert found.bytes()[: len(before)] == before
-        assert found.payloads() == [b"one", b"two", b"other two", b"three"]
-        found.reopen()
-        found.show()
-        assert found.payloads() == [b"one", b"two", b"other two", b"three"]
+def test_view_appends_new_messages_after_master_truncation(found):
+    found.modern(b"one")
+    found.modern(b"two")
+    found.show()
+    before = found.bytes()
+    found.log.truncate_to(1)
+    found.epoch = 1
+    found.modern(b"other two")
+    found.modern(b"three")
+    found.show()
+    assert found.bytes()[: len(before)] == before
+    assert found.payloads() == [b"one", b"two", b"other two", b"three"]
+    found.reopen()
+    found.show()
+    assert found.payloads() == [b"one", b"two", b"other two", b"three"]
 
 
-def test_messages_are_shown_once_across_epochs(tmp_path):
-    with shown(tmp_path) as found:
-        found.modern(b"one")
-        found.epoch = 1
-        found.modern(b"two")
-        found.show()
-        found.reopen()
-        found.show()
-        assert found.payloads() == [b"one", b"two"]
+def test_messages_are_shown_once_across_epochs(found):
+    found.modern(b"one")
+    found.epoch = 1
+    found.modern(b"two")
+    found.show()
+    found.reopen()
+    found.show()
+    assert found.payloads() == [b"one", b"two"]
 
 
-def test_missed_truncation_is_detected_by_epoch(tmp_path):
-    with shown(tmp_path) as found:
-        found.modern(b"one")
-        found.modern(b"two")
-        found.show()
-        found.logs.close()
-        found.log.truncate_to(1)
-        found.epoch = 1
-        found.modern(b"other two")
-        found.modern(b"three")
-        found.log.lowest_cut = 2**63 - 1
-        found.open()
-        found.show()
-        assert found.payloads() == [b"one", b"two", b"other two", b"three"]
+def test_missed_truncation_is_detected_by_epoch(found):
+    found.modern(b"one")
+    found.modern(b"two")
+    found.show()
+    found.logs.close()
+    found.log.truncate_to(1)
+    found.epoch = 1
+    found.modern(b"other two")
+    found.modern(b"three")
+    found.log.lowest_cut = 2**63 - 1
+    found.open()
+    found.show()
+    assert found.payloads() == [b"one", b"two", b"other two", b"three"]
 
 
-def test_unflushed_messages_are_dropped_on_master_truncation(tmp_path):
-    with shown(tmp_path) as found:
-        found.modern(b"one")
-        found.modern(b"two")
-        found.view.catch_up()
-        found.log.truncate_to(1)
-        found.epoch = 1
-        found.modern(b"other")
-        found.view.flush()
-        assert found.payloads() == []
-        found.show()
-        assert found.payloads() == [b"one", b"other"]
+def test_unflushed_messages_are_dropped_on_master_truncation(found):
+    found.modern(b"one")
+    found.modern(b"two")
+    found.view.catch_up()
+    found.log.truncate_to(1)
+    found.epoch = 1
+    found.modern(b"other")
+    found.view.flush()
+    assert found.payloads() == []
+    found.show()
+    assert found.payloads() == [b"one", b"other"]
 
 
-def test_detached_view_is_read_only(tmp_path):
-    with shown(tmp_path) as found:
-        found.modern(b"one")
-        found.show()
-        found.modern(b"two")
-        found.view.catch_up()
-        found.view.attach(None)
-        found.view.flush()
-        found.view.catch_up()
-        assert found.payloads() == [b"one"]
-        with pytest.raises(StorageError, match="append to its master"):
-            found.view.append(build_message(b"x"), 1)
-        found.view.attach(found.master)
-        found.show()
-        assert found.payloads() == [b"one", b"two"]
+def test_detached_view_is_read_only(found):
+    found.modern(b"one")
+    found.show()
+    found.modern(b"two")
+    found.view.catch_up()
+    found.view.attach(None)
+    found.view.flush()
+    found.view.catch_up()
+    assert found.payloads() == [b"one"]
+    with pytest.raises(StorageError, match="append to its master"):
+        found.view.append(build_message(b"x"), 1)
+    found.view.attach(found.master)
+    found.show()
+    assert found.payloads() == [b"one", b"two"]
 
 
 def test_messages_deleted_from_master_are_out_of_range(tmp_path):
