@@ -207,6 +207,15 @@ def started_log(*directories: Path, **settings: Any) -> Iterator[Log]:
         yield manager.get_or_create(TP)
 
 
+@contextmanager
+def reopened_log(*directories: Path, **settings: Any) -> Iterator[Log]:
+    """Start a manager with a stored log of `TP`, and close it at the end."""
+    with started(*directories, **settings) as manager:
+        log = manager.get(TP)
+        assert log is not None
+        yield log
+
+
 def crash(manager: LogManager) -> None:
     """Leave the directory as a killed process would: files as they are, locks gone."""
     manager.abandon()

@@ -11,6 +11,7 @@ from tests.support.logs import (
     force_recovery,
     make_manager,
     read_all,
+    reopened_log,
     started,
     started_log,
 )
@@ -102,8 +103,8 @@ def test_check_and_repair_keep_compacted_log(tmp_path, compacted):
     (check,) = check_logs([tmp_path])
     assert (check.findings, len(check.holes)) == ([], 1)
     assert repair_logs([tmp_path]) == []
-    with started(tmp_path, cleanup_policy="compact") as manager:
-        assert read_all(manager.get(TP)) == compacted
+    with reopened_log(tmp_path, cleanup_policy="compact") as log:
+        assert read_all(log) == compacted
 
 
 def test_topic_settings_are_not_read_after_clean_stop(tmp_path):
@@ -126,8 +127,8 @@ def test_high_watermark_checkpoint_round_trips(tmp_path):
         # A manager without high watermarks of its own keeps the stored ones.
         with started(tmp_path) as manager:
             assert manager.checkpointed_high_watermarks() == {TP: 7}
-    with started(tmp_path) as manager:
-        manager.get(TP).truncate_to(4)
+    with reopened_log(tmp_path) as log:
+        log.truncate_to(4)
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nmy-topic 0 4\n"
 
 
@@ -158,8 +159,7 @@ def test_empty_time_index_is_rebuilt(tmp_path):
         path.write_bytes(b"")
     findings = next(check_logs([tmp_path])).findings
     assert {each.reason for each in findings} == {"is empty"}
-    with started(tmp_path, segment_bytes=1000, index_interval_bytes=100) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path, segment_bytes=1000, index_interval_bytes=100) as log:
         for offset, at in enumerate(times):
             assert log.offset_for_timestamp(at, 30) == (offset, at)
     assert repair_logs([tmp_path]) == []

@@ -12,6 +12,7 @@ from tests.support.logs import (
     make_manager,
     message_set,
     read_all,
+    reopened_log,
     start_log,
     started,
     started_log,
@@ -73,8 +74,8 @@ def test_follower_keeps_offset_gaps_and_splits_large_set(tmp_path):
         assert max(segment.size for segment in log.segments) <= 1500
         assert everything(log) == data
         assert log.append_as_follower(placed(60)[:-1]).size_bytes == 0
-    with started(tmp_path, **SMALL) as manager:
-        assert [r.offset for r in read_all(manager.get(TP))] == offsets
+    with reopened_log(tmp_path, **SMALL) as log:
+        assert [r.offset for r in read_all(log)] == offsets
 
 
 def test_follower_refuses_invalid_sets_without_writing(tmp_path):

@@ -1,6 +1,6 @@
 import os
 
-from tests.support.logs import TP, append, started, started_log
+from tests.support.logs import append, reopened_log, started_log
 from zkbroker.log.fs import FileSystem
 
 
@@ -46,8 +46,8 @@ def test_preallocated_segment_releases_space_at_roll(tmp_path):
         assert path.stat().st_blocks * 512 < 1 << 20
         assert os.path.getsize(path) == size
     fs = ReservingFileSystem()
-    with started(tmp_path, fs=fs, segment_bytes=1 << 20) as manager:
-        assert manager.get(TP).log_end_offset == 3
+    with reopened_log(tmp_path, fs=fs, segment_bytes=1 << 20) as log:
+        assert log.log_end_offset == 3
         assert fs.reserved == []
 
 

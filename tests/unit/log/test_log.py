@@ -10,6 +10,7 @@ from tests.support.logs import (
     make_manager,
     message_set,
     read_all,
+    reopened_log,
     started,
     started_log,
 )
@@ -89,8 +90,8 @@ def test_log_survives_clean_stop_and_crash(tmp_path):
     assert log.log_end_offset == log.recovery_point == 120
     append(log, 4)
     crash(manager)
-    with started(tmp_path) as manager:
-        assert [record.offset for record in read_all(manager.get(TP))] == list(range(124))
+    with reopened_log(tmp_path) as log:
+        assert [record.offset for record in read_all(log)] == list(range(124))
 
 
 def test_topic_name_may_contain_dashes_and_digits(tmp_path):
@@ -109,8 +110,8 @@ def test_slice_reports_formats_that_old_readers_cannot_read(tmp_path, reopened):
         if not reopened:
             check_formats(log)
     if reopened:
-        with started(tmp_path) as manager:
-            check_formats(manager.get(TP))
+        with reopened_log(tmp_path) as log:
+            check_formats(log)
 
 
 def check_formats(log):

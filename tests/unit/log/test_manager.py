@@ -18,6 +18,7 @@ from tests.support.logs import (
     force_recovery,
     make_manager,
     read_all,
+    reopened_log,
     start_log,
     started,
     started_log,
@@ -318,8 +319,8 @@ def test_closing_log_refuses_appends(tmp_path):
     with started_log(tmp_path, fs=fs) as log:
         append(log, 3)
     assert fs.refused == 1
-    with started(tmp_path) as manager:
-        assert manager.get(TP).log_end_offset == 3
+    with reopened_log(tmp_path) as log:
+        assert log.log_end_offset == 3
 
 
 def test_topic_settings_apply_to_open_and_new_logs(tmp_path):
@@ -348,8 +349,8 @@ def test_damaged_recovery_checkpoint_loses_no_message(tmp_path):
     with started(tmp_path) as manager:
         append(manager.get_or_create(TP), 5)
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n3\nmy-topic 0 x\n")
-    with started(tmp_path) as manager:
-        assert manager.get(TP).log_end_offset == 5
+    with reopened_log(tmp_path) as log:
+        assert log.log_end_offset == 5
 
 
 def test_missing_descriptors_fail_calls_and_not_directory(tmp_path):
@@ -382,8 +383,7 @@ def test_failed_roll_leaves_no_file_that_hides_messages(tmp_path, kind):
         fs.left = None
         append(log, 10)
         assert [each.base_offset for each in log.segments] == [0, 12]
-    with started(tmp_path) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path) as log:
         assert [each.base_offset for each in log.segments] == [0, 12]
         assert [record.offset for record in read_all(log)] == list(range(22))
 

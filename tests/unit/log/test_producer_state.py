@@ -1,6 +1,14 @@
 import pytest
 
-from tests.support.logs import TP, message_set, read_all, start_log, started, started_log
+from tests.support.logs import (
+    TP,
+    message_set,
+    read_all,
+    reopened_log,
+    start_log,
+    started,
+    started_log,
+)
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import FileSystem
 from zkbroker.log.producers.state import (
@@ -98,8 +106,7 @@ def test_repeat_after_restart_is_stored_once(tmp_path, stop):
         log.append_as_leader(batch(2 * at), leader_epoch=0)
     assert len(log.segments) > 2
     getattr(manager, stop)()
-    with started(tmp_path, segment_bytes=700) as again:
-        log = again.get(TP)
+    with reopened_log(tmp_path, segment_bytes=700) as log:
         assert log.append_as_leader(batch(16), leader_epoch=0).duplicate
         assert log.append_as_leader(batch(16), leader_epoch=0).base_offset == 16
         assert log.append_as_leader(batch(18), leader_epoch=0).base_offset == 18
@@ -110,8 +117,7 @@ def test_last_five_batches_are_known_after_clean_stop(tmp_path):
     with started_log(tmp_path) as log:
         for at in range(9):
             log.append_as_leader(batch(2 * at), leader_epoch=0)
-    with started(tmp_path) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path) as log:
         for at in range(4, 9):
             assert log.append_as_leader(batch(2 * at), leader_epoch=0).base_offset == 2 * at
         refused(log, batch(6), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)

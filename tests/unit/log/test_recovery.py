@@ -11,6 +11,7 @@ from tests.support.logs import (
     make_manager,
     message_set,
     read_all,
+    reopened_log,
     start_log,
     started,
     started_log,
@@ -169,8 +170,8 @@ def test_missing_leader_epochs_are_taken_from_batches(tmp_path, file):
         path.write_bytes(b"0\n1\n0 0\n")
     else:
         known.append((8, 6))
-    with started(tmp_path, runtime=EagerRuntime()) as manager:
-        assert manager.get(TP).epochs.all() == known
+    with reopened_log(tmp_path, runtime=EagerRuntime()) as log:
+        assert log.epochs.all() == known
 
 
 @pytest.mark.parametrize("damaged", [0, 1, 2])
@@ -182,8 +183,7 @@ def test_damaged_leader_epoch_holds_until_controller_decision(tmp_path, damaged)
     (tmp_path / ".lock").unlink()
     (path,) = log_files(tmp_path)
     flip_bit(path, damaged * path.stat().st_size // 3 + 13, 2)  # 131072 more
-    with started(tmp_path) as again:
-        found = again.get(TP)
+    with reopened_log(tmp_path) as found:
         assert found.log_end_offset == 3
         latest = found.epochs.latest
         assert latest > 100_000

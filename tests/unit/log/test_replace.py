@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from tests.support.logs import TP, EagerRuntime, append, read_all, start_log, started, started_log
+from tests.support.logs import EagerRuntime, append, read_all, reopened_log, start_log, started_log
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import FileSystem
@@ -88,8 +88,8 @@ def test_replacement_keeps_entries_at_their_offsets(tmp_path):
         append(log, 2)
         check(read_all(log), before)
         assert log.size_bytes < 300 * 12
-    with started(tmp_path, **SETTINGS) as manager:
-        check(read_all(manager.get(TP)), before)
+    with reopened_log(tmp_path, **SETTINGS) as log:
+        check(read_all(log), before)
 
 
 def check(records, before):
@@ -115,11 +115,11 @@ def test_crash_at_any_step_leaves_old_or_new_segments(tmp_path):
             finished = True
         fs.left = None
         manager.abandon()
-        with started(directory, runtime=EagerRuntime(), **SETTINGS) as again:
-            records = read_all(again.get(TP))
+        with reopened_log(directory, runtime=EagerRuntime(), **SETTINGS) as log:
+            records = read_all(log)
             assert records in (old, old[::3])
             seen.add(len(records))
-            names = [path.name for path in again.get(TP).path.iterdir()]
+            names = [path.name for path in log.path.iterdir()]
             assert not [name for name in names if name.endswith((".swap", ".cleaned", PLAN))]
         if finished:
             break
@@ -151,8 +151,8 @@ def test_replacement_may_remove_every_entry(tmp_path):
         replace_segments(log, log.segments[:-1], [])
         assert read_all(log) == []
         append(log, 1)
-    with started(tmp_path, **SETTINGS) as manager:
-        assert [record.offset for record in read_all(manager.get(TP), start=24)] == [24]
+    with reopened_log(tmp_path, **SETTINGS) as log:
+        assert [record.offset for record in read_all(log, start=24)] == [24]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -174,8 +174,8 @@ def test_finished_plan_is_not_repeated_after_power_cut(tmp_path, seed):
     fs.cut()
     writer.abandon()
     manager.abandon()
-    with started(tmp_path / "after", **settings) as again:
-        assert read_all(again.get(TP)) == found
+    with reopened_log(tmp_path / "after", **settings) as log:
+        assert read_all(log) == found
     fs.close_all()
 
 
@@ -201,5 +201,5 @@ def test_unfinished_replacement_takes_log_offline(tmp_path):
     with pytest.raises(StorageError):
         log.truncate_to(2)
     manager.abandon()
-    with started(tmp_path, **settings) as again:
-        assert read_all(again.get(TP)) == old[::3]
+    with reopened_log(tmp_path, **settings) as log:
+        assert read_all(log) == old[::3]

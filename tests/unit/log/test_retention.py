@@ -12,6 +12,7 @@ from tests.support.logs import (
     make_manager,
     message_set,
     read_all,
+    reopened_log,
     start_log,
     started,
 )
@@ -82,8 +83,7 @@ def test_log_with_only_expired_segments_continues_empty(tmp_path):
         assert manager.upkeep.run_retention() == 1
         assert (log.log_start_offset, log.log_end_offset) == (4, 4)
         assert append(log, 1, timestamp=clock.now).base_offset == 4
-    with started(tmp_path, clock=clock) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path, clock=clock) as log:
         assert (log.log_start_offset, log.log_end_offset) == (4, 5)
 
 
@@ -163,8 +163,7 @@ def test_deleted_records_stay_deleted_after_crash(tmp_path):
         log.advance_start_to(41)
     assert log.advance_start_to(3) == 26
     manager.abandon()
-    with started(tmp_path) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path) as log:
         assert log.log_start_offset == 26
         assert [record.offset for record in read_all(log)] == list(range(26, 40))
         assert log.advance_start_to(log.log_end_offset) == 40

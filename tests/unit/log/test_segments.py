@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, append, read_all, started, started_log
+from tests.support.logs import TP, append, read_all, reopened_log, started, started_log
 from zkbroker.records import Codec, iter_entries, iter_records
 
 
@@ -33,8 +33,7 @@ def test_segment_rolls_by_age_of_first_message(tmp_path):
 def test_segment_age_survives_restart(tmp_path):
     with started(tmp_path, roll_ms=1000) as manager:
         append(manager.get_or_create(TP), 1, timestamp=5000)
-    with started(tmp_path, roll_ms=1000) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path, roll_ms=1000) as log:
         append(log, 1, timestamp=5500)
         append(log, 1, timestamp=6001)
         assert bases(log) == [0, 2]
@@ -99,8 +98,7 @@ def check_reads(log):
 
 
 def check(directory):
-    with started(directory, segment_bytes=6000, index_interval_bytes=300) as manager:
-        log = manager.get(TP)
+    with reopened_log(directory, segment_bytes=6000, index_interval_bytes=300) as log:
         assert [record.offset for record in read_all(log)] == list(range(240))
         check_reads(log)
         for timestamp in range(990, 1800, 13):
@@ -127,8 +125,8 @@ def test_damaged_offset_index_does_not_mislead_reads(tmp_path, seed):
         for _ in range(6):
             data[chosen.randrange(len(data))] = chosen.randrange(256)
         path.write_bytes(data)
-    with started(tmp_path, segment_bytes=6000, index_interval_bytes=300) as manager:
-        check_reads(manager.get(TP))
+    with reopened_log(tmp_path, segment_bytes=6000, index_interval_bytes=300) as log:
+        check_reads(log)
 
 
 @pytest.mark.parametrize("convention", ["first", "last"])
@@ -149,8 +147,7 @@ def test_index_of_first_or_last_offsets_finds_every_offset(tmp_path, convention)
 
 def test_reads_keep_few_segments_open(tmp_path):
     fill(tmp_path)
-    with started(tmp_path, manager={"open_segments": 2}) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path, manager={"open_segments": 2}) as log:
         for _ in range(3):
             assert len(read_all(log, max_bytes=500)) == 240
         opened = [segment for segment in log.segments[:-1] if segment.files is not None]

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from tests.support.clocks import Clock
-from tests.support.logs import TP, append, read_all, started, started_log
+from tests.support.logs import TP, append, read_all, reopened_log, started, started_log
 from zkbroker.errors import UnsupportedForMessageFormat
 from zkbroker.log.segments.time_search import EARLIEST, LATEST
 from zkbroker.records import Codec
@@ -22,8 +22,8 @@ def test_first_message_at_or_after_time_is_found(tmp_path, reopened):
         if not reopened:
             check(log)
     if reopened:
-        with started(tmp_path, **settings) as manager:
-            check(manager.get(TP))
+        with reopened_log(tmp_path, **settings) as log:
+            check(log)
 
 
 def check(log):

@@ -19,6 +19,7 @@ from tests.support.logs import (
     end_transaction,
     force_recovery,
     make_manager,
+    reopened_log,
     start_log,
     started,
     started_log,
@@ -107,8 +108,7 @@ def stored(tmp_path: Path) -> TransactionalLog:
 
 
 def test_read_committed_skips_aborted_transactions(stored, tmp_path):
-    with started(tmp_path) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path) as log:
         assert stable_end(log) == log.log_end_offset == 12
         starts = {0: [0, 6, 8], 2: [6, 8], 8: [8], 10: [], 12: []}
         assert {start: read_committed(log, start) for start in starts} == starts
@@ -138,8 +138,8 @@ def test_damaged_transaction_index_is_rewritten(stored, tmp_path, damage):
         "order": good * 2,
     }[damage]
     path.write_bytes(bad)
-    with started(tmp_path) as manager:
-        assert read_committed(manager.get(TP)) == [0, 6, 8]
+    with reopened_log(tmp_path) as log:
+        assert read_committed(log) == [0, 6, 8]
     assert path.read_bytes() == good
 
 
@@ -149,8 +149,8 @@ def test_recovery_rebuilds_missing_transaction_index(stored, tmp_path, missing):
         pass
     (stored.directory / f"{missing:020d}.txnindex").unlink()
     force_recovery(tmp_path)
-    with started(tmp_path) as manager:
-        assert read_committed(manager.get(TP)) == [0, 6, 8]
+    with reopened_log(tmp_path) as log:
+        assert read_committed(log) == [0, 6, 8]
     assert index_file(stored.directory, 5) == [(1, 1, 7, 8)]
 
 
@@ -166,15 +166,14 @@ def test_recovery_of_last_segment_knows_earlier_open_transactions(tmp_path):
     (stored.directory / f"{1:020d}.txnindex").unlink()
     points = tmp_path / "recovery-point-offset-checkpoint"
     points.write_text(f"0\n1\n{TP.topic} {TP.partition} 1\n")
-    with started(tmp_path) as manager:
-        assert read_committed(manager.get(TP)) == [1]
+    with reopened_log(tmp_path) as log:
+        assert read_committed(log) == [1]
     assert index_file(stored.directory, 1) == [(1, 0, 2, 3)]
 
 
 def test_open_transaction_bounds_last_stable_offset(tmp_path):
     stored_batches(tmp_path, (None, 2), (1, 1), (None, 2))
-    with started(tmp_path) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path) as log:
         assert (stable_end(log), log.log_end_offset) == (2, 5)
         append(log, 1)
         assert (stable_end(log), log.log_end_offset) == (2, 6)
@@ -183,14 +182,13 @@ def test_open_transaction_bounds_last_stable_offset(tmp_path):
         assert found.slice is not None
         found.slice.close()
         assert log.read(2, 1 << 20, end=stable_end(log)).slice is None
-    with started(tmp_path) as manager:
-        assert stable_end(manager.get(TP)) == 2
+    with reopened_log(tmp_path) as log:
+        assert stable_end(log) == 2
 
 
 def test_deleted_transaction_does_not_bound_last_stable_offset(tmp_path):
     stored_batches(tmp_path, (1, 2), (None, 2))
-    with started(tmp_path) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path) as log:
         log.advance_start_to(1)
         assert stable_end(log) == 1
         log.advance_start_to(2)
@@ -200,8 +198,7 @@ def test_deleted_transaction_does_not_bound_last_stable_offset(tmp_path):
 
 def test_all_open_transactions_can_be_aborted(tmp_path):
     stored = stored_batches(tmp_path, (1, 1), (2, 1), (None, 1))
-    with started(tmp_path) as manager:
-        log = manager.get(TP)
+    with reopened_log(tmp_path) as log:
         assert abort_all(log) == {1, 2}
         assert abort_all(log) == set()
         assert stable_end(log) == log.log_end_offset == 5
@@ -211,8 +208,8 @@ def test_all_open_transactions_can_be_aborted(tmp_path):
         entries = list(iter_entries(log.read_bytes(3, 1 << 20, end=log.log_end_offset)))
         assert [entry.is_control for entry in entries] == [True, True, False]
     assert index_file(stored.directory, 0) == [(1, 0, 3, 1), (2, 1, 4, 5)]
-    with started(tmp_path) as manager:
-        assert read_committed(manager.get(TP)) == [2, 5]
+    with reopened_log(tmp_path) as log:
+        assert read_committed(log) == [2, 5]
 
 
 def test_markers_survive_crash_without_index(tmp_path):
@@ -222,9 +219,9 @@ def test_markers_survive_crash_without_index(tmp_path):
     abort_all(manager.get(TP))
     crash(manager)
     (stored.directory / f"{0:020d}.txnindex").unlink()
-    with started(tmp_path) as manager:
-        assert read_committed(manager.get(TP)) == []
-        assert stable_end(manager.get(TP)) == 2
+    with reopened_log(tmp_path) as log:
+        assert read_committed(log) == []
+        assert stable_end(log) == 2
     assert index_file(stored.directory, 0) == [(1, 0, 1, 2)]
 
 
@@ -244,9 +241,9 @@ def test_flushed_abort_survives_power_cut(tmp_path, seed):
     fs.cut()
     manager.abandon()
     fs.close_all()
-    with started(tmp_path / "after") as again:
-        assert again.get(TP).log_end_offset == 3
-        assert read_committed(again.get(TP)) == [0]
+    with reopened_log(tmp_path / "after") as log:
+        assert log.log_end_offset == 3
+        assert read_committed(log) == [0]
 
 
 def batch(sequence=0, *, epoch=0, transactional=True):
@@ -335,8 +332,7 @@ def test_coordinator_epoch_survives_restart(tmp_path, clean):
     append_transactional(log)
     end_transaction(log, coordinator_epoch=5)
     (manager.close if clean else lambda: crash(manager))()
-    with started(tmp_path) as manager:
-        known = manager.get(TP)
+    with reopened_log(tmp_path) as known:
         refused(
             ErrorCode.TRANSACTION_COORDINATOR_FENCED, end_transaction, known, coordinator_epoch=4
         )
@@ -479,8 +475,7 @@ def test_random_logs_are_read_committed(tmp_path, seed):
     stored.play(seed)
     stored.store(*range(seed % 7 + 5, stored.offset, seed % 7 + 10))
     for clean in (False, True, False):
-        with started(tmp_path, index_interval_bytes=100) as manager:
-            log = manager.get(TP)
+        with reopened_log(tmp_path, index_interval_bytes=100) as log:
             assert (stable_end(log), log.log_end_offset) == (stored.stable, stored.offset)
             assert read_committed(log) == stored.committed
             for start in range(stored.offset):
