@@ -33,6 +33,16 @@ def batch(sequence, count=2, *, epoch=0, producer=PRODUCER):
     )
 
 
+def send(log, sequence, count=2, **producer):
+    return log.append_as_leader(batch(sequence, count, **producer), leader_epoch=0)
+
+
+def send_all(log, batches):
+    """Append a number of batches of two messages."""
+    for at in range(batches):
+        send(log, 2 * at)
+
+
 def state_of(*batches):
     state = ProducerState()
     for data in batches:
@@ -56,9 +66,9 @@ def log(tmp_path):
 
 
 def test_repeat_of_last_five_batches_returns_original_offsets(log):
-    stored = [log.append_as_leader(batch(2 * at), leader_epoch=0) for at in range(7)]
+    stored = [send(log, 2 * at) for at in range(7)]
     for at in range(2, 7):
-        again = log.append_as_leader(batch(2 * at), leader_epoch=0)
+        again = send(log, 2 * at)
         assert again.duplicate
         assert (again.base_offset, again.last_offset) == (stored[at].base_offset, 2 * at + 1)
         assert again.size_bytes == 0
@@ -66,67 +76,63 @@ def test_repeat_of_last_five_batches_returns_original_offsets(log):
 
 
 def test_older_repeats_and_gaps_are_out_of_order(log):
-    for at in range(7):
-        log.append_as_leader(batch(2 * at), leader_epoch=0)
+    send_all(log, 7)
     refused(log, batch(2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     refused(log, batch(16), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # The same first sequence with another count is not a repeat.
     refused(log, batch(12, 3), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert not log.append_as_leader(batch(14), leader_epoch=0).duplicate
+    assert not send(log, 14).duplicate
 
 
 def test_older_epoch_is_refused_and_newer_epoch_begins_at_zero(log):
-    log.append_as_leader(batch(0, epoch=3), leader_epoch=0)
+    send(log, 0, epoch=3)
     refused(log, batch(2, epoch=2), ErrorCode.INVALID_PRODUCER_EPOCH)
     refused(log, batch(2, epoch=4), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert log.append_as_leader(batch(0, epoch=4), leader_epoch=0).base_offset == 2
+    assert send(log, 0, epoch=4).base_offset == 2
     refused(log, batch(0, epoch=3), ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 def test_unknown_producer_may_begin_at_any_sequence(log):
-    assert log.append_as_leader(batch(77), leader_epoch=0).base_offset == 0
-    assert log.append_as_leader(batch(79), leader_epoch=0).base_offset == 2
+    assert send(log, 77).base_offset == 0
+    assert send(log, 79).base_offset == 2
 
 
 def test_sequences_wrap_around(log):
     last = 2**31 - 1
-    log.append_as_leader(batch(last - 1, 2), leader_epoch=0)
-    assert log.append_as_leader(batch(0, 2), leader_epoch=0).base_offset == 2
-    log.append_as_leader(batch(2**31 - 1, 1, producer=7), leader_epoch=0)
-    log.append_as_leader(batch(0, 1, producer=7), leader_epoch=0)
-    log.append_as_leader(batch(last, 3, producer=8), leader_epoch=0)
-    assert log.append_as_leader(batch(last, 3, producer=8), leader_epoch=0).duplicate
-    assert not log.append_as_leader(batch(2, 1, producer=8), leader_epoch=0).duplicate
+    send(log, last - 1, 2)
+    assert send(log, 0, 2).base_offset == 2
+    send(log, 2**31 - 1, 1, producer=7)
+    send(log, 0, 1, producer=7)
+    send(log, last, 3, producer=8)
+    assert send(log, last, 3, producer=8).duplicate
+    assert not send(log, 2, 1, producer=8).duplicate
 
 
 @pytest.mark.parametrize("stop", ["close", "abandon"])
 def test_repeat_after_restart_is_stored_once(tmp_path, stop):
     manager, log = start_log(tmp_path, segment_bytes=700)
-    for at in range(9):
-        log.append_as_leader(batch(2 * at), leader_epoch=0)
+    send_all(log, 9)
     assert len(log.segments) > 2
     getattr(manager, stop)()
     with reopened_log(tmp_path, segment_bytes=700) as log:
-        assert log.append_as_leader(batch(16), leader_epoch=0).duplicate
-        assert log.append_as_leader(batch(16), leader_epoch=0).base_offset == 16
-        assert log.append_as_leader(batch(18), leader_epoch=0).base_offset == 18
+        assert send(log, 16).duplicate
+        assert send(log, 16).base_offset == 16
+        assert send(log, 18).base_offset == 18
         assert len(read_all(log)) == 20
 
 
 def test_last_five_batches_are_known_after_clean_stop(tmp_path):
     with started_log(tmp_path) as log:
-        for at in range(9):
-            log.append_as_leader(batch(2 * at), leader_epoch=0)
+        send_all(log, 9)
     with reopened_log(tmp_path) as log:
         for at in range(4, 9):
-            assert log.append_as_leader(batch(2 * at), leader_epoch=0).base_offset == 2 * at
+            assert send(log, 2 * at).base_offset == 2 * at
         refused(log, batch(6), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 def test_snapshots_are_written_at_rolls_and_deleted_with_segments(tmp_path):
     with started_log(tmp_path, segment_bytes=700) as log:
-        for at in range(9):
-            log.append_as_leader(batch(2 * at), leader_epoch=0)
+        send_all(log, 9)
         bases = [segment.base_offset for segment in log.segments]
         assert snapshots(log.path) == bases[1:]
         log.advance_start_to(bases[2])
