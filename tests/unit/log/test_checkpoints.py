@@ -56,7 +56,7 @@ def test_meta_properties_round_trip(tmp_path):
 
 
 def test_partition_names_are_parsed_and_others_refused():
-    for text in ("a-0", "a-b-12", "a.b_c--3", "0-0"):
+    for text in ("a-0", "a-b-12", "a.b_c--3", "0-0", "a-1-b.c_d-2-11"):
         assert str(TopicPartition.parse(text)) == text
     for text in ("a", "-1", "a-", "a-x", "a-01", "a b-0", "a-1.deadbeef-delete", "..-1"):
         with pytest.raises(ValueError, match="topic-partition"):

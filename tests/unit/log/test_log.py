@@ -15,7 +15,6 @@ from tests.support.logs import (
     started_log,
 )
 from zkbroker.errors import CorruptMessage, ErrorCode, OffsetOutOfRange, ProtocolError
-from zkbroker.log import TopicPartition
 from zkbroker.records import NOTHING, Codec, iter_records
 
 
@@ -92,14 +91,6 @@ def test_log_survives_clean_stop_and_crash(tmp_path):
     crash(manager)
     with reopened_log(tmp_path) as log:
         assert [record.offset for record in read_all(log)] == list(range(124))
-
-
-def test_topic_name_may_contain_dashes_and_digits(tmp_path):
-    tp = TopicPartition("a-1-b.c_d-2", 11)
-    with started(tmp_path) as manager:
-        append(manager.get_or_create(tp), 1)
-    with started(tmp_path) as manager:
-        assert manager.get(tp).log_end_offset == 1
 
 
 @pytest.mark.parametrize("reopened", [False, True])

@@ -3,7 +3,6 @@ import pytest
 from tests.support.instant_session import InstantSession, children_data
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.topics import (
     changed_topic,
     decode_assignment,
@@ -71,10 +70,3 @@ def test_topic_settings_round_trip() -> None:
     assert decode_config("t", b"") == {}
     with pytest.raises(RegistryError, match="holds no settings"):
         decode_config("t", b"[1]")
-
-
-def test_partition_state_round_trips() -> None:
-    state = PartitionState(2, 5, (2, 3), 1)
-    assert PartitionState.from_json(state.to_json()) == state
-    with pytest.raises(RegistryError):
-        PartitionState.from_json(b"{}")

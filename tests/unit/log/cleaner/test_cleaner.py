@@ -273,9 +273,17 @@ class ThrottleClock:
         self.now += seconds
 
 
-def test_throttle_delays_bytes_until_aborted():
-    clock = ThrottleClock()
-    throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
+@pytest.fixture
+def clock():
+    return ThrottleClock()
+
+
+@pytest.fixture
+def throttle(clock):
+    return Throttle(1000, clock=clock, sleep=clock.sleep)
+
+
+def test_throttle_delays_bytes_until_aborted(clock, throttle):
     throttle.take(500, lambda: None)
     throttle.take(500, lambda: None)
     assert clock.now == pytest.approx(1.0)
@@ -290,28 +298,24 @@ def test_throttle_delays_bytes_until_aborted():
 
 
 @pytest.mark.parametrize("work_s", [0.0, 0.1, 0.5, 0.9])
-def test_throttle_holds_its_rate_for_any_duration_of_work(work_s):
-    clock = ThrottleClock()
-    throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
+def test_throttle_holds_its_rate_for_any_duration_of_work(clock, throttle, work_s):
     for _ in range(50):
         clock.now += work_s
         throttle.take(1000, lambda: None)
     assert 50_000 / clock.now == pytest.approx(1000, rel=0.02)
 
 
-def test_throttle_pause_gives_one_second_of_credit():
-    clock = ThrottleClock()
-    throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
+def test_throttle_pause_gives_one_second_of_credit(clock, throttle):
     clock.now = 60.0
     throttle.take(3000, lambda: None)
     assert clock.now == pytest.approx(62.0)
 
 
-def test_pass_moves_bytes_at_the_configured_rate(tmp_path):
+def test_pass_moves_bytes_at_the_configured_rate(tmp_path, clock):
     """Bytes read for the map, read for the copy and written count together."""
     opened = CleanableLog(tmp_path)
     opened.fill(600)
-    clock, rate = ThrottleClock(), 10_000
+    rate = 10_000
     throttle = Throttle(rate, clock=clock, sleep=clock.sleep)
     taken, read = [], throttle.take
 
