@@ -29,23 +29,23 @@ TopicPartition = tuple[str, int]
 
 
 class LeaderLog:
-    """One partition: entries, and where they begin."""
+    """The entries of one partition, from its log start."""
 
     def __init__(self, leader: int = 0, start: int = 0) -> None:
         self.leader: int | None = leader
         self.epoch = 0
         self.deposed: dict[int, LeaderLog] = {}
-        """By broker: the older logs of those that still believe that they lead."""
+        """Broker → its older log, if it still considers itself the leader."""
         self.start = start
         self.end = start
         self.data = b""
         self.error = 0
         self.list_offsets_error = 0
         self.shown_to: int | None = None
-        """How far readers may read, where that is not the end: a leader that is new."""
+        """The high watermark of a new leader, if it is not the log end."""
         self.whole_first_entry = True
         self.stable: int | None = None
-        """The last stable offset, where that is not the high watermark."""
+        """The last stable offset, if it is not the high watermark."""
         self.aborted: list[tuple[int, int]] = []
 
     def append(self, records: bytes) -> None:
@@ -76,7 +76,7 @@ class LeaderLog:
 
 
 class LogsCluster:
-    """Logs by partition. `fetches` holds the partitions of every fetch that was answered."""
+    """Logs by partition. `fetches` holds the partitions of every answered fetch."""
 
     def __init__(self, runtime: Runtime, logs: dict[TopicPartition, LeaderLog]) -> None:
         self.runtime = runtime
@@ -86,7 +86,7 @@ class LogsCluster:
         self.on_refresh: Callable[[], None] = lambda: None
         self.down: set[int] = set()
         self.still: set[int] = set()
-        """Brokers that take requests and do not answer."""
+        """Brokers that accept requests and do not answer."""
         self.waiting_at_still = 0
         self.watchers: list[Callable[[], None]] = []
         self._known = {key: (log.leader, log.epoch) for key, log in logs.items()}
@@ -123,7 +123,7 @@ class LogsCluster:
         return lambda: self.watchers.remove(callback)
 
     def move(self, key: TopicPartition, leader: int) -> None:
-        """Have another broker lead, under the next epoch, and tell those who watch."""
+        """Move the leadership to another broker, in the next epoch, and notify watchers."""
         self.logs[key].leader = leader
         self.logs[key].epoch += 1
         self._known = {key: (log.leader, log.epoch) for key, log in self.logs.items()}
@@ -131,7 +131,7 @@ class LogsCluster:
             callback()
 
     def take_for_leader(self, key: TopicPartition, broker_id: int) -> None:
-        """Know another broker as leader of the present epoch, until a refresh."""
+        """Show another broker as leader of the present epoch until a refresh."""
         self._known[key] = broker_id, self.logs[key].epoch
 
     def connection(self, broker_id: int, lane: str = "") -> Any:
@@ -160,7 +160,7 @@ class _Connection:
         return _Pending(self, request, 4 if version is None else version)
 
     def _log(self, key: TopicPartition, epoch: int) -> "tuple[LeaderLog, int]":
-        """Return the log that this broker would answer from, and the error it would give."""
+        """Return the log from which a broker answers, and the error code of its answer."""
         log = self._cluster.logs[key]
         if log.leader != self._broker_id:
             if self._broker_id not in log.deposed:
