@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import gevent
 import pytest
 
-from tests.support.logs import started
+from tests.support.logs import append_transactional, started
 from tests.support.replicas import Park, PlainRuntime, decided, make_partition
-from tests.unit.log.test_transactions import send
 from zkbroker.broker import pacing
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
@@ -81,7 +80,7 @@ def marker(*keys, epoch=0, committed=True, coordinator_epoch=0):
 
 def test_each_partition_gets_its_marker_and_its_answer(led):
     log = led[KEYS[0]].log
-    send(log)
+    append_transactional(log)
     codes, ended = write(led, marker(*KEYS, ("t", 9)))
     assert codes == [{KEYS[0]: 0, KEYS[1]: 0, ("t", 9): E.NOT_LEADER_FOR_PARTITION}]
     assert log.first_unstable_offset is None
