@@ -9,9 +9,9 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from zkbroker.client.any_broker import Question
+from zkbroker.client.cluster import Cluster
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
@@ -28,8 +28,6 @@ from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, TRANSACTION
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 MOVED = frozenset(
     {
@@ -53,21 +51,6 @@ _CONCURRENT_PAUSE_S = 0.02
 """The first pause while the previous transaction ends, which usually takes that long."""
 
 
-class GroupCluster(Protocol):
-    """The part of `zkbroker.client.Cluster` that is needed here."""
-
-    def ask_any(self, question: Question[T], *, timeout_s: float | None = None) -> T:
-        """Return the answer of the first broker that answers."""
-
-    def connection(
-        self, broker_id: int, lane: str = "", *, timeout_s: float | None = None
-    ) -> BrokerConnection:
-        """Return a connection to a broker."""
-
-    def refresh(self, topics: list[str] | None = None) -> None:
-        """Read the brokers again."""
-
-
 class CoordinatorConnection:
     """Asks the coordinator of one group or transactional id.
 
@@ -83,7 +66,7 @@ class CoordinatorConnection:
 
     def __init__(
         self,
-        cluster: GroupCluster,
+        cluster: Cluster,
         key: str,
         *,
         runtime: Runtime,

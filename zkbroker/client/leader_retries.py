@@ -10,8 +10,9 @@ that does not exist: only a broker that has just started, or just become leader,
 
 import time
 from collections.abc import Callable, Collection
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from zkbroker.client.view import Leaders
 from zkbroker.errors import (
     ClientError,
     CorruptMessage,
@@ -20,7 +21,6 @@ from zkbroker.errors import (
     UnknownTopicOrPartition,
     ZkbrokerError,
 )
-from zkbroker.runtime import Runtime
 
 LEADER_WAIT_S = 10.0
 """How long to look for a leader by default: longer than the time-out of a broker's session."""
@@ -29,17 +29,6 @@ _BACKOFF_S = 0.1
 _UNKNOWN_TRIES = 5
 
 T = TypeVar("T")
-
-
-class Metadata(Protocol):
-    """The part of `Cluster` that is needed here."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """What the cluster runs on; for pauses."""
-
-    def refresh(self, topics: list[str] | None = None) -> None:
-        """Read the leaders again."""
 
 
 def may_pass(error: ZkbrokerError) -> bool:
@@ -51,7 +40,7 @@ def may_pass(error: ZkbrokerError) -> bool:
 
 
 def retry_requests(
-    cluster: Metadata,
+    cluster: Leaders,
     topics: Collection[str],
     ask: Callable[[], T],
     *,

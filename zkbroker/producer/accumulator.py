@@ -18,12 +18,14 @@ Invariants:
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.queued_messages import Part
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionQueue:
     """The batches of one partition.
 
@@ -38,34 +40,18 @@ class PartitionQueue:
         began_at: `stored_sequence` when the transaction began.
     """
 
-    __slots__ = (
-        "batches",
-        "began_at",
-        "broker_id",
-        "established",
-        "in_flight",
-        "next_sequence",
-        "partition",
-        "producer_epoch",
-        "producer_id",
-        "renumber",
-        "stored_sequence",
-        "topic",
-    )
-
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.batches: deque[Batch] = deque()
-        self.in_flight: list[Batch] = []
-        self.broker_id = -1
-        self.established = False
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.next_sequence = 0
-        self.renumber = False
-        self.stored_sequence = 0
-        self.began_at = 0
+    topic: str
+    partition: int
+    batches: deque[Batch] = field(default_factory=deque)
+    in_flight: list[Batch] = field(default_factory=list)
+    broker_id: int = -1
+    established: bool = False
+    producer_id: int = -1
+    producer_epoch: int = -1
+    next_sequence: int = 0
+    renumber: bool = False
+    stored_sequence: int = 0
+    began_at: int = 0
 
 
 class Accumulator:

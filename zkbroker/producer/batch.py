@@ -10,6 +10,7 @@ producer id for a batch that was never sent.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 
 from zkbroker.codecs import EVERY_CODEC
@@ -22,6 +23,7 @@ NO_PRODUCER_ID = -1
 _ordinals = count()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Batch:
     """Messages for one partition.
 
@@ -40,64 +42,35 @@ class Batch:
         last_error: of the latest attempt.
         doubt: why it may be stored although an attempt failed, such as a lost answer, or empty.
         base_sequence: sequence number of its first message under `producer_id`; -1 without.
+        append_time_ms: the broker's, of a stored batch; -1 where the messages keep their own.
     """
 
-    __slots__ = (
-        "_timestamp_ms",
-        "announced",
-        "attempts",
-        "base_offset",
-        "base_sequence",
-        "closed",
-        "counted_attempts",
-        "data",
-        "doubt",
-        "error",
-        "first_at",
-        "halves",
-        "last_error",
-        "leader_away_since",
-        "magic",
-        "not_before",
-        "ordinal",
-        "partition",
-        "parts",
-        "producer_epoch",
-        "producer_id",
-        "records",
-        "resolved",
-        "returned",
-        "size",
-        "topic",
-    )
-
-    def __init__(self, topic: str, partition: int, first_at: float) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.first_at = first_at
-        self.ordinal = next(_ordinals)
-        self.closed = False
-        self.returned = False
-        self.parts: list[Part] = []
-        self.records: list[EncodedRecord] = []
-        self.halves: tuple[Batch, Batch] | None = None
-        self.size = 0
-        self.attempts = 0
-        self.counted_attempts = 0
-        self.leader_away_since: float | None = None
-        self.not_before = 0.0
-        self.doubt = ""
-        self.announced = False
-        self.last_error: BaseException | None = None
-        self.producer_id = NO_PRODUCER_ID
-        self.producer_epoch = -1
-        self.base_sequence = -1
-        self.data: bytes | None = None
-        self.magic = -1
-        self.resolved = False
-        self.base_offset = -1
-        self._timestamp_ms = -1
-        self.error: BaseException | None = None
+    topic: str
+    partition: int
+    first_at: float
+    ordinal: int = field(default_factory=lambda: next(_ordinals))
+    parts: list[Part] = field(default_factory=list)
+    records: list[EncodedRecord] = field(default_factory=list)
+    halves: "tuple[Batch, Batch] | None" = None
+    size: int = 0
+    attempts: int = 0
+    counted_attempts: int = 0
+    leader_away_since: float | None = None
+    not_before: float = 0.0
+    closed: bool = False
+    returned: bool = False
+    announced: bool = False
+    doubt: str = ""
+    last_error: BaseException | None = None
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    data: bytes | None = None
+    magic: int = -1
+    resolved: bool = False
+    base_offset: int = -1
+    append_time_ms: int = -1
+    error: BaseException | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -249,7 +222,7 @@ class Batch:
             timestamp_ms: the broker's append time; -1 where the messages keep their own.
         """
         self.base_offset = base_offset
-        self._timestamp_ms = timestamp_ms
+        self.append_time_ms = timestamp_ms
         self._resolve()
 
     def fail(self, error: BaseException) -> None:
@@ -269,7 +242,7 @@ class Batch:
 
     def metadata(self, position: int) -> RecordMetadata:
         """Return where the message at a position was stored."""
-        timestamp_ms = self._timestamp_ms
+        timestamp_ms = self.append_time_ms
         return RecordMetadata(
             self.topic,
             self.partition,

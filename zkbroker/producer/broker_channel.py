@@ -10,6 +10,7 @@ never waits for a broker: connecting, encoding and writing happen here.
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from zkbroker.client import Cluster
 from zkbroker.config.producer import ProducerConfig
@@ -32,6 +33,7 @@ _MAGIC_1_VERSION = 2
 _MAGIC_2_VERSION = 3
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Exchange:
     """One produce request and its outcome.
 
@@ -46,28 +48,15 @@ class Exchange:
         reported: whether its outcome was reported, which happens once.
     """
 
-    __slots__ = (
-        "batches",
-        "broker_id",
-        "connection",
-        "error",
-        "refused",
-        "reported",
-        "response",
-        "sent",
-        "started_at",
-    )
-
-    def __init__(self, broker_id: int, batches: Sequence[Batch]) -> None:
-        self.broker_id = broker_id
-        self.batches = batches
-        self.connection: BrokerConnection | None = None
-        self.sent = False
-        self.refused: dict[Batch, ZkbrokerError] = {}
-        self.started_at = 0.0
-        self.response: ProduceResponse | None = None
-        self.error: BaseException | None = None
-        self.reported = False
+    broker_id: int
+    batches: Sequence[Batch]
+    connection: BrokerConnection | None = None
+    sent: bool = False
+    started_at: float = 0.0
+    refused: dict[Batch, ZkbrokerError] = field(default_factory=dict)
+    response: ProduceResponse | None = None
+    error: BaseException | None = None
+    reported: bool = False
 
 
 class BrokerChannel:

@@ -69,8 +69,6 @@ class Hooks:
         self.callback_handler = callback_handler
         self.interceptors = tuple(interceptors)
         self.closing = False
-        self._send_queue: SendQueue | None = None
-        self._fail: Fail | None = None
 
     def bind(self, send_queue: SendQueue, fail: Fail) -> None:
         """Connect to the sender: the queue that counts space, and how to fail messages."""
@@ -156,7 +154,6 @@ class Hooks:
         parts: Sequence[Part],
         stage: Callable[[list[KeyedMessage]], list[KeyedMessage]],
     ) -> Sequence[Part]:
-        assert self._fail is not None
         futures = futures_of(parts)
         try:
             returned = self._guarded(
@@ -170,7 +167,6 @@ class Hooks:
     def _match_returned(
         self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
     ) -> list[SendFuture]:
-        assert self._fail is not None
         left = {id(future.message): future for future in futures}
         if len(returned) == len(futures):
             going = set(map(id, returned))
@@ -185,7 +181,6 @@ class Hooks:
         return kept
 
     def _replace(self, future: SendFuture, message: KeyedMessage) -> None:
-        assert self._send_queue is not None
         record, size = self.encode(message)
         self._send_queue.adjust(0, size - future.queued.sizes[future.index])
         future.queued.replace(future.index, message, record, size)
@@ -195,7 +190,6 @@ class Hooks:
         return self._new_future(message) if future is None else future
 
     def _new_future(self, message: KeyedMessage) -> SendFuture:
-        assert self._send_queue is not None
         record, size = self.encode(message)
         self._send_queue.adjust(1, size)
         queued = QueuedMessages(message.topic, time.monotonic(), self._runtime)
@@ -207,8 +201,6 @@ class Hooks:
     def _hand_over(
         self, handler: EventHandler, futures: Sequence[SendFuture], route: Route
     ) -> None:
-        assert self._fail is not None
-        assert self._send_queue is not None
         left = {id(future.message): future for future in futures}
 
         def deliver(messages: Sequence[KeyedMessage]) -> None:

@@ -6,22 +6,18 @@ time-out. The child of a fork drains none: the parent sends its own messages.
 
 import atexit
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-
-class Leaving(Protocol):
-    """A producer that can be drained."""
-
-    def drain_at_exit(self) -> None:
-        """Send the queued messages, and close."""
+if TYPE_CHECKING:
+    from zkbroker.producer.producer import Producer
 
 
 # Strong references: a producer that is dropped without `close` still holds messages to be sent.
-_open: dict[int, Leaving] = {}
+_open: "dict[int, Producer]" = {}
 _installed = False
 
 
-def enlist(producer: Leaving) -> None:
+def enlist(producer: "Producer") -> None:
     """Drain a producer at exit."""
     global _installed
     _open[id(producer)] = producer
@@ -31,7 +27,7 @@ def enlist(producer: Leaving) -> None:
         os.register_at_fork(after_in_child=_open.clear)
 
 
-def dismiss(producer: Leaving) -> None:
+def dismiss(producer: "Producer") -> None:
     """Forget a producer that is closed."""
     _open.pop(id(producer), None)
 

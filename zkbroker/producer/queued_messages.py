@@ -15,29 +15,19 @@ batch of them is resolved in one step.
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, Self
+from typing import TYPE_CHECKING
 
 from zkbroker.errors import RequestTimedOut
 from zkbroker.producer.message import Headers, KeyedMessage, RecordMetadata
 from zkbroker.runtime import Runtime
 
+if TYPE_CHECKING:
+    from zkbroker.producer.batch import Batch
+
 logger = logging.getLogger(__name__)
 
 EncodedRecord = tuple[bytes | None, bytes | None, int, Headers]
 """Key, value, timestamp in ms, headers: the form that the records room encodes."""
-
-
-class Carrier(Protocol):
-    """The batch of queued messages, as they see it."""
-
-    resolved: bool
-    error: BaseException | None
-
-    def descend(self, position: int) -> tuple[Self, int]:
-        """Return the batch that holds a position's message after splits, and the position there."""
-
-    def metadata(self, position: int) -> RecordMetadata:
-        """Return where the message at a position was stored."""
 
 
 _Waiter = list[Callable[[], object]]
@@ -78,7 +68,7 @@ class QueuedMessages:
         self.sizes: list[int] = []
         self.keyless = True
         self.kept: dict[int, KeyedMessage] = {}
-        self.places: list[tuple[Sequence[int], Carrier, int]] = []
+        self.places: list[tuple[Sequence[int], Batch, int]] = []
         self.waiters: dict[int, list[_Waiter]] = {}
         self.observed: set[int] = set()
         self._errors: dict[int, BaseException] = {}
@@ -109,7 +99,7 @@ class QueuedMessages:
             self.kept[index] = KeyedMessage(self.topic, value, key=key, timestamp_ms=timestamp_ms)
         return self.kept[index]
 
-    def find(self, index: int) -> tuple[Carrier, int] | None:
+    def find(self, index: int) -> "tuple[Batch, int] | None":
         """Return the batch of a message and its position in it; None before it has one."""
         for indices, batch, start in self.places:
             at = bisect_left(indices, index)
@@ -148,7 +138,7 @@ class QueuedMessages:
         if self.waiters:
             self.wake()
 
-    def forget(self, batch: Carrier) -> None:
+    def forget(self, batch: "Batch") -> None:
         """Undo the assignment of messages to a batch that may still change."""
         self.places = [place for place in self.places if place[1] is not batch]
 

@@ -8,6 +8,7 @@ import logging
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from zkbroker.client import Cluster, Partitions
@@ -27,18 +28,16 @@ Fail = Callable[[Sequence[Part], BaseException], None]
 _MAX_LOOKUPS = 16
 
 
+@dataclass(slots=True)
 class _ParkedTopic:
     """A topic whose partitions are not known yet."""
 
-    __slots__ = ("attempts", "first_at", "last_error", "looking", "not_before", "parts")
-
-    def __init__(self, first_at: float) -> None:
-        self.parts: list[Part] = []
-        self.first_at = first_at
-        self.attempts = 0
-        self.not_before = 0.0
-        self.looking = False
-        self.last_error: ZkbrokerError | None = None
+    first_at: float
+    parts: list[Part] = field(default_factory=list)
+    attempts: int = 0
+    not_before: float = 0.0
+    looking: bool = False
+    last_error: ZkbrokerError | None = None
 
 
 class Router:

@@ -174,14 +174,6 @@ class Sender:
         self.post(collect)
         return answer if collected.wait(timeout_s) else None
 
-    def accept(self) -> None:
-        """Take messages."""
-        self.send_queue.accept()
-
-    def refuse(self, reason: ClientError) -> None:
-        """Take no messages; `send` raises `reason`."""
-        self.send_queue.refuse(reason)
-
     def wait_for_answers(self, timeout_s: float) -> bool:
         """Wait, without lingering, until no message is open; False when it takes longer."""
         answered = self._runtime.event()

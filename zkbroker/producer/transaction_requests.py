@@ -11,7 +11,8 @@ may be repeated.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from zkbroker.client.coordinator import RETRIED, CoordinatorConnection, GroupCluster
+from zkbroker.client import Cluster
+from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
 from zkbroker.client.group_offsets import Committed
 from zkbroker.client.list_offsets import by_topic
 from zkbroker.config.producer import ProducerConfig
@@ -80,7 +81,7 @@ class TransactionRequests:
     def __init__(
         self,
         config: ProducerConfig,
-        cluster: GroupCluster,
+        cluster: Cluster,
         runtime: Runtime,
         state: ProducerTransactionState,
     ) -> None:

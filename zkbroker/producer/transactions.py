@@ -11,11 +11,11 @@ unusable, since its next sequence number is then unknown too.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from zkbroker.client.coordinator import GroupCluster
+from zkbroker.client import Cluster
 from zkbroker.client.group_offsets import Committed
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError, RequestTimedOut, ZkbrokerError
@@ -33,40 +33,15 @@ from zkbroker.producer.transaction_state import ProducerTransactionState, State
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 
+if TYPE_CHECKING:
+    from zkbroker.producer.sender import Sender
+
 logger = logging.getLogger(__name__)
 
 _OF_THE_ID = FENCED | {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 }
-
-
-class Sending(Protocol):
-    """The part of the sender that transactions need."""
-
-    def accept(self) -> None:
-        """Take messages."""
-
-    def refuse(self, reason: ClientError) -> None:
-        """Take no messages; `send` raises `reason`."""
-
-    def post(self, function: Callable[..., None], *args: Any) -> None:
-        """Run `function(*args)` in the sender's loop."""
-
-    def wait_for_answers(self, timeout_s: float) -> bool:
-        """Wait, without lingering, until no message is open; False when it takes longer."""
-
-    def drop_unsent(self, error: ClientError) -> None:
-        """Fail every message that was never sent."""
-
-    def identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Number batches under this producer id and epoch."""
-
-    def count_on(self) -> None:
-        """Continue each partition's numbers after the last stored one."""
-
-    def abort(self, error: ClientError) -> None:
-        """Fail every open message, and stop."""
 
 
 class HasGroup(Protocol):
@@ -86,25 +61,19 @@ class TransactionManager:
         runtime: spawns the task that adds partitions.
     """
 
-    def __init__(self, config: ProducerConfig, cluster: GroupCluster, runtime: Runtime) -> None:
+    def __init__(self, config: ProducerConfig, cluster: Cluster, runtime: Runtime) -> None:
         self._config = config
         self._runtime = runtime
         self.state = ProducerTransactionState(runtime.guard())
         self._requests = TransactionRequests(config, cluster, runtime, self.state)
-        self._sending: Sending | None = None
         # Of the sender's loop: partitions to add, and whether a task is adding some.
         self._wanted: dict[PartitionKey, None] = {}
         self.adding = False
 
-    def bind(self, sending: Sending) -> None:
+    def bind(self, sender: "Sender") -> None:
         """Connect the sender, which takes no messages before the first transaction."""
-        self._sending = sending
-        sending.refuse(_not_in_transaction())
-
-    @property
-    def _sender(self) -> Sending:
-        assert self._sending is not None
-        return self._sending
+        self._sender = sender
+        sender.send_queue.refuse(_not_in_transaction())
 
     def _deadline(self, timeout_s: float | None) -> float:
         return time.monotonic() + (
@@ -139,7 +108,7 @@ class TransactionManager:
             if self.state.state is State.NEW:
                 self._init(self._deadline(None))
             self.state.begin()
-            self._sender.accept()
+            self._sender.send_queue.accept()
 
     def send_offsets(
         self,
@@ -184,7 +153,7 @@ class TransactionManager:
         deadline = self._deadline(timeout_s)
         with self.state.call("commit"):
             self.state.commit()
-            self._sender.refuse(_not_in_transaction())
+            self._sender.send_queue.refuse(_not_in_transaction())
             if not self.state.end_sent and not self._sender.wait_for_answers(_left(deadline)):
                 self.fail(
                     TransactionAbortable(
@@ -200,7 +169,7 @@ class TransactionManager:
         with self.state.call("abort"):
             self.state.abort()
             aborted = _aborted()
-            self._sender.refuse(_not_in_transaction())
+            self._sender.send_queue.refuse(_not_in_transaction())
             self._sender.drop_unsent(aborted)
             if not self._sender.wait_for_answers(_left(deadline)):
                 raise RequestTimedOut(
@@ -342,7 +311,7 @@ class TransactionManager:
         """Fail the transaction: nothing more is sent in it."""
         if self.state.fail(error):
             logger.warning("transaction failed error=%s", error)
-            self._sender.refuse(error)
+            self._sender.send_queue.refuse(error)
             self._sender.drop_unsent(_aborted(error))
 
     def break_off(self, error: TransactionError) -> None:
@@ -350,7 +319,7 @@ class TransactionManager:
         assert isinstance(error, TransactionFatal)
         if self.state.break_off(error):
             logger.error("producer unusable error=%s", error)
-            self._sender.refuse(error)
+            self._sender.send_queue.refuse(error)
             self._sender.abort(error)
 
     @contextmanager
