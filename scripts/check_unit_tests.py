@@ -59,7 +59,6 @@ NOTHING_TO_DECIDE = {
 TOGETHER = {
     # Modules that only make sense together, with the unit tests of the whole.
     "spark_loader/reading/connect.py": "spark_loader/reading/test_options.py",
-    "zkbroker/legacy07/producer_options.py": "legacy07/test_producer_config.py",
     "zkbroker/broker/exposition.py": "broker/test_admin_page.py",
     "zkbroker/config/tls.py": "config/test_security.py",
     "zkbroker/controller/answers.py": "controller/test_term.py",

@@ -232,7 +232,7 @@ class Cluster:
 
         It runs in the owner loop: only set an event in it.
         """
-        return self._reader.watchers.add(callback)
+        return self._reader.watch(callback)
 
     # -- connections
 

@@ -21,7 +21,6 @@ from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.missing_leaders import MissingLeaders
 from zkbroker.client.source import ClusterSource
 from zkbroker.client.view import Partitions, View
-from zkbroker.client.watchers import Watchers
 from zkbroker.errors import (
     ClientError,
     ProtocolError,
@@ -83,9 +82,9 @@ class ViewReader:
         self._all_read_at = time.monotonic()
         self._tickets = 0
         self._waiters: list[_Waiter] = []
+        self._watchers: list[Callable[[], None]] = []
         self._open = False
         self._brokers: AnyBroker | None = None
-        self.watchers = Watchers(runtime)
         self.view = View()
         """The last view that was read."""
 
@@ -145,6 +144,21 @@ class ViewReader:
         """Whether a topic is known and one of its partitions has a leader."""
         return any(each.leader is not None for each in self.known(topic) or ())
 
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called after every change; returns a function that ends it.
+
+        The owner loop calls it, without a lock, once the change can be read.
+        """
+        with self._lock:
+            self._watchers.append(callback)
+
+        def end() -> None:
+            with self._lock:
+                if callback in self._watchers:
+                    self._watchers.remove(callback)
+
+        return end
+
     # -- the owner loop
 
     def _source_changed(self) -> None:
@@ -199,7 +213,10 @@ class ViewReader:
                 lambda address: view.brokers.get(address.id, address) != address
             )
         if _differs(before, view):
-            self.watchers.notify()
+            with self._lock:
+                watchers = list(self._watchers)
+            for watcher in watchers:
+                watcher()
         self._missing.note(view)
 
     def _answer_waiters(self, ticket: int, error: ZkbrokerError | None) -> None:

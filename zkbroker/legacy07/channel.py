@@ -17,12 +17,12 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from zkbroker.client import BrokerUnavailable, Cluster
+from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ErrorCode, NetworkError, ZkbrokerError, protocol_error
-from zkbroker.legacy07.producer_options import ProducerOptions07
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.broker_channel import BrokerChannel, Exchange
@@ -39,11 +39,13 @@ from zkbroker.records.legacy07 import build_message, build_wrapper
 from zkbroker.runtime import Runtime
 from zkbroker.types import Partition07
 
+if TYPE_CHECKING:
+    from zkbroker.legacy07.producer_config import ProducerConfig07
+
 logger = logging.getLogger(__name__)
 
 _BROKER_PICKS = -1
 _CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY)
-_LATEST_TIME = -1
 _MOST_ANSWER_BYTES = 1024
 _WRAPPER_HEAD_BYTES = 10
 
@@ -59,7 +61,7 @@ class Channel07(BrokerChannel):
         config: ProducerConfig,
         on_done: Callable[[Exchange], None],
         *,
-        settings: ProducerOptions07,
+        settings: "ProducerConfig07",
     ) -> None:
         self._runtime = runtime
         self._settings = settings
@@ -91,7 +93,7 @@ class Channel07(BrokerChannel):
         requests: list[Request07] = [sets[0] if alone else MultiProduce07(tuple(sets))]
         if self._settings.required_acks:
             # Every broker with a topic has its partition 0.
-            requests.append(Offsets07(sets[-1].topic, 0, _LATEST_TIME, 1))
+            requests.append(Offsets07(sets[-1].topic, 0, LATEST_TIME, 1))
         frames = [encode_request(each) for each in requests]
         try:
             connection = self._connected()

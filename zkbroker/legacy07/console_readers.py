@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.errors import CorruptMessage
 from zkbroker.legacy07.cluster import Cluster07
-from zkbroker.legacy07.simple import EARLIEST_TIME, LATEST_TIME
 from zkbroker.records.codec import Codec
 from zkbroker.records.legacy07 import entries, messages
 from zkbroker.registry import groups, legacy07, paths

@@ -11,17 +11,13 @@ import time
 from collections.abc import Sequence
 
 from zkbroker.client import BrokerUnavailable, Cluster
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.shared_options import FAIL, SMALLEST
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop, GiveBack
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, ReadProgress
 from zkbroker.errors import ErrorCode, OffsetOutOfRange, UnknownTopicOrPartition
-from zkbroker.legacy07.simple import (
-    EARLIEST_TIME,
-    LATEST_TIME,
-    Fetched07,
-    SimpleConsumer07,
-)
+from zkbroker.legacy07.simple import Fetched07, SimpleConsumer07
 from zkbroker.measures import Histogram
 from zkbroker.runtime import Runtime
 from zkbroker.types import Partition07

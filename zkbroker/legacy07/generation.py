@@ -3,23 +3,15 @@
 Invariant: every difference from newer clusters is decided in this package, never by its callers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 
-from zkbroker.config.zookeeper_security import ZooKeeperSecurity
 from zkbroker.errors import ConfigError
 from zkbroker.legacy07.console_readers import Observer07
 from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.legacy07.mirror import SourceCluster07, Target07
 from zkbroker.legacy07.producer_config import ProducerConfig07
-from zkbroker.legacy07.reading import Messages, read_partitions
-from zkbroker.mirror.config import MirrorConfig
+from zkbroker.legacy07.reading import read_partitions
 from zkbroker.mirror.generations import Generation
-from zkbroker.mirror.source_cluster import SourceCluster
-from zkbroker.mirror.source_config import SourceConfig
-from zkbroker.mirror.target import Target
-from zkbroker.runtime import Runtime
-from zkbroker.zookeeper import ZkSession
 
 
 class Kafka07:
@@ -64,32 +56,14 @@ class Kafka07:
                 )
         return ProducerConfig07.from_properties(properties)
 
-    def open_source(self, config: SourceConfig, runtime: Runtime) -> SourceCluster:
-        """Connect to a source.
-
-        Raises:
-            ZkbrokerError: it cannot be reached.
-        """
-        return SourceCluster07(config, runtime)
-
-    def open_target(self, config: MirrorConfig, runtime: Runtime) -> Target:
-        """Connect to the target.
-
-        Raises:
-            ZkbrokerError: it cannot be reached.
-        """
-        return Target07(config, runtime)
+    open_source = SourceCluster07
+    open_target = Target07
 
     # -- for commands
 
     def consumer_config(
         self, properties: Mapping[str, str], warn: Callable[[str], None]
     ) -> ConsumerConfig07:
-        """Return the settings of a connector.
-
-        Raises:
-            ConfigError: a value is not allowed, or something is missing.
-        """
         return ConsumerConfig07.from_properties(properties, warn=warn)
 
     def command_producer(
@@ -98,16 +72,7 @@ class Kafka07:
         given: Mapping[str, str],
         warn: Callable[[str], None],
     ) -> ProducerConfig07:
-        """Return the settings of a producer of lines: it blocks rather than fails.
-
-        Args:
-            properties: of a producer for newer clusters.
-            given: the properties that the user gave.
-            warn: receives each warning.
-
-        Raises:
-            ConfigError: a value is not allowed, or something is missing.
-        """
+        """Return the settings of a producer of lines: it blocks rather than fails."""
         found = {"queue.enqueueTimeout.ms": "-1", **properties}
         if "metadata.broker.list" in found:
             found["broker.list"] = _with_ids(found.pop("metadata.broker.list"))
@@ -119,26 +84,11 @@ class Kafka07:
             found.pop("request.required.acks", None)
         return ProducerConfig07.from_properties(found, warn=warn)
 
-    def read_partitions(
-        self,
-        topic: str,
-        partitions: Sequence[int],
-        zookeeper: str,
-        start: int,
-        *,
-        exit_at_end: bool,
-        security: ZooKeeperSecurity,
-    ) -> AbstractContextManager[Messages]:
-        """Read partitions of a topic without a group; see `reading.read_partitions`."""
-        return read_partitions(
-            topic, partitions, zookeeper, start, exit_at_end=exit_at_end, security=security
-        )
+    read_partitions = staticmethod(read_partitions)
 
     # -- for the console
 
-    def observe(self, session: ZkSession, runtime: Runtime) -> Observer07:
-        """Return an observer of a cluster. Args: session: a started one under its registry."""
-        return Observer07(session, runtime)
+    observe = Observer07
 
 
 def _with_ids(bootstrap: str) -> str:

@@ -7,6 +7,7 @@ and ours can take over from each other.
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from zkbroker.client.list_offsets import EARLIEST_TIME
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetching.decode import Decode
 from zkbroker.consumer.fetching.fetchers import Fetchers
@@ -18,7 +19,6 @@ from zkbroker.legacy07.cluster import Cluster07
 from zkbroker.legacy07.decode import decode_chunk07
 from zkbroker.legacy07.fetcher import BrokerFetcher07
 from zkbroker.legacy07.group_store import GroupStore07, range_assign_07
-from zkbroker.legacy07.simple import EARLIEST_TIME
 from zkbroker.rebalance import GroupStore
 from zkbroker.rebalance.assignor import Assignor
 from zkbroker.runtime import Runtime

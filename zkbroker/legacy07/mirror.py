@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from zkbroker.client import Cluster
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.legacy07.cluster import Cluster07
-from zkbroker.legacy07.partitioner import Partitioner07
+from zkbroker.legacy07.producer_config import Partitioner07
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.repack import Decoded, Piece, in_batches
 from zkbroker.mirror.source_cluster import SourceCluster

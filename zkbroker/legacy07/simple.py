@@ -13,9 +13,9 @@ import contextlib
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
+from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.errors import (
     ClientError,
     CorruptMessage,
@@ -38,8 +38,6 @@ from zkbroker.protocol.legacy07 import (
 from zkbroker.records.legacy07 import Message07, messages, whole_bytes
 from zkbroker.runtime import Runtime, get_runtime
 
-EARLIEST_TIME = -2
-LATEST_TIME = -1
 _FETCH_BYTES = 1024 * 1024
 _LIMIT_BYTES = 64 * 1024 * 1024
 _MAX_ANSWER_BYTES = 512 * 1024 * 1024
@@ -211,12 +209,7 @@ class SimpleConsumer07:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _whole(self, fetch: Fetch07, code: int, data: memoryview) -> Fetched07:

@@ -7,7 +7,7 @@ from zkbroker.client.source import ClusterSource
 from zkbroker.config import load_properties
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import plugins
-from zkbroker.producer.hooks import Hooks, initialise
+from zkbroker.producer.hooks import Hooks
 from zkbroker.runtime import Runtime
 
 
@@ -75,6 +75,7 @@ def make_hooks(
         (hooks.event_handler, config.event_handler_properties),
         (hooks.callback_handler, config.callback_handler_properties),
     ):
-        if plugin is not None:
-            initialise(plugin, load_properties(path) if path else {})
+        init = getattr(plugin, "init", None)
+        if init is not None:
+            init(load_properties(path) if path else {})
     return hooks

@@ -9,7 +9,7 @@ fail with `Dropped`.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from zkbroker.producer.batch import Batch
@@ -186,10 +186,10 @@ class Hooks:
         future.queued.replace(future.index, message, record, size)
 
     def _future_of(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
+        """Return the future of a given message, taken out of `left`, or one of a new message."""
         future = left.pop(id(message), None)
-        return self._new_future(message) if future is None else future
-
-    def _new_future(self, message: KeyedMessage) -> SendFuture:
+        if future is not None:
+            return future
         record, size = self.encode(message)
         self._send_queue.adjust(1, size)
         queued = QueuedMessages(message.topic, time.monotonic(), self._runtime)
@@ -282,10 +282,3 @@ class Hooks:
         except Exception:
             logger.exception("handler failed function=%r", function)
             return None
-
-
-def initialise(plugin: object, properties: Mapping[str, str]) -> None:
-    """Give a handler its properties, if it takes any."""
-    init = getattr(plugin, "init", None)
-    if init is not None:
-        init(properties)

@@ -93,6 +93,26 @@ def test_metadata_is_read_again_by_age():
             assert len(cluster.partitions("t")) == 2
 
 
+def test_watcher_is_called_until_it_is_removed():
+    with FakeCluster() as fake, static(fake) as cluster:
+        called, ends = [], []
+
+        def once():
+            called.append("once")
+            ends[0]()
+
+        ends.append(cluster.watch(once))
+        end = cluster.watch(lambda: called.append("always"))
+        for name in ("t", "u"):
+            fake.create(name, [0])
+            cluster.refresh([name])
+        assert called == ["once", "always", "always"]
+        end()
+        end()
+        cluster.refresh(["v"])
+        assert called == ["once", "always", "always"]
+
+
 def test_an_unforeseen_error_reaches_waiters_and_the_next_reading_works(monkeypatch):
     with FakeCluster() as fake, static(fake) as cluster:
         source = cluster._source

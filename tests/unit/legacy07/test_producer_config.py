@@ -3,7 +3,8 @@
 import pytest
 
 from zkbroker.errors import ConfigError
-from zkbroker.legacy07.producer_config import ProducerConfig07
+from zkbroker.legacy07.producer_config import Partitioner07, ProducerConfig07
+from zkbroker.producer.partitioners import java_hash
 
 # Of the description of 0.7.2: name, our field, default, another value with what comes of it.
 SHARED = [
@@ -97,3 +98,11 @@ def test_waiting_for_what_is_written_is_asked_for_by_acks():
         assert parse(given).producer().required_acks == acks
     later = parse({"delivery.timeout.ms": "7"}).producer()
     assert later.delivery_timeout_ms == 7
+
+
+def test_keys_choose_by_java_hash_code_and_keyless_messages_at_random():
+    partitioner = Partitioner07()
+    for key in ("", "a", "10.0.0.7", b"bytes", 12, "Aa", "polygenelubricants"):
+        wanted = 0 if java_hash(key) == -(2**31) else abs(java_hash(key))
+        assert partitioner.partition(key, 7) == wanted % 7
+    assert {partitioner.choose("t", [3, 5]) for _ in range(100)} == {3, 5}
