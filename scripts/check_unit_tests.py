@@ -20,7 +20,7 @@ NOTHING_TO_DECIDE = {
     "spark_loader/plurals.py": "one line",
     "zkbroker/broker/handler_table.py": "a table",
     "zkbroker/client/source.py": "a protocol",
-    "zkbroker/client/view.py": "data and protocols",
+    "zkbroker/client/view.py": "data",
     "zkbroker/cluster/broker.py": "data",
     "zkbroker/config/fetching.py": "data",
     "zkbroker/config/ignored_broker_keys.py": "a table",

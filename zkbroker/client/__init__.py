@@ -12,7 +12,6 @@ from zkbroker.client.view import (
     BrokerUnavailable,
     NoBrokersAvailable,
     PartitionInfo,
-    PartitionLeaders,
     Partitions,
 )
 from zkbroker.client.zookeeper_source import ZooKeeperSource
@@ -24,7 +23,6 @@ __all__ = [
     "Cluster",
     "NoBrokersAvailable",
     "PartitionInfo",
-    "PartitionLeaders",
     "Partitions",
     "SingleAddressSource",
     "StaticSource",

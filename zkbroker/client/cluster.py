@@ -81,9 +81,8 @@ class Cluster:
         self._connect_timeout_ms = connect_timeout_ms
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
-        if isinstance(source, ZooKeeperSource) and source.runtime is None:
-            source.runtime = self.runtime
         if isinstance(source, ZooKeeperSource):
+            source.runtime = source.runtime or self.runtime
             source.protocol = security.protocol
         self._connections = Connections(self.runtime, self._dial, connect_timeout_ms / 1000 + 1)
         self._any_broker = AnyBroker(self._connections, request_timeout_ms / 1000, patience_s)

@@ -10,9 +10,8 @@ that does not exist: only a broker that has just started, or just become leader,
 
 import time
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from zkbroker.client.view import Leaders
 from zkbroker.errors import (
     ClientError,
     CorruptMessage,
@@ -21,6 +20,9 @@ from zkbroker.errors import (
     UnknownTopicOrPartition,
     ZkbrokerError,
 )
+
+if TYPE_CHECKING:
+    from zkbroker.client.cluster import Cluster
 
 LEADER_WAIT_S = 10.0
 """How long to look for a leader by default: longer than the time-out of a broker's session."""
@@ -40,7 +42,7 @@ def may_pass(error: ZkbrokerError) -> bool:
 
 
 def retry_requests(
-    cluster: Leaders,
+    cluster: "Cluster",
     topics: Collection[str],
     ask: Callable[[], T],
     *,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
+from zkbroker.client.cluster import Cluster
 from zkbroker.client.leader_retries import LEADER_WAIT_S, retry_requests
 from zkbroker.client.list_offsets import LATEST_TIME, listed_offsets, send_list_offsets
-from zkbroker.client.view import PartitionLeaders
 from zkbroker.errors import ClientError, ProtocolError, ZkbrokerError
 from zkbroker.network.client.connection import Pending
 from zkbroker.types import PartitionKey
@@ -26,7 +26,7 @@ Key = TypeVar("Key", bound=PartitionKey)
 
 
 def resolve_offsets(
-    cluster: PartitionLeaders,
+    cluster: Cluster,
     times: Mapping[Key, int],
     *,
     read_committed: bool = False,
@@ -63,7 +63,7 @@ def resolve_offsets(
 
 
 def _ask_leaders(
-    cluster: PartitionLeaders,
+    cluster: Cluster,
     times: Mapping[PartitionKey, int],
     read_committed: bool,
     found: dict[PartitionKey, int | None],
@@ -104,7 +104,7 @@ def _ask_leaders(
 
 
 def _leave_if_moved(
-    cluster: PartitionLeaders, leader: int, keys: Iterable[PartitionKey], pending: Pending
+    cluster: Cluster, leader: int, keys: Iterable[PartitionKey], pending: Pending
 ) -> None:
     """Wait for an answer, long only while the broker still leads one of the partitions."""
     for _ in range(_LOOKS):
@@ -117,7 +117,7 @@ def _leave_if_moved(
 
 
 def resolve_or_end(
-    cluster: PartitionLeaders,
+    cluster: Cluster,
     times: Mapping[Key, int],
     *,
     read_committed: bool = False,

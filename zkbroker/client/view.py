@@ -1,12 +1,10 @@
 """One reading of a cluster; immutable, replaced as a whole."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from zkbroker.errors import ClientError, LeaderNotAvailable, ProtocolError
-from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.runtime import Runtime
+from zkbroker.errors import ClientError, ProtocolError
 
 NO_EPOCH = -1
 """Stands for an unknown leader epoch, which brokers do not check."""
@@ -58,41 +56,3 @@ class View:
 
     brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
     topics: Mapping[str, Partitions | ProtocolError] = field(default_factory=dict)
-
-
-class Leaders(Protocol):
-    """Leaders of partitions, in a cluster of any generation."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """What the cluster runs on; for pauses between two tries."""
-
-    def leader(self, topic: str, partition: int) -> int | None:
-        """Return the known leader of a partition; never waits."""
-
-    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after every change of leaders; returns a function that ends it."""
-
-    def refresh(self, topics: list[str] | None = None) -> None:
-        """Read the leaders again.
-
-        Raises:
-            ZkbrokerError: the source cannot be read.
-        """
-
-    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
-        """Return the error that says why a partition has no leader, as far as is known."""
-
-
-class PartitionLeaders(Leaders, Protocol):
-    """The part of `Cluster` that reading partitions needs: leaders, and connections to them."""
-
-    def leader_epoch(self, topic: str, partition: int) -> int:
-        """Return the known leader epoch, else `NO_EPOCH`; never waits."""
-
-    def connection(self, broker_id: int, lane: str = "") -> BrokerConnection:
-        """Return a broker's connection of this lane, which no other lane's long poll blocks.
-
-        Raises:
-            BrokerUnavailable: it is not registered or cannot be reached.
-        """

@@ -9,7 +9,7 @@ its position has, even where the last offsets hold no message (control batches, 
 import logging
 from collections.abc import Iterator, Mapping
 
-from zkbroker.client.view import PartitionLeaders
+from zkbroker.client import Cluster
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerTimeout, Decoder, MessageAndMetadata
@@ -42,7 +42,7 @@ class AssignedConsumer:
 
     def __init__(
         self,
-        cluster: PartitionLeaders,
+        cluster: Cluster,
         starts: Mapping[PartitionKey, int | None],
         *,
         stop: Mapping[PartitionKey, int] | None = None,

@@ -206,13 +206,17 @@ class Batch:
         half.parts = parts
         half.records = self.records[start : start + sum(len(indices) for _, indices in parts)]
         half.size = sum(queued.sizes[index] for queued, indices in parts for index in indices)
+        self._hand_on(half, start)
+        return half
+
+    def _hand_on(self, half: "Batch", start: int) -> None:
+        """Give a half, which begins with the message at `start`, its numbers and its place."""
         half.producer_id = self.producer_id
         half.producer_epoch = self.producer_epoch
         if self.base_sequence >= 0:
             half.base_sequence = next_sequence(self.base_sequence, start)
-        half.ordinal = self.ordinal
+        half.ordinal, half.first_at = self.ordinal, self.first_at
         half.returned = half.announced = half.closed = True
-        return half
 
     def succeed(self, base_offset: int, timestamp_ms: int) -> None:
         """Resolve every message to its offset; call `wake` afterwards for the waiters.
@@ -223,16 +227,12 @@ class Batch:
         """
         self.base_offset = base_offset
         self.append_time_ms = timestamp_ms
-        self._resolve()
+        self.resolved, self.data = True, None
 
     def fail(self, error: BaseException) -> None:
         """Resolve every message to `error`; call `wake` afterwards for the waiters."""
         self.error = error
-        self._resolve()
-
-    def _resolve(self) -> None:
-        self.resolved = True
-        self.data = None
+        self.resolved, self.data = True, None
 
     def wake(self) -> None:
         """Call the waiters of its messages. They may be a user's code: hold no lock."""

@@ -11,7 +11,7 @@ from itertools import repeat
 
 from zkbroker.codecs import EVERY_CODEC
 from zkbroker.errors import UnsupportedForMessageFormat
-from zkbroker.producer.batch import Batch, next_sequence
+from zkbroker.producer.batch import Batch
 from zkbroker.records import Codec, RecordLists, decode_lists, reframe
 from zkbroker.records.record import Unsent
 
@@ -163,11 +163,7 @@ class EncodedBatch(Batch):
                 size=self.size * len(records) // len(self.records),
             )
             half._whole = whole
-            half.producer_id, half.producer_epoch = self.producer_id, self.producer_epoch
-            if self.base_sequence >= 0:
-                half.base_sequence = next_sequence(self.base_sequence, start)
-            half.ordinal, half.first_at = self.ordinal, self.first_at
-            half.returned = half.closed = True
+            self._hand_on(half, start)
             halves.append(half)
         halves[1].size = self.size - halves[0].size
         return halves

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zkbroker.client import Cluster, Partitions
+from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ClientError, UnknownTopicOrPartition, ZkbrokerError
 from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.cluster_metadata import ClusterMetadata
-from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import EncodingFailed, TopicUnavailable
+from zkbroker.producer.hooks import Fail, Hooks
 from zkbroker.producer.outcomes import cure_of, gave_up, may_pass
 from zkbroker.producer.partitioners import DefaultPartitioner, sees_whole_message
 from zkbroker.producer.queued_messages import Part, QueuedMessages
@@ -24,7 +25,6 @@ from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
-Fail = Callable[[Sequence[Part], BaseException], None]
 _MAX_LOOKUPS = 16
 
 
@@ -44,14 +44,11 @@ class Router:
     """Places messages; owned by the sender's loop.
 
     Args:
+        config: of the producer.
         cluster: where partitions are looked up.
         runtime: spawns the look-ups, which wait for the network.
         accumulator: where messages are placed.
-        partitioner: the user's or a built-in one.
-        key_encoder: encodes partition keys for partitioners that hash bytes.
-        retries: how often a failed look-up is retried.
-        backoff_s: pause between two tries.
-        lookup_timeout_s: how long one try may take.
+        hooks: have the partitioner, and encode partition keys for one that hashes bytes.
         post: runs a function in the sender's loop.
         fail: resolves messages to an error.
     """
@@ -59,17 +56,16 @@ class Router:
     def __init__(
         self,
         *,
+        config: ProducerConfig,
         cluster: Cluster,
         runtime: Runtime,
         accumulator: Accumulator,
-        partitioner: Any,
-        key_encoder: Encoder,
-        retries: int,
-        backoff_s: float,
-        lookup_timeout_s: float,
+        hooks: Hooks,
         post: Callable[..., None],
         fail: Fail,
     ) -> None:
+        partitioner = hooks.partitioner
+        self._config = config
         self._cluster = cluster
         self._runtime = runtime
         self._accumulator = accumulator
@@ -84,10 +80,7 @@ class Router:
         )
         self._on_refresh: Callable[[str], None] | None = getattr(partitioner, "on_refresh", None)
         self._partition_of: Callable[..., Any] = partitioner.partition
-        self._key_encoder = key_encoder
-        self._retries = retries
-        self._backoff_s = backoff_s
-        self._lookup_timeout_s = lookup_timeout_s
+        self._key_encoder = hooks.key_encoder
         self._post = post
         self._fail = fail
         self._parked: dict[str, _ParkedTopic] = {}
@@ -259,7 +252,8 @@ class Router:
 
     def _look_up(self, topic: str) -> None:
         try:
-            self._cluster.partitions(topic, create=True, timeout_s=self._lookup_timeout_s)
+            timeout_s = self._config.request_timeout_ms / 1000
+            self._cluster.partitions(topic, create=True, timeout_s=timeout_s)
         except ZkbrokerError as error:
             self._post(self._looked_up, topic, error)
         else:
@@ -280,8 +274,8 @@ class Router:
         error = error or UnknownTopicOrPartition(f"topic {topic} does not exist")
         parked.attempts += 1
         parked.last_error = error
-        if may_pass(error) and parked.attempts <= self._retries:
-            parked.not_before = time.monotonic() + self._backoff_s
+        if may_pass(error) and parked.attempts <= self._config.retries:
+            parked.not_before = time.monotonic() + self._config.retry_backoff_ms / 1000
             logger.debug("topic lookup failed topic=%s error=%s", topic, error)
             return
         del self._parked[topic]

@@ -94,14 +94,11 @@ class Sender:
         )
         hooks.bind(self.send_queue, self._completion.fail)
         self._router = Router(
+            config=config,
             cluster=cluster,
             runtime=runtime,
             accumulator=self._accumulator,
-            partitioner=hooks.partitioner,
-            key_encoder=hooks.key_encoder,
-            retries=config.retries,
-            backoff_s=config.retry_backoff_ms / 1000,
-            lookup_timeout_s=config.request_timeout_ms / 1000,
+            hooks=hooks,
             post=self.post,
             fail=self._completion.fail,
         )

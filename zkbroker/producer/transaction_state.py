@@ -129,9 +129,7 @@ class ProducerTransactionState:
             InvalidTransactionState: one is open.
         """
         with self._guard:
-            self._usable()
-            if self._state is State.FAILED:
-                raise self._take_error()
+            self._check_not_failed()
             if self._state is not State.READY:
                 raise self._invalid_state("begin", "commit() or abort() it first")
             self._state = State.OPEN
@@ -144,9 +142,7 @@ class ProducerTransactionState:
             InvalidTransactionState: none is open.
         """
         with self._guard:
-            self._usable()
-            if self._state is State.FAILED:
-                raise self._take_error()
+            self._check_not_failed()
             if self._state is not State.OPEN:
                 raise self._invalid_state(name, "begin() first")
 
@@ -158,9 +154,7 @@ class ProducerTransactionState:
             InvalidTransactionState: none is open.
         """
         with self._guard:
-            self._usable()
-            if self._state is State.FAILED:
-                raise self._take_error()
+            self._check_not_failed()
             if self._state not in (State.OPEN, State.COMMITTING):
                 raise self._invalid_state("commit", "begin() first")
             self._state = State.COMMITTING
@@ -172,9 +166,7 @@ class ProducerTransactionState:
             TransactionAbortable: the transaction failed.
         """
         with self._guard:
-            self._usable()
-            if self._state is State.FAILED:
-                raise self._take_error()
+            self._check_not_failed()
 
     def abort(self) -> None:
         """Begin or repeat an abort.
@@ -251,10 +243,12 @@ class ProducerTransactionState:
         if self._state is State.CLOSED:
             raise ProducerClosed("the producer is closed: make a new one")
 
-    def _take_error(self) -> TransactionAbortable:
-        assert isinstance(self._error, TransactionAbortable)
-        self._unraised = False
-        return self._error
+    def _check_not_failed(self) -> None:
+        self._usable()
+        if self._state is State.FAILED:
+            assert isinstance(self._error, TransactionAbortable)
+            self._unraised = False
+            raise self._error
 
     def _invalid_state(self, name: str, advice: str) -> InvalidTransactionState:
         return InvalidTransactionState(

@@ -191,14 +191,11 @@ class RecordingPartitioner:
 def test_topics_whose_look_up_fails_again_and_again_keep_no_other_from_its_turn():
     looked_up = []
     router = Router(
+        config=SimpleNamespace(retries=100, retry_backoff_ms=0),
         cluster=SimpleNamespace(known_partitions=lambda topic: None),
         runtime=SimpleNamespace(spawn=lambda act, topic, name: looked_up.append(topic)),
         accumulator=SimpleNamespace(extend=None),
-        partitioner=DefaultPartitioner(),
-        key_encoder=None,
-        retries=100,
-        backoff_s=0.0,
-        lookup_timeout_s=1.0,
+        hooks=SimpleNamespace(partitioner=DefaultPartitioner(), key_encoder=None),
         post=None,
         fail=None,
     )

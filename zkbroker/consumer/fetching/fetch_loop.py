@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
-from zkbroker.client.view import Leaders
+from zkbroker.client import Cluster
 from zkbroker.consumer.fetching.partition import ConsumedPartition, ReadProgress
 from zkbroker.errors import ClientError, ProtocolError, RegistryError
 from zkbroker.runtime import Runtime, Task
@@ -49,7 +49,7 @@ class FetchLoop(ABC):
         broker_id: int,
         number: int,
         *,
-        leaders: Leaders,
+        leaders: Cluster,
         runtime: Runtime,
         give_back: GiveBack,
     ) -> None:

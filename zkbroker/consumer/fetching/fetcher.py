@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zkbroker.client import Cluster
 from zkbroker.client.fetch import (
     Wanted,
     check_size,
@@ -30,7 +31,6 @@ from zkbroker.client.list_offsets import (
     list_offsets,
     valid_range,
 )
-from zkbroker.client.view import PartitionLeaders
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.shared_options import FAIL, SMALLEST
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop, GiveBack
@@ -71,7 +71,7 @@ class BrokerFetcher(FetchLoop):
         broker_id: int,
         number: int,
         *,
-        cluster: PartitionLeaders,
+        cluster: Cluster,
         settings: FetchSettings,
         runtime: Runtime,
         give_back: GiveBack,

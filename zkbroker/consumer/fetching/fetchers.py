@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from zkbroker.client.view import Leaders
+from zkbroker.client import Cluster
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop
 from zkbroker.consumer.fetching.fetcher import BrokerFetcher
@@ -40,7 +40,7 @@ class Fetchers:
 
     def __init__(
         self,
-        cluster: Leaders,
+        cluster: Cluster,
         settings: FetchSettings,
         runtime: Runtime,
         make: Callable[..., FetchLoop] = BrokerFetcher,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from zkbroker.client import PartitionLeaders
+from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
 from zkbroker.types import PartitionKey
@@ -19,9 +19,7 @@ class OffsetQueries:
         timeout_s: how long to look for leaders.
     """
 
-    def __init__(
-        self, cluster: PartitionLeaders, *, read_committed: bool, timeout_s: float
-    ) -> None:
+    def __init__(self, cluster: Cluster, *, read_committed: bool, timeout_s: float) -> None:
         self._cluster = cluster
         self._read_committed = read_committed
         self._timeout_s = timeout_s
