@@ -207,19 +207,16 @@ class CoordinatorConnection:
         return connection
 
     def _find_question(self, asked: BrokerConnection, wait_s: float) -> FindCoordinatorResponse:
-        self._check_version(asked)
-        response: FindCoordinatorResponse = asked.request(
-            FindCoordinatorRequest(self._key, self._key_type), timeout_s=wait_s
-        )
-        return response
-
-    def _check_version(self, asked: BrokerConnection) -> None:
-        """Refuse a broker that is too old to tell a transactional id from a group."""
         if (
             self._key_type == TRANSACTION_COORDINATOR
             and asked.best_version(ApiKey.FIND_COORDINATOR) < 1
         ):
+            # It is too old to tell a transactional id from a group.
             raise UnsupportedVersion(
                 f"the broker at {asked.address} has no transactions: unset transactional.id, or "
                 "use brokers of 0.11 or later"
             )
+        response: FindCoordinatorResponse = asked.request(
+            FindCoordinatorRequest(self._key, self._key_type), timeout_s=wait_s
+        )
+        return response

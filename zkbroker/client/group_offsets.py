@@ -9,7 +9,7 @@ however the broker's version reports it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from zkbroker.client.coordinator import CoordinatorConnection
@@ -149,6 +149,7 @@ def fetch_offsets(
 # -- kept by the coordinator
 
 
+@dataclass(frozen=True, slots=True)
 class CoordinatorOffsets:
     """The offsets of one group in `__consumer_offsets`, for consumers outside the group.
 
@@ -159,18 +160,10 @@ class CoordinatorOffsets:
         stopping: asked before each new try; True gives up.
     """
 
-    def __init__(
-        self,
-        coordinator: CoordinatorConnection,
-        group: str,
-        *,
-        timeout_s: float,
-        stopping: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._coordinator = coordinator
-        self._group = group
-        self._timeout_s = timeout_s
-        self._stopping = stopping
+    coordinator: CoordinatorConnection
+    group: str
+    timeout_s: float = field(kw_only=True)
+    stopping: Callable[[], bool] = field(kw_only=True, default=lambda: False)
 
     def commit(self, offsets: Mapping[PartitionKey, int]) -> None:
         """Commit offsets.
@@ -181,15 +174,15 @@ class CoordinatorOffsets:
         if not offsets:
             return
         committed = {key: Committed(offset) for key, offset in offsets.items()}
-        response: OffsetCommitResponse = self._coordinator.ask(
-            commit_request(self._group, committed),
-            timeout_s=self._timeout_s,
+        response: OffsetCommitResponse = self.coordinator.ask(
+            commit_request(self.group, committed),
+            timeout_s=self.timeout_s,
             error_of=commit_error,
-            stopping=self._stopping,
+            stopping=self.stopping,
         )
         code = commit_error(response)
         if code:
-            raise protocol_error(code, f"commit of group {self._group}")
+            raise protocol_error(code, f"commit of group {self.group}")
 
     def read(self, partitions: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
         """Return committed offsets, None where there is none.
@@ -199,13 +192,13 @@ class CoordinatorOffsets:
         """
         if not partitions:
             return {}
-        response: OffsetFetchResponse = self._coordinator.ask(
-            fetch_request(self._group, partitions),
-            timeout_s=self._timeout_s,
+        response: OffsetFetchResponse = self.coordinator.ask(
+            fetch_request(self.group, partitions),
+            timeout_s=self.timeout_s,
             error_of=fetch_error,
-            stopping=self._stopping,
+            stopping=self.stopping,
         )
-        return _numbers(fetched_offsets(self._group, partitions, response))
+        return _numbers(fetched_offsets(self.group, partitions, response))
 
 
 def _numbers(

@@ -16,6 +16,7 @@ than `max_age_s` while the source can be read; while it cannot, the last view st
 import logging
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.missing_leaders import MissingLeaders
@@ -35,15 +36,13 @@ logger = logging.getLogger(__name__)
 _RETRY_S = 0.2
 
 
+@dataclass(slots=True, eq=False)
 class _Waiter:
     """A caller that waits for a reading with a number of at least `ticket`."""
 
-    __slots__ = ("error", "event", "ticket")
-
-    def __init__(self, ticket: int, event: Event) -> None:
-        self.ticket = ticket
-        self.event = event
-        self.error: ZkbrokerError | None = None
+    ticket: int
+    event: Event
+    error: ZkbrokerError | None = None
 
 
 class _Changed:

@@ -32,17 +32,8 @@ _UNANSWERED_S = 2.0
 class Dispatcher:
     """The channels to brokers and the exchanges in flight on them.
 
-    Args:
-        config: of the producer.
-        runtime: runs the channels.
-        cluster: knows leaders.
-        hooks: see batches before they leave.
-        accumulator: where batches wait.
-        completion: takes batches back after an attempt.
-        sequences: numbers batches; None without idempotence.
-        transactions: decides which batches may be sent; None without transactions.
-        post: runs a function in the sender's loop.
-        make_channel: makes the channel to a broker, with the arguments of `BrokerChannel`.
+    `sequences` and `transactions` are None where the producer has none; `post` runs a function in
+    the sender's loop; `make_channel` takes the arguments of `BrokerChannel`.
     """
 
     def __init__(
@@ -159,8 +150,7 @@ class Dispatcher:
     def _exchange_done(self, exchange: Exchange) -> None:
         # In the connection's reader task: stored batches are resolved here, without a detour.
         if exchange.sent and exchange.error is None:
-            seconds = time.monotonic() - exchange.started_at
-            self.request_times.observe(seconds)
+            self.request_times.observe(time.monotonic() - exchange.started_at)
         self._completion.resolve_stored(exchange)
         self._post(self._complete, exchange)
 

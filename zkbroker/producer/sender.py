@@ -39,16 +39,7 @@ _CHECK_S = 0.5
 
 
 class Sender:
-    """Owns the open messages.
-
-    Args:
-        config: of the producer.
-        runtime: runs the loop and its helpers.
-        cluster: started.
-        hooks: the user's handlers and the partitioner.
-        transactions: of the producer; None without them.
-        make_channel: makes the channel to a broker, with the arguments of `BrokerChannel`.
-    """
+    """Owns the open messages; `make_channel` takes the arguments of `BrokerChannel`."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ from zkbroker.protocol.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from zkbroker.protocol.messages.membership import TRANSACTION_COORDINATOR
+from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from zkbroker.protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
@@ -69,14 +69,7 @@ def _never() -> bool:
 
 
 class TransactionRequests:
-    """Sends requests for one transactional id.
-
-    Args:
-        config: of the producer; has a transactional id.
-        cluster: gives connections.
-        runtime: for the pauses.
-        state: knows the identity.
-    """
+    """Sends requests for the transactional id of a configuration."""
 
     def __init__(
         self,
@@ -90,15 +83,7 @@ class TransactionRequests:
         self._runtime = runtime
         self._state = state
         self._id = config.transactional_id
-        self._coordinator = CoordinatorConnection(
-            cluster,
-            self._id,
-            runtime=runtime,
-            backoff_ms=config.retry_backoff_ms,
-            lane=_LANE,
-            key_type=TRANSACTION_COORDINATOR,
-            attempt_timeout_ms=config.request_timeout_ms,
-        )
+        self._coordinator = self._connection_to(self._id, TRANSACTION_COORDINATOR)
         # Coordinator of the group whose offsets were committed last; usually there is only one.
         self._group: tuple[str, CoordinatorConnection] | None = None
 
@@ -209,18 +194,19 @@ class TransactionRequests:
 
     def _group_coordinator(self, group: str) -> CoordinatorConnection:
         if self._group is None or self._group[0] != group:
-            self._group = (
-                group,
-                CoordinatorConnection(
-                    self._cluster,
-                    group,
-                    runtime=self._runtime,
-                    backoff_ms=self._config.retry_backoff_ms,
-                    lane=_LANE,
-                    attempt_timeout_ms=self._config.request_timeout_ms,
-                ),
-            )
+            self._group = group, self._connection_to(group, GROUP_COORDINATOR)
         return self._group[1]
+
+    def _connection_to(self, key: str, key_type: int) -> CoordinatorConnection:
+        return CoordinatorConnection(
+            self._cluster,
+            key,
+            runtime=self._runtime,
+            backoff_ms=self._config.retry_backoff_ms,
+            lane=_LANE,
+            key_type=key_type,
+            attempt_timeout_ms=self._config.request_timeout_ms,
+        )
 
     def _ask(
         self,

@@ -53,13 +53,7 @@ class HasGroup(Protocol):
 
 
 class TransactionManager:
-    """The transactions of one producer.
-
-    Args:
-        config: of the producer; has a transactional id.
-        cluster: gives connections.
-        runtime: spawns the task that adds partitions.
-    """
+    """The transactions of one producer, whose configuration has a transactional id."""
 
     def __init__(self, config: ProducerConfig, cluster: Cluster, runtime: Runtime) -> None:
         self._config = config
