@@ -39,7 +39,7 @@ def payloads(member):
     return sorted(payload for _, _, payload in member.messages)
 
 
-def test_both_generations_are_served_side_by_side(tmp_path, chroot, tree):
+def test_broker_serves_both_generations(tmp_path, chroot, tree):
     with running_broker(tmp_path, chroot, settings(tmp_path, tree), "t") as process:
         node = tree.get("/brokers/ids/0")[0].decode()
         assert re.fullmatch(r"127\.0\.0\.1-\d{13}:127\.0\.0\.1:\d+", node)
@@ -60,7 +60,7 @@ def test_both_generations_are_served_side_by_side(tmp_path, chroot, tree):
     assert (tmp_path / "legacy" / ".kafka_cleanshutdown").exists()
 
 
-def test_groups_share_split_and_take_over(tmp_path, chroot, tree):
+def test_group_splits_partitions_and_takes_over(tmp_path, chroot, tree):
     with running_broker(tmp_path, chroot, settings(tmp_path, tree)):
         first = Broker07(*broker_address(tree, 0))
         first.produce("t", 0, entry(b"first"))
@@ -94,9 +94,7 @@ def test_groups_share_split_and_take_over(tmp_path, chroot, tree):
         first.close()
 
 
-def test_byte_commits_of_a_genuine_group_stay_valid_on_its_adopted_directory(
-    tmp_path, chroot, tree
-):
+def test_positions_of_genuine_group_stay_valid_on_adopted_directory(tmp_path, chroot, tree):
     unpack(tmp_path, "kafka-0.7.2-more/wire").rename(tmp_path / "legacy")
     genuine = znodes("kafka-0.7.2-2-two-consumers-in-a-group.txt")
     commits = {}
@@ -120,7 +118,7 @@ def test_byte_commits_of_a_genuine_group_stay_valid_on_its_adopted_directory(
         member.close()
 
 
-def test_a_killed_broker_keeps_what_readers_saw_and_its_groups_go_on(tmp_path, chroot, tree):
+def test_killed_broker_keeps_read_messages_and_groups_continue(tmp_path, chroot, tree):
     process = MortalBroker(
         tmp_path, {"broker.id": "0", "zookeeper.connect": chroot, **settings(tmp_path, tree)}
     )
@@ -147,7 +145,7 @@ def test_a_killed_broker_keeps_what_readers_saw_and_its_groups_go_on(tmp_path, c
         process.stop()
 
 
-def test_logs_of_0_7_in_log_dirs_are_refused_with_what_to_set(tmp_path, chroot, tree):
+def test_0_7_logs_in_log_dirs_are_refused_and_settings_are_named(tmp_path, chroot, tree):
     directory = unpack(tmp_path, "kafka-0.7.2-more/wire")
     process = MortalBroker(
         tmp_path, {"broker.id": "0", "zookeeper.connect": chroot, "log.dirs": str(directory)}
@@ -158,7 +156,7 @@ def test_logs_of_0_7_in_log_dirs_are_refused_with_what_to_set(tmp_path, chroot, 
         assert hint in str(raised.value)
 
 
-def test_a_genuine_server_properties_with_three_lines_serves_its_directory(tmp_path, chroot, tree):
+def test_genuine_server_properties_serve_0_7_directory(tmp_path, chroot, tree):
     directory = unpack(tmp_path, "kafka-0.7.2-more/clean-stop")
     genuine = {
         "brokerid": "3",
@@ -209,7 +207,7 @@ def test_a_genuine_server_properties_with_three_lines_serves_its_directory(tmp_p
     assert (directory / ".kafka_cleanshutdown").exists()
 
 
-def test_our_own_consumer_finds_and_reads_the_partitions(tmp_path, chroot, tree):
+def test_own_consumer_finds_and_reads_partitions(tmp_path, chroot, tree):
     with (
         running_broker(tmp_path, chroot, settings(tmp_path, tree)),
         Cluster07(tree.connect_string) as cluster,

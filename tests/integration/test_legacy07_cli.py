@@ -30,7 +30,7 @@ def zkbroker(*arguments, stdin=b"", status=0):
     return done.stdout if status == 0 else done.stderr
 
 
-def test_produce_and_consume_know_clusters_of_0_7(tmp_path, chroot, tree):
+def test_produce_and_consume_commands_work_on_0_7_cluster(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree):
         where = ("--kafka-generation", "0.7", "-z", tree.connect_string)
         lines = [b"%03d" % n for n in range(60)]
@@ -72,7 +72,7 @@ def test_produce_and_consume_know_clusters_of_0_7(tmp_path, chroot, tree):
         assert b"no headers" in refused
 
 
-def test_an_access_log_of_0_7_reaches_newer_consumers_and_comes_back(tmp_path, chroot, tree):
+def test_access_log_is_mirrored_from_0_7_and_produced_back(tmp_path, chroot, tree):
     access_log.generate(tmp_path / "access.log", 10_000)
     lines = (tmp_path / "access.log").read_bytes().splitlines()
     with (

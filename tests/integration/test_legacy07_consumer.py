@@ -31,7 +31,7 @@ def payloads(member):
     return [message.value for message in member.messages]
 
 
-def test_ours_and_a_foreign_client_share_a_group_split_it_and_take_over(tmp_path, chroot, tree):
+def test_own_and_foreign_member_share_group_and_take_over(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree):
         sent = make_topic(tree, "t")
         bodies = [b"%05d" % n for n in range(600)]
@@ -67,7 +67,7 @@ def test_ours_and_a_foreign_client_share_a_group_split_it_and_take_over(tmp_path
         after.close()
 
 
-def test_the_order_of_each_partition_is_kept_over_a_takeover(tmp_path, chroot, tree):
+def test_partition_order_is_kept_across_takeover(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree):
         make_topic(tree, "t")
         one = OurMember07(tree.connect_string, "g", {"t": 1})
@@ -96,7 +96,7 @@ def test_the_order_of_each_partition_is_kept_over_a_takeover(tmp_path, chroot, t
             connection.close()
 
 
-def test_string_order_decides_ownership_with_more_than_ten_brokers(tmp_path, chroot, tree):
+def test_partitions_are_assigned_in_text_order_with_ten_brokers(tmp_path, chroot, tree):
     """10-0 comes before 3-0; the registry alone says so, no broker need answer."""
     with cluster07(tmp_path, chroot, tree, brokers=1):
         address = tree.get("/brokers/ids/0")[0]
@@ -114,9 +114,7 @@ def test_string_order_decides_ownership_with_more_than_ten_brokers(tmp_path, chr
         ours.close()
 
 
-def test_byte_commits_of_a_genuine_group_stay_valid_on_its_adopted_directory(
-    tmp_path, chroot, tree
-):
+def test_positions_of_genuine_group_stay_valid_on_adopted_directory(tmp_path, chroot, tree):
     (tmp_path / "b0").mkdir()
     unpack(tmp_path, "kafka-0.7.2-more/wire").rename(tmp_path / "b0" / "legacy")
     genuine = znodes("kafka-0.7.2-2-two-consumers-in-a-group.txt")
@@ -142,7 +140,7 @@ def test_byte_commits_of_a_genuine_group_stay_valid_on_its_adopted_directory(
         assert commits(tree, "g07-grp", "g07g") == end
 
 
-def test_a_commit_inside_a_wrapper_repeats_it_and_skips_nothing(tmp_path, chroot, tree):
+def test_commit_inside_wrapper_repeats_wrapper_and_skips_nothing(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=1):
         broker = Broker07(*broker_address(tree, 0))
         plain, wrapper = entry(b"plain"), gzip_wrapper([b"a", b"b", b"c"])
@@ -173,7 +171,7 @@ def test_a_commit_inside_a_wrapper_repeats_it_and_skips_nothing(tmp_path, chroot
         broker.close()
 
 
-def test_filters_are_registered_as_members_of_0_7_read_them(tmp_path, chroot, tree):
+def test_topic_filters_are_registered_in_0_7_format(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree, brokers=1):
         white = OurMember07(tree.connect_string, "w", Whitelist("a.*,b"))
         black = OurMember07(tree.connect_string, "k", Blacklist("a.*|b"))
@@ -192,7 +190,7 @@ def test_filters_are_registered_as_members_of_0_7_read_them(tmp_path, chroot, tr
         broker.close()
 
 
-def test_a_killed_broker_takes_its_partitions_along_and_brings_them_back(tmp_path, chroot, tree):
+def test_partitions_follow_killed_and_restarted_broker(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree) as brokers:
         sent = make_topic(tree, "t")
         ours = OurMember07(tree.connect_string, "g", {"t": 1}, autocommit_interval_ms=100)
@@ -213,7 +211,7 @@ def test_a_killed_broker_takes_its_partitions_along_and_brings_them_back(tmp_pat
         broker.close()
 
 
-def test_a_position_that_is_not_in_the_log_is_reset_as_the_setting_says(tmp_path, chroot, tree):
+def test_position_outside_log_is_reset_by_setting(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=1):
         make_topic(tree, "t", brokers=1)
         for group in ("small", "large", "fail"):
@@ -239,7 +237,7 @@ def test_a_position_that_is_not_in_the_log_is_reset_as_the_setting_says(tmp_path
             assert (raised.value.earliest, raised.value.latest) == (0, ends(tree, "t")["0-0"])
 
 
-def test_a_stream_times_out_where_nothing_comes_and_tells_the_lag(tmp_path, chroot, tree):
+def test_idle_stream_times_out_and_lag_is_reported(tmp_path, chroot, tree):
     process = broker07(tmp_path / "b0", chroot, tree, num_partitions=1)
     process.start()
     try:

@@ -40,9 +40,7 @@ def count(tree, topic):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_keys_choose_among_the_partitions_of_all_brokers_in_numeric_order(
-    tmp_path, chroot, tree, runtime
-):
+def test_keys_choose_among_partitions_of_all_brokers(tmp_path, chroot, tree, runtime):
     with cluster07(tmp_path, chroot, tree):
         make_topic(tree, "t")
         names = ["0-0", "0-1", "1-0", "1-1"]
@@ -59,7 +57,7 @@ def test_keys_choose_among_the_partitions_of_all_brokers_in_numeric_order(
             assert [m for m in bodies if not m.startswith(b"first")] == expected[name]
 
 
-def test_messages_without_a_key_reach_all_partitions_and_a_new_topic_begins_at_0(
+def test_keyless_messages_reach_all_partitions_and_new_topic_begins_at_partition_0(
     tmp_path, chroot, tree
 ):
     with cluster07(tmp_path, chroot, tree), Producer(config(tree)) as producer:
@@ -84,7 +82,7 @@ def test_messages_without_a_key_reach_all_partitions_and_a_new_topic_begins_at_0
             producer.send(KeyedMessage("new", b"there", partition=Partition07(5, 0)))
 
 
-def test_listed_brokers_pick_the_partition(tmp_path, chroot, tree):
+def test_listed_brokers_choose_partition(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree):
         make_topic(tree, "t")
         listed = ",".join(f"{n}:%s:%d" % broker_address(tree, n) for n in range(2))
@@ -97,9 +95,7 @@ def test_listed_brokers_pick_the_partition(tmp_path, chroot, tree):
 
 
 @pytest.mark.parametrize("codec", ["0", "1", "2"])
-def test_async_sends_sets_in_order_and_compresses_the_topics_that_are_listed(
-    tmp_path, chroot, tree, codec
-):
+def test_async_sets_are_in_order_and_listed_topics_are_compressed(tmp_path, chroot, tree, codec):
     with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=1):
         make_topic(tree, "t", brokers=1)
         make_topic(tree, "plain", brokers=1)
@@ -129,7 +125,7 @@ def test_async_sends_sets_in_order_and_compresses_the_topics_that_are_listed(
         assert {each.attributes for each in entries(log.read_bytes())} == {0}
 
 
-def test_a_broker_that_goes_is_left_out_and_taken_in_again(tmp_path, chroot, tree):
+def test_stopped_broker_is_left_out_and_used_after_restart(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree) as brokers:
         first = make_topic(tree, "t")
         settings = config(tree, producer_type="async", num_retries=50, queue_time="5")
@@ -161,7 +157,7 @@ def test_a_broker_that_goes_is_left_out_and_taken_in_again(tmp_path, chroot, tre
         assert sorted(bodies) == sorted([*first, *sent])
 
 
-def test_a_closed_connection_is_noticed_before_the_next_write(tmp_path, chroot, tree, caplog):
+def test_closed_connection_is_detected_before_next_write(tmp_path, chroot, tree, caplog):
     with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=1) as brokers:
         make_topic(tree, "t", brokers=1)
         host, port = broker_address(tree, 0)
@@ -175,7 +171,7 @@ def test_a_closed_connection_is_noticed_before_the_next_write(tmp_path, chroot, 
         assert brokers[0].alive
 
 
-def test_connections_are_replaced_after_so_many_requests(tmp_path, chroot, tree):
+def test_connection_is_replaced_after_reconnect_interval(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=1):
         make_topic(tree, "t", brokers=1)
         with Producer(config(tree, reconnect_interval=2)) as producer:
@@ -186,7 +182,7 @@ def test_connections_are_replaced_after_so_many_requests(tmp_path, chroot, tree)
         until(lambda: count(tree, "t") == 8)
 
 
-def test_what_is_too_large_or_finds_no_room_is_refused_at_once(tmp_path, chroot, tree):
+def test_too_large_message_and_full_queue_are_refused(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree, brokers=1):
         with Producer(config(tree, max_message_size=1000)) as producer:
             producer.send(KeyedMessage("t", bytes(1000)))
@@ -199,7 +195,7 @@ def test_what_is_too_large_or_finds_no_room_is_refused_at_once(tmp_path, chroot,
         until(lambda: count(tree, "t") >= 6)
 
 
-def test_with_acks_a_message_is_sent_when_the_broker_took_it(tmp_path, chroot, tree):
+def test_acks_waits_until_broker_handled_message(tmp_path, chroot, tree):
     settings = {"socket_timeout_ms": 500, "serializer_class": "StringEncoder"}
     with cluster07(tmp_path, chroot, tree, brokers=1) as (broker,):
         make_topic(tree, "t", brokers=1)

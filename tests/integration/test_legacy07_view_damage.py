@@ -40,7 +40,7 @@ def reads(tree, topic="t", position=0):
     return error, data
 
 
-def test_lost_files_are_rebuilt_and_a_lost_view_is_refused(tmp_path, tree, process):
+def test_lost_view_files_are_rebuilt_and_lost_view_is_refused(tmp_path, tree, process):
     fill(tree)
     folder = tmp_path / "legacy" / "t-0"
     kafka, mapped = folder / f"{0:020d}.kafka", folder / f"{0:020d}.map"
@@ -70,9 +70,7 @@ def test_lost_files_are_rebuilt_and_a_lost_view_is_refused(tmp_path, tree, proce
     until(lambda: reads(tree, position=10**15) == (0, rendered))
 
 
-def test_a_topic_with_0_7_logs_stays_apart_says_so_and_is_shared_when_they_are_emptied(
-    tmp_path, chroot, tree, process
-):
+def test_topic_with_0_7_logs_is_shared_only_after_they_are_emptied(tmp_path, chroot, tree, process):
     process.stop()
     apart = broker07(tmp_path, chroot, tree, num_partitions=1)
     apart.start()

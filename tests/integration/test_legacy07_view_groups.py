@@ -19,7 +19,7 @@ def modern(process, topic, partition, bodies):
         assert produce(connection, topic, data, partition=partition).error_code == 0
 
 
-def test_a_group_splits_views_takes_over_and_goes_on_from_its_byte_commits(tmp_path, chroot, tree):
+def test_group_splits_views_takes_over_and_continues_from_positions(tmp_path, chroot, tree):
     with cluster07(tmp_path, chroot, tree, **SHARED) as brokers:
         want = {*make_topic(tree, "t")}
         ours = OurMember07(tree.connect_string, "g", {"t": 1})

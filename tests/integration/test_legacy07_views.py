@@ -101,7 +101,7 @@ def process(tmp_path, chroot, tree):
         yield running
 
 
-def test_what_0_7_writes_newer_consumers_read_and_what_they_write_it_reads(process, tree):
+def test_both_generations_read_messages_of_each_other(process, tree):
     broker = Broker07(*broker_address(tree, 0))
     sent = entry(b"one", magic=0) + entry(b"two") + gzip_wrapper([b"three", b"four"])
     broker.produce("t", 0, sent)
@@ -122,7 +122,7 @@ def test_what_0_7_writes_newer_consumers_read_and_what_they_write_it_reads(proce
     broker.close()
 
 
-def test_a_newer_topic_that_matches_is_shown_with_all_it_holds(tmp_path, chroot, tree):
+def test_matching_newer_topic_is_shown_as_view(tmp_path, chroot, tree):
     own = settings(tmp_path, tree, legacy07_topics="shared.*")
     with running_broker(tmp_path, chroot, own, "apart") as process:
         with connect(process) as connection:
@@ -152,7 +152,7 @@ def test_a_newer_topic_that_matches_is_shown_with_all_it_holds(tmp_path, chroot,
         broker.close()
 
 
-def test_a_killed_broker_shows_again_what_readers_saw_at_its_position(tmp_path, chroot, tree):
+def test_restarted_broker_shows_messages_at_same_positions(tmp_path, chroot, tree):
     process = MortalBroker(
         tmp_path, {"zookeeper.connect": chroot, **settings(tmp_path, tree, log_flush_interval=7)}
     )
@@ -187,7 +187,7 @@ def test_a_killed_broker_shows_again_what_readers_saw_at_its_position(tmp_path, 
         process.stop()
 
 
-def test_a_group_moves_from_one_generation_to_the_other_and_back(tmp_path, chroot, tree):
+def test_group_offsets_convert_between_generations(tmp_path, chroot, tree):
     with running_broker(tmp_path, chroot, settings(tmp_path, tree)) as process:
         broker = Broker07(*broker_address(tree, 0))
         broker.produce("t", 0, entry(b"one") + entry(b"two", magic=0) + gzip_wrapper([b"a", b"b"]))
@@ -245,7 +245,7 @@ def test_a_group_moves_from_one_generation_to_the_other_and_back(tmp_path, chroo
         assert [(each.entries, each.findings) for each in checks] == [(5, [])]
 
 
-def test_a_set_that_0_7_would_refuse_is_refused_and_one_too_large_dropped(process, tree):
+def test_invalid_set_closes_connection_and_too_large_message_is_dropped(process, tree):
     broker = Broker07(*broker_address(tree, 0))
     broker.produce("t", 0, entry(b"good"))
     bad = bytearray(entry(b"bad"))
@@ -299,7 +299,7 @@ def leader(brokers, topic, number=0):
     return None
 
 
-def test_a_view_goes_on_when_another_broker_leads(brokers, tree):
+def test_view_continues_after_leader_change(brokers, tree):
     first = Broker07(*broker_address(tree, 1))
     first.produce("t", 0, entry(b"first"))
     until(lambda: tree.exists("/brokers/topics/t/1"))
@@ -342,7 +342,7 @@ def test_a_view_goes_on_when_another_broker_leads(brokers, tree):
     second.close()
 
 
-def test_groups_of_0_7_read_the_views_of_three_brokers(brokers, tree):
+def test_0_7_group_reads_views_of_three_brokers(brokers, tree):
     first = Broker07(*broker_address(tree, 1))
     for broker in (1, 2, 3):
         each = Broker07(*broker_address(tree, broker))

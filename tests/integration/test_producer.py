@@ -50,7 +50,7 @@ def fetch(cluster: LocalCluster, topic: str, partition: int) -> tuple[list[Recor
 
 @RUNTIMES
 @pytest.mark.parametrize("codec", CODECS)
-def test_batches_of_every_codec_are_stored_as_they_were_built(cluster, runtime, codec):
+def test_batches_of_every_codec_are_stored_unchanged(cluster, runtime, codec):
     topic = cluster.create_topic()
     headers = [("h", b"1"), ("n", None)]
     messages = [
@@ -71,7 +71,7 @@ def test_batches_of_every_codec_are_stored_as_they_were_built(cluster, runtime, 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_older_message_formats_are_written_when_asked_for(cluster, magic, codec):
+def test_older_message_formats_are_written_on_request(cluster, magic, codec):
     topic = cluster.create_topic(config={"message.format.version": ("0.9.0", "0.10.2")[magic]})
     with producer(cluster, message_format=magic, compression_codec=codec) as sender:
         places = sender.send([KeyedMessage(topic, b"%d" % i, key=b"k") for i in range(10)])
@@ -81,7 +81,7 @@ def test_older_message_formats_are_written_when_asked_for(cluster, magic, codec)
     assert {entry.magic for entry in iter_entries(raw)} == {magic}
 
 
-def test_only_the_topics_listed_are_compressed(cluster):
+def test_only_listed_topics_are_compressed(cluster):
     listed, other = cluster.create_topic(), cluster.create_topic()
     with producer(cluster, compression_codec="gzip", compressed_topics=listed) as sender:
         sender.send([KeyedMessage(topic, b"x" * 100) for topic in (listed, other)])
@@ -90,7 +90,7 @@ def test_only_the_topics_listed_are_compressed(cluster):
 
 
 @RUNTIMES
-def test_an_unknown_topic_without_auto_creation_is_a_clear_error(cluster, runtime):
+def test_unknown_topic_without_auto_creation_raises_topic_unavailable(cluster, runtime):
     with (
         producer(cluster, runtime) as sender,
         pytest.raises(SendFailed, match=r"create topic nowhere, or set auto\.create") as caught,
@@ -100,7 +100,7 @@ def test_an_unknown_topic_without_auto_creation_is_a_clear_error(cluster, runtim
 
 
 @RUNTIMES
-def test_a_message_too_large_for_the_broker_is_a_clear_error(cluster, runtime):
+def test_message_too_large_for_broker_raises_message_too_large(cluster, runtime):
     topic = cluster.create_topic()
     with (
         producer(cluster, runtime) as sender,
@@ -112,7 +112,7 @@ def test_a_message_too_large_for_the_broker_is_a_clear_error(cluster, runtime):
 
 
 @RUNTIMES
-def test_added_partitions_take_messages_without_a_restart(cluster, runtime):
+def test_added_partitions_are_used_without_restart(cluster, runtime):
     topic = cluster.create_topic()
     with producer(cluster, runtime) as sender:
         sender.send(KeyedMessage(topic, b"x"))
@@ -128,7 +128,7 @@ def test_added_partitions_take_messages_without_a_restart(cluster, runtime):
 
 
 @RUNTIMES
-def test_behind_one_address_hosted_partitions_are_used_and_others_refused(cluster, runtime):
+def test_only_hosted_partitions_accept_messages_behind_single_address(cluster, runtime):
     both = cluster.create_topic(partitions=2)
     host, port = cluster.broker(1).address
     config = ProducerConfig(broker_address=(f"{host}:{port}",), retry_backoff_ms=20)
@@ -142,9 +142,7 @@ def test_behind_one_address_hosted_partitions_are_used_and_others_refused(cluste
 
 
 @RUNTIMES
-def test_a_broker_that_is_down_too_long_is_a_clear_error_and_is_used_again_after(
-    local_cluster, runtime
-):
+def test_broker_down_too_long_raises_and_is_used_after_restart(local_cluster, runtime):
     with local_cluster(2, properties={"zookeeper.session.timeout.ms": "60000"}) as running:
         topic = running.create_topic(partitions=2)
         with producer(running, runtime, enable_idempotence="true") as sender:

@@ -81,7 +81,7 @@ def committed_offset(view: Cluster, group: str, topic: str) -> int | None:
 
 
 @RUNTIMES
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(cluster, view, runtime):
+def test_committed_messages_are_read_and_aborted_are_not(cluster, view, runtime):
     topic = cluster.create_topic(partitions=2)
     with make(cluster, topic, runtime) as producer:
         for number in range(6):
@@ -102,7 +102,7 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(cluster, view, run
 
 
 @RUNTIMES
-def test_nothing_of_an_open_transaction_is_seen(cluster, view, runtime):
+def test_open_transaction_is_invisible_to_committed_readers(cluster, view, runtime):
     topic = cluster.create_topic()
     with make(cluster, topic, runtime) as producer, producer.transaction():
         producer.send(KeyedMessage(topic, b"a"))
@@ -115,7 +115,7 @@ def test_nothing_of_an_open_transaction_is_seen(cluster, view, runtime):
     until(lambda: committed_offset(view, topic, topic) == 7)
 
 
-def test_batches_made_elsewhere_count_too(cluster, view):
+def test_encoded_batches_are_part_of_transaction(cluster, view):
     topic = cluster.create_topic()
     told = []
     with make(cluster, topic) as producer:
@@ -135,7 +135,7 @@ def test_batches_made_elsewhere_count_too(cluster, view):
 
 
 @RUNTIMES
-def test_a_second_instance_fences_the_first_and_ends_its_transaction(cluster, view, runtime):
+def test_second_instance_fences_first_and_ends_its_transaction(cluster, view, runtime):
     topic = cluster.create_topic()
     first = make(cluster, topic, runtime)
     first.begin()
@@ -156,7 +156,7 @@ def test_a_second_instance_fences_the_first_and_ends_its_transaction(cluster, vi
     until(lambda: read(view, topic) == [b"of the second", b"of the second, again"])
 
 
-def test_a_first_instance_that_sends_nothing_more_is_fenced_at_its_commit(cluster, view):
+def test_idle_first_instance_is_fenced_at_commit(cluster, view):
     topic = cluster.create_topic()
     first = make(cluster, topic)
     first.begin()
@@ -170,7 +170,7 @@ def test_a_first_instance_that_sends_nothing_more_is_fenced_at_its_commit(cluste
     assert read(view, topic) == []
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(cluster, view):
+def test_coordinator_aborts_transaction_after_timeout(cluster, view):
     topic = cluster.create_topic()
     producer = make(cluster, topic, transaction_timeout_ms=15_000)
     with producer.transaction():
@@ -190,13 +190,13 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(cluster
     until(lambda: read(view, topic) == [b"in time", b"next"])
 
 
-def test_a_timeout_that_the_brokers_do_not_allow_is_refused_by_name(cluster):
+def test_transaction_timeout_above_broker_limit_is_refused(cluster):
     refused = pytest.raises(TransactionFatal, match=r"transaction\.max\.timeout\.ms")
     with make(cluster, "long", transaction_timeout_ms=200_000) as producer, refused:
         producer.init_transactions()
 
 
-def test_an_exception_in_the_block_aborts_and_the_next_one_commits(cluster, view):
+def test_exception_in_block_aborts_and_next_transaction_commits(cluster, view):
     topic = cluster.create_topic()
     with make(cluster, topic) as producer:
         with pytest.raises(ZeroDivisionError), producer.transaction():
@@ -215,7 +215,7 @@ def test_an_exception_in_the_block_aborts_and_the_next_one_commits(cluster, view
     until(lambda: read(view, topic) == [b"committed"])
 
 
-def test_a_message_that_no_broker_takes_fails_the_transaction_and_not_the_producer(cluster, view):
+def test_too_large_message_fails_transaction_but_not_producer(cluster, view):
     topic = cluster.create_topic(config={"max.message.bytes": "10000"})
     with make(cluster, topic) as producer:
         producer.begin()
@@ -244,7 +244,7 @@ def killed(cluster: LocalCluster, broker_id: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("runtime", [pytest.param("threads", marks=pytest.mark.soak), "gevent"])
-def test_the_coordinator_dies_in_the_midst_of_a_transaction(cluster, view, runtime):
+def test_transaction_survives_kill_of_coordinator(cluster, view, runtime):
     topic = cluster.create_topic(partitions=2)
     with make(cluster, topic, runtime) as producer:
         with producer.transaction():
@@ -267,7 +267,7 @@ def test_the_coordinator_dies_in_the_midst_of_a_transaction(cluster, view, runti
     until(lambda: committed_offset(view, topic, topic) == 3)
 
 
-def test_the_leader_of_a_partition_dies_in_the_midst_of_a_transaction(cluster, view):
+def test_transaction_survives_kill_of_partition_leader(cluster, view):
     topic = cluster.create_topic()
     view.refresh([topic])
     leader = view.leader(topic, 0)
@@ -284,7 +284,7 @@ def test_the_leader_of_a_partition_dies_in_the_midst_of_a_transaction(cluster, v
     until(lambda: read(view, topic) == values)
 
 
-def test_what_a_killed_program_left_open_is_ended_by_its_successor(cluster, view):
+def test_successor_ends_transaction_of_killed_program(cluster, view):
     topic = cluster.create_topic()
     command = [sys.executable, "-m", "tests.support.transaction_writer"]
     program = subprocess.Popen(
@@ -308,7 +308,7 @@ def test_what_a_killed_program_left_open_is_ended_by_its_successor(cluster, view
     until(lambda: read(view, topic) == wanted)
 
 
-def test_two_producers_and_a_plain_one_do_not_disturb_each_other(cluster, view):
+def test_transactional_and_plain_producers_share_a_topic(cluster, view):
     topic = cluster.create_topic()
     plain = Producer(
         ProducerConfig(broker_list=tuple(cluster.bootstrap_servers.split(",")), required_acks=-1)

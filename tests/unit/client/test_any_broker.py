@@ -37,13 +37,13 @@ def test_brokers_are_asked_in_turn():
     assert asked[3:] == asked[:3]
 
 
-def test_bootstrap_brokers_are_asked_when_no_other_answers():
+def test_bootstrap_brokers_are_asked_when_no_known_broker_answers():
     asking = brokers(unreachable={1: NetworkError("refused")})
     assert asking.ask(lambda each, _: each.id, BROKERS[:1], BROKERS[1:2]) == 0
     assert asking.ask(lambda each, _: each.id, BROKERS[1:2], BROKERS[2:]) == 2
 
 
-def test_one_that_gave_no_answer_is_asked_last():
+def test_broker_that_timed_out_is_asked_last():
     asking = brokers()
     asked = []
 
@@ -58,7 +58,7 @@ def test_one_that_gave_no_answer_is_asked_last():
     assert asked.count(1) == 1
 
 
-def test_the_patience_grows_until_slow_brokers_answer():
+def test_patience_doubles_until_slow_broker_answers():
     asking = brokers(patience_s=0.5)
     waits = []
 
@@ -72,18 +72,18 @@ def test_the_patience_grows_until_slow_brokers_answer():
     assert len(waits) == 7, "all three with each patience, and one that answered"
 
 
-def test_one_broker_alone_has_all_of_the_time():
+def test_single_broker_gets_whole_timeout():
     assert brokers().ask(lambda _, wait_s: wait_s, BROKERS[:1]) > 4
 
 
-def test_a_connection_that_is_not_made_in_time_is_a_broker_that_hangs():
+def test_connection_timeout_counts_as_hanging_broker():
     asking = brokers(unreachable={0: RequestTimedOut("versions not told")})
     with pytest.raises(BrokerUnavailable):
         asking.ask(lambda each, _: each, BROKERS[:1], timeout_s=0.0)
     assert asking.ask(lambda each, _: each.id, BROKERS) != 0
 
 
-def test_no_broker_in_reach_is_said_at_once():
+def test_no_reachable_broker_raises_at_once():
     refused = NetworkError("refused")
     asking = brokers(unreachable=dict.fromkeys(range(3), refused))
     with pytest.raises(NoBrokersAvailable, match=r"broker 1.*correct the addresses"):
@@ -93,7 +93,7 @@ def test_no_broker_in_reach_is_said_at_once():
         asking.ask(lambda each, _: each, ())
 
 
-def test_connections_that_break_are_tried_once_more():
+def test_broken_connections_are_retried_once():
     asking = brokers()
     asked = []
 
@@ -106,7 +106,7 @@ def test_connections_that_break_are_tried_once_more():
     assert sorted(asked) == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_refusal_is_an_answer():
+def test_broker_error_is_raised_at_once():
     def question(broker, wait_s):
         raise InvalidTopic("no name")
 
@@ -116,7 +116,7 @@ def test_a_refusal_is_an_answer():
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.API_VERSIONS])
-def test_metadata_is_read_from_the_next_broker_where_one_hangs(runtime, api):
+def test_metadata_is_read_from_next_broker_when_one_hangs(runtime, api):
     with FakeCluster(3) as fake:
         fake.create("t", [1])
         fake.faults[api, 0] = lambda request: HANG

@@ -24,7 +24,7 @@ def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Clust
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_brokers_partitions_and_leaders_are_found_from_a_list(runtime):
+def test_static_list_finds_brokers_partitions_and_leaders(runtime):
     with FakeCluster(3) as fake:
         fake.create("t", [2, 0, None])
         with static(fake, runtime) as cluster:
@@ -36,7 +36,7 @@ def test_brokers_partitions_and_leaders_are_found_from_a_list(runtime):
             assert cluster.topics() == ["t"]
 
 
-def test_added_partitions_and_new_topics_show_after_a_refresh():
+def test_refresh_shows_added_partitions():
     with FakeCluster(1) as fake, static(fake) as cluster:
         fake.create("t", [0])
         assert len(cluster.partitions("t")) == 1
@@ -45,7 +45,7 @@ def test_added_partitions_and_new_topics_show_after_a_refresh():
         assert len(cluster.partitions("t")) == 3
 
 
-def test_an_unknown_topic_is_an_error_and_is_not_created_by_asking():
+def test_lookup_of_unknown_topic_raises_and_creates_nothing():
     with FakeCluster(1) as fake:
         fake.auto_create = 2
         with static(fake) as cluster:
@@ -54,7 +54,7 @@ def test_an_unknown_topic_is_an_error_and_is_not_created_by_asking():
             assert "nothing" not in fake.leaders
 
 
-def test_a_topic_without_a_leader_is_an_error_for_producers():
+def test_leaderless_topic_raises_for_producers():
     with FakeCluster(1) as fake, static(fake) as cluster:
         fake.create("t", [None])
         assert cluster.partitions("t")[0].leader is None
@@ -64,7 +64,7 @@ def test_a_topic_without_a_leader_is_an_error_for_producers():
             cluster.partitions("t", create=True, timeout_s=0.2)
 
 
-def test_a_partition_that_does_not_exist_is_not_said_to_have_no_leader():
+def test_error_of_unknown_partition_says_it_does_not_exist():
     with FakeCluster(1) as fake, static(fake) as cluster:
         fake.create("t", [0])
         cluster.partitions("t")
@@ -72,7 +72,7 @@ def test_a_partition_that_does_not_exist_is_not_said_to_have_no_leader():
         assert str(cluster.no_leader("u", 0)) == "u-0 does not exist: there is no such topic"
 
 
-def test_an_unknown_broker_is_a_clear_error():
+def test_connection_to_unregistered_broker_is_refused():
     with (
         FakeCluster(1) as fake,
         static(fake) as cluster,
@@ -81,7 +81,7 @@ def test_an_unknown_broker_is_a_clear_error():
         cluster.connection(9)
 
 
-def test_a_closed_cluster_refuses():
+def test_closed_cluster_refuses_connections_and_refresh():
     with FakeCluster(1) as fake:
         cluster = static(fake).start()
         cluster.close()

@@ -17,7 +17,7 @@ def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Clust
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_connection_is_shared_by_lane_and_replaced_when_broken(runtime):
+def test_connection_is_shared_per_lane_and_replaced_when_broken(runtime):
     with FakeCluster(1) as fake, static(fake, runtime) as cluster:
         first = cluster.connection(0)
         assert cluster.connection(0) is first
@@ -29,7 +29,7 @@ def test_a_connection_is_shared_by_lane_and_replaced_when_broken(runtime):
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_many_tasks_that_ask_at_once_share_one_connection(runtime):
+def test_concurrent_callers_share_one_connection(runtime):
     tasks = get_runtime(runtime)
     with FakeCluster(1) as fake, static(fake, runtime) as cluster:
         found = []
@@ -41,7 +41,7 @@ def test_many_tasks_that_ask_at_once_share_one_connection(runtime):
         assert len(set(map(id, found))) == 1
 
 
-def test_a_broker_that_comes_back_elsewhere_is_reached_after_a_refresh():
+def test_broker_with_new_address_is_reached_after_refresh():
     with FakeCluster(2) as fake, static(fake) as cluster:
         old = cluster.connection(1)
         fake.restart(1)

@@ -89,27 +89,27 @@ def ask(finds, answers, timeout_s=5.0, **options):
 GOOD = HeartbeatResponse()
 
 
-def test_the_coordinator_is_found_once_and_asked():
+def test_coordinator_is_looked_up_once():
     cluster, response = ask([7], [GOOD])
     assert response is GOOD
     assert cluster.asked == ["find", (7, "group")]
 
 
-def test_a_coordinator_that_moved_is_found_again():
+def test_moved_coordinator_is_looked_up_again():
     moved = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
     cluster, response = ask([7, 8], [moved, GOOD])
     assert response is GOOD
     assert cluster.asked == ["find", (7, "group"), "find", (8, "group")]
 
 
-def test_a_coordinator_that_is_loading_is_asked_again_where_it_is():
+def test_loading_coordinator_is_retried_without_lookup():
     loading = HeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     cluster, response = ask([7], [loading, loading, GOOD])
     assert response is GOOD
     assert cluster.asked == ["find", *[(7, "group")] * 3]
 
 
-def test_one_that_cannot_be_found_or_reached_yet_is_sought_until_it_can():
+def test_unreachable_coordinator_is_retried_until_found():
     lost = NetworkError("lost")
     cluster, response = ask(
         [NoBrokersAvailable("none"), -1, 7, 7, 7], [BrokerUnavailable("down"), lost, GOOD]
@@ -118,20 +118,20 @@ def test_one_that_cannot_be_found_or_reached_yet_is_sought_until_it_can():
     assert cluster.refreshed == 2
 
 
-def test_an_error_that_does_not_pass_is_the_callers():
+def test_error_that_is_not_retriable_is_passed_to_caller():
     refused = HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
     assert ask([7], [refused])[1] is refused
     with pytest.raises(ProtocolError, match="nonsense"):
         ask([7], [ProtocolError("nonsense", code=ErrorCode.INVALID_REQUEST)])
 
 
-def test_when_the_time_is_over_the_last_error_is_raised():
+def test_last_error_is_raised_after_timeout():
     with pytest.raises(ProtocolError) as caught:
         ask([-1] * 1000, [], timeout_s=0.05)
     assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_who_stops_does_not_wait():
+def test_stopping_caller_does_not_wait():
     with pytest.raises(ProtocolError):
         ask([-1, 7], [GOOD], stopping=lambda: True)
 
@@ -147,13 +147,13 @@ def of_transactions(cluster, **options):
     )
 
 
-def test_a_transactional_id_is_not_sought_among_groups():
+def test_lookup_of_transactional_id_uses_its_key_type():
     cluster = FakeCluster([7], [GOOD])
     of_transactions(cluster).ask(BEAT, timeout_s=5, error_of=lambda r: r.error_code)
     assert cluster.sought == [("id", 1)]
 
 
-def test_a_broker_that_knows_groups_only_is_refused():
+def test_broker_without_transaction_coordinators_is_refused():
     cluster = FakeCluster([7], [GOOD])
     cluster.find_version = 0
     with pytest.raises(UnsupportedVersion, match="has no transactions"):
@@ -161,7 +161,7 @@ def test_a_broker_that_knows_groups_only_is_refused():
     assert cluster.sought == []
 
 
-def test_what_else_passes_is_said_by_the_caller():
+def test_caller_extends_retried_error_codes():
     busy = HeartbeatResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
     assert ask([7], [busy])[1] is busy
     cluster, response = ask(
@@ -172,7 +172,7 @@ def test_what_else_passes_is_said_by_the_caller():
     assert cluster.asked == ["find", *[(7, "group")] * 3]
 
 
-def test_one_answer_is_not_waited_for_all_of_the_time():
+def test_attempt_timeout_bounds_wait_for_one_response():
     waited = []
 
     class Slow(Answer):
@@ -190,7 +190,7 @@ def test_one_answer_is_not_waited_for_all_of_the_time():
     assert waited == [pytest.approx(2.0, abs=0.5)]
 
 
-def test_one_that_hangs_is_given_up_once_another_broker_has_its_place():
+def test_hanging_coordinator_is_left_after_it_moved():
     given_up = []
 
     class Hanging(Answer):

@@ -52,7 +52,7 @@ class Connection:
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_offset_after_is_that_after_the_last_whole_entry(magic: int, codec: Codec) -> None:
+def test_offset_after_follows_last_whole_entry(magic: int, codec: Codec) -> None:
     first = message_set(magic, 3, base=10, codec=codec)
     second = message_set(magic, 1, base=13, codec=codec)
     assert offset_after(first) == 13
@@ -60,19 +60,19 @@ def test_offset_after_is_that_after_the_last_whole_entry(magic: int, codec: Code
     assert offset_after(first + second[:-1]) == 13
 
 
-def test_not_even_one_whole_entry_gives_none() -> None:
+def test_offset_after_is_none_without_whole_entry() -> None:
     assert offset_after(message_set(2, 1)[:-1]) is None
     assert offset_after(b"\0" * 5) is None
 
 
-def test_nonsense_ends_the_walk_and_is_raised_when_it_comes_first() -> None:
+def test_corrupt_entry_ends_offset_after_and_raises_when_first() -> None:
     nonsense = bytes([0] * 8 + [0, 0, 0, 20] + [9] * 20)
     assert offset_after(message_set(2, 3) + nonsense) == 3
     with pytest.raises(CorruptMessage):
         offset_after(nonsense)
 
 
-def test_fetch_size_is_doubled_up_to_the_limit() -> None:
+def test_fetch_size_doubles_up_to_limit() -> None:
     sizes = [1000]
     while sizes[-1] < 5000:
         sizes.append(doubled(sizes[-1], 5000, "t-0"))
@@ -81,7 +81,7 @@ def test_fetch_size_is_doubled_up_to_the_limit() -> None:
         doubled(5000, 5000, "t-0")
 
 
-def test_request_keeps_the_order_of_the_partitions() -> None:
+def test_fetch_request_keeps_order_of_partitions() -> None:
     wanted = {("b", 1): Wanted(5, 10), ("b", 0): Wanted(6, 10), ("a", 0): Wanted(7, 10)}
     settings = FetchSettings(max_wait_ms=1, min_bytes=2, response_bytes=3)
     request = send_fetch(Connection(), wanted, settings).request
@@ -93,7 +93,7 @@ def test_request_keeps_the_order_of_the_partitions() -> None:
     assert (request.max_wait_ms, request.min_bytes, request.isolation_level) == (1, 2, 0)
 
 
-def test_a_caller_may_wait_less_and_use_an_older_version() -> None:
+def test_caller_overrides_wait_time_and_version() -> None:
     settings = FetchSettings(timeout_ms=2000, read_committed=True)
     wanted = {("t", 0): Wanted(0, 1)}
     connection = Connection(FetchResponse())
@@ -104,7 +104,7 @@ def test_a_caller_may_wait_less_and_use_an_older_version() -> None:
     assert pending.waited_s == 2.0
 
 
-def test_errors_are_raised_of_the_whole_and_of_one_partition() -> None:
+def test_errors_of_response_and_of_partition_are_raised() -> None:
     settings = FetchSettings()
     refused = send_fetch(Connection(FetchResponse(error_code=70)), {}, settings)
     with pytest.raises(ProtocolError, match="FETCH_SESSION_ID_NOT_FOUND"):
@@ -117,22 +117,20 @@ def test_errors_are_raised_of_the_whole_and_of_one_partition() -> None:
         answer_of_one(send_fetch(Connection(FetchResponse()), {}, settings), settings)
 
 
-def test_brokers_without_transactions_are_refused() -> None:
+def test_require_transactions_refuses_older_broker() -> None:
     require_transactions(Connection(newest=4))
     with pytest.raises(UnsupportedVersion, match=r"b:1 is older than 0\.11"):
         require_transactions(Connection(newest=3))
 
 
 @pytest.mark.parametrize(("stable", "end"), [(5, 5), (-1, 9)])
-def test_a_reader_of_committed_messages_is_at_its_end_before_an_open_transaction(
-    stable: int, end: int
-) -> None:
+def test_end_for_committed_reader_is_last_stable_offset(stable: int, end: int) -> None:
     part = FetchResponsePartition(high_watermark=9, last_stable_offset=stable)
     assert end_of(part, read_committed=True) == end
     assert end_of(part, read_committed=False) == 9
 
 
-def test_a_reader_above_its_quota_is_answered_for_nothing_and_may_ask_again() -> None:
+def test_throttled_fetch_is_empty_or_repeated_when_patient() -> None:
     settings, part = FetchSettings(), FetchResponsePartition(partition=4)
     throttled = FetchResponse(throttle_time_ms=5)
     answers = [throttled, throttled, FetchResponse(topics=[FetchResponseTopic("t", [part])])]

@@ -58,7 +58,7 @@ class Coordinator:
         return self.response
 
 
-def test_a_commit_names_each_partition_once_by_topic():
+def test_commit_request_groups_partitions_by_topic():
     request = commit_request("g", {U0: Committed(5), T1: Committed(2, "x"), T0: Committed(1)})
     assert (request.group_id, request.generation_id, request.member_id) == ("g", -1, "")
     assert [
@@ -69,12 +69,12 @@ def test_a_commit_names_each_partition_once_by_topic():
     assert (member.generation_id, member.member_id) == (3, "m")
 
 
-def test_the_first_error_of_a_commit_counts():
+def test_commit_error_is_first_error_code():
     assert commit_error(committed(0, 0)) == ErrorCode.NONE
     assert commit_error(committed(0, 22, 25)) == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_no_offset_is_no_error_in_whichever_way_it_is_said():
+def test_missing_offset_is_no_error():
     request = fetch_request("g", [T0, T1])
     assert [(each.topic, each.partitions) for each in request.topics] == [("t", [0, 1])]
     response = fetched((7, None, 0), (-1, "", 0), (-1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -90,13 +90,13 @@ def test_no_offset_is_no_error_in_whichever_way_it_is_said():
     "response",
     [fetched(error=ErrorCode.NOT_COORDINATOR), fetched((-1, "", ErrorCode.NOT_COORDINATOR))],
 )
-def test_an_error_of_the_whole_or_of_a_partition_is_one(response):
+def test_error_of_response_or_partition_is_raised(response):
     with pytest.raises(ProtocolError, match="group g") as raised:
         fetched_offsets("g", [T0], response)
     assert raised.value.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_offsets_in_zookeeper_go_through_any_broker_by_version_0():
+def test_zookeeper_offsets_use_version_0():
     broker = Broker(committed(0))
     commit_offsets(broker, "g", {T0: 4})
     assert broker.asked[0][1] == 0
@@ -107,7 +107,7 @@ def test_offsets_in_zookeeper_go_through_any_broker_by_version_0():
     assert broker.asked[0][1] == 0
 
 
-def test_the_coordinator_is_asked_within_the_time_and_its_errors_are_raised():
+def test_coordinator_offsets_pass_timeout_and_raise_errors():
     coordinator = Coordinator(committed(0))
     offsets = CoordinatorOffsets(coordinator, "g", timeout_s=3)
     offsets.commit({})

@@ -44,7 +44,7 @@ def asked(metadata, *errors, **options):
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 7, 9, 13, 14, 15, 16, 56, 74, 75, 78])
-def test_errors_that_a_move_explains_are_asked_again_with_fresh_metadata(code):
+def test_leader_change_errors_are_retried_with_fresh_metadata(code):
     metadata = Metadata()
     assert asked(metadata, *[protocol_error(code)] * 3) == "answer"
     assert metadata.refreshed == [["t"]] * 3
@@ -54,12 +54,12 @@ def test_errors_that_a_move_explains_are_asked_again_with_fresh_metadata(code):
     "error",
     [NetworkError("lost"), RequestTimedOut("late"), BrokerUnavailable("gone"), RegistryError("no")],
 )
-def test_a_broker_that_goes_is_asked_again(error):
+def test_connection_errors_are_retried(error):
     assert asked(Metadata(), error, error) == "answer"
 
 
 @pytest.mark.parametrize("code", [1, 2, 10, 17, 29, 35, 42, 43, 76])
-def test_what_does_not_pass_is_raised_at_once(code):
+def test_error_that_is_not_retriable_is_raised_at_once(code):
     metadata = Metadata()
     with pytest.raises(ProtocolError) as caught:
         asked(metadata, protocol_error(code))
@@ -67,7 +67,7 @@ def test_what_does_not_pass_is_raised_at_once(code):
     assert metadata.refreshed == []
 
 
-def test_fresh_metadata_is_tried_once_without_time():
+def test_zero_timeout_refreshes_metadata_once():
     metadata = Metadata()
     moved = protocol_error(ErrorCode.NOT_LEADER_FOR_PARTITION)
     assert asked(metadata, moved, timeout_s=0) == "answer"
@@ -75,7 +75,7 @@ def test_fresh_metadata_is_tried_once_without_time():
         asked(metadata, moved, moved, timeout_s=0)
 
 
-def test_the_wait_is_bounded():
+def test_retries_stop_after_timeout():
     metadata = Metadata()
     started = time.monotonic()
     with pytest.raises(ProtocolError):
@@ -84,14 +84,14 @@ def test_the_wait_is_bounded():
     assert time.monotonic() - started < 10
 
 
-def test_an_unknown_topic_is_believed_soon():
+def test_unknown_topic_is_raised_after_few_tries():
     metadata = Metadata()
     with pytest.raises(UnknownTopicOrPartition):
         asked(metadata, *[protocol_error(3)] * 1000, timeout_s=3600)
     assert len(metadata.refreshed) < 10
 
 
-def test_metadata_that_cannot_be_read_now_is_read_later():
+def test_failed_metadata_refresh_is_retried():
     metadata = Metadata(RegistryError("away"), NetworkError("lost"))
     assert asked(metadata, *[protocol_error(6)] * 3) == "answer"
     with pytest.raises(RegistryError, match="away"):

@@ -50,12 +50,12 @@ class Leader:
         return ListOffsetsResponse(topics=topics)
 
 
-def test_items_are_grouped_in_order():
+def test_by_topic_groups_items_in_order():
     items = {("u", 1): "a", ("t", 2): "b", ("t", 0): "c"}
     assert list(by_topic(items)) == [("t", [(0, "c"), (2, "b")]), ("u", [(1, "a")])]
 
 
-def test_each_partition_has_its_offset_none_or_its_error():
+def test_list_offsets_returns_offset_none_or_error_per_partition():
     leader = Leader()
     found = list_offsets(leader, {("t", 0): 77, ("t", 1): LATEST_TIME, ("u", 0): LATEST_TIME})
     assert found["t", 0] == []
@@ -64,12 +64,12 @@ def test_each_partition_has_its_offset_none_or_its_error():
     assert leader.answered_by == 4
 
 
-def test_version_0_lists_as_many_as_are_asked_for():
+def test_version_0_returns_requested_number_of_offsets():
     found = list_offsets(Leader(), {("t", 0): LATEST_TIME}, max_num_offsets=2, version=0)
     assert found == {("t", 0): [9, 6]}
 
 
-def test_epochs_go_where_they_are_known():
+def test_request_carries_known_leader_epochs():
     leader = Leader()
     times = {("t", 0): LATEST_TIME, ("u", 0): LATEST_TIME}
     list_offsets(leader, times, epochs={("u", 0): 7}, read_committed=True)
@@ -78,7 +78,7 @@ def test_epochs_go_where_they_are_known():
     assert request.isolation_level == 1
 
 
-def test_the_range_of_a_log_is_asked_under_the_epoch():
+def test_valid_range_uses_leader_epoch():
     leader = Leader()
     assert valid_range(leader, "t", 0, 5) == (3, 9)
     epochs = {each.topics[0].partitions[0].current_leader_epoch for each in leader.asked}

@@ -21,7 +21,7 @@ def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Clust
     return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
 
 
-def test_a_topic_is_not_created_by_asking_a_broker_whose_requests_always_create():
+def test_lookup_creates_no_topic_with_old_metadata_version():
     with FakeCluster(1) as fake:
         fake.auto_create = 2
         fake.versions[int(ApiKey.METADATA)] = (0, 1)
@@ -34,7 +34,7 @@ def test_a_topic_is_not_created_by_asking_a_broker_whose_requests_always_create(
 
 
 @pytest.mark.parametrize("version", [0, 1, 4])
-def test_a_topic_is_created_on_request_with_every_version(version):
+def test_topic_is_created_on_request_with_every_version(version):
     with FakeCluster(1) as fake:
         fake.auto_create = 2
         fake.versions[int(ApiKey.METADATA)] = (0, version)
@@ -42,14 +42,14 @@ def test_a_topic_is_created_on_request_with_every_version(version):
             assert len(cluster.partitions("new", create=True)) == 2
 
 
-def test_no_broker_at_any_address_is_a_clear_error():
+def test_unreachable_addresses_raise_no_brokers_available():
     with FakeCluster(1) as fake:
         address = fake.addresses
     with pytest.raises(NoBrokersAvailable, match="correct the addresses"):
         Cluster(StaticSource(address), connect_timeout_ms=500).start()
 
 
-def test_the_rest_of_the_cluster_is_found_when_the_listed_broker_is_gone():
+def test_cluster_is_usable_after_listed_broker_stopped():
     with FakeCluster(2) as fake:
         fake.create("t", [1])
         with Cluster(StaticSource(fake.brokers[0].address)) as cluster:
@@ -60,7 +60,7 @@ def test_the_rest_of_the_cluster_is_found_when_the_listed_broker_is_gone():
             assert sorted(cluster.brokers()) == [1]
 
 
-def test_knowledge_is_kept_while_no_broker_answers_and_renewed_after():
+def test_view_is_kept_while_no_broker_answers():
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         with static(fake) as cluster:
@@ -75,20 +75,20 @@ def test_knowledge_is_kept_while_no_broker_answers_and_renewed_after():
             assert len(cluster.partitions("t")) == 2
 
 
-def test_old_addresses_with_ids_are_understood():
+def test_addresses_with_broker_ids_are_accepted():
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         with Cluster(StaticSource([f"0:{fake.brokers[0].address}"])) as cluster:
             assert len(cluster.partitions("t")) == 1
 
 
-def test_a_text_that_is_no_address_is_refused():
+def test_invalid_address_is_refused():
     for text in ("", "host", "host:port", ":9092"):
         with pytest.raises(ClientError):
             StaticSource(text)
 
 
-def test_a_broker_that_was_cut_off_does_not_keep_its_clients_in_the_past():
+def test_stale_leader_of_cut_off_broker_is_ignored():
     """Broker 0 tells of the leader before the last election, for ever."""
 
     def told(leader: int, epoch: int) -> MetadataResponse:
@@ -115,6 +115,6 @@ def test_a_broker_that_was_cut_off_does_not_keep_its_clients_in_the_past():
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999"])
-def test_a_number_that_is_no_port_is_refused(port):
+def test_invalid_port_is_refused(port):
     with pytest.raises(ClientError, match=f"{port} is no port"):
         StaticSource(f"127.0.0.1:9092,127.0.0.1:{port}")

@@ -33,7 +33,7 @@ def registered(*ids):
         ((1, 2), (1, 2), (1, 2), "all of these are registered, and the controller has not chosen"),
     ],
 )
-def test_what_is_missing_is_named(replicas, isr, up, expected):
+def test_explanation_names_missing_brokers(replicas, isr, up, expected):
     info = PartitionInfo("t", 0, None, 3, replicas, isr)
     assert expected in explain(info, registered(*up))
 
@@ -45,7 +45,7 @@ def view(*leaders, isr=(1,)):
     return View(registered(2), {"t": partitions, "gone": LeaderNotAvailable("")})
 
 
-def test_a_partition_that_stays_without_a_leader_is_warned_of_once(caplog):
+def test_leaderless_partition_is_warned_of_once(caplog):
     caplog.set_level(logging.WARNING)
     clock = Clock(0)
     missing = MissingLeaders(InlineRuntime(clock))
@@ -61,7 +61,7 @@ def test_a_partition_that_stays_without_a_leader_is_warned_of_once(caplog):
     assert "Start broker 1" in said
 
 
-def test_it_is_warned_of_again_after_it_had_a_leader(caplog):
+def test_warning_repeats_after_partition_had_leader(caplog):
     caplog.set_level(logging.WARNING)
     clock = Clock(0)
     missing = MissingLeaders(InlineRuntime(clock))
@@ -71,7 +71,7 @@ def test_it_is_warned_of_again_after_it_had_a_leader(caplog):
     assert len(caplog.messages) == 2
 
 
-def test_many_are_warned_of_in_one_line(caplog):
+def test_many_leaderless_partitions_share_one_warning(caplog):
     caplog.set_level(logging.WARNING)
     clock = Clock(0)
     missing = MissingLeaders(InlineRuntime(clock))
@@ -83,7 +83,7 @@ def test_many_are_warned_of_in_one_line(caplog):
     assert said.endswith("and 7 more partitions")
 
 
-def test_in_sync_replicas_are_remembered_where_brokers_leave_them_out():
+def test_missing_isr_is_completed_from_previous_view():
     missing = MissingLeaders(InlineRuntime())
     before = view(1, 2)
     after = missing.complete(view(None, 2, isr=()), before)

@@ -13,7 +13,7 @@ def view(leader: int | None, epoch: int, brokers: Iterable[int] = range(3)) -> V
     return View(registered, {"t": (PartitionInfo("t", 0, leader, epoch),)})
 
 
-def test_a_newer_leader_that_is_not_registered_any_more_is_none():
+def test_unregistered_leader_becomes_none():
     newest = NewestLeaders(clock=Clock(100))
     newest.merge(view(1, 5))
     assert newest.merge(view(None, -1, [0, 2])) == view(None, 5, [0, 2])
@@ -29,7 +29,7 @@ def test_an_older_epoch_does_not_replace_a_newer_one():
     assert newest.merge(view(2, 7)) == view(2, 7)
 
 
-def test_an_older_epoch_counts_when_it_stays_for_long():
+def test_older_epoch_is_accepted_after_patience():
     clock = Clock(100)
     newest = NewestLeaders(patience_s=10, clock=clock)
     newest.merge(view(1, 5))
@@ -51,7 +51,7 @@ def test_patience_restarts_after_a_newer_answer():
     assert newest.merge(view(0, 0)) == view(1, 5)
 
 
-def test_a_deleted_topic_starts_again_at_once():
+def test_deleted_topic_accepts_older_epoch_at_once():
     newest = NewestLeaders(clock=Clock(100))
     newest.merge(view(1, 5))
     gone = View(view(0, 0).brokers, {"t": UnknownTopicOrPartition("t")})
@@ -59,7 +59,7 @@ def test_a_deleted_topic_starts_again_at_once():
     assert newest.merge(view(0, 0)) == view(0, 0)
 
 
-def test_sources_without_epochs_are_believed():
+def test_view_without_epochs_is_accepted():
     newest = NewestLeaders(clock=Clock(100))
     newest.merge(view(1, -1))
     assert newest.merge(view(2, -1)) == view(2, -1)

@@ -30,27 +30,27 @@ def cluster_of(*logs: LeaderLog) -> LogsCluster:
     )
 
 
-def test_each_leader_is_asked_for_its_partitions():
+def test_offsets_are_resolved_at_each_leader():
     cluster = cluster_of(log_with(3), log_with(2, leader=1), log_with(1, start=7))
     times = {T0: LATEST_TIME, T1: LATEST_TIME, T2: EARLIEST_TIME}
     assert resolve_offsets(cluster, times) == {T0: 3, T1: 2, T2: 7}
     assert cluster.refreshed == 0
 
 
-def test_a_time_after_the_last_message_has_no_offset_or_the_end():
+def test_time_after_last_message_resolves_to_none_or_log_end():
     cluster = cluster_of(log_with(3))
     assert resolve_offsets(cluster, {T0: 99}) == {T0: None}
     assert resolve_or_end(cluster, {T0: 99}) == {T0: 3}
 
 
-def test_a_partition_that_moved_is_asked_of_its_new_leader():
+def test_moved_partition_is_resolved_at_new_leader():
     cluster = cluster_of(log_with(3), log_with(2))
     cluster.logs[T0].leader, cluster.logs[T0].epoch = 1, 1
     assert resolve_offsets(cluster, {T0: LATEST_TIME, T1: LATEST_TIME}) == {T0: 3, T1: 2}
     assert cluster.refreshed == 1
 
 
-def test_a_leader_that_hangs_is_left_once_another_one_leads():
+def test_hanging_leader_is_left_after_leader_change():
     cluster = cluster_of(log_with(3), log_with(2, leader=1))
     cluster.still.add(0)
 
@@ -63,7 +63,7 @@ def test_a_leader_that_hangs_is_left_once_another_one_leads():
     assert cluster.refreshed == 3
 
 
-def test_a_former_leader_that_does_not_know_it_is_refused_by_its_epoch():
+def test_former_leader_is_rejected_by_leader_epoch():
     cluster = cluster_of(log_with(6))
     log = cluster.logs[T0]
     log.deposed[0] = log_with(2)
@@ -73,7 +73,7 @@ def test_a_former_leader_that_does_not_know_it_is_refused_by_its_epoch():
     assert cluster.refreshed == 1
 
 
-def test_without_time_fresh_metadata_is_tried_once():
+def test_zero_timeout_refreshes_leaders_once():
     log = log_with(1)
     log.leader = None
     cluster = cluster_of(log)
@@ -82,7 +82,7 @@ def test_without_time_fresh_metadata_is_tried_once():
     assert cluster.refreshed == 1
 
 
-def test_with_time_a_leader_is_waited_for():
+def test_missing_leader_is_waited_for():
     log = log_with(3)
     log.leader = None
     cluster = cluster_of(log)
@@ -96,7 +96,7 @@ def test_with_time_a_leader_is_waited_for():
     assert cluster.refreshed == 3
 
 
-def test_a_leader_is_awaited_by_default():
+def test_default_timeout_waits_for_leader():
     cluster = cluster_of(log_with(3), log_with(2))
     log = cluster.logs[T0]
     log.list_offsets_error = ErrorCode.NOT_LEADER_FOR_PARTITION
@@ -110,14 +110,14 @@ def test_a_leader_is_awaited_by_default():
     assert cluster.refreshed == 3
 
 
-def test_a_broker_that_is_down_is_tried_again_and_named():
+def test_error_names_broker_that_is_down():
     cluster = cluster_of(log_with(3))
     cluster.down.add(0)
     with pytest.raises(NetworkError, match="broker 0 is down"):
         resolve_offsets(cluster, {T0: LATEST_TIME}, timeout_s=0)
 
 
-def test_an_error_that_does_not_pass_is_raised_at_once():
+def test_fatal_list_offsets_error_is_raised_at_once():
     log = log_with(3)
     log.list_offsets_error = ErrorCode.OFFSET_OUT_OF_RANGE
     cluster = cluster_of(log)

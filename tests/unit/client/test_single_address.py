@@ -19,7 +19,7 @@ RUNTIMES = ["threads", "gevent"]
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_behind_one_address_only_hosted_partitions_have_a_leader(runtime):
+def test_only_hosted_partitions_have_leader_behind_single_address(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [0, 1, 0])
         fake.create("elsewhere", [1])
@@ -34,7 +34,7 @@ def test_behind_one_address_only_hosted_partitions_have_a_leader(runtime):
             assert len(fake.brokers[1].requests) == 0
 
 
-def test_behind_one_address_another_broker_may_answer_after_the_connection_broke():
+def test_view_changes_when_another_broker_answers_behind_address():
     with FakeCluster(2) as fake:
         fake.create("t", [0, 1])
         source = SingleAddressSource(fake.brokers[0].address)
@@ -57,7 +57,7 @@ def test_behind_one_address_another_broker_may_answer_after_the_connection_broke
             stand_in.stop()
 
 
-def test_no_broker_behind_the_address_is_a_clear_error():
+def test_unreachable_single_address_raises_no_brokers_available():
     with FakeCluster(1) as fake:
         address = fake.addresses
     with pytest.raises(NoBrokersAvailable, match=r"broker\.address"):

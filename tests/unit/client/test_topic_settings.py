@@ -20,12 +20,12 @@ def broker(*resources, versions=(ApiKey.DESCRIBE_CONFIGS,)):
     return SimpleNamespace(versions=versions, request=lambda request, timeout_s: answer)
 
 
-def test_what_is_described_counts():
+def test_topic_settings_returns_described_values():
     unknown = described("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     connection = broker(described("t"), unknown, described("v", value=None))
     found = topic_settings(connection, ["t", "u", "v"], [MIN_ISR, CLEANUP])
     assert found == {"t": {MIN_ISR: "2"}, "v": {}}
 
 
-def test_brokers_that_cannot_be_asked_say_nothing():
+def test_topic_settings_are_empty_for_old_brokers():
     assert topic_settings(broker(described("t"), versions=()), ["t"], [MIN_ISR]) == {}

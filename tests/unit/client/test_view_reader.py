@@ -25,7 +25,7 @@ def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Clust
     return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
 
 
-def test_a_topic_that_is_new_is_read_alone_and_hides_no_other():
+def test_new_topic_is_read_alone_and_others_are_kept():
     with FakeCluster(1) as fake, static(fake) as cluster:
         for name in ("t", "u", "v"):
             fake.create(name, [0])
@@ -43,7 +43,7 @@ def test_a_topic_that_is_new_is_read_alone_and_hides_no_other():
         assert len(cluster.partitions("t")) == 2, "everything again"
 
 
-def test_everything_is_read_where_the_source_has_changed_meanwhile():
+def test_source_change_reads_all_topics():
     with FakeCluster(1) as fake:
         source = StaticSource(fake.addresses)
         start, given = source.start, []
@@ -61,7 +61,7 @@ def test_everything_is_read_where_the_source_has_changed_meanwhile():
             assert len(cluster.partitions("t")) == 2
 
 
-def test_a_reading_that_failed_is_made_of_everything_next(monkeypatch):
+def test_failed_reading_is_followed_by_full_reading(monkeypatch):
     with FakeCluster(1) as fake:
         source = StaticSource(fake.addresses)
         with Cluster(source) as cluster:
@@ -81,7 +81,7 @@ def test_a_reading_that_failed_is_made_of_everything_next(monkeypatch):
             assert until(lambda: len(cluster.partitions("t")) == 2)
 
 
-def test_metadata_is_read_again_by_age():
+def test_metadata_is_read_again_after_max_age():
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         with static(fake, max_age_ms=20) as cluster:
@@ -113,7 +113,7 @@ def test_watcher_is_called_until_it_is_removed():
         assert called == ["once", "always", "always"]
 
 
-def test_an_unforeseen_error_reaches_waiters_and_the_next_reading_works(monkeypatch):
+def test_unexpected_error_reaches_waiter_and_next_reading_works(monkeypatch):
     with FakeCluster() as fake, static(fake) as cluster:
         source = cluster._source
         read, errors = source.read, [LookupError("a defect")]
@@ -129,7 +129,7 @@ def test_an_unforeseen_error_reaches_waiters_and_the_next_reading_works(monkeypa
         cluster.refresh()
 
 
-def test_a_source_that_stays_unreadable_is_logged_once(monkeypatch, caplog):
+def test_unreadable_source_is_warned_of_once(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "zkbroker.client.view_reader")
     with FakeCluster() as fake, static(fake) as cluster:
         read = cluster._source.read

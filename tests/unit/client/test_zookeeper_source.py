@@ -44,7 +44,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_leaders_have_their_epochs_and_dead_ones_are_none(watched: Watched) -> None:
+def test_view_has_leader_epochs_and_no_dead_leaders(watched: Watched) -> None:
     watched.broker(1, "north")
     topics.create_topic(watched.session, "t", {0: [1], 1: [2], 2: [1]}, {})
     watched.state("t", 0, 1, 7)
@@ -58,7 +58,7 @@ def test_leaders_have_their_epochs_and_dead_ones_are_none(watched: Watched) -> N
     )
 
 
-def test_the_replicas_in_sync_are_known_while_no_leader_is_registered(watched: Watched) -> None:
+def test_isr_is_known_without_registered_leader(watched: Watched) -> None:
     watched.broker(1)
     topics.create_topic(watched.session, "t", {0: [1, 2, 3]}, {})
     decided = PartitionState(3, 5, (2, 3), 0)
@@ -68,7 +68,7 @@ def test_the_replicas_in_sync_are_known_while_no_leader_is_registered(watched: W
     )
 
 
-def test_everything_that_was_read_is_watched(watched: Watched) -> None:
+def test_every_node_read_is_watched(watched: Watched) -> None:
     topics.create_topic(watched.session, "t", {0: [1]}, {})
     for change in (
         lambda: watched.broker(1),
@@ -84,7 +84,7 @@ def test_everything_that_was_read_is_watched(watched: Watched) -> None:
         assert watched.changed.is_set()
 
 
-def test_a_connection_that_comes_back_means_reading_again(watched: Watched) -> None:
+def test_reconnect_triggers_reading(watched: Watched) -> None:
     watched.session.suspend()
     watched.changed.clear()
     watched.session.reconnect()
@@ -95,7 +95,7 @@ def test_a_connection_that_comes_back_means_reading_again(watched: Watched) -> N
     assert not watched.changed.is_set()
 
 
-def test_topics_that_cannot_be_read_have_an_error_and_hide_no_other(watched: Watched) -> None:
+def test_unreadable_topic_has_error_and_others_are_read(watched: Watched) -> None:
     watched.session.create(paths.topic("broken"), b"[]")
     topics.create_topic(watched.session, "t", {0: [1]}, {})
     found = watched.read("broken", "gone", "t").topics
@@ -109,7 +109,7 @@ def test_topics_that_cannot_be_read_have_an_error_and_hide_no_other(watched: Wat
 
 
 @pytest.mark.parametrize("failure", [ConnectionLost, SessionLost])
-def test_a_connection_that_breaks_says_nothing_of_a_topic(
+def test_lost_connection_is_raised_by_read(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, failure: type[RegistryError]
 ) -> None:
     topics.create_topic(watched.session, "t", {0: [1]}, {})
@@ -122,7 +122,7 @@ def test_a_connection_that_breaks_says_nothing_of_a_topic(
         watched.read("t")
 
 
-def test_many_topics_are_read_in_a_few_round_trips(
+def test_many_topics_are_read_in_few_round_trips(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.broker(1)
@@ -147,14 +147,14 @@ def test_many_topics_are_read_in_a_few_round_trips(
     assert len(asked) < 10, asked
 
 
-def test_a_state_that_is_damaged_is_a_partition_without_leader(watched: Watched) -> None:
+def test_damaged_state_node_means_no_leader(watched: Watched) -> None:
     topics.create_topic(watched.session, "t", {0: [1]}, {})
     watched.session.create(paths.partition_state("t", 0), b"{", parents=True)
     assert watched.read("t").topics["t"] == (PartitionInfo("t", 0, None, NO_EPOCH, (1,)),)
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_an_address_or_a_session(both: bool) -> None:
+def test_source_requires_either_address_or_session(both: bool) -> None:
     session: Any = InstantSession() if both else None
     with pytest.raises(RegistryError, match="not both"):
         ZooKeeperSource("zk:2181" if both else "", session=session)

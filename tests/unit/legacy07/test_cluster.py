@@ -7,7 +7,7 @@ from zkbroker.runtime import get_runtime
 from zkbroker.types import Partition07
 
 
-def test_a_broker_leads_its_partitions_before_the_registry_names_them():
+def test_broker_leads_its_partitions_before_registration():
     with FixedLeaders07(ListedSource07({0: ("a", 1), 1: ("b", 2)})) as cluster:
         # Another broker registered the topic first, and is all that is known of it.
         cluster.partitions("t")
@@ -17,6 +17,6 @@ def test_a_broker_leads_its_partitions_before_the_registry_names_them():
         assert "t-2-0 has no leader: broker 2" in str(cluster.no_leader("t", Partition07(2, 0)))
 
 
-def test_producers_have_these_leaders():
+def test_producer_cluster_has_fixed_leaders():
     config = ProducerConfig07(broker_list=("0:a:1",))
     assert isinstance(config.make_cluster(get_runtime("threads")), FixedLeaders07)

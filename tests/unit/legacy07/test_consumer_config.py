@@ -32,25 +32,25 @@ def parse(**more):
 
 
 @pytest.mark.parametrize(("key", "name", "default", "text", "value"), PROPERTIES)
-def test_defaults_and_values_of_0_7(key, name, default, text, value):
+def test_default_and_value_of_each_0_7_property(key, name, default, text, value):
     config, _ = parse()
     assert getattr(config.connector(), name) == default
     config = ConsumerConfig07.from_properties({**NEEDED, key: text})
     assert getattr(config.connector(), name) == value
 
 
-def test_the_connection_waits_as_long_as_a_session_lives():
+def test_connection_timeout_defaults_to_session_timeout():
     config = ConsumerConfig07.from_properties({**NEEDED, "zk.sessiontimeout.ms": "1500"})
     assert config.connector().zookeeper_connection_timeout_ms == 1500
 
 
-def test_the_fetchers_pause_has_two_names():
+def test_fetcher_backoff_has_two_property_names():
     assert parse()[0].fetcher_backoff_ms == 1000
     assert parse(fetcher_backoff_ms="5")[0].fetcher_backoff_ms == 5
     assert parse(backoff_increment_ms="6")[0].fetcher_backoff_ms == 6
 
 
-def test_what_is_not_served_is_refused_or_named():
+def test_unsupported_properties_are_refused_or_warned_of():
     with pytest.raises(ConfigError, match=r"shallowiterator\.enable=true"):
         parse(shallowiterator_enable="true")
     assert parse(shallowiterator_enable="false")[1] == []
@@ -61,5 +61,5 @@ def test_what_is_not_served_is_refused_or_named():
         ConsumerConfig07.from_properties({"zk.connect": "z"})
 
 
-def test_topics_of_newer_brokers_are_topics_like_others():
+def test_internal_topics_are_not_excluded():
     assert parse()[0].connector().exclude_internal_topics is False

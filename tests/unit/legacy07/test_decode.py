@@ -10,7 +10,7 @@ ONE = build_message(b"one", magic=0)
 WRAPPER = build_wrapper(Codec.SNAPPY, build_message(b"a") + build_message(b"b"))
 
 
-def test_the_offset_of_a_message_is_where_to_go_on():
+def test_message_offset_is_next_position():
     partition = Partition07(3, 1)
     chunk = decode_chunk07("t", partition, ONE + WRAPPER, 100)
     start, end = 100 + len(ONE), 100 + len(ONE + WRAPPER)
@@ -22,7 +22,7 @@ def test_the_offset_of_a_message_is_where_to_go_on():
     assert (chunk.count, chunk.last_offset, chunk.error) == (3, end, None)
 
 
-def test_messages_before_damage_come_and_the_damage_is_reported():
+def test_messages_before_corrupt_entry_are_returned_with_error():
     bad = bytearray(ONE)
     bad[-1] ^= 1
     chunk = decode_chunk07("t", Partition07(0, 0), ONE + bytes(bad), 0)
@@ -35,7 +35,7 @@ def test_messages_before_damage_come_and_the_damage_is_reported():
     assert isinstance(chunk.error, CorruptMessage)
 
 
-def test_positions_are_offsets_without_a_step():
+def test_next_position_adds_no_step():
     progress = ReadProgress(70, 0)
     assert next_after(progress, in_hand=True) == 70
     progress.delivered = 90

@@ -14,7 +14,7 @@ GIVEN = {
 }
 
 
-def test_a_source_of_0_7_is_a_consumer_of_0_7_and_has_no_identity_partitions():
+def test_0_7_source_uses_consumer_config_and_refuses_identity_partitions():
     source = SourceConfig(
         properties={
             "protocol.generation": "0.7.2",
@@ -38,7 +38,7 @@ def test_a_source_of_0_7_is_a_consumer_of_0_7_and_has_no_identity_partitions():
         MirrorConfig.from_properties({**given, "identity.partitions": "true"}, sources=[source])
 
 
-def test_a_target_of_0_7_loses_nothing_and_waits_for_its_brokers():
+def test_0_7_target_retries_without_limit():
     config = MirrorConfig.from_properties({**GIVEN, "target.zk.connect": "old:2181"})
     own = config.generation_producer()
     assert isinstance(own, ProducerConfig07)
@@ -57,6 +57,6 @@ def test_a_target_of_0_7_loses_nothing_and_waits_for_its_brokers():
         ({"target.broker.list": "old:9092"}, "id:host:port"),
     ],
 )
-def test_what_a_target_of_0_7_cannot_promise_is_refused(settings, why):
+def test_unsupported_settings_of_0_7_target_are_refused(settings, why):
     with pytest.raises(ConfigError, match=why):
         MirrorConfig.from_properties(GIVEN | settings)

@@ -27,7 +27,7 @@ def watch() -> Any:
     return get_runtime("threads").event()
 
 
-def test_members_see_each_other_as_0_7_writes_it(server: Any) -> None:
+def test_members_register_in_0_7_format(server: Any) -> None:
     session, one = member(server, "g_one")
     _, two = member(server, "g_two")
     one.register(StreamSubscription({"t": 2}))
@@ -39,7 +39,7 @@ def test_members_see_each_other_as_0_7_writes_it(server: Any) -> None:
     assert one.subscriptions(watch())["g_two"] == StreamSubscription({"a.*": 1}, "white_list")
 
 
-def test_partitions_are_those_of_the_brokers_that_are_up(server: Any) -> None:
+def test_partitions_follow_registered_brokers(server: Any) -> None:
     session, one = member(server, "g_one")
     changed = watch()
     assert one.partitions(["t"], changed) == {"t": []}
@@ -54,7 +54,7 @@ def test_partitions_are_those_of_the_brokers_that_are_up(server: Any) -> None:
     assert changed.is_set()
 
 
-def test_owners_are_named_by_broker_and_number(server: Any) -> None:
+def test_owner_nodes_are_named_by_broker_and_number(server: Any) -> None:
     session, one = member(server, "g_one")
     _, two = member(server, "g_two")
     for each in (one, two):
@@ -69,7 +69,7 @@ def test_owners_are_named_by_broker_and_number(server: Any) -> None:
     two.claim({key: "g_two-0"})
 
 
-def test_partitions_are_dealt_out_in_the_order_of_their_text() -> None:
+def test_partitions_are_assigned_in_text_order() -> None:
     partitions = [Partition07(3, 0), Partition07(10, 0), Partition07(3, 1)]
     threads = {"t": ["b-0", "a-0"]}
     assert range_assign_07({"t": partitions}, threads) == {

@@ -13,7 +13,7 @@ def values(pieces):
     return [[record[1] for record in piece.records] for piece in pieces]
 
 
-def test_each_message_is_in_one_piece_and_the_codec_is_that_of_its_wrapper():
+def test_each_message_is_in_one_piece_with_codec_of_its_wrapper():
     inner = build_message(b"c") + build_message(b"d", magic=0)
     data = (
         build_message(b"a")
@@ -29,14 +29,14 @@ def test_each_message_is_in_one_piece_and_the_codec_is_that_of_its_wrapper():
     assert {(key, headers) for p in pieces for key, _, _, headers in p.records} == {(None, ())}
 
 
-def test_pieces_are_bounded():
+def test_pieces_are_bounded_in_bytes():
     data = b"".join(build_message(bytes(100)) for _ in range(100))
     pieces = list(cut07(data, max_bytes=1000))
     assert sum(len(piece.records) for piece in pieces) == 100
     assert max(len(piece.records) for piece in pieces) < 10
 
 
-def test_damage_is_never_passed_on():
+def test_corrupt_message_is_refused():
     bad = bytearray(build_message(b"bad"))
     bad[-1] ^= 1
     with pytest.raises(CorruptMessage):
@@ -45,6 +45,6 @@ def test_damage_is_never_passed_on():
         list(cut07(build_message(b"x", attributes=3), max_bytes=1000))
 
 
-def test_broker_and_number_choose_together_among_the_partitions_of_a_target():
+def test_ordinal_adds_broker_and_number():
     names = [Partition07(broker, number) for broker in (0, 4) for number in range(2)]
     assert [SourceCluster07.ordinal(each) for each in names] == [0, 1, 4, 5]

@@ -35,18 +35,18 @@ def parse(properties):
 
 
 @pytest.mark.parametrize(("key", "name", "default", "text", "value"), SHARED)
-def test_defaults_and_values_that_all_producers_share(key, name, default, text, value):
+def test_default_and_value_of_each_shared_property(key, name, default, text, value):
     assert getattr(parse({}).producer(), name) == default
     assert getattr(parse({key: text}).producer(), name) == value
 
 
 @pytest.mark.parametrize(("key", "name", "default", "text", "value"), OWN)
-def test_defaults_and_values_of_0_7_alone(key, name, default, text, value):
+def test_default_and_value_of_each_0_7_only_property(key, name, default, text, value):
     assert getattr(parse({}), name) == default
     assert getattr(parse({key: text}), name) == value
 
 
-def test_some_are_for_async_only():
+def test_retries_compression_and_timeout_apply_to_async_only():
     given = {"num.retries": "3", "compressed.topics": "a,b", "queue.enqueueTimeout.ms": "70"}
     sync, later = parse(given).producer(), parse({**given, "producer.type": "async"}).producer()
     assert (sync.retries, later.retries) == (0, 3)
@@ -55,13 +55,13 @@ def test_some_are_for_async_only():
     assert parse({"producer.type": "async"}).producer().enqueue_timeout_ms == 0
 
 
-def test_a_wrapper_stays_below_what_a_broker_takes():
+def test_batch_limit_leaves_room_for_wrapper():
     config = parse({"max.message.size": "1000"}).producer()
     assert config.batch_max_bytes < 1000 < config.max_request_bytes
     assert config.required_acks == 0
 
 
-def test_keys_are_seen_as_they_are_unless_a_partitioner_is_named():
+def test_keys_are_encoded_only_for_named_partitioner():
     for own in ({}, {"partitioner.class": "kafka.producer.DefaultPartitioner"}):
         assert parse(own).named_partitioner == ""
         assert parse(own).producer().key_encoder == "NullEncoder"
@@ -69,7 +69,7 @@ def test_keys_are_seen_as_they_are_unless_a_partitioner_is_named():
     assert (named.named_partitioner, named.producer().key_encoder) == ("StickyPartitioner", "")
 
 
-def test_brokers_are_found_in_one_way():
+def test_exactly_one_way_to_find_brokers_is_required():
     listed = ProducerConfig07.from_properties({"broker.list": "3:a:9092, 7:b:9093"})
     assert listed.brokers() == {3: ("a", 9092), 7: ("b", 9093)}
     alone = ProducerConfig07.from_properties({"host": "a", "port": "6667"})
@@ -86,14 +86,14 @@ def test_brokers_are_found_in_one_way():
             ProducerConfig07.from_properties(given)
 
 
-def test_keys_without_effect_are_named():
+def test_properties_without_effect_are_warned_of():
     warnings = []
     given = {"zk.connect": "z", "zk.read.num.retries": "3", "metadata.max.age.ms": "1"}
     ProducerConfig07.from_properties(given, warn=warnings.append)
     assert len(warnings) == 2
 
 
-def test_waiting_for_what_is_written_is_asked_for_by_acks():
+def test_acks_and_delivery_timeout_are_passed_on():
     for given, acks in (({}, 0), ({"acks": "1"}, 1), ({"request.required.acks": "-1"}, -1)):
         assert parse(given).producer().required_acks == acks
     later = parse({"delivery.timeout.ms": "7"}).producer()

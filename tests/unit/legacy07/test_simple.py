@@ -48,7 +48,7 @@ def payloads(found):
     return [message.payload for message in found.messages]
 
 
-def test_a_log_is_read_to_its_end(server, consumer):
+def test_fetch_reads_log_to_its_end(server, consumer):
     put(server, "t", (ONE + WRAPPER) * 20)
     offset, found = 0, []
     while True:
@@ -62,14 +62,14 @@ def test_a_log_is_read_to_its_end(server, consumer):
     assert consumer.offsets("t", 0, -2) == [0]
 
 
-def test_a_commit_inside_a_wrapper_repeats_it(server, consumer):
+def test_position_inside_wrapper_repeats_wrapper(server, consumer):
     put(server, "t", ONE + WRAPPER)
     found = consumer.fetch("t", 0, 0).messages
     assert [m.next_offset for m in found] == [len(ONE), len(ONE), len(ONE + WRAPPER)]
     assert payloads(consumer.fetch("t", 0, found[1].next_offset)) == [b"two", b"three"]
 
 
-def test_a_message_that_does_not_fit_is_fetched_with_more(server):
+def test_fetch_size_grows_for_large_message(server):
     put(server, "t", build_message(bytes(5000)) + ONE)
     with SimpleConsumer07(*server.address, fetch_bytes=10) as consumer:
         assert payloads(consumer.fetch("t", 0, 0))[0] == bytes(5000)
@@ -80,7 +80,7 @@ def test_a_message_that_does_not_fit_is_fetched_with_more(server):
         consumer.fetch("t", 0, 0)
 
 
-def test_errors_of_one_partition_leave_the_others(server, consumer):
+def test_error_of_one_partition_leaves_others(server, consumer):
     put(server, "t", ONE)
     good, beyond, wrong = consumer.multifetch([("t", 0, 0), ("t", 0, 99), ("t", 5, 0)])
     assert payloads(good) == [b"one"]
@@ -91,7 +91,9 @@ def test_errors_of_one_partition_leave_the_others(server, consumer):
     assert consumer.multifetch([]) == []
 
 
-def test_what_the_broker_closes_for_is_a_network_error_and_the_next_request_works(server, consumer):
+def test_connection_closed_by_broker_raises_network_error_and_next_request_reconnects(
+    server, consumer
+):
     with pytest.raises(NetworkError, match="closed the connection"):
         consumer.offsets("t", 5)
     put(server, "t", ONE)
@@ -101,7 +103,7 @@ def test_what_the_broker_closes_for_is_a_network_error_and_the_next_request_work
         consumer.fetch("t", 0, 0)
 
 
-def test_damage_is_reported_where_it_is_and_not_before(server, consumer, tmp_path):
+def test_corrupt_entry_is_reported_at_its_position(server, consumer, tmp_path):
     put(server, "t", ONE + WRAPPER + ONE)
     path = tmp_path / "t-0" / f"{0:020d}.kafka"
     with path.open("r+b") as file:
@@ -113,14 +115,14 @@ def test_damage_is_reported_where_it_is_and_not_before(server, consumer, tmp_pat
     assert payloads(consumer.fetch("t", 0, len(ONE + WRAPPER))) == [b"one"]
 
 
-def test_a_broker_that_says_nothing_is_given_up():
+def test_silent_broker_times_out():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         consumer = SimpleConsumer07(*silent.getsockname(), socket_timeout_ms=200)
         with pytest.raises(NetworkError):
             consumer.fetch("t", 0, 0)
 
 
-def test_an_answer_of_no_0_7_broker_is_refused():
+def test_response_with_wrong_number_of_fetches_is_refused():
     def answer(listening):
         connection, _ = listening.accept()
         connection.recv(1000)
@@ -136,7 +138,7 @@ def test_an_answer_of_no_0_7_broker_is_refused():
             consumer.fetch("t", 0, 0)
 
 
-def test_genuine_logs_are_read_as_the_java_consumer_read_them(tmp_path):
+def test_genuine_logs_read_like_java_consumer(tmp_path):
     (reading,) = [each for each in readings("segments") if len(each.fetches) == 54]
     with (
         Server07(unpack(tmp_path, "kafka-0.7.2-more/clean-stop")) as server,
@@ -153,12 +155,12 @@ def test_genuine_logs_are_read_as_the_java_consumer_read_them(tmp_path):
             )
 
 
-def test_sizes_that_cannot_be(server):
+def test_fetch_bytes_above_limit_are_refused(server):
     with pytest.raises(ClientError, match="fetch_bytes"):
         SimpleConsumer07(*server.address, fetch_bytes=10, max_fetch_bytes=5)
 
 
-def test_names_of_partitions():
+def test_partition_names_parse_and_sort():
     assert str(Partition07.parse("10-3")) == "10-3"
     assert sorted([Partition07(10, 0), Partition07(3, 0)]) == [
         Partition07(3, 0),

@@ -9,7 +9,7 @@ from zkbroker.producer.outcomes import may_pass
 from zkbroker.types import Partition07
 
 
-def test_a_list_gives_one_place_for_each_broker():
+def test_listed_broker_has_one_partition():
     with Cluster(ListedSource07({7: ("b", 2), 3: ("a", 1)})) as cluster:
         found = cluster.partitions("any topic", create=True)
         assert [(each.partition, each.leader) for each in found] == [
@@ -21,7 +21,7 @@ def test_a_list_gives_one_place_for_each_broker():
         assert cluster.topics() == []
 
 
-def test_without_a_broker_the_error_comes_at_once_and_may_be_retried():
+def test_empty_broker_list_raises_retriable_error_at_once():
     with (
         Cluster(ListedSource07({})) as cluster,
         pytest.raises(ProtocolError, match=r"no broker of the 0\.7 cluster is up") as raised,

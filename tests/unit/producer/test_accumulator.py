@@ -13,7 +13,7 @@ def make(**options: float) -> Accumulator:
     return Accumulator(**(given | options))
 
 
-def test_a_batch_leaves_when_it_lingered_long_enough():
+def test_batch_is_ready_after_linger_time():
     accumulator = make()
     accumulator.extend(0, whole(make_run(3)), 100.0)
     assert accumulator.ready(104.9, hurry=False) == []
@@ -23,7 +23,7 @@ def test_a_batch_leaves_when_it_lingered_long_enough():
     assert accumulator.empty
 
 
-def test_a_batch_leaves_at_once_with_enough_messages_or_in_a_hurry():
+def test_full_batch_is_ready_at_once_and_hurry_skips_linger():
     accumulator = make()
     accumulator.extend(0, whole(make_run(9)), 100.0)
     assert accumulator.ready(100.0, hurry=False) == []
@@ -32,7 +32,7 @@ def test_a_batch_leaves_at_once_with_enough_messages_or_in_a_hurry():
     assert len(accumulator.ready(100.0, hurry=False)) == 1
 
 
-def test_a_batch_takes_no_message_beyond_its_bytes_unless_it_is_its_only_one():
+def test_batch_exceeds_byte_limit_only_for_single_message():
     accumulator = make(batch_max_bytes=35)
     accumulator.extend(0, whole(make_run(7)), 0.0)
     accumulator.extend(0, whole(make_run(1, size=500)), 0.0)
@@ -40,14 +40,14 @@ def test_a_batch_takes_no_message_beyond_its_bytes_unless_it_is_its_only_one():
     assert [batch.size for batch in accumulator.waiting()] == [30, 30, 10, 500, 10]
 
 
-def test_the_longest_waiting_partition_leaves_first():
+def test_partitions_are_ready_in_order_of_age():
     accumulator = make()
     for partition, came in ((0, 3.0), (1, 1.0), (2, 2.0)):
         accumulator.extend(partition, whole(make_run(1)), came)
     assert [q.partition for q in accumulator.ready(9.0, hurry=True)] == [1, 2, 0]
 
 
-def test_without_numbers_one_batch_is_in_flight_and_a_failed_one_goes_first_again():
+def test_without_sequence_numbers_one_batch_is_in_flight_and_failed_batch_returns_first():
     accumulator = make(batch_max_bytes=20)
     accumulator.extend(0, whole(make_run(6)), 0.0)
     (queue,) = accumulator.ready(0.0, hurry=True)
@@ -62,7 +62,7 @@ def test_without_numbers_one_batch_is_in_flight_and_a_failed_one_goes_first_agai
     assert accumulator.take(queue).ordinal > first.ordinal
 
 
-def test_an_established_partition_has_several_in_flight_and_all_return_in_order():
+def test_established_partition_has_several_batches_in_flight_and_retries_in_order():
     accumulator = make(batch_max_bytes=20, max_in_flight=2)
     accumulator.extend(0, whole(make_run(8)), 0.0)
     (queue,) = accumulator.ready(0.0, hurry=True)
@@ -86,7 +86,7 @@ def test_an_established_partition_has_several_in_flight_and_all_return_in_order(
     st.integers(10, 200),
     st.lists(st.booleans(), max_size=60),
 )
-def test_messages_leave_once_and_in_order_whatever_fails_and_splits(counts, max_bytes, failures):
+def test_messages_are_sent_once_in_order_across_failures_and_splits(counts, max_bytes, failures):
     accumulator = make(batch_max_bytes=max_bytes)
     sent = []
     number = 0
@@ -119,7 +119,7 @@ def test_messages_leave_once_and_in_order_whatever_fails_and_splits(counts, max_
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=12), st.integers(1, 7))
-def test_no_batch_holds_more_messages_than_the_limit(counts, limit):
+def test_batch_holds_at_most_the_message_limit(counts, limit):
     accumulator = make(batch_limit_messages=limit, batch_max_bytes=45)
     for count in counts:
         accumulator.extend(0, whole(make_run(count)), 0.0)

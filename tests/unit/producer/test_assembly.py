@@ -12,20 +12,20 @@ from zkbroker.producer import (
 )
 
 
-def test_no_zookeeper_is_a_clear_error():
+def test_unreachable_zookeeper_raises_registry_error():
     config = ProducerConfig(zookeeper_connect="127.0.0.1:1", zookeeper_connect_timeout_ms=300)
     with pytest.raises(RegistryError, match=r"no ZooKeeper answered at 127\.0\.0\.1:1"):
         Producer(config)
 
 
-def test_a_wrong_broker_address_is_a_clear_error():
+def test_unreachable_broker_address_raises_no_brokers_available():
     config = ProducerConfig(broker_list=("127.0.0.1:1",), connect_timeout_ms=300)
     with pytest.raises(NoBrokersAvailable, match="correct the addresses"):
         Producer(config)
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_the_producer_works_in_a_program_that_is_monkey_patched(runtime):
+def test_producer_works_in_monkey_patched_program(runtime):
     program = """
         import gevent.monkey; gevent.monkey.patch_all()
         import sys
@@ -49,7 +49,7 @@ def test_the_producer_works_in_a_program_that_is_monkey_patched(runtime):
         assert len(fake.values("t", 0)) == 200
 
 
-def test_importing_the_producer_patches_and_starts_nothing():
+def test_import_patches_nothing_and_starts_no_thread():
     program = """
         import threading, socket
         before = (socket.socket, threading.Thread.start, threading.active_count())

@@ -6,7 +6,7 @@ from zkbroker.producer.queued_messages import futures_of, whole
 from zkbroker.records import Codec, iter_records
 
 
-def test_a_built_batch_is_sent_again_with_the_same_bytes():
+def test_built_batch_keeps_its_bytes_for_retries():
     batch = Batch("t", 0, 0.0)
     queued = make_run(5)
     batch.add(whole(queued), queued.records, 50)
@@ -17,7 +17,7 @@ def test_a_built_batch_is_sent_again_with_the_same_bytes():
     assert batch.build(1, Codec.NONE, None) != data
 
 
-def test_halves_of_halves_are_numbered_on_and_resolve_their_own_messages():
+def test_split_halves_continue_sequence_numbers_and_resolve_their_own_messages():
     batch = Batch("t", 0, 0.0)
     one, two = make_run(3), make_run(4)
     batch.add(whole(one), one.records, 30)

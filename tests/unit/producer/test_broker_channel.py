@@ -60,7 +60,7 @@ def exchange():
 
 
 @RUNTIMES
-def test_nothing_is_written_to_a_new_connection_before_the_old_one_is_settled(runtime):
+def test_new_connection_is_used_only_after_old_exchanges_were_reported(runtime):
     runtime = get_runtime(runtime)
     old, new = PlayedConnection(runtime), PlayedConnection(runtime)
     connections = iter([old, old, new])
@@ -86,7 +86,7 @@ def test_nothing_is_written_to_a_new_connection_before_the_old_one_is_settled(ru
     assert channel.join(WAIT_S)
 
 
-def test_the_message_format_follows_what_the_broker_understands():
+def test_message_format_follows_produce_version_of_broker():
     for version, magic in ((0, 0), (1, 0), (2, 1), (3, 2), (7, 2)):
         with FakeCluster(max_produce_version=version) as fake:
             fake.create("t", [0])

@@ -9,7 +9,7 @@ from zkbroker.producer.partitioners import sees_whole_message
 KNOWN = (PartitionInfo("t", 0, 1), PartitionInfo("t", 1, None), PartitionInfo("t", 2, 0))
 
 
-def test_what_is_known_is_shown_without_asking():
+def test_cluster_metadata_shows_known_partitions_and_brokers():
     brokers = {2: BrokerAddress(2, "b", 2), 0: BrokerAddress(0, "a", 1)}
     cluster = SimpleNamespace(
         known_partitions=lambda topic: KNOWN if topic == "t" else None, brokers=lambda: brokers
@@ -23,7 +23,7 @@ def test_what_is_known_is_shown_without_asking():
     assert [each.id for each in metadata.nodes()] == [0, 2]
 
 
-def test_the_form_of_a_partitioner_follows_from_its_arguments():
+def test_partitioner_form_is_recognized_by_required_arguments():
     class Whole:
         def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
             return 0

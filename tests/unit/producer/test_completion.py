@@ -23,7 +23,7 @@ from zkbroker.records import iter_records
 
 
 @RUNTIMES
-def test_a_broker_that_is_down_longer_than_the_retries_fails_with_the_cure(runtime):
+def test_broker_down_longer_than_retries_fails_send_and_names_setting(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [1])
         with make(fake, runtime, request_timeout_ms=500) as producer:
@@ -34,7 +34,7 @@ def test_a_broker_that_is_down_longer_than_the_retries_fails_with_the_cure(runti
 
 
 @RUNTIMES
-def test_refusals_that_pass_are_retried_with_the_same_bytes(runtime):
+def test_retriable_errors_are_retried_with_same_bytes(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         seen = []
@@ -52,7 +52,7 @@ def test_refusals_that_pass_are_retried_with_the_same_bytes(runtime):
 
 
 @RUNTIMES
-def test_a_lost_answer_is_stored_once_with_idempotence(runtime):
+def test_idempotent_message_is_stored_once_after_lost_response(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         faults = iter([LOSE_ANSWER, CLOSE, LOSE_ANSWER])
@@ -64,7 +64,7 @@ def test_a_lost_answer_is_stored_once_with_idempotence(runtime):
 
 
 @RUNTIMES
-def test_batches_that_are_too_large_are_split_until_they_fit(runtime):
+def test_too_large_batches_are_split_until_they_fit(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         fake.max_message_bytes = 1000
@@ -77,7 +77,7 @@ def test_batches_that_are_too_large_are_split_until_they_fit(runtime):
 
 
 @RUNTIMES
-def test_a_message_too_large_for_the_broker_fails_alone(runtime):
+def test_message_too_large_for_broker_fails_alone(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         fake.max_message_bytes = 1000
@@ -91,7 +91,7 @@ def test_a_message_too_large_for_the_broker_fails_alone(runtime):
 
 
 @RUNTIMES
-def test_no_later_batch_is_stored_when_the_very_first_one_is_refused(runtime):
+def test_order_is_kept_when_first_batch_is_refused_as_too_large(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         fake.max_message_bytes = 2000
@@ -126,9 +126,7 @@ def refuse_null_keys(code, asked):
 @RUNTIMES
 @pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD])
 @pytest.mark.parametrize("idempotence", ["false", "true"])
-def test_messages_without_a_key_to_a_compacted_topic_fail_at_once_and_alone(
-    runtime, code, idempotence
-):
+def test_keyless_messages_to_compacted_topic_fail_at_once_and_alone(runtime, code, idempotence):
     with FakeCluster() as fake:
         fake.create("t", [0])
         asked = []
@@ -150,7 +148,7 @@ def test_messages_without_a_key_to_a_compacted_topic_fail_at_once_and_alone(
 
 @RUNTIMES
 @pytest.mark.parametrize("policy", ["delete", None])
-def test_bytes_that_were_damaged_on_their_way_are_sent_again(runtime, policy):
+def test_batch_damaged_in_transit_is_sent_again(runtime, policy):
     with FakeCluster() as fake:
         fake.create("t", [0])
         damaged = iter([ErrorCode.CORRUPT_MESSAGE] * 2)
@@ -162,7 +160,7 @@ def test_bytes_that_were_damaged_on_their_way_are_sent_again(runtime, policy):
 
 
 @RUNTIMES
-def test_too_few_replicas_in_sync_are_named(runtime):
+def test_error_of_too_few_in_sync_replicas_names_counts(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.NOT_ENOUGH_REPLICAS

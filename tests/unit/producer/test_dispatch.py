@@ -9,7 +9,7 @@ from zkbroker.protocol import ApiKey
 
 
 @RUNTIMES
-def test_a_leader_that_hangs_is_left_once_another_one_leads(runtime, monkeypatch):
+def test_hanging_leader_is_left_after_leader_change(runtime, monkeypatch):
     monkeypatch.setattr(dispatch, "_UNANSWERED_S", 0.1)
     monkeypatch.setattr(dispatch, "_MOVED_GRACE_S", 0.1)
     with FakeCluster(2) as fake:
@@ -31,7 +31,7 @@ def test_a_leader_that_hangs_is_left_once_another_one_leads(runtime, monkeypatch
 
 @RUNTIMES
 @pytest.mark.parametrize("idempotence", ["true", "false"])
-def test_many_partitions_of_one_leader_share_requests(runtime, idempotence):
+def test_partitions_of_one_leader_share_requests(runtime, idempotence):
     with FakeCluster(1) as fake:
         fake.create("t", [0] * 8)
         options = {"enable_idempotence": idempotence, "queue_time": 200}

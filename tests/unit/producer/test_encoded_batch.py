@@ -24,7 +24,7 @@ def stored(codec: Codec = Codec.LZ4, told: list | None = None) -> EncodedBatch:
     return EncodedBatch("t", 1, done, stored=data, magic=2, count=5, codec=codec)
 
 
-def test_what_was_stored_passes_as_it_is_under_other_numbers():
+def test_stored_batch_is_reframed_with_new_sequence_numbers():
     batch = stored()
     batch.number(3, 1, 70)
     sent = batch.build(2, Codec.GZIP, None)
@@ -36,7 +36,7 @@ def test_what_was_stored_passes_as_it_is_under_other_numbers():
 
 
 @pytest.mark.parametrize("magic_of", [2, -1])
-def test_it_takes_part_in_a_transaction_stored_or_not(magic_of):
+def test_encoded_batch_is_transactional_with_stored_bytes_or_records(magic_of):
     batch = stored() if magic_of == 2 else EncodedBatch("t", 1, [].append, records=RECORDS)
     batch.number(3, 1, 70)
     sent = batch.build(2, Codec.NONE, None, transactional=True)
@@ -45,7 +45,7 @@ def test_it_takes_part_in_a_transaction_stored_or_not(magic_of):
     assert values(sent) == [record[1] for record in RECORDS]
 
 
-def test_another_format_is_encoded_with_the_codec_it_had():
+def test_older_message_format_keeps_codec():
     sent = stored(Codec.SNAPPY).build(0, Codec.NONE, None)
     (entry,) = iter_entries(sent, verify_crc=True)
     assert (entry.magic, entry.codec) == (0, Codec.SNAPPY)
@@ -53,21 +53,21 @@ def test_another_format_is_encoded_with_the_codec_it_had():
 
 
 @pytest.mark.parametrize(("magic", "version"), [(2, 6), (1, 7)])
-def test_zstd_becomes_another_codec_where_it_is_not_taken(magic, version):
+def test_zstd_is_replaced_where_broker_does_not_support_it(magic, version):
     sent = stored(Codec.ZSTD).build(magic, Codec.NONE, None, produce_version=version)
     entry = next(iter_entries(sent, verify_crc=True))
     assert (entry.magic, entry.codec) == (magic, Codec.GZIP)
     assert values(sent) == [record[1] for record in RECORDS]
 
 
-def test_headers_are_never_lost_without_a_word():
+def test_records_with_headers_are_refused_by_older_format():
     data = encode_message_set([(b"k", b"v", 1, (("h", b"1"),))])
     batch = EncodedBatch("t", 1, [].append, stored=data, magic=2, count=1)
     with pytest.raises(UnsupportedForMessageFormat):
         batch.build(1, Codec.NONE, None)
 
 
-def test_halves_of_a_batch_tell_its_outcome_once():
+def test_split_batch_reports_its_outcome_once():
     told: list[EncodedBatch] = []
     batch = stored(told=told)
     batch.number(3, 1, 70)
@@ -88,7 +88,7 @@ def test_halves_of_a_batch_tell_its_outcome_once():
     assert (batch.error, batch.failed) == (error, len(fourth))
 
 
-def test_it_goes_behind_what_its_partition_has():
+def test_appended_batch_is_sent_after_earlier_batches_of_partition():
     accumulator = Accumulator(linger_s=5, batch_messages=10, batch_max_bytes=1000, max_in_flight=5)
     one, two = stored(), stored()
     accumulator.append(two, 1.0)  # made later, sent first
@@ -107,7 +107,7 @@ def test_it_goes_behind_what_its_partition_has():
         (Codec.LZ4, Codec.SNAPPY, Codec.SNAPPY),
     ],
 )
-def test_a_format_that_is_encoded_elsewhere_gets_records_and_a_codec_that_it_has(had, asked, sent):
+def test_decoded_returns_records_and_supported_codec(had, asked, sent):
     records, codec = stored(had).decoded(asked, (Codec.NONE, Codec.GZIP, Codec.SNAPPY))
     assert (codec, [record[1] for record in records]) == (
         sent,

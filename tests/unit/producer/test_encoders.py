@@ -12,7 +12,7 @@ from zkbroker.producer import (
 )
 
 
-def test_encoders_encode_and_keep_null():
+def test_encoders_encode_values_and_keep_null():
     assert DefaultEncoder().to_bytes(bytearray(b"x")) == b"x"
     assert StringEncoder().to_bytes("ü") == b"\xc3\xbc"
     assert StringEncoder("utf-16-be").to_bytes("a") == b"\x00a"
@@ -24,6 +24,6 @@ def test_encoders_encode_and_keep_null():
         assert encoder().to_bytes(None) is None
 
 
-def test_the_default_encoder_refuses_text_and_names_the_setting():
+def test_default_encoder_refuses_text_and_names_setting():
     with pytest.raises(TypeError, match=r"serializer\.class"):
         DefaultEncoder().to_bytes("text")

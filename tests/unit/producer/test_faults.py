@@ -87,7 +87,7 @@ def _mend(fake: FakeCluster, chooser: random.Random, lock: threading.Lock) -> No
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("idempotence", [True, False], ids=["idempotent", "plain"])
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_lost_or_out_of_order_under_faults(seed, idempotence, runtime):
+def test_messages_are_stored_in_order_under_faults(seed, idempotence, runtime):
     run(seed, runtime, idempotence=idempotence, sends=300)
 
 
@@ -95,6 +95,6 @@ def test_nothing_is_lost_or_out_of_order_under_faults(seed, idempotence, runtime
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("idempotence", [True, False], ids=["idempotent", "plain"])
-def test_hundreds_of_schedules_of_faults_lose_and_reorder_nothing(idempotence, runtime):
+def test_messages_are_stored_in_order_under_many_fault_schedules(idempotence, runtime):
     for seed in soak.seeds(100, 200):
         run(seed, runtime, idempotence=idempotence, sends=500)

@@ -57,7 +57,7 @@ class Recorder(CallbackHandler):
 
 
 @RUNTIMES
-def test_the_callback_handler_sees_every_stage_in_order(runtime):
+def test_callback_handler_sees_every_stage_in_order(runtime):
     recorder = Recorder()
     with FakeCluster() as fake:
         fake.create("t", [0])
@@ -76,7 +76,7 @@ def test_the_callback_handler_sees_every_stage_in_order(runtime):
 
 
 @RUNTIMES
-def test_a_callback_handler_changes_drops_and_adds_messages(runtime):
+def test_callback_handler_changes_drops_and_adds_messages(runtime):
     class Editor(CallbackHandler):
         def before_enqueue(self, message):
             return KeyedMessage(message.topic, message.message + b"!", partition=0)
@@ -104,7 +104,7 @@ def test_a_callback_handler_changes_drops_and_adds_messages(runtime):
 
 
 @RUNTIMES
-def test_what_a_handler_raises_fails_its_messages_with_its_name(runtime):
+def test_handler_exception_fails_its_messages_and_names_handler(runtime):
     class Broken(CallbackHandler):
         def before_send(self, messages):
             raise ValueError("no thanks")
@@ -119,7 +119,7 @@ def test_what_a_handler_raises_fails_its_messages_with_its_name(runtime):
 
 
 @RUNTIMES
-def test_an_event_handler_takes_the_place_of_sending(runtime):
+def test_event_handler_replaces_sending(runtime):
     class Split:
         def __init__(self):
             self.taken = []
@@ -142,7 +142,7 @@ def test_an_event_handler_takes_the_place_of_sending(runtime):
 
 
 @RUNTIMES
-def test_an_event_handler_that_fails_fails_what_it_did_not_deliver(runtime):
+def test_failing_event_handler_fails_messages_it_did_not_deliver(runtime):
     class Broken:
         def handle(self, messages, deliver):
             deliver(messages[:1])
@@ -160,7 +160,7 @@ def test_an_event_handler_that_fails_fails_what_it_did_not_deliver(runtime):
 
 
 @RUNTIMES
-def test_interceptors_change_messages_in_order_and_learn_every_outcome(runtime):
+def test_interceptors_change_messages_in_order_and_see_every_outcome(runtime):
     class Suffix(Interceptor):
         def __init__(self, suffix):
             self.suffix = suffix
@@ -189,7 +189,7 @@ def test_interceptors_change_messages_in_order_and_learn_every_outcome(runtime):
 
 
 @RUNTIMES
-def test_an_encoder_that_fails_raises_in_send_and_names_the_topic(runtime):
+def test_failing_encoder_raises_in_send_and_names_topic(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime) as producer:
@@ -199,7 +199,7 @@ def test_an_encoder_that_fails_raises_in_send_and_names_the_topic(runtime):
                 producer.send(KeyedMessage("t", b"x", key=1.5))
 
 
-def test_the_undelivered_are_counted_raised_and_handed_to_the_handler():
+def test_undelivered_messages_are_raised_and_passed_to_handler():
     recorder = Recorder()
     recorder.last_batch_before_close = list
     with FakeCluster() as fake:

@@ -40,7 +40,7 @@ def opened(kind, *topics, **bounds):
     return intake
 
 
-def test_a_plain_message_is_queued_and_counted(intake_kind):
+def test_plain_message_is_queued_and_counted(intake_kind):
     intake = opened(intake_kind, "t")
     first = intake.put(KeyedMessage("t", b"value", timestamp_ms=7))
     second = intake.put(KeyedMessage("t", b"", key=b"key", timestamp_ms=-1))
@@ -54,7 +54,7 @@ def test_a_plain_message_is_queued_and_counted(intake_kind):
     assert (intake.queued, intake.open_messages, intake.open_bytes) == (2, 2, 88)
 
 
-def test_the_time_of_send_is_the_default(intake_kind):
+def test_default_timestamp_is_time_of_send(intake_kind):
     intake = opened(intake_kind, "t")
     before = RUNTIME.now_ms()
     intake.put(KeyedMessage("t", b"x"))
@@ -88,14 +88,14 @@ GENERAL = {
 
 
 @pytest.mark.parametrize("name", GENERAL)
-def test_everything_else_is_left_alone(intake_kind, name):
+def test_message_that_is_not_plain_is_not_queued(intake_kind, name):
     intake = opened(intake_kind, "t")
     assert intake.put(GENERAL[name]) is None
     assert intake.by_topic["t"].records == intake.by_topic["t"].sizes == []
     assert (intake.queued, intake.open_messages, intake.open_bytes) == (0, 0, 0)
 
 
-def test_what_just_fits_is_taken(intake_kind):
+def test_messages_up_to_the_bounds_are_queued(intake_kind):
     intake = opened(intake_kind, "t", limit=2, max_bytes=1100)
     assert intake.put(KeyedMessage("t", b"x" * 960))
     assert intake.put(KeyedMessage("t", b"x" * 61)) is None
@@ -105,7 +105,7 @@ def test_what_just_fits_is_taken(intake_kind):
     assert intake.open_messages == 2
 
 
-def test_a_message_without_one_of_its_fields_is_no_plain_one():
+def test_message_without_a_field_is_not_plain():
     native = pytest.importorskip("zkbroker.producer._speedups").Intake
     for name in KeyedMessage.__slots__:
         message = KeyedMessage("t", b"x")
@@ -113,7 +113,7 @@ def test_a_message_without_one_of_its_fields_is_no_plain_one():
         assert opened(native, "t").put(message) is None
 
 
-def test_the_sender_is_woken_once(intake_kind):
+def test_sender_is_woken_once_at_threshold(intake_kind):
     intake = opened(intake_kind, "t")
     intake.wake_at = 2
     intake.put(KeyedMessage("t", b"x"))
@@ -123,7 +123,7 @@ def test_the_sender_is_woken_once(intake_kind):
     assert intake.wake_at == portable.NEVER
 
 
-def test_the_twin_in_c_leaves_a_queue_alone_that_is_being_changed():
+def test_native_intake_queues_nothing_while_lock_is_held():
     native = pytest.importorskip("zkbroker.producer._speedups").Intake
     intake = opened(native, "t")
     with intake.lock:
@@ -131,7 +131,7 @@ def test_the_twin_in_c_leaves_a_queue_alone_that_is_being_changed():
     assert intake.put(KeyedMessage("t", b"x")) is not None
 
 
-def test_a_failure_to_wake_is_raised(intake_kind):
+def test_exception_of_wake_event_is_raised(intake_kind):
     class Broken:
         def set(self):
             raise KeyboardInterrupt
@@ -142,7 +142,7 @@ def test_a_failure_to_wake_is_raised(intake_kind):
         intake.put(KeyedMessage("t", b"x"))
 
 
-def test_nothing_is_kept_beyond_the_queue(intake_kind):
+def test_intake_leaks_no_references(intake_kind):
     held = bytes(range(50)), bytes(range(20)), str(b"topic", "ascii")
 
     def references():
@@ -222,13 +222,13 @@ def carried_out(kind, done, monkeypatch):
 
 
 @given(done=st.lists(steps, max_size=30))
-def test_both_kinds_say_the_same(done):
+def test_native_and_portable_intake_agree(done):
     native = pytest.importorskip("zkbroker.producer._speedups").Intake
     with pytest.MonkeyPatch.context() as patch:
         assert carried_out(native, done, patch) == carried_out(portable.Intake, done, patch)
 
 
-def test_many_threads_lose_and_double_nothing(each_intake):
+def test_messages_of_many_threads_are_queued_once_in_order(each_intake):
     queue = SendQueue(RUNTIME, threading.Event(), 10**6, 10**9)
     senders, count = 4, 5000
     barrier = threading.Barrier(senders + 1)
@@ -260,7 +260,7 @@ def test_many_threads_lose_and_double_nothing(each_intake):
         assert own == [b"%d %d" % (number, i) for i in range(count)]
 
 
-def test_the_environment_chooses_python():
+def test_environment_variable_selects_portable_intake():
     told = subprocess.run(
         [sys.executable, "-c", "from zkbroker.producer.intake import NATIVE; print(NATIVE)"],
         env={**os.environ, "ZKBROKER_PURE_PYTHON": "1"},

@@ -40,7 +40,7 @@ def refuse_once(fake: FakeCluster, code: ErrorCode) -> list[object]:
         ErrorCode.OFFSET_NOT_AVAILABLE,
     ],
 )
-def test_a_refusal_of_a_leader_that_moves_is_tried_again(runtime, acks, code):
+def test_leader_change_errors_are_retried(runtime, acks, code):
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         seen = refuse_once(fake, code)
@@ -70,7 +70,7 @@ AFTER_APPEND = [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TI
 
 @RUNTIMES
 @pytest.mark.parametrize("code", AFTER_APPEND)
-def test_what_the_leader_stored_already_is_not_stored_twice_with_sequence_numbers(runtime, code):
+def test_idempotent_batch_stored_before_error_is_not_stored_twice(runtime, code):
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         store_and_answer(fake, code)
@@ -80,7 +80,7 @@ def test_what_the_leader_stored_already_is_not_stored_twice_with_sequence_number
 
 
 @pytest.mark.parametrize("code", AFTER_APPEND)
-def test_the_final_error_says_that_the_message_may_be_stored(code):
+def test_final_error_says_message_may_be_stored(code):
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         store_and_answer(fake, code)
@@ -93,7 +93,7 @@ def test_the_final_error_says_that_the_message_may_be_stored(code):
 
 @RUNTIMES
 @pytest.mark.parametrize("idempotence", ["true", "false"])
-def test_sequences_and_order_are_kept_over_a_change_of_the_leader(runtime, idempotence):
+def test_offsets_and_order_are_kept_across_leader_changes(runtime, idempotence):
     with FakeCluster(2) as fake:
         fake.create("t", [0])
         futures = []
@@ -106,7 +106,7 @@ def test_sequences_and_order_are_kept_over_a_change_of_the_leader(runtime, idemp
         assert fake.values("t", 0) == [b"%d" % i for i in range(300)]
 
 
-def test_an_election_longer_than_the_retries_is_waited_for_unless_retries_are_given():
+def test_long_election_is_waited_for_unless_retries_are_set():
     with FakeCluster(2) as fake:
         fake.create("t", [None])
         fake.leaders["t"] = [0]
@@ -128,7 +128,7 @@ def test_an_election_longer_than_the_retries_is_waited_for_unless_retries_are_gi
 
 
 @RUNTIMES
-def test_a_leader_that_stands_still_is_left_when_another_one_is_known(runtime):
+def test_stalled_leader_is_left_when_new_leader_is_known(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [0])
         still = threading.Event()

@@ -36,7 +36,7 @@ def test_log_records_are_published(runtime):
             handler.close()
 
 
-def test_logging_never_waits_or_raises(capsys):
+def test_logging_to_full_queue_neither_waits_nor_raises(capsys):
     with FakeCluster() as fake:
         fake.create("logs", [0])
         gate = hold_produce(fake)
@@ -55,7 +55,7 @@ def test_logging_never_waits_or_raises(capsys):
             handler.close()
 
 
-def test_a_logging_handler_needs_an_async_producer():
+def test_logging_handler_requires_async_producer():
     with FakeCluster() as fake, make(fake) as producer:
         with pytest.raises(ConfigError, match=r"producer\.type=async"):
             ZkbrokerHandler("logs", producer=producer)

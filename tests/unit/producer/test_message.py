@@ -26,20 +26,20 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_field_that_cannot_be_stored_is_named(name):
+def test_invalid_message_field_is_named(name):
     message, says = WRONG[name]
     with pytest.raises((TypeError, ValueError), match=says):
         check_fields(message)
 
 
-def test_what_can_be_stored_passes():
+def test_valid_message_fields_pass_check():
     headers = [("name", None), ("größe", bytearray(b"x")), ["list", memoryview(b"x")]]
     check_fields(KeyedMessage("t", b"x", partition=0, timestamp_ms=-1, headers=headers))
 
 
 @RUNTIMES
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_message_is_refused_and_harms_no_other(runtime, name):
+def test_invalid_message_is_refused_and_others_are_stored(runtime, name):
     message, says = WRONG[name]
     with FakeCluster() as fake:
         fake.create("t", [0])
@@ -54,7 +54,7 @@ def test_a_wrong_message_is_refused_and_harms_no_other(runtime, name):
 
 @RUNTIMES
 @pytest.mark.parametrize("given", [b"bytes", "text", [KeyedMessage("t", b"x"), b"x"]])
-def test_what_is_no_message_is_refused_before_anything_is_sent(runtime, given):
+def test_argument_that_is_not_a_message_is_refused_before_sending(runtime, given):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with make(fake, runtime) as producer:
@@ -64,7 +64,7 @@ def test_what_is_no_message_is_refused_before_anything_is_sent(runtime, given):
 
 
 @RUNTIMES
-def test_a_message_of_bytes_may_be_filled_again_and_sent_again(runtime):
+def test_plain_message_object_can_be_reused_after_send(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0, 0, 0, 0])
         gate = hold_produce(fake)
@@ -94,5 +94,5 @@ def test_a_message_of_bytes_may_be_filled_again_and_sent_again(runtime):
         (KeyedMessage("t", b"x", headers=[("h", b"")]), False),
     ],
 )
-def test_only_bytes_for_any_partition_are_said_by_their_record(message, whole):
+def test_is_all_bytes_only_for_plain_bytes_without_partition(message, whole):
     assert is_all_bytes(message) is whole

@@ -22,7 +22,7 @@ def cancelled(fake, runtime):
 
 
 @RUNTIMES
-def test_a_partition_without_a_leader_is_the_reason(runtime):
+def test_cancelled_error_names_missing_leader(runtime):
     with FakeCluster(1) as fake:
         fake.create("t", [None])
         said = cancelled(fake, runtime)
@@ -30,7 +30,7 @@ def test_a_partition_without_a_leader_is_the_reason(runtime):
 
 
 @RUNTIMES
-def test_the_last_refusal_is_the_reason(runtime):
+def test_cancelled_error_names_last_broker_error(runtime):
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.NOT_ENOUGH_REPLICAS
@@ -40,7 +40,7 @@ def test_the_last_refusal_is_the_reason(runtime):
 
 
 @RUNTIMES
-def test_a_broker_that_never_answered_is_the_reason(runtime):
+def test_cancelled_error_names_silent_broker(runtime):
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         fake.faults[ApiKey.PRODUCE, 0] = lambda request: HANG

@@ -12,7 +12,7 @@ from zkbroker.producer.outcome_waits import failures_of, wait_for
 
 
 @RUNTIMES
-def test_every_message_that_failed_is_named_beside_those_stored(runtime):
+def test_failed_and_stored_messages_are_reported(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         fake.max_message_bytes = 1000
@@ -30,7 +30,7 @@ def test_every_message_that_failed_is_named_beside_those_stored(runtime):
 
 
 @RUNTIMES
-def test_an_outcome_that_is_not_known_in_time_is_said(runtime):
+def test_outcome_not_known_in_time_raises_request_timed_out(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_time=60_000) as producer:

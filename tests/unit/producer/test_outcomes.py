@@ -25,11 +25,11 @@ from zkbroker.producer.outcomes import (
         (7, "start the broker that leads it"),
     ],
 )
-def test_each_error_has_its_cure(code, said):
+def test_error_message_names_remedy(code, said):
     assert said in cure_of(protocol_error(code), "t")
 
 
-def test_the_error_of_a_leaderless_partition_names_the_missing_brokers():
+def test_leaderless_error_names_missing_broker_once():
     error = LeaderNotAvailable("t-0 has no leader: not registered: 1. Start broker 1")
     text = str(gave_up("topic t partition 0", 4, error, "", cure_of(error, "t")))
     assert text.count("tart ") == 1
@@ -56,15 +56,15 @@ def test_the_error_of_a_leaderless_partition_names_the_missing_brokers():
         ((), (), "2", "fewer replicas are in sync than min.insync.replicas=2 asks for"),
     ],
 )
-def test_a_shortage_of_replicas_is_said_in_numbers(replicas, isr, min_isr, said):
+def test_replica_shortage_names_counts_and_remedy(replicas, isr, min_isr, said):
     assert said in shortage(PartitionInfo("t", 0, 2, 0, replicas, isr), min_isr)
 
 
-def test_a_shortage_where_nothing_is_known():
+def test_replica_shortage_without_metadata():
     assert "fewer replicas are in sync" in shortage(None, None)
 
 
-def test_the_reason_of_a_doubt_is_said():
+def test_error_says_why_messages_may_be_stored():
     assert why_in_doubt(protocol_error(19)) == ""
     lost = why_in_doubt(NetworkError("closed"))
     written = why_in_doubt(protocol_error(20))
@@ -77,11 +77,11 @@ def test_the_reason_of_a_doubt_is_said():
     assert "so the messages" not in str(timed_out("topic t", 5, None, ""))
 
 
-def test_unknown_topics_are_distinguished():
+def test_unknown_topic_becomes_topic_unavailable():
     assert isinstance(gave_up("topic t", 1, protocol_error(3), "", ""), TopicUnavailable)
 
 
-def test_what_is_cancelled_says_the_last_failure():
+def test_cancelled_error_says_last_failure():
     error = cancelled("topic t", 30.0, protocol_error(5, "broker 1"), "")
     assert "LEADER_NOT_AVAILABLE" in str(error)
     assert "no broker has answered yet" in str(cancelled("topic t", 30.0, None, ""))

@@ -20,33 +20,33 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "data" / "partitioner.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
 
 
-def test_all_600_golden_keys_are_there():
+def test_golden_file_has_600_keys():
     assert len(ROWS) == 600
 
 
-def test_murmur2_of_every_golden_key_equals_the_java_client():
+def test_murmur2_of_golden_keys_equals_java_client():
     for row in ROWS:
         assert murmur2(row["key"].encode()) == row["murmur2"], row["key"]
 
 
-def test_default_partitioner_places_every_golden_key_as_the_java_client():
+def test_default_partitioner_places_golden_keys_as_java_client():
     partitioner = DefaultPartitioner()
     for row in ROWS:
         assert partitioner.partition(row["key"].encode(), 12) == row["murmur2_mod_12"]
         assert partitioner.partition(row["key"], 12) == row["murmur2_mod_12"]
 
 
-def test_java_string_hash_of_every_golden_key():
+def test_java_string_hash_of_golden_keys():
     for row in ROWS:
         assert java_hash(row["key"]) == row["string_hashcode"], row["key"]
 
 
-def test_java_byte_array_hash_of_every_golden_key():
+def test_java_byte_array_hash_of_golden_keys():
     for row in ROWS:
         assert java_hash(row["key"].encode()) == row["bytes_arrays_hashcode"], row["key"]
 
 
-def test_legacy_partitioner_places_every_golden_key_by_the_absolute_value():
+def test_legacy_partitioner_uses_absolute_hash_of_golden_keys():
     # The column was computed by the code of 0.8.2, which takes the absolute value.
     partitioner = LegacyHashPartitioner()
     for row in ROWS:
@@ -55,7 +55,7 @@ def test_legacy_partitioner_places_every_golden_key_by_the_absolute_value():
         assert row["hashcode_mod_12"] == (0 if h == -(2**31) else abs(h)) % 12
 
 
-def test_legacy_partitioner_masks_the_sign_as_0_8_0_when_asked():
+def test_legacy_mask_partitioner_masks_sign_as_0_8_0():
     partitioner = LegacyHashPartitioner(mask=True)
     named = LegacyMaskPartitioner()
     for row in ROWS:
@@ -64,7 +64,7 @@ def test_legacy_partitioner_masks_the_sign_as_0_8_0_when_asked():
         assert named.partition(row["key"], 12) == expected
 
 
-def test_the_two_legacy_forms_differ_for_213_of_the_golden_keys():
+def test_legacy_hash_forms_differ_for_213_golden_keys():
     absolute, masked = LegacyHashPartitioner(), LegacyHashPartitioner(mask=True)
     different = sum(
         absolute.partition(row["key"], 12) != masked.partition(row["key"], 12) for row in ROWS
@@ -72,7 +72,7 @@ def test_the_two_legacy_forms_differ_for_213_of_the_golden_keys():
     assert different == 213
 
 
-def test_smallest_hash_goes_to_partition_0_by_the_absolute_value():
+def test_smallest_hash_goes_to_partition_0():
     assert java_hash("polygenelubricants") == -(2**31)
     assert LegacyHashPartitioner().partition("polygenelubricants", 7) == 0
 
@@ -95,23 +95,23 @@ def test_java_hash_of_text_outside_the_basic_plane_uses_utf16_units():
     assert java_hash("\U0001f600") == 0xD83D * 31 + 0xDE00
 
 
-def test_java_hash_refuses_what_has_no_java_counterpart():
+def test_java_hash_refuses_unsupported_type():
     with pytest.raises(TypeError, match="float"):
         java_hash(1.5)
 
 
-def test_keyless_messages_are_dealt_evenly_over_the_available_partitions():
+def test_keyless_messages_spread_evenly_over_available_partitions():
     for partitioner in (DefaultPartitioner(), RoundRobinPartitioner()):
         dealt = Counter(partitioner.choose("t", [1, 3, 4]) for _ in range(300))
         assert dealt == {1: 100, 3: 100, 4: 100}
 
 
-def test_default_partitioner_deals_null_keys_over_all_partitions():
+def test_default_partitioner_spreads_null_keys_over_all_partitions():
     partitioner = DefaultPartitioner()
     assert Counter(partitioner.partition(None, 4) for _ in range(40)) == dict.fromkeys(range(4), 10)
 
 
-def test_sticky_partitioner_stays_until_the_refresh_and_moves_off_a_lost_partition():
+def test_sticky_partitioner_keeps_partition_until_refresh_or_loss():
     partitioner = StickyPartitioner()
     first = partitioner.choose("t", [0, 1, 2])
     assert {partitioner.choose("t", [0, 1, 2]) for _ in range(20)} == {first}

@@ -27,7 +27,7 @@ class NeedsArguments:
 HERE = "tests.unit.producer.test_plugins"
 
 
-def test_plugins_are_taken_as_objects_classes_names_and_paths():
+def test_plugins_resolve_from_objects_classes_names_and_paths():
     encoder = UpperEncoder()
     assert resolve("encoder", encoder) is encoder
     assert isinstance(resolve("encoder", UpperEncoder), UpperEncoder)
@@ -36,7 +36,7 @@ def test_plugins_are_taken_as_objects_classes_names_and_paths():
     assert resolve("encoder", f"{HERE}.UpperEncoder").to_bytes("a") == b"A"
 
 
-def test_java_class_names_of_old_files_are_known():
+def test_java_class_names_resolve():
     assert isinstance(resolve("encoder", "kafka.serializer.StringEncoder"), StringEncoder)
     old = resolve("partitioner", "kafka.producer.DefaultPartitioner")
     assert isinstance(old, LegacyHashPartitioner)
@@ -64,6 +64,6 @@ def test_entry_points_are_found_by_group_and_name(tmp_path, monkeypatch):
         ("callback_handler", object(), "before_enqueue"),
     ],
 )
-def test_a_plugin_that_cannot_be_used_says_why(kind, given, message):
+def test_unusable_plugin_is_refused_with_reason(kind, given, message):
     with pytest.raises(ConfigError, match=message):
         resolve(kind, given)

@@ -15,7 +15,7 @@ from zkbroker.producer import (
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_what_is_queued_at_the_interpreters_exit_is_delivered(runtime):
+def test_queued_messages_are_delivered_at_interpreter_exit(runtime):
     program = """
         import sys
         from zkbroker.config.producer import ProducerConfig
@@ -34,7 +34,7 @@ def test_what_is_queued_at_the_interpreters_exit_is_delivered(runtime):
         assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
 
 
-def test_what_is_lost_at_exit_is_said():
+def test_messages_lost_at_exit_are_logged():
     program = """
         import logging, sys
         logging.basicConfig()
@@ -53,7 +53,7 @@ def test_what_is_lost_at_exit_is_said():
 
 
 @RUNTIMES
-def test_a_forked_child_must_make_its_own_producer(runtime):
+def test_forked_child_cannot_use_producer_of_parent(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
@@ -70,7 +70,7 @@ def test_a_forked_child_must_make_its_own_producer(runtime):
         assert fake.values("t", 0) == [b"parent"]
 
 
-def test_a_dropped_producer_still_delivers():
+def test_producer_without_reference_still_delivers():
     with FakeCluster() as fake:
         fake.create("t", [0])
         producer = asynchronous(fake, queue_time=200)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("each_intake")
 
 
 @RUNTIMES
-def test_a_sync_send_returns_where_the_message_was_stored(runtime):
+def test_sync_send_returns_record_metadata(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [0, 1])
         with make(fake, runtime) as producer:
@@ -32,7 +32,7 @@ def test_a_sync_send_returns_where_the_message_was_stored(runtime):
 
 
 @RUNTIMES
-def test_an_async_send_returns_a_future_of_where_it_was_stored(runtime):
+def test_async_send_returns_futures_of_record_metadata(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [0, 1])
         with asynchronous(fake, runtime) as producer:
@@ -44,7 +44,7 @@ def test_an_async_send_returns_a_future_of_where_it_was_stored(runtime):
 
 
 @RUNTIMES
-def test_close_delivers_what_is_queued_although_it_lingers(runtime):
+def test_close_delivers_lingering_messages(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         producer = asynchronous(fake, runtime, queue_time=3_600_000)
@@ -55,7 +55,7 @@ def test_close_delivers_what_is_queued_although_it_lingers(runtime):
 
 
 @RUNTIMES
-def test_a_moved_leader_is_found_and_nothing_is_lost_or_doubled(runtime):
+def test_messages_are_stored_once_across_leader_move(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [0])
         with make(fake, runtime) as producer:
@@ -66,7 +66,7 @@ def test_a_moved_leader_is_found_and_nothing_is_lost_or_doubled(runtime):
 
 
 @RUNTIMES
-def test_without_acknowledgements_the_offset_is_unknown(runtime):
+def test_offset_is_unknown_with_acks_0(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with make(fake, runtime, request_required_acks=0) as producer:
@@ -74,7 +74,7 @@ def test_without_acknowledgements_the_offset_is_unknown(runtime):
 
 
 @RUNTIMES
-def test_a_message_larger_than_a_request_may_be_fails_at_once(runtime):
+def test_message_larger_than_max_request_size_is_refused(runtime):
     with (
         FakeCluster() as fake,
         asynchronous(fake, runtime, max_request_size=1000) as producer,
@@ -84,7 +84,7 @@ def test_a_message_larger_than_a_request_may_be_fails_at_once(runtime):
 
 
 @RUNTIMES
-def test_close_returns_within_its_time_and_cancels_what_is_left(runtime):
+def test_close_cancels_undelivered_messages_after_timeout(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)
@@ -100,7 +100,7 @@ def test_close_returns_within_its_time_and_cancels_what_is_left(runtime):
 
 
 @RUNTIMES
-def test_a_closed_producer_refuses(runtime):
+def test_closed_producer_refuses_send(runtime):
     with FakeCluster() as fake:
         producer = asynchronous(fake, runtime)
         producer.close()
@@ -110,7 +110,7 @@ def test_a_closed_producer_refuses(runtime):
 
 @RUNTIMES
 @pytest.mark.parametrize("acks", [0, 1])
-def test_a_callback_may_close_the_producer(runtime, acks):
+def test_callback_can_close_producer(runtime, acks):
     with FakeCluster() as fake:
         fake.create("t", [0])
         producer = asynchronous(fake, runtime, request_required_acks=acks)
@@ -140,7 +140,7 @@ def test_unread_failures_are_raised_by_close(runtime):
 
 
 @RUNTIMES
-def test_flush_waits_for_all_and_raises_what_failed(runtime):
+def test_flush_waits_for_all_messages_and_raises_failures(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
@@ -152,7 +152,7 @@ def test_flush_waits_for_all_and_raises_what_failed(runtime):
                 producer.flush(WAIT_S)
 
 
-def test_many_tasks_send_at_once_and_nothing_is_lost():
+def test_concurrent_sends_are_all_stored():
     with FakeCluster(2) as fake:
         fake.create("t", [0, 1])
         with asynchronous(fake, queue_size=500) as producer:

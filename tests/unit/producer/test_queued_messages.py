@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("each_intake")
 
 
 @RUNTIMES
-def test_a_failing_callback_costs_no_outcome(runtime, caplog):
+def test_failing_callback_is_logged_and_messages_are_stored(runtime, caplog):
     def fail(future):
         raise LookupError("of the user's")
 
@@ -35,7 +35,7 @@ def test_a_failing_callback_costs_no_outcome(runtime, caplog):
 
 
 @RUNTIMES
-def test_no_lock_is_held_while_a_callback_runs(runtime):
+def test_no_lock_is_held_during_callback(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)
@@ -59,7 +59,7 @@ def test_no_lock_is_held_while_a_callback_runs(runtime):
 
 
 @RUNTIMES
-def test_a_result_that_is_waited_for_too_shortly_says_so(runtime):
+def test_result_timeout_says_message_is_still_under_way(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)
@@ -72,7 +72,7 @@ def test_a_result_that_is_waited_for_too_shortly_says_so(runtime):
 
 
 @RUNTIMES
-def test_callbacks_run_once_whether_added_before_or_after(runtime):
+def test_callbacks_run_once_when_added_before_or_after_outcome(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_time=50) as producer:
@@ -85,13 +85,13 @@ def test_callbacks_run_once_whether_added_before_or_after(runtime):
         assert seen == [future, future]
 
 
-def test_parts_are_the_fewest_that_keep_the_order():
+def test_parts_of_returns_fewest_parts_in_order():
     one, two = make_run(4), make_run(2)
     futures = [SendFuture(one, 0), SendFuture(one, 2), SendFuture(two, 1), SendFuture(one, 1)]
     assert parts_of(futures) == [(one, [0, 2]), (two, [1]), (one, [1])]
 
 
-def test_waiters_run_once_and_only_for_messages_that_are_done():
+def test_waiters_run_once_for_resolved_messages():
     queued = make_run(3)
     called = []
     queued.add_waiter(0, lambda: called.append(0))

@@ -19,7 +19,7 @@ from zkbroker.producer.routing import Router
 
 
 @RUNTIMES
-def test_keyless_messages_are_spread_evenly_over_the_led_partitions(runtime):
+def test_keyless_messages_spread_over_partitions_with_leader(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0, None, 0])
         with make(fake, runtime) as producer:
@@ -28,7 +28,7 @@ def test_keyless_messages_are_spread_evenly_over_the_led_partitions(runtime):
 
 
 @RUNTIMES
-def test_a_topic_is_created_where_the_brokers_create_topics(runtime):
+def test_send_creates_topic_with_auto_creation(runtime):
     with FakeCluster() as fake:
         fake.auto_create = 2
         with make(fake, runtime) as producer:
@@ -36,7 +36,7 @@ def test_a_topic_is_created_where_the_brokers_create_topics(runtime):
 
 
 @RUNTIMES
-def test_an_unknown_topic_fails_with_the_cure_and_holds_up_no_other(runtime):
+def test_unknown_topic_fails_with_remedy_and_other_topic_is_stored(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with make(fake, runtime) as producer:
@@ -49,7 +49,7 @@ def test_an_unknown_topic_fails_with_the_cure_and_holds_up_no_other(runtime):
 
 
 @RUNTIMES
-def test_a_partition_that_does_not_exist_fails_with_the_range(runtime):
+def test_unknown_partition_fails_and_names_valid_range(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0, 0])
         with make(fake, runtime) as producer, pytest.raises(SendFailed, match="give 0 to 1"):
@@ -58,7 +58,7 @@ def test_a_partition_that_does_not_exist_fails_with_the_range(runtime):
 
 @RUNTIMES
 @pytest.mark.parametrize("answer", [7, -1, None, "boom"])
-def test_a_partitioner_that_misbehaves_fails_its_message_alone(runtime, answer):
+def test_partitioner_with_invalid_result_fails_its_message_alone(runtime, answer):
     class Odd:
         def partition(self, key, num_partitions):
             if key == b"odd":
@@ -78,7 +78,7 @@ def test_a_partitioner_that_misbehaves_fails_its_message_alone(runtime, answer):
 
 
 @RUNTIMES
-def test_partitioners_see_the_key_the_partition_key_or_its_bytes(runtime):
+def test_partitioner_gets_key_or_partition_key_or_encoded_key(runtime):
     class Recording:
         def __init__(self):
             self.seen = []
@@ -123,7 +123,7 @@ class ByValue:
 
 @RUNTIMES
 @pytest.mark.parametrize("producer_type", ["sync", "async"])
-def test_a_partitioner_sees_topic_key_value_and_cluster(runtime, producer_type):
+def test_message_partitioner_gets_topic_key_value_and_cluster(runtime, producer_type):
     partitioner = ByValue()
     with FakeCluster(2) as fake:
         fake.create("t", [0, None, 1])
@@ -146,7 +146,7 @@ def test_a_partitioner_sees_topic_key_value_and_cluster(runtime, producer_type):
         assert fake.values("t", 2) == [b"a", b"ccc"]
 
 
-def test_such_a_partitioner_is_given_objects_and_their_bytes_and_named_by_its_path():
+def test_message_partitioner_by_import_path_gets_objects_and_encoded_bytes():
     PARTITIONER_CALLS.clear()
     with FakeCluster() as fake:
         fake.create("t", [0])
@@ -167,7 +167,7 @@ def test_such_a_partitioner_is_given_objects_and_their_bytes_and_named_by_its_pa
 PARTITIONER_CALLS: list[tuple[object, ...]] = []
 
 
-def test_a_partitioner_of_the_whole_message_that_misbehaves_fails_its_message_alone():
+def test_message_partitioner_with_invalid_result_fails_its_message_alone():
     class Odd:
         def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
             return 9 if value == b"odd" else 0
@@ -188,7 +188,7 @@ class RecordingPartitioner:
         return 0
 
 
-def test_topics_whose_look_up_fails_again_and_again_keep_no_other_from_its_turn():
+def test_failing_topic_lookups_do_not_delay_other_topics():
     looked_up = []
     router = Router(
         config=SimpleNamespace(retries=100, retry_backoff_ms=0),

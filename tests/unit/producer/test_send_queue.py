@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("each_intake")
 
 
 @RUNTIMES
-def test_a_full_queue_fails_at_once_without_waiting(runtime):
+def test_full_queue_raises_at_once_with_zero_timeout(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)
@@ -36,7 +36,7 @@ def test_a_full_queue_fails_at_once_without_waiting(runtime):
 
 
 @RUNTIMES
-def test_a_full_queue_makes_send_wait_for_space(runtime):
+def test_send_waits_for_space_in_full_queue(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_size=10, queue_time=3_600_000) as producer:
@@ -48,7 +48,7 @@ def test_a_full_queue_makes_send_wait_for_space(runtime):
 
 
 @RUNTIMES
-def test_an_interrupted_send_leaves_nothing_that_close_would_wait_for(runtime, monkeypatch):
+def test_interrupted_send_leaves_no_open_message(runtime, monkeypatch):
     def interrupted(queued, index, message):
         raise KeyboardInterrupt
 
@@ -67,7 +67,7 @@ def test_an_interrupted_send_leaves_nothing_that_close_would_wait_for(runtime, m
 
 
 @RUNTIMES
-def test_the_queue_is_bounded_in_bytes_too(runtime):
+def test_queue_is_bounded_in_bytes(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)
@@ -81,7 +81,7 @@ def test_the_queue_is_bounded_in_bytes_too(runtime):
 
 
 @RUNTIMES
-def test_close_raises_in_sends_that_wait_for_space(runtime):
+def test_close_raises_in_send_waiting_for_space(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)
@@ -108,7 +108,7 @@ def test_close_raises_in_sends_that_wait_for_space(runtime):
 RUNTIME = get_runtime("threads")
 
 
-def test_the_sender_is_woken_only_when_it_asked_to_be():
+def test_sender_is_woken_at_requested_threshold():
     wake = threading.Event()
     send_queue = SendQueue(RUNTIME, wake, 100, 10_000)
     assert send_queue.rest(3)
@@ -125,14 +125,14 @@ def test_the_sender_is_woken_only_when_it_asked_to_be():
     assert (send_queue.open_messages, send_queue.open_bytes) == (0, 0)
 
 
-def test_a_single_message_larger_than_the_byte_bound_is_taken_alone():
+def test_message_above_byte_bound_is_queued_alone():
     send_queue = SendQueue(RUNTIME, threading.Event(), 100, 50)
     send_queue.put("t", (None, b"x" * 80, 0, ()), 80, None, 0)
     with pytest.raises(Exception, match="stayed full"):
         send_queue.put("t", (None, b"x", 0, ()), 1, None, 0)
 
 
-def test_messages_of_one_topic_share_a_run_and_special_ones_are_kept():
+def test_messages_of_topic_share_list_and_special_messages_are_kept():
     send_queue = SendQueue(RUNTIME, threading.Event(), 100, 10_000)
     special = KeyedMessage("t", b"y", partition=1)
     send_queue.put("t", (None, b"x", 0, ()), 1, None, 0)

@@ -14,7 +14,7 @@ from zkbroker.producer.dispatch import Dispatcher
 
 
 @pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Dispatcher, "dispatch")])
-def test_no_wait_for_a_greenlet_that_ctrl_c_ended(place, monkeypatch):
+def test_keyboard_interrupt_in_greenlet_of_producer_fails_messages(place, monkeypatch):
     # Python raises KeyboardInterrupt in whichever greenlet runs, also in one of the producer's own;
     # gevent passes it on to the main greenlet as well.
     def interrupted(*arguments, **named):
@@ -31,7 +31,7 @@ def test_no_wait_for_a_greenlet_that_ctrl_c_ended(place, monkeypatch):
 
 
 @RUNTIMES
-def test_a_message_that_gets_too_old_fails_with_the_setting(runtime):
+def test_message_older_than_delivery_timeout_fails(runtime):
     with FakeCluster() as fake:
         fake.create("t", [None])
         options = {"retries": 1_000_000, "delivery_timeout_ms": 200}
@@ -42,7 +42,7 @@ def test_a_message_that_gets_too_old_fails_with_the_setting(runtime):
 
 
 @RUNTIMES
-def test_a_broker_that_does_not_answer_is_left_after_the_request_timeout(runtime):
+def test_silent_broker_is_left_after_request_timeout(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)

@@ -32,7 +32,7 @@ class PlayedBatch:
         return 3
 
 
-def test_another_producer_id_is_taken_only_when_nothing_of_the_old_one_is_open():
+def test_new_producer_id_waits_for_batches_in_flight():
     asked = []
     runtime = SimpleNamespace(spawn=lambda function, name: asked.append(name))
     sequences = SequenceNumbers(None, runtime, 0.1, post=None, refused=None)
@@ -54,7 +54,7 @@ def test_another_producer_id_is_taken_only_when_nothing_of_the_old_one_is_open()
     assert second.numbers == (6, 0, 0)
 
 
-def test_the_same_producer_id_is_not_taken_for_another():
+def test_renumbering_requests_another_producer_id():
     asked = []
     runtime = SimpleNamespace(spawn=lambda function, name: asked.append(name))
     sequences = SequenceNumbers(None, runtime, 0.1, post=None, refused=None)
@@ -66,7 +66,7 @@ def test_the_same_producer_id_is_not_taken_for_another():
 
 
 @RUNTIMES
-def test_lost_producer_state_starts_new_numbers_and_stores_what_was_refused_once(runtime):
+def test_lost_producer_state_restarts_sequence_numbers_and_stores_messages_once(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with make(fake, runtime, enable_idempotence="true") as producer:
@@ -81,7 +81,7 @@ def test_lost_producer_state_starts_new_numbers_and_stores_what_was_refused_once
 
 
 @RUNTIMES
-def test_after_a_batch_was_refused_for_good_the_next_gets_numbers_without_a_gap(runtime):
+def test_sequence_numbers_restart_after_failed_batch(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         refused = iter([None, ErrorCode.INVALID_TIMESTAMP])

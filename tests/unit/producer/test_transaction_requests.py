@@ -113,7 +113,7 @@ ABORTABLE = {
 
 @pytest.mark.parametrize("code", [each for each in ErrorCode if each])
 @pytest.mark.parametrize("call", CALLS)
-def test_each_code_of_each_answer(call, code):
+def test_error_code_of_each_response_is_classified(call, code):
     unknown_topic = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and call in OF_TOPICS
     coordinator = Coordinator(code, times=3)
     requests, state = make(coordinator)
@@ -130,20 +130,20 @@ def test_each_code_of_each_answer(call, code):
     assert len(asked) == (4 if code in PASSING or unknown_topic else 1)
 
 
-def test_when_the_time_is_over_the_error_that_did_not_pass_is_raised():
+def test_last_retriable_error_is_raised_after_timeout():
     requests, _ = make(Coordinator(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     with pytest.raises(ProtocolError, match="COORDINATOR_LOAD_IN_PROGRESS"):
         requests.init_producer_id(0.02)
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_code_of_later_brokers_fences_too(call):
+def test_error_code_90_fences_producer(call):
     requests, _ = make(Coordinator(90))
     with pytest.raises(ProducerFenced):
         CALLS[call](requests)
 
 
-def test_only_an_abort_takes_that_nothing_is_open_and_only_where_nothing_may_be():
+def test_invalid_txn_state_is_accepted_only_by_abort_of_unknown_transaction():
     requests, state = make(Coordinator(ErrorCode.INVALID_TXN_STATE))
     CALLS["abort"](requests)
     with pytest.raises(TransactionFatal):
@@ -161,13 +161,13 @@ def test_only_an_abort_takes_that_nothing_is_open_and_only_where_nothing_may_be(
         ((3, 29), "TOPIC_AUTHORIZATION_FAILED"),
     ],
 )
-def test_of_several_partitions_the_gravest_error_counts(codes, kind):
+def test_gravest_error_of_several_partitions_is_raised(codes, kind):
     requests, _ = make(Coordinator(*codes))
     with pytest.raises((TransactionAbortable, TransactionFatal, ProtocolError), match=kind):
         CALLS["add_partitions"](requests)
 
 
-def test_what_is_asked_names_the_identity_and_the_right_coordinator():
+def test_requests_carry_identity_and_go_to_their_coordinator():
     coordinator = Coordinator(0)
     requests, _ = make(coordinator)
     for call in CALLS.values():

@@ -61,7 +61,7 @@ def expected_refusal(call: str, state: State) -> type[Exception]:
 
 @pytest.mark.parametrize("state", ALL)
 @pytest.mark.parametrize("call", [*LEADS, "check_open"])
-def test_each_call_from_each_state(call, state):
+def test_each_call_in_each_state(call, state):
     found = made(state)
     function = (lambda: found.check_open("send_offsets")) if call == "check_open" else None
     function = function or getattr(found, call)
@@ -78,7 +78,7 @@ def test_each_call_from_each_state(call, state):
 
 
 @pytest.mark.parametrize("state", ALL)
-def test_an_identity_is_given_once(state):
+def test_producer_id_is_given_once(state):
     found = made(state)
     if state is State.NEW:
         found.check_new()
@@ -90,7 +90,7 @@ def test_an_identity_is_given_once(state):
 
 
 @pytest.mark.parametrize("state", ALL)
-def test_only_what_is_open_can_fail(state):
+def test_only_open_transaction_can_fail(state):
     found = made(state)
     fails = state in (State.OPEN, State.COMMITTING)
     assert found.fail(FAILURE) is fails
@@ -98,7 +98,7 @@ def test_only_what_is_open_can_fail(state):
 
 
 @pytest.mark.parametrize("state", ALL)
-def test_a_fatal_error_ends_every_state_and_is_what_every_call_says(state):
+def test_fatal_error_is_raised_by_every_later_call(state):
     found = made(state)
     ends = state not in (State.BROKEN, State.CLOSED)
     assert found.break_off(FENCED) is ends
@@ -109,7 +109,7 @@ def test_a_fatal_error_ends_every_state_and_is_what_every_call_says(state):
             call()
 
 
-def test_an_end_that_was_sent_is_not_turned_round():
+def test_commit_cannot_be_aborted_after_end_was_sent():
     found = made(State.COMMITTING, end_sent=True)
     assert not found.fail(FAILURE)
     with pytest.raises(InvalidTransactionState, match=r"commit\(\) again"):
@@ -119,14 +119,14 @@ def test_an_end_that_was_sent_is_not_turned_round():
     assert (found.state, found.committed, found.aborted) == (State.READY, 1, 0)
 
 
-def test_a_commit_whose_end_was_not_sent_may_be_aborted():
+def test_commit_can_be_aborted_before_end_was_sent():
     found = made(State.COMMITTING)
     found.abort()
     found.finish()
     assert (found.state, found.committed, found.aborted) == (State.READY, 0, 1)
 
 
-def test_the_next_transaction_knows_nothing_of_the_one_before():
+def test_next_transaction_starts_with_cleared_state():
     found = made(State.OPEN)
     found.added.add(("t", 0))
     found.groups.add("g")
@@ -139,7 +139,7 @@ def test_the_next_transaction_knows_nothing_of_the_one_before():
     assert (found.started, found.start_known, found.end_sent) == (False, False, False)
 
 
-def test_one_call_at_a_time():
+def test_concurrent_call_is_refused():
     found = made(State.OPEN)
     two = pytest.raises(InvalidTransactionState, match=r"abort\(\) while commit\(\)")
     with found.call("commit"), two, found.call("abort"):
@@ -148,7 +148,7 @@ def test_one_call_at_a_time():
         pass
 
 
-def test_an_error_stays_pending_until_a_call_raises_it():
+def test_error_is_unraised_until_a_call_raises_it():
     found = made(State.FAILED)
     assert found.unraised() is FAILURE
     with pytest.raises(TransactionAbortable):
@@ -161,7 +161,7 @@ def test_an_error_stays_pending_until_a_call_raises_it():
     assert broken.unraised() is None
 
 
-def test_in_the_child_of_a_fork_nothing_waits_for_the_parents_lock():
+def test_forked_child_does_not_wait_for_lock_of_parent():
     guard = get_runtime("threads").guard()
     found = ProducerTransactionState(guard)
     with guard:

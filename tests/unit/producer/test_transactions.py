@@ -63,7 +63,7 @@ def entries(fake, partition=0):
 
 
 @RUNTIMES
-def test_a_transaction_is_opened_filled_and_committed_in_order(fake, runtime):
+def test_transaction_is_committed_in_order_of_requests(fake, runtime):
     with transactional(fake, runtime) as producer:
         producer.begin()
         futures = [producer.send(message(b"%d" % n, n % 2)) for n in range(10)]
@@ -85,7 +85,7 @@ def test_a_transaction_is_opened_filled_and_committed_in_order(fake, runtime):
         assert (entry.producer_id, entry.producer_epoch) == (found.producer_id, 0)
 
 
-def test_partitions_are_added_together_and_once(fake):
+def test_partitions_are_added_once_and_together(fake):
     fake.create("many", [0, 1, 0, 1, 0, 1])
     with transactional(fake) as producer:
         for _ in range(2):
@@ -101,7 +101,7 @@ def test_partitions_are_added_together_and_once(fake):
     assert fake.stray == []
 
 
-def test_an_empty_transaction_sends_no_request(fake):
+def test_empty_transaction_sends_no_request(fake):
     with transactional(fake) as producer:
         with producer.transaction():
             pass
@@ -110,7 +110,7 @@ def test_an_empty_transaction_sends_no_request(fake):
     assert "END_TXN" not in fake.asked
 
 
-def test_what_was_encoded_elsewhere_is_part_of_it(fake):
+def test_encoded_batch_is_part_of_transaction(fake):
     told = []
     with transactional(fake) as producer:
         producer.begin()
@@ -122,20 +122,20 @@ def test_what_was_encoded_elsewhere_is_part_of_it(fake):
 
 
 @RUNTIMES
-def test_a_sync_producer_waits_for_each_message(fake, runtime):
+def test_sync_send_works_in_transaction(fake, runtime):
     with make(fake, runtime, transactional_id="id") as producer, producer.transaction():
         assert producer.send(message(b"a")).offset == 0
         assert [each.offset for each in producer.send([message(b"b"), message(b"c")])] == [1, 2]
     assert fake.transactions["id"].ends == [True]
 
 
-def test_a_consumer_configuration_names_the_group(fake):
+def test_send_offsets_accepts_object_with_group_id(fake):
     with transactional(fake) as producer, producer.transaction():
         producer.send_offsets({("in", 0): 5}, SimpleNamespace(group_id="named"))
     assert fake.offsets == {("named", "in", 0): 5}
 
 
-def test_offsets_of_a_group_are_announced_once(fake):
+def test_group_is_added_once_per_transaction(fake):
     with transactional(fake) as producer:
         with producer.transaction():
             producer.send_offsets({("in", 0): 5}, "g")
@@ -152,7 +152,7 @@ def test_offsets_of_a_group_are_announced_once(fake):
 
 
 @RUNTIMES
-def test_abort_drops_what_did_not_leave(fake, runtime):
+def test_abort_drops_unsent_messages(fake, runtime):
     with transactional(fake, runtime, queue_time=100_000) as producer:
         producer.begin()
         stored = producer.send(message(b"stored"))
@@ -171,7 +171,7 @@ def test_abort_drops_what_did_not_leave(fake, runtime):
     assert fake.offsets == {}
 
 
-def test_the_context_aborts_when_an_exception_leaves_it(fake):
+def test_transaction_context_aborts_on_exception(fake):
     with transactional(fake) as producer:
         with pytest.raises(ZeroDivisionError), producer.transaction():
             producer.send(message(b"a"))
@@ -182,7 +182,7 @@ def test_the_context_aborts_when_an_exception_leaves_it(fake):
     assert fake.transactions["id"].ends == [False, True]
 
 
-def test_closing_in_a_transaction_aborts_it(fake, caplog):
+def test_close_aborts_open_transaction(fake, caplog):
     with transactional(fake) as producer:
         producer.begin()
         producer.send(message(b"a"))
@@ -194,7 +194,7 @@ def test_closing_in_a_transaction_aborts_it(fake, caplog):
 # -- calls that do not fit
 
 
-def test_messages_are_taken_in_transactions_only(fake):
+def test_calls_outside_transaction_are_refused(fake):
     with transactional(fake) as producer:
         for _ in range(2):
             with pytest.raises(InvalidTransactionState, match=r"begin\(\)"):
@@ -217,12 +217,12 @@ def test_messages_are_taken_in_transactions_only(fake):
         producer.begin()
 
 
-def test_without_an_id_there_are_no_transactions(fake):
+def test_begin_requires_transactional_id(fake):
     with asynchronous(fake) as producer, pytest.raises(ConfigError, match=r"transactional\.id"):
         producer.begin()
 
 
-def test_the_implied_settings_cannot_be_contradicted():
+def test_settings_that_contradict_transactional_id_are_refused():
     given = {"metadata.broker.list": "b:1", "transactional.id": "x"}
     config = ProducerConfig.from_properties(given)
     assert (config.idempotence, config.required_acks) == (True, -1)
@@ -260,7 +260,7 @@ def once(producer):
 
 
 @pytest.mark.parametrize("api", OF_TRANSACTIONS)
-def test_errors_that_pass_and_lost_answers_are_asked_again(fake, api):
+def test_retriable_errors_and_lost_responses_are_retried(fake, api):
     everywhere(fake, api, [*PASSING, CLOSE, LOSE_ANSWER, *PASSING])
     with transactional(fake) as producer:
         once(producer)
@@ -269,7 +269,7 @@ def test_errors_that_pass_and_lost_answers_are_asked_again(fake, api):
     assert fake.offsets == {("g", "in", 0): 5}
 
 
-def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again(fake):
+def test_unknown_topic_when_adding_partitions_is_retried(fake):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     everywhere(fake, ApiKey.ADD_PARTITIONS_TO_TXN, [unknown] * 3)
     with transactional(fake) as producer:
@@ -279,7 +279,7 @@ def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again(fake):
 
 @RUNTIMES
 @pytest.mark.parametrize("api", OF_TRANSACTIONS[1:])
-def test_a_coordinator_that_moves_is_found(fake, runtime, api):
+def test_moved_coordinator_is_found(fake, runtime, api):
     def move(request):
         if fake.coordinator == 0:
             fake.coordinator = 1
@@ -296,7 +296,7 @@ def test_a_coordinator_that_moves_is_found(fake, runtime, api):
 
 @pytest.mark.parametrize("api", OF_TRANSACTIONS)
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_who_is_fenced_is_out_of_use(fake, api, code):
+def test_fenced_producer_refuses_further_use(fake, api, code):
     everywhere(fake, api, [code] * 100)
     producer = transactional(fake)
     with pytest.raises(ProducerFenced, match=r"another producer began under this id"):
@@ -322,7 +322,7 @@ def test_who_is_fenced_is_out_of_use(fake, api, code):
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_what_cannot_be_mended_is_fatal(fake, api, code):
+def test_fatal_error_code_raises_transaction_fatal(fake, api, code):
     everywhere(fake, api, [code] * 100)
     producer = transactional(fake)
     with pytest.raises(TransactionFatal, match=code.name):
@@ -330,7 +330,7 @@ def test_what_cannot_be_mended_is_fatal(fake, api, code):
     producer.close()
 
 
-def test_a_timeout_that_brokers_do_not_allow_is_named(fake):
+def test_transaction_timeout_above_broker_limit_is_named(fake):
     everywhere(fake, ApiKey.INIT_PRODUCER_ID, [ErrorCode.INVALID_TRANSACTION_TIMEOUT])
     producer = transactional(fake)
     with pytest.raises(TransactionFatal, match=r"transaction\.max\.timeout\.ms"):
@@ -349,7 +349,7 @@ def test_a_timeout_that_brokers_do_not_allow_is_named(fake):
         (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.INVALID_GROUP_ID),
     ],
 )
-def test_what_is_refused_for_itself_can_be_aborted(fake, api, code):
+def test_abortable_error_allows_next_transaction(fake, api, code):
     everywhere(fake, api, [code])
     with transactional(fake) as producer:
         with pytest.raises(TransactionAbortable, match=code.name):
@@ -359,7 +359,7 @@ def test_what_is_refused_for_itself_can_be_aborted(fake, api, code):
     assert fake.offsets == {("g", "in", 0): 5}
 
 
-def test_a_coordinator_out_of_reach_lets_the_start_be_tried_again(fake):
+def test_init_can_be_repeated_after_unreachable_coordinator(fake):
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     everywhere(fake, ApiKey.INIT_PRODUCER_ID, [code] * 1000)
     with transactional(fake) as producer:
@@ -372,7 +372,7 @@ def test_a_coordinator_out_of_reach_lets_the_start_be_tried_again(fake):
     assert fake.asked.count("ADD_OFFSETS_TO_TXN") == 1
 
 
-def test_a_commit_without_an_answer_is_called_again_and_never_aborted(fake):
+def test_commit_without_response_can_only_be_repeated(fake):
     everywhere(fake, ApiKey.END_TXN, [LOSE_ANSWER] * 1000)
     with transactional(fake) as producer:
         producer.begin()
@@ -388,7 +388,7 @@ def test_a_commit_without_an_answer_is_called_again_and_never_aborted(fake):
     assert fake.transactions["id"].ends == [True, True]
 
 
-def test_partitions_that_never_reached_the_coordinator_are_no_transaction(fake):
+def test_abort_before_partitions_were_added_ends_no_transaction(fake):
     everywhere(
         fake, ApiKey.ADD_PARTITIONS_TO_TXN, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 10_000
     )
@@ -402,7 +402,7 @@ def test_partitions_that_never_reached_the_coordinator_are_no_transaction(fake):
     assert fake.transactions["id"].ends == [True]
 
 
-def test_a_broker_without_transactions_is_named(fake):
+def test_broker_without_transactions_is_refused(fake):
     fake.versions[int(ApiKey.FIND_COORDINATOR)] = (0, 0)
     producer = transactional(fake)
     with pytest.raises(TransactionFatal, match="has no transactions"):
@@ -414,7 +414,7 @@ def test_a_broker_without_transactions_is_named(fake):
 
 
 @RUNTIMES
-def test_a_message_that_is_not_stored_makes_the_transaction_fail(fake, runtime):
+def test_failed_message_fails_transaction(fake, runtime):
     with transactional(fake, runtime) as producer:
         producer.begin()
         producer.send(message(b"fits"))
@@ -437,7 +437,7 @@ def test_a_message_that_is_not_stored_makes_the_transaction_fail(fake, runtime):
     assert fake.asked.count("INIT_PRODUCER_ID") == 1
 
 
-def test_what_waits_behind_a_failure_is_not_sent(fake):
+def test_messages_waiting_after_failure_are_not_sent(fake):
     fake.create("gone", [None])
     gate = threading.Event()
     fake.faults[ApiKey.PRODUCE, 0] = lambda request: (
@@ -455,7 +455,7 @@ def test_what_waits_behind_a_failure_is_not_sent(fake):
         producer.abort()
 
 
-def test_a_sync_send_that_fails_says_why_and_so_does_the_commit(fake):
+def test_failed_sync_send_aborts_transaction_context(fake):
     with make(fake, transactional_id="id") as producer:
         with pytest.raises(SendFailed), producer.transaction():
             producer.send(message(b"a", 7))
@@ -474,7 +474,7 @@ def test_a_sync_send_that_fails_says_why_and_so_does_the_commit(fake):
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TransactionAbortable),
     ],
 )
-def test_what_a_partition_says_decides_what_becomes_of_the_producer(fake, code, kind):
+def test_produce_error_code_decides_kind_of_transaction_error(fake, code, kind):
     producer = transactional(fake)
     producer.begin()
     producer.send(message(b"a"))
@@ -491,7 +491,7 @@ def test_what_a_partition_says_decides_what_becomes_of_the_producer(fake, code, 
     producer.close()
 
 
-def test_a_partition_that_forgot_the_producer_begins_again(fake):
+def test_unknown_producer_id_restarts_sequence_numbers(fake):
     with transactional(fake) as producer:
         once(producer)
         fake.faults[ApiKey.PRODUCE, 0] = first([ErrorCode.UNKNOWN_PRODUCER_ID])
@@ -501,7 +501,7 @@ def test_a_partition_that_forgot_the_producer_begins_again(fake):
     assert fake.transactions["id"].ends == [True, True]
 
 
-def test_a_message_in_an_unknown_state_is_fatal(fake):
+def test_message_with_unknown_outcome_is_fatal(fake):
     fake.faults[ApiKey.PRODUCE, 0] = lambda request: LOSE_ANSWER
     producer = transactional(fake, delivery_timeout_ms=2000)
     producer.begin()
@@ -511,7 +511,7 @@ def test_a_message_in_an_unknown_state_is_fatal(fake):
     producer.close()
 
 
-def test_a_lost_answer_is_sent_again_and_stored_once(fake):
+def test_transactional_batch_is_stored_once_after_lost_responses(fake):
     fake.faults[ApiKey.PRODUCE, 0] = first([LOSE_ANSWER] * 3)
     with transactional(fake) as producer:
         once(producer)
@@ -519,7 +519,7 @@ def test_a_lost_answer_is_sent_again_and_stored_once(fake):
     assert fake.values("t", 0) == [b"a", b"a"]
 
 
-def test_close_raises_what_the_caller_could_not_know(fake):
+def test_close_raises_transaction_error_not_raised_before(fake):
     fake.max_message_bytes = 100
     producer = transactional(fake)
     producer.begin()
@@ -529,7 +529,7 @@ def test_close_raises_what_the_caller_could_not_know(fake):
         producer.close()
 
 
-def test_the_end_is_not_sent_while_partitions_are_being_added(fake):
+def test_end_waits_until_partitions_are_added(fake):
     asked, gate = threading.Event(), threading.Event()
 
     def wait(request):
@@ -551,7 +551,7 @@ def test_the_end_is_not_sent_while_partitions_are_being_added(fake):
     assert fake.transactions["id"].ends == [False, True]
 
 
-def test_abort_does_not_wait_for_a_topic_without_a_leader(fake):
+def test_abort_does_not_wait_for_leaderless_topic(fake):
     fake.create("gone", [None])
     with transactional(fake) as producer:
         producer.begin()
@@ -563,7 +563,7 @@ def test_abort_does_not_wait_for_a_topic_without_a_leader(fake):
 # -- several tasks
 
 
-def test_one_call_at_a_time(fake):
+def test_concurrent_call_is_refused(fake):
     entered, gate = threading.Event(), threading.Event()
 
     def wait(request):
@@ -584,7 +584,7 @@ def test_one_call_at_a_time(fake):
     assert fake.transactions["id"].ends == [True]
 
 
-def test_a_second_producer_fences_the_first(fake):
+def test_second_producer_fences_first(fake):
     with transactional(fake) as second:
         first_one = transactional(fake)
         first_one.begin()
