@@ -1,4 +1,4 @@
-"""A broker that serves clients of Kafka 0.7, on directories of its own and of a genuine broker."""
+"""A broker with 0.7 clients, on its own directories and on those of a genuine broker."""
 
 import re
 import time

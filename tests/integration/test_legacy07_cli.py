@@ -1,4 +1,4 @@
-"""The command line on a 0.7 cluster, and an access log through both generations and back."""
+"""Commands on a 0.7 cluster, and an access log through both generations."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Our stream consumer in groups of a 0.7 cluster, beside a client written from the page alone."""
+"""Our stream consumer in groups of a 0.7 cluster, beside an independent client."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Our producer to a 0.7 cluster: which broker and partition, codecs, queues, closed connections."""
+"""Our producer to a 0.7 cluster: partitions, codecs, queues, closed connections."""
 
 import pytest
 
@@ -134,7 +134,7 @@ def test_stopped_broker_is_left_out_and_used_after_restart(tmp_path, chroot, tre
             for body in sent[:100]:
                 producer.send(KeyedMessage("t", body))
             producer.flush()
-            # What is written to a broker that is killed may be lost: nobody says so.
+            # Messages written to a killed broker may be lost without an error.
             until(lambda: count(tree, "t") == 102)
             brokers[1].kill()
             until(lambda: tree.get_children("/brokers/ids") == ["0"])

@@ -1,4 +1,4 @@
-"""Views whose files were lost or changed while their broker was down, and topics with 0.7 logs."""
+"""Views with lost or changed files, and topics with 0.7 logs of their own."""
 
 import shutil
 
@@ -14,7 +14,7 @@ from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
 
 SENT = entry(b"one") + gzip_wrapper([b"two", b"three"]) + entry(b"four", magic=0)
-ANEW = f"{10**15:020d}.kafka"
+NEW_FIRST_FILE = f"{10**15:020d}.kafka"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_lost_view_files_are_rebuilt_and_lost_view_is_refused(tmp_path, tree, pr
         process.start()
 
     folder.mkdir()
-    (folder / ANEW).touch()
+    (folder / NEW_FIRST_FILE).touch()
     process.start()
     # Known positions are out of range, and the messages have others.
     assert reads(tree) == (1, b"")
@@ -77,8 +77,8 @@ def test_topic_with_0_7_logs_is_shared_only_after_they_are_emptied(tmp_path, chr
     fill(tree, "newer")
     apart.stop()
     process.start()
-    told = "topic newer matches legacy07.topics, and has 0.7 logs of its own"
-    until(lambda: told in process.log_path.read_text())
+    warning = "topic newer matches legacy07.topics, and has 0.7 logs of its own"
+    until(lambda: warning in process.log_path.read_text())
     with connect(process) as connection:
         connection.request(CreateTopicsRequest(topics=[NewTopic("newer", 1, 1)]))
         assert produce(connection, "newer", message_set(2, [b"modern"])).error_code == 0

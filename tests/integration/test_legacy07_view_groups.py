@@ -1,4 +1,4 @@
-"""Groups of our 0.7 consumer over views, beside a member written from the protocol alone."""
+"""Groups of our 0.7 consumer over views, beside an independent member."""
 
 from tests.support.broker_requests import message_set, produce
 from tests.support.brokers import connect

@@ -1,4 +1,4 @@
-"""One set of data for both generations, on real brokers: what the one writes the other reads."""
+"""Views of newer partitions for 0.7 clients, on real brokers."""
 
 import contextlib
 import time
@@ -88,7 +88,7 @@ def send(process, topic, wanted, codec=Codec.NONE, magic=2):
 
 
 def registered(tree, topic):
-    """Return what broker 0 has registered of a topic, None while that comes anew."""
+    """Return what broker 0 has registered of a topic, None while it is not registered."""
     try:
         return tree.get(f"/brokers/topics/{topic}/0")[0]
     except NoNodeError:

@@ -1,4 +1,4 @@
-"""Transactions of our producer on real brokers: seen together, or never."""
+"""Transactions of our producer on real brokers: visible as a whole, or not at all."""
 
 import subprocess
 import sys
@@ -61,7 +61,7 @@ def make(cluster: LocalCluster, name: str, runtime: str = "threads", **options: 
 
 
 def read(view: Cluster, topic: str, level: str = "read_committed") -> list[bytes | None]:
-    """What a reader of this level finds up to the end that it is told."""
+    """Return the values that a reader of this isolation level finds."""
     keys = [(topic, each.partition) for each in view.partitions(topic)]
     ends = resolve_offsets(
         view,
@@ -117,21 +117,21 @@ def test_open_transaction_is_invisible_to_committed_readers(cluster, view, runti
 
 def test_encoded_batches_are_part_of_transaction(cluster, view):
     topic = cluster.create_topic()
-    told = []
+    reported = []
     with make(cluster, topic) as producer:
         for name in (b"aborted", b"committed"):
             producer.begin()
             producer.send_batch(
-                EncodedBatch(topic, 0, told.append, records=[(None, name, 1, ())] * 3)
+                EncodedBatch(topic, 0, reported.append, records=[(None, name, 1, ())] * 3)
             )
             producer.flush()
             if name == b"aborted":
-                until(lambda: len(told) == 1)
+                until(lambda: len(reported) == 1)
                 producer.abort()
             else:
                 producer.commit()
     until(lambda: read(view, topic) == [b"committed"] * 3)
-    assert [batch.error for batch in told] == [None, None]
+    assert [batch.error for batch in reported] == [None, None]
 
 
 @RUNTIMES
@@ -230,7 +230,7 @@ def test_too_large_message_fails_transaction_but_not_producer(cluster, view):
     until(lambda: read(view, topic) == [b"small again"])
 
 
-# -- what is killed
+# -- killed processes
 
 
 @contextmanager

@@ -1,10 +1,11 @@
-"""Producers of unit tests, against brokers whose answers the test decides."""
+"""Producers and clusters of unit tests, which connect to a `FakeCluster`."""
 
 import threading
 
 import pytest
 
 from tests.support.fake_broker import FakeCluster
+from zkbroker.client import Cluster, StaticSource
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import Producer
 from zkbroker.producer.queued_messages import QueuedMessages
@@ -23,6 +24,10 @@ def make(fake: FakeCluster, runtime: str = "threads", *, plugins=None, **propert
 
 def asynchronous(fake: FakeCluster, runtime: str = "threads", **properties) -> Producer:
     return make(fake, runtime, producer_type="async", **properties)
+
+
+def static_cluster(fake: FakeCluster, runtime: str = "threads", **options: int) -> Cluster:
+    return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
 
 
 def hold_produce(fake: FakeCluster) -> threading.Event:

@@ -1,8 +1,9 @@
-"""A look-up asks one broker after the other; one that hangs costs its patience."""
+"""Look-ups ask one broker after the other; a hanging broker costs its patience."""
 
 import pytest
 
 from tests.support.fake_broker import HANG, FakeCluster
+from tests.support.producers import RUNTIMES
 from zkbroker.client import BrokerAddress, BrokerUnavailable, Cluster, StaticSource
 from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.view import NoBrokersAvailable
@@ -13,7 +14,7 @@ BROKERS = [BrokerAddress(number, "b", 9000 + number) for number in range(3)]
 
 
 class Connections:
-    """Every broker is its own connection; what `unreachable` names fails so."""
+    """Each broker is its own connection; `unreachable` maps ids to the cause of failure."""
 
     def __init__(self, unreachable=None):
         self.unreachable = unreachable or {}
@@ -77,7 +78,7 @@ def test_single_broker_gets_whole_timeout():
 
 
 def test_connection_timeout_counts_as_hanging_broker():
-    asking = brokers(unreachable={0: RequestTimedOut("versions not told")})
+    asking = brokers(unreachable={0: RequestTimedOut("no answer")})
     with pytest.raises(BrokerUnavailable):
         asking.ask(lambda each, _: each, BROKERS[:1], timeout_s=0.0)
     assert asking.ask(lambda each, _: each.id, BROKERS) != 0
@@ -114,7 +115,7 @@ def test_broker_error_is_raised_at_once():
         brokers().ask(question, BROKERS)
 
 
-@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+@RUNTIMES
 @pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.API_VERSIONS])
 def test_metadata_is_read_from_next_broker_when_one_hangs(runtime, api):
     with FakeCluster(3) as fake:

@@ -1,33 +1,26 @@
-"""Clusters found through a static list and through one address, on both runtimes."""
+"""Clusters with a static list of brokers, on both runtimes."""
 
 import pytest
 
 from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, static_cluster
 from zkbroker.client import (
     BrokerUnavailable,
-    Cluster,
-    StaticSource,
 )
 from zkbroker.errors import (
     ClientError,
     LeaderNotAvailable,
-    UnknownTopicOrPartition,
 )
 from zkbroker.protocol import ApiKey
 
 METADATA = ApiKey.METADATA
-RUNTIMES = ["threads", "gevent"]
 
 
-def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Cluster:
-    return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@RUNTIMES
 def test_static_list_finds_brokers_partitions_and_leaders(runtime):
     with FakeCluster(3) as fake:
         fake.create("t", [2, 0, None])
-        with static(fake, runtime) as cluster:
+        with static_cluster(fake, runtime) as cluster:
             assert sorted(cluster.brokers()) == [0, 1, 2]
             assert [p.leader for p in cluster.partitions("t")] == [2, 0, None]
             assert cluster.leader("t", 0) == 2
@@ -37,7 +30,7 @@ def test_static_list_finds_brokers_partitions_and_leaders(runtime):
 
 
 def test_refresh_shows_added_partitions():
-    with FakeCluster(1) as fake, static(fake) as cluster:
+    with FakeCluster(1) as fake, static_cluster(fake) as cluster:
         fake.create("t", [0])
         assert len(cluster.partitions("t")) == 1
         fake.create("t", [0, 0, 0])
@@ -45,17 +38,8 @@ def test_refresh_shows_added_partitions():
         assert len(cluster.partitions("t")) == 3
 
 
-def test_lookup_of_unknown_topic_raises_and_creates_nothing():
-    with FakeCluster(1) as fake:
-        fake.auto_create = 2
-        with static(fake) as cluster:
-            with pytest.raises(UnknownTopicOrPartition, match="nothing"):
-                cluster.partitions("nothing")
-            assert "nothing" not in fake.leaders
-
-
 def test_leaderless_topic_raises_for_producers():
-    with FakeCluster(1) as fake, static(fake) as cluster:
+    with FakeCluster(1) as fake, static_cluster(fake) as cluster:
         fake.create("t", [None])
         assert cluster.partitions("t")[0].leader is None
         with pytest.raises(
@@ -65,7 +49,7 @@ def test_leaderless_topic_raises_for_producers():
 
 
 def test_error_of_unknown_partition_says_it_does_not_exist():
-    with FakeCluster(1) as fake, static(fake) as cluster:
+    with FakeCluster(1) as fake, static_cluster(fake) as cluster:
         fake.create("t", [0])
         cluster.partitions("t")
         assert str(cluster.no_leader("t", 9)) == "t-9 does not exist: the topic has 1 partition(s)"
@@ -75,7 +59,7 @@ def test_error_of_unknown_partition_says_it_does_not_exist():
 def test_connection_to_unregistered_broker_is_refused():
     with (
         FakeCluster(1) as fake,
-        static(fake) as cluster,
+        static_cluster(fake) as cluster,
         pytest.raises(BrokerUnavailable, match="broker 9 is not registered"),
     ):
         cluster.connection(9)
@@ -83,7 +67,7 @@ def test_connection_to_unregistered_broker_is_refused():
 
 def test_closed_cluster_refuses_connections_and_refresh():
     with FakeCluster(1) as fake:
-        cluster = static(fake).start()
+        cluster = static_cluster(fake).start()
         cluster.close()
         cluster.close()
         with pytest.raises(BrokerUnavailable):

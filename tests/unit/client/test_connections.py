@@ -1,24 +1,13 @@
-"""Connections: shared, replaced, closed."""
-
-import pytest
+"""Connections of a cluster: shared, replaced and closed."""
 
 from tests.support.fake_broker import FakeCluster
-from zkbroker.client import (
-    Cluster,
-    StaticSource,
-)
+from tests.support.producers import RUNTIMES, static_cluster
 from zkbroker.runtime import get_runtime
 
-RUNTIMES = ["threads", "gevent"]
 
-
-def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Cluster:
-    return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@RUNTIMES
 def test_connection_is_shared_per_lane_and_replaced_when_broken(runtime):
-    with FakeCluster(1) as fake, static(fake, runtime) as cluster:
+    with FakeCluster(1) as fake, static_cluster(fake, runtime) as cluster:
         first = cluster.connection(0)
         assert cluster.connection(0) is first
         polls = cluster.connection(0, "fetch")
@@ -28,10 +17,10 @@ def test_connection_is_shared_per_lane_and_replaced_when_broken(runtime):
         assert cluster.connection(0, "fetch") is polls
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@RUNTIMES
 def test_concurrent_callers_share_one_connection(runtime):
     tasks = get_runtime(runtime)
-    with FakeCluster(1) as fake, static(fake, runtime) as cluster:
+    with FakeCluster(1) as fake, static_cluster(fake, runtime) as cluster:
         found = []
         running = [
             tasks.spawn(lambda: found.append(cluster.connection(0)), name="ask") for _ in range(8)
@@ -42,7 +31,7 @@ def test_concurrent_callers_share_one_connection(runtime):
 
 
 def test_broker_with_new_address_is_reached_after_refresh():
-    with FakeCluster(2) as fake, static(fake) as cluster:
+    with FakeCluster(2) as fake, static_cluster(fake) as cluster:
         old = cluster.connection(1)
         fake.restart(1)
         cluster.refresh()

@@ -1,3 +1,5 @@
+"""Requests to a coordinator: look-ups, retries and moves."""
+
 import pytest
 
 from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
@@ -17,7 +19,7 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.membership import TRANSACTION_COORDINATOR
 from zkbroker.runtime import get_runtime
 
-BEAT = HeartbeatRequest("g", 1, "m")
+REQUEST = HeartbeatRequest("g", 1, "m")
 
 
 class Answer:
@@ -34,17 +36,17 @@ class Answer:
 
 
 class FakeCluster:
-    """Answers what it was told to, and remembers who was asked."""
+    """Answers look-ups and requests from lists, and keeps them."""
 
-    def __init__(self, finds, answers):
-        self.finds, self.answers = list(finds), list(answers)
+    def __init__(self, lookups, answers):
+        self.lookups, self.answers = list(lookups), list(answers)
         self.asked = []
-        self.sought = []
+        self.keys = []
         self.find_version = 1
         self.refreshed = 0
 
     def ask_any(self, question, *, timeout_s=None):
-        found = self.finds.pop(0)
+        found = self.lookups.pop(0)
         if isinstance(found, Exception):
             raise found
         self.asked.append("find")
@@ -55,7 +57,7 @@ class FakeCluster:
         )
 
         def request(connection, request, timeout_s):
-            self.sought.append((request.key, request.key_type))
+            self.keys.append((request.key, request.key_type))
             return response
 
         methods = {
@@ -77,11 +79,11 @@ class FakeCluster:
         raise NoBrokersAvailable("none")
 
 
-def ask(finds, answers, timeout_s=5.0, **options):
-    cluster = FakeCluster(finds, answers)
+def ask(lookups, answers, timeout_s=5.0, **options):
+    cluster = FakeCluster(lookups, answers)
     coordinator = CoordinatorConnection(cluster, "g", runtime=get_runtime("threads"), backoff_ms=1)
     response = coordinator.ask(
-        BEAT, timeout_s=timeout_s, error_of=lambda r: r.error_code, **options
+        REQUEST, timeout_s=timeout_s, error_of=lambda r: r.error_code, **options
     )
     return cluster, response
 
@@ -121,8 +123,8 @@ def test_unreachable_coordinator_is_retried_until_found():
 def test_error_that_is_not_retriable_is_passed_to_caller():
     refused = HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
     assert ask([7], [refused])[1] is refused
-    with pytest.raises(ProtocolError, match="nonsense"):
-        ask([7], [ProtocolError("nonsense", code=ErrorCode.INVALID_REQUEST)])
+    with pytest.raises(ProtocolError, match="invalid"):
+        ask([7], [ProtocolError("invalid", code=ErrorCode.INVALID_REQUEST)])
 
 
 def test_last_error_is_raised_after_timeout():
@@ -136,7 +138,7 @@ def test_stopping_caller_does_not_wait():
         ask([-1, 7], [GOOD], stopping=lambda: True)
 
 
-def of_transactions(cluster, **options):
+def transaction_coordinator(cluster, **options):
     return CoordinatorConnection(
         cluster,
         "id",
@@ -149,16 +151,16 @@ def of_transactions(cluster, **options):
 
 def test_lookup_of_transactional_id_uses_its_key_type():
     cluster = FakeCluster([7], [GOOD])
-    of_transactions(cluster).ask(BEAT, timeout_s=5, error_of=lambda r: r.error_code)
-    assert cluster.sought == [("id", 1)]
+    transaction_coordinator(cluster).ask(REQUEST, timeout_s=5, error_of=lambda r: r.error_code)
+    assert cluster.keys == [("id", 1)]
 
 
 def test_broker_without_transaction_coordinators_is_refused():
     cluster = FakeCluster([7], [GOOD])
     cluster.find_version = 0
     with pytest.raises(UnsupportedVersion, match="has no transactions"):
-        of_transactions(cluster).ask(BEAT, timeout_s=5, error_of=lambda r: r.error_code)
-    assert cluster.sought == []
+        transaction_coordinator(cluster).ask(REQUEST, timeout_s=5, error_of=lambda r: r.error_code)
+    assert cluster.keys == []
 
 
 def test_caller_extends_retried_error_codes():
@@ -168,7 +170,7 @@ def test_caller_extends_retried_error_codes():
         [7], [busy, busy, GOOD], retried={ErrorCode.CONCURRENT_TRANSACTIONS, *RETRIED}
     )
     assert response is GOOD
-    # It is asked again where it is.
+    # The same broker is asked again.
     assert cluster.asked == ["find", *[(7, "group")] * 3]
 
 
@@ -184,21 +186,21 @@ def test_attempt_timeout_bounds_wait_for_one_response():
     cluster.connection = lambda broker_id, lane="", timeout_s=None: type(
         "Connection", (), {"send": lambda self, request: Slow(GOOD)}
     )()
-    of_transactions(cluster, attempt_timeout_ms=2000).ask(
-        BEAT, timeout_s=60, error_of=lambda r: r.error_code
+    transaction_coordinator(cluster, attempt_timeout_ms=2000).ask(
+        REQUEST, timeout_s=60, error_of=lambda r: r.error_code
     )
     assert waited == [pytest.approx(2.0, abs=0.5)]
 
 
 def test_hanging_coordinator_is_left_after_it_moved():
-    given_up = []
+    timeouts = []
 
     class Hanging(Answer):
         def wait(self, timeout_s):
             return False
 
         def result(self, timeout_s=None):
-            given_up.append(timeout_s)
+            timeouts.append(timeout_s)
             raise RequestTimedOut("no answer")
 
     cluster = FakeCluster([7, 7, 8, 8], [GOOD])
@@ -209,6 +211,6 @@ def test_hanging_coordinator_is_left_after_it_moved():
         else answered(broker_id, lane)
     )
     coordinator = CoordinatorConnection(cluster, "g", runtime=get_runtime("threads"), backoff_ms=1)
-    assert coordinator.ask(BEAT, timeout_s=600, error_of=lambda r: r.error_code) is GOOD
-    assert given_up == [0.0], "the first look found it in its place, the second did not"
+    assert coordinator.ask(REQUEST, timeout_s=600, error_of=lambda r: r.error_code) is GOOD
+    assert timeouts == [0.0], "the first look-up found it unmoved, the second did not"
     assert coordinator.broker_id == 8

@@ -1,4 +1,4 @@
-"""Fetch requests, and where to go on after an answer."""
+"""Fetch requests and responses, and the next offset."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +28,7 @@ from zkbroker.records import Codec, offset_after
 
 
 class Connection:
-    """Gives one answer; what is sent is its own `Pending`."""
+    """Answers every fetch with one response."""
 
     address = "b:1"
 
@@ -66,10 +66,10 @@ def test_offset_after_is_none_without_whole_entry() -> None:
 
 
 def test_corrupt_entry_ends_offset_after_and_raises_when_first() -> None:
-    nonsense = bytes([0] * 8 + [0, 0, 0, 20] + [9] * 20)
-    assert offset_after(message_set(2, 3) + nonsense) == 3
+    corrupt = bytes([0] * 8 + [0, 0, 0, 20] + [9] * 20)
+    assert offset_after(message_set(2, 3) + corrupt) == 3
     with pytest.raises(CorruptMessage):
-        offset_after(nonsense)
+        offset_after(corrupt)
 
 
 def test_fetch_size_doubles_up_to_limit() -> None:

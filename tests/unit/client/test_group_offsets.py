@@ -1,4 +1,4 @@
-"""Commits and fetches of a group's offsets, in what all versions say."""
+"""Commits and fetches of the offsets of a group, in all versions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is asked again while leaders move, and for how long."""
+"""Retries while leaders move, and their bounds."""
 
 import time
 
@@ -31,8 +31,8 @@ class Metadata:
             raise self.failures.pop(0)
 
 
-def asked(metadata, *errors, **options):
-    """Answer after these errors."""
+def retried(metadata, *errors, **options):
+    """Return the answer that follows these errors."""
     left = list(errors)
 
     def ask():
@@ -46,7 +46,7 @@ def asked(metadata, *errors, **options):
 @pytest.mark.parametrize("code", [3, 5, 6, 7, 9, 13, 14, 15, 16, 56, 74, 75, 78])
 def test_leader_change_errors_are_retried_with_fresh_metadata(code):
     metadata = Metadata()
-    assert asked(metadata, *[protocol_error(code)] * 3) == "answer"
+    assert retried(metadata, *[protocol_error(code)] * 3) == "answer"
     assert metadata.refreshed == [["t"]] * 3
 
 
@@ -55,14 +55,14 @@ def test_leader_change_errors_are_retried_with_fresh_metadata(code):
     [NetworkError("lost"), RequestTimedOut("late"), BrokerUnavailable("gone"), RegistryError("no")],
 )
 def test_connection_errors_are_retried(error):
-    assert asked(Metadata(), error, error) == "answer"
+    assert retried(Metadata(), error, error) == "answer"
 
 
 @pytest.mark.parametrize("code", [1, 2, 10, 17, 29, 35, 42, 43, 76])
 def test_error_that_is_not_retriable_is_raised_at_once(code):
     metadata = Metadata()
     with pytest.raises(ProtocolError) as caught:
-        asked(metadata, protocol_error(code))
+        retried(metadata, protocol_error(code))
     assert caught.value.code == code
     assert metadata.refreshed == []
 
@@ -70,16 +70,16 @@ def test_error_that_is_not_retriable_is_raised_at_once(code):
 def test_zero_timeout_refreshes_metadata_once():
     metadata = Metadata()
     moved = protocol_error(ErrorCode.NOT_LEADER_FOR_PARTITION)
-    assert asked(metadata, moved, timeout_s=0) == "answer"
+    assert retried(metadata, moved, timeout_s=0) == "answer"
     with pytest.raises(ProtocolError):
-        asked(metadata, moved, moved, timeout_s=0)
+        retried(metadata, moved, moved, timeout_s=0)
 
 
 def test_retries_stop_after_timeout():
     metadata = Metadata()
     started = time.monotonic()
     with pytest.raises(ProtocolError):
-        asked(metadata, *[protocol_error(6)] * 1000, timeout_s=0.5)
+        retried(metadata, *[protocol_error(6)] * 1000, timeout_s=0.5)
     assert len(metadata.refreshed) < 20
     assert time.monotonic() - started < 10
 
@@ -87,12 +87,12 @@ def test_retries_stop_after_timeout():
 def test_unknown_topic_is_raised_after_few_tries():
     metadata = Metadata()
     with pytest.raises(UnknownTopicOrPartition):
-        asked(metadata, *[protocol_error(3)] * 1000, timeout_s=3600)
+        retried(metadata, *[protocol_error(3)] * 1000, timeout_s=3600)
     assert len(metadata.refreshed) < 10
 
 
 def test_failed_metadata_refresh_is_retried():
     metadata = Metadata(RegistryError("away"), NetworkError("lost"))
-    assert asked(metadata, *[protocol_error(6)] * 3) == "answer"
+    assert retried(metadata, *[protocol_error(6)] * 3) == "answer"
     with pytest.raises(RegistryError, match="away"):
-        asked(Metadata(RegistryError("away")), protocol_error(6), timeout_s=0)
+        retried(Metadata(RegistryError("away")), protocol_error(6), timeout_s=0)

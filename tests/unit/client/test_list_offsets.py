@@ -1,4 +1,4 @@
-"""One leader asked for offsets by time."""
+"""Offsets by time from one leader."""
 
 import pytest
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.fake_broker import CLOSE, FakeCluster
+from tests.support.producers import static_cluster
 from zkbroker.client import (
     Cluster,
     NoBrokersAvailable,
@@ -17,17 +18,15 @@ from zkbroker.protocol.messages import MetadataResponse
 from zkbroker.protocol.messages.metadata import MetadataBroker, MetadataPartition, MetadataTopic
 
 
-def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Cluster:
-    return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
-
-
-def test_lookup_creates_no_topic_with_old_metadata_version():
+@pytest.mark.parametrize("version", [1, 7])
+def test_lookup_raises_for_unknown_topic_and_creates_none(version):
+    """Metadata requests before version 4 create the topics that they name."""
     with FakeCluster(1) as fake:
         fake.auto_create = 2
-        fake.versions[int(ApiKey.METADATA)] = (0, 1)
+        fake.versions[int(ApiKey.METADATA)] = (0, version)
         fake.create("t", [0])
-        with static(fake) as cluster:
-            with pytest.raises(UnknownTopicOrPartition):
+        with static_cluster(fake) as cluster:
+            with pytest.raises(UnknownTopicOrPartition, match="nothing"):
                 cluster.partitions("nothing")
             assert "nothing" not in fake.leaders
             assert len(cluster.partitions("t")) == 1
@@ -38,7 +37,7 @@ def test_topic_is_created_on_request_with_every_version(version):
     with FakeCluster(1) as fake:
         fake.auto_create = 2
         fake.versions[int(ApiKey.METADATA)] = (0, version)
-        with static(fake) as cluster:
+        with static_cluster(fake) as cluster:
             assert len(cluster.partitions("new", create=True)) == 2
 
 
@@ -63,7 +62,7 @@ def test_cluster_is_usable_after_listed_broker_stopped():
 def test_view_is_kept_while_no_broker_answers():
     with FakeCluster(1) as fake:
         fake.create("t", [0])
-        with static(fake) as cluster:
+        with static_cluster(fake) as cluster:
             cluster.partitions("t")
             fake.faults[ApiKey.METADATA, 0] = lambda request: CLOSE
             with pytest.raises(Exception, match=r"closed|lost|connection|refused"):
@@ -82,16 +81,8 @@ def test_addresses_with_broker_ids_are_accepted():
             assert len(cluster.partitions("t")) == 1
 
 
-def test_invalid_address_is_refused():
-    for text in ("", "host", "host:port", ":9092"):
-        with pytest.raises(ClientError):
-            StaticSource(text)
-
-
 def test_stale_leader_of_cut_off_broker_is_ignored():
-    """Broker 0 tells of the leader before the last election, for ever."""
-
-    def told(leader: int, epoch: int) -> MetadataResponse:
+    def metadata_of(leader: int, epoch: int) -> MetadataResponse:
         partition = MetadataPartition(
             error_code=0, partition=0, leader=leader, leader_epoch=epoch, replicas=[0, 1], isr=[0]
         )
@@ -104,8 +95,8 @@ def test_stale_leader_of_cut_off_broker_is_ignored():
         )
 
     with FakeCluster(2) as fake:
-        fake.faults[ApiKey.METADATA, 0] = lambda request: told(0, 1)
-        fake.faults[ApiKey.METADATA, 1] = lambda request: told(1, 2)
+        fake.faults[ApiKey.METADATA, 0] = lambda request: metadata_of(0, 1)
+        fake.faults[ApiKey.METADATA, 1] = lambda request: metadata_of(1, 2)
         with Cluster(StaticSource([fake.brokers[0].address])) as cluster:
             for _ in range(3):
                 cluster.refresh(["t"])
@@ -114,7 +105,14 @@ def test_stale_leader_of_cut_off_broker_is_ignored():
                 assert (cluster.leader("t", 0), cluster.leader_epoch("t", 0)) == (1, 2)
 
 
-@pytest.mark.parametrize("port", ["0", "65536", "99999"])
-def test_invalid_port_is_refused(port):
-    with pytest.raises(ClientError, match=f"{port} is no port"):
-        StaticSource(f"127.0.0.1:9092,127.0.0.1:{port}")
+@pytest.mark.parametrize(
+    ("addresses", "error"),
+    [
+        ("", "the list of brokers is empty"),
+        *((address, "is not host:port") for address in ("host", "host:port", ":9092")),
+        *((f"h:9092,h:{port}", f"{port} is no port") for port in (0, 65_536, 99_999)),
+    ],
+)
+def test_invalid_address_is_refused(addresses, error):
+    with pytest.raises(ClientError, match=error):
+        StaticSource(addresses)

@@ -1,4 +1,4 @@
-"""What is said of partitions without a leader, and how often."""
+"""Texts and warnings of partitions without a leader."""
 
 import logging
 
@@ -56,9 +56,9 @@ def test_leaderless_partition_is_warned_of_once(caplog):
     for _ in range(3):
         clock.advance(WARN_AFTER_S * 1000)
         missing.note(view(None, 2))
-    (said,) = caplog.messages
-    assert "t-0 has no leader" in said
-    assert "Start broker 1" in said
+    (warning,) = caplog.messages
+    assert "t-0 has no leader" in warning
+    assert "Start broker 1" in warning
 
 
 def test_warning_repeats_after_partition_had_leader(caplog):
@@ -78,9 +78,9 @@ def test_many_leaderless_partitions_share_one_warning(caplog):
     for _ in range(2):
         missing.note(view(*[None] * 10))
         clock.advance(WARN_AFTER_S * 1000)
-    (said,) = caplog.messages
-    assert said.count("has no leader") == 3
-    assert said.endswith("and 7 more partitions")
+    (warning,) = caplog.messages
+    assert warning.count("has no leader") == 3
+    assert warning.endswith("and 7 more partitions")
 
 
 def test_missing_isr_is_completed_from_previous_view():

@@ -1,4 +1,4 @@
-"""Older answers about leaders do not replace newer ones, and a topic made anew does in the end."""
+"""Older leader epochs replace newer ones only after patience or deletion."""
 
 from collections.abc import Iterable
 

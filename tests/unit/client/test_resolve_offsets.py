@@ -1,4 +1,4 @@
-"""Offsets by time over a cluster whose leaders move meanwhile."""
+"""Offsets by time over a cluster with moving leaders."""
 
 import pytest
 

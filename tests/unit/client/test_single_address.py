@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.fake_broker import FakeCluster
 from tests.support.process import wait_until
+from tests.support.producers import RUNTIMES
 from zkbroker.client import (
     Cluster,
     NoBrokersAvailable,
@@ -15,20 +16,18 @@ from zkbroker.errors import (
     NotLeaderForPartition,
 )
 
-RUNTIMES = ["threads", "gevent"]
 
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@RUNTIMES
 def test_only_hosted_partitions_have_leader_behind_single_address(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [0, 1, 0])
-        fake.create("elsewhere", [1])
+        fake.create("other", [1])
         source = SingleAddressSource(fake.brokers[0].address)
         with Cluster(source, runtime=runtime) as cluster:
             here = [p.partition for p in cluster.partitions("t") if p.leader is not None]
             assert here == [0, 2]
             with pytest.raises(NotLeaderForPartition, match="forward nothing"):
-                cluster.partitions("elsewhere")
+                cluster.partitions("other")
             one = cluster.any_connection()
             assert cluster.connection(-1, "fetch") is one
             assert len(fake.brokers[1].requests) == 0
@@ -47,12 +46,12 @@ def test_view_changes_when_another_broker_answers_behind_address():
             changed = threading.Event()
             cluster.watch(changed.set)
 
-            def changed_when_asked_anew():
-                # the old connection is the answer until its end has been noticed
+            def view_changed():
+                # The old connection is used until its end is noticed.
                 cluster.ask_any(lambda connection, wait_s: connection)
                 return changed.wait(0.01)
 
-            assert wait_until(changed_when_asked_anew)
+            assert wait_until(view_changed)
             assert [p.leader is not None for p in cluster.partitions("t")] == [False, True]
             stand_in.stop()
 

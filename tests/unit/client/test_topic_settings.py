@@ -1,4 +1,4 @@
-"""Settings of topics as a broker says them."""
+"""Settings of topics from the description of a broker."""
 
 from types import SimpleNamespace
 

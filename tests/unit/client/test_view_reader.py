@@ -1,4 +1,4 @@
-"""What a cluster knows is read by one task, again where something changed or failed."""
+"""The owner loop that reads a source: partial, full and failed readings."""
 
 import logging
 import threading
@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.fake_broker import FakeCluster
 from tests.support.process import wait_until as until
+from tests.support.producers import static_cluster
 from zkbroker.client import (
     Cluster,
     NoBrokersAvailable,
@@ -18,15 +19,10 @@ from zkbroker.errors import (
 from zkbroker.protocol import ApiKey
 
 METADATA = ApiKey.METADATA
-RUNTIMES = ["threads", "gevent"]
-
-
-def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Cluster:
-    return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
 
 
 def test_new_topic_is_read_alone_and_others_are_kept():
-    with FakeCluster(1) as fake, static(fake) as cluster:
+    with FakeCluster(1) as fake, static_cluster(fake) as cluster:
         for name in ("t", "u", "v"):
             fake.create(name, [0])
             assert len(cluster.partitions(name)) == 1
@@ -84,7 +80,7 @@ def test_failed_reading_is_followed_by_full_reading(monkeypatch):
 def test_metadata_is_read_again_after_max_age():
     with FakeCluster(1) as fake:
         fake.create("t", [0])
-        with static(fake, max_age_ms=20) as cluster:
+        with static_cluster(fake, max_age_ms=20) as cluster:
             changed = threading.Event()
             cluster.partitions("t")
             cluster.watch(changed.set)
@@ -94,7 +90,7 @@ def test_metadata_is_read_again_after_max_age():
 
 
 def test_watcher_is_called_until_it_is_removed():
-    with FakeCluster() as fake, static(fake) as cluster:
+    with FakeCluster() as fake, static_cluster(fake) as cluster:
         called, ends = [], []
 
         def once():
@@ -114,7 +110,7 @@ def test_watcher_is_called_until_it_is_removed():
 
 
 def test_unexpected_error_reaches_waiter_and_next_reading_works(monkeypatch):
-    with FakeCluster() as fake, static(fake) as cluster:
+    with FakeCluster() as fake, static_cluster(fake) as cluster:
         source = cluster._source
         read, errors = source.read, [LookupError("a defect")]
 
@@ -131,13 +127,13 @@ def test_unexpected_error_reaches_waiter_and_next_reading_works(monkeypatch):
 
 def test_unreadable_source_is_warned_of_once(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "zkbroker.client.view_reader")
-    with FakeCluster() as fake, static(fake) as cluster:
+    with FakeCluster() as fake, static_cluster(fake) as cluster:
         read = cluster._source.read
         away = True
 
         def read_or_not(topics):
             if away:
-                raise NoBrokersAvailable("nobody answers")
+                raise NoBrokersAvailable("no broker answers")
             return read(topics)
 
         monkeypatch.setattr(cluster._source, "read", read_or_not)

@@ -1,4 +1,4 @@
-"""The cluster as read from ZooKeeper: a view without a gap, and a watch on all of it."""
+"""The cluster as read from ZooKeeper, with a watch on every node."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every property of the 0.7.2 consumer: its default, and what it does here."""
+"""Each property of the 0.7.2 consumer: its default and its effect."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from zkbroker.errors import ConfigError
 from zkbroker.legacy07.consumer_config import ConsumerConfig07
 
 NEEDED = {"groupid": "g", "zk.connect": "z:2181"}
-# Of the description of 0.7.2: name, default, and another value with what comes of it.
+# Of the description of 0.7.2: name, default, and another text with its value.
 PROPERTIES = [
     ("consumerid", "consumer_id", "", "me", "me"),
     ("zk.sessiontimeout.ms", "zookeeper_session_timeout_ms", 6000, "9000", 9000),

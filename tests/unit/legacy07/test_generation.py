@@ -1,4 +1,4 @@
-"""Kafka 0.7 as a plug-in: settings of mirrors from and to it."""
+"""Settings of mirrors with a 0.7 cluster as source or target."""
 
 import pytest
 

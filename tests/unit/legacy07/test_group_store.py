@@ -1,4 +1,4 @@
-"""A 0.7 group in ZooKeeper: partitions come and go with their brokers, and leave a watch."""
+"""A 0.7 group in ZooKeeper: partitions follow their brokers, and are watched."""
 
 from typing import Any
 

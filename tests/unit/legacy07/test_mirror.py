@@ -1,4 +1,4 @@
-"""Bytes of a 0.7 log as pieces for a target, and where they go."""
+"""Bytes of a 0.7 log as pieces for a target of a mirror."""
 
 import pytest
 

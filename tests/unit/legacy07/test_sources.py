@@ -1,4 +1,4 @@
-"""The source of a cluster that lists its brokers."""
+"""A 0.7 cluster from a list of brokers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Both ways into the send queue: the one in Python and its twin in C."""
+"""The Python intake of the send queue and its twin in C."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""The accumulator on a virtual clock, runs and the bounded queue."""
+"""The accumulator of batches, on a virtual clock."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -110,12 +110,6 @@ def test_messages_are_sent_once_in_order_across_failures_and_splits(counts, max_
         accumulator.remove(batch)
         left += [record[1] for record in batch.records]
     assert left == sent
-
-
-# -- batches and runs
-
-
-# -- the bounded queue
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=12), st.integers(1, 7))

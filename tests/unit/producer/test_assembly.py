@@ -1,9 +1,10 @@
-"""From a configuration to a producer: what cannot work says so."""
+"""Producers made from a configuration, and errors of unreachable servers."""
 
 import pytest
 
 from tests.support.fake_broker import FakeCluster
 from tests.support.process import run_program
+from tests.support.producers import RUNTIMES
 from zkbroker.client import NoBrokersAvailable
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import RegistryError
@@ -24,7 +25,7 @@ def test_unreachable_broker_address_raises_no_brokers_available():
         Producer(config)
 
 
-@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+@RUNTIMES
 def test_producer_works_in_monkey_patched_program(runtime):
     program = """
         import gevent.monkey; gevent.monkey.patch_all()

@@ -1,4 +1,4 @@
-"""Batches: built once, split, numbered on."""
+"""Batches: built bytes, splits and sequence numbers."""
 
 from tests.support.producers import make_run
 from zkbroker.producer.batch import Batch, next_sequence

@@ -1,4 +1,4 @@
-"""The way to one broker: what is written when a connection gives way to another."""
+"""The channel to one broker: change of connections and message formats."""
 
 from types import SimpleNamespace
 
@@ -16,8 +16,8 @@ from zkbroker.records import iter_entries
 from zkbroker.runtime import get_runtime
 
 
-class PlayedPending:
-    """A request that is answered when the test says so."""
+class PendingResponse:
+    """A request whose connection is lost when the test calls `lose`."""
 
     def __init__(self):
         self._callbacks = []
@@ -33,7 +33,7 @@ class PlayedPending:
             callback(self)
 
 
-class PlayedConnection:
+class RecordingConnection:
     address = "nowhere:1"
 
     def __init__(self, runtime):
@@ -44,7 +44,7 @@ class PlayedConnection:
         return 7
 
     def send(self, request, version):
-        pending = PlayedPending()
+        pending = PendingResponse()
         self.sent.put(pending)
         return pending
 
@@ -62,7 +62,7 @@ def exchange():
 @RUNTIMES
 def test_new_connection_is_used_only_after_old_exchanges_were_reported(runtime):
     runtime = get_runtime(runtime)
-    old, new = PlayedConnection(runtime), PlayedConnection(runtime)
+    old, new = RecordingConnection(runtime), RecordingConnection(runtime)
     connections = iter([old, old, new])
     cluster = SimpleNamespace(connection=lambda broker_id: next(connections))
     reported = []
@@ -76,7 +76,7 @@ def test_new_connection_is_used_only_after_old_exchanges_were_reported(runtime):
     assert old.closed.wait(WAIT_S)
     pending[0].lose()
     runtime.sleep(0.01)
-    # One is still open: stored or not, the third must not overtake it.
+    # One is unanswered: stored or not, the third exchange must not overtake it.
     assert new.sent.qsize() == 0
     pending[1].lose()
     new.sent.get(WAIT_S).lose()

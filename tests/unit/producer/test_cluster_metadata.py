@@ -1,4 +1,4 @@
-"""What a partitioner sees of the cluster."""
+"""The cluster as a partitioner sees it."""
 
 from types import SimpleNamespace
 

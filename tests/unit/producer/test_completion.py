@@ -1,4 +1,4 @@
-"""What becomes of a batch: resolved, sent again, split, given up."""
+"""Outcomes of a batch: stored, retried, split or given up."""
 
 import pytest
 

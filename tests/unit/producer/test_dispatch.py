@@ -1,4 +1,4 @@
-"""What is in flight: left where another broker leads by now, also where nobody tells of it."""
+"""Requests in flight: hanging leaders, and batches that share a request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Batches that were made elsewhere: what is sent, and how their outcome is told."""
+"""Batches that a caller encoded: the bytes sent, and reports of their outcome."""
 
 import pytest
 
@@ -16,11 +16,11 @@ def values(data: bytes) -> list[bytes | None]:
     return lists.values
 
 
-def stored(codec: Codec = Codec.LZ4, told: list | None = None) -> EncodedBatch:
+def stored(codec: Codec = Codec.LZ4, reported: list | None = None) -> EncodedBatch:
     data = encode_message_set(
         RECORDS, codec=codec, producer_id=9, producer_epoch=0, base_sequence=0
     )
-    done = [].append if told is None else told.append
+    done = [].append if reported is None else reported.append
     return EncodedBatch("t", 1, done, stored=data, magic=2, count=5, codec=codec)
 
 
@@ -68,8 +68,8 @@ def test_records_with_headers_are_refused_by_older_format():
 
 
 def test_split_batch_reports_its_outcome_once():
-    told: list[EncodedBatch] = []
-    batch = stored(told=told)
+    reported: list[EncodedBatch] = []
+    batch = stored(reported=reported)
     batch.number(3, 1, 70)
     first, second = batch.split()
     assert [(len(each), each.base_sequence) for each in (first, second)] == [(2, 70), (3, 72)]
@@ -80,18 +80,18 @@ def test_split_batch_reports_its_outcome_once():
     for each in (first, third):
         each.succeed(10, -1)
         each.wake()
-        assert told == []
+        assert reported == []
     error = MessageTooLarge("too large")
     fourth.fail(error)
     fourth.wake()
-    assert told == [batch]
+    assert reported == [batch]
     assert (batch.error, batch.failed) == (error, len(fourth))
 
 
 def test_appended_batch_is_sent_after_earlier_batches_of_partition():
     accumulator = Accumulator(linger_s=5, batch_messages=10, batch_max_bytes=1000, max_in_flight=5)
     one, two = stored(), stored()
-    accumulator.append(two, 1.0)  # made later, sent first
+    accumulator.append(two, 1.0)  # appended first, so sent first
     accumulator.append(one, 2.0)
     (queue,) = accumulator.ready(2.0, hurry=False)
     assert accumulator.take(queue) is two

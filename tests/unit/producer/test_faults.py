@@ -1,4 +1,4 @@
-"""Seeded mixtures of refusals, lost answers, closed connections and moving leaders."""
+"""Random mixtures of refusals, lost responses, closed connections and moving leaders."""
 
 import random
 import threading
@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import soak
 from tests.support.fake_broker import CLOSE, LOSE_ANSWER, FakeCluster
-from tests.support.producers import asynchronous
+from tests.support.producers import RUNTIMES, asynchronous
 from zkbroker.errors import ErrorCode
 from zkbroker.producer import KeyedMessage
 from zkbroker.protocol import ApiKey
@@ -73,7 +73,7 @@ def run(seed: int, runtime: str, *, idempotence: bool, sends: int) -> None:
         for partition in range(PARTITIONS):
             stored = fake.values("t", partition)
             if not idempotence:
-                # What a lost answer left may be there twice; the order of the last copies holds.
+                # After a lost response a message may be stored twice; the last copies are in order.
                 stored = list(dict.fromkeys(reversed(stored)))[::-1]
             assert stored == expected[partition]
 
@@ -84,7 +84,7 @@ def _mend(fake: FakeCluster, chooser: random.Random, lock: threading.Lock) -> No
             fake.leaders["t"] = [each or 0 for each in fake.leaders["t"]]
 
 
-@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+@RUNTIMES
 @pytest.mark.parametrize("idempotence", [True, False], ids=["idempotent", "plain"])
 @pytest.mark.parametrize("seed", range(4))
 def test_messages_are_stored_in_order_under_faults(seed, idempotence, runtime):
@@ -93,7 +93,7 @@ def test_messages_are_stored_in_order_under_faults(seed, idempotence, runtime):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+@RUNTIMES
 @pytest.mark.parametrize("idempotence", [True, False], ids=["idempotent", "plain"])
 def test_messages_are_stored_in_order_under_many_fault_schedules(idempotence, runtime):
     for seed in soak.seeds(100, 200):

@@ -1,4 +1,4 @@
-"""The user's code at every stage, on both runtimes."""
+"""Callback handlers, event handlers, interceptors and encoders of a user."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The short way into the send queue: in C and in Python, the same results as by the general way."""
+"""Plain messages into the send queue: the intakes in C and in Python agree with `put`."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ RUNTIME = get_runtime("threads")
 
 
 class Special(KeyedMessage):
-    """A user's own class of messages, which may answer anything for a field."""
+    """A user's own class of messages, whose fields may be properties."""
 
 
 class Text(str):
@@ -33,7 +33,7 @@ def make(kind, **bounds):
 
 
 def opened(kind, *topics, **bounds):
-    """An intake that has seen a first message of each topic."""
+    """Return an intake that has a list of each topic."""
     intake = make(kind, **bounds)
     intake.wake_at = portable.NEVER
     intake.by_topic = {topic: QueuedMessages(topic, 0.0, RUNTIME) for topic in topics}
@@ -181,14 +181,14 @@ steps = st.one_of(
 )
 
 
-def carried_out(kind, done, monkeypatch):
-    """What a queue with one kind of intake says to each step."""
+def run_steps(kind, steps, monkeypatch):
+    """Return what a queue with one kind of intake returns in each step."""
     wake = threading.Event()
     with monkeypatch.context() as patched:
         patched.setattr("zkbroker.producer.send_queue.Intake", kind)
         queue = SendQueue(RUNTIME, wake, 6, 400, 75)
-    said = []
-    for name, *rest in done:
+    results = []
+    for name, *rest in steps:
         if name == "send":
             (message,) = rest
             future = queue.put_plain(message)
@@ -198,11 +198,11 @@ def carried_out(kind, done, monkeypatch):
                 try:
                     future = queue.put(message.topic, record, size, message, 0)
                 except Exception as error:  # noqa: BLE001 - compared below
-                    said.append(str(error))
+                    results.append(str(error))
                     continue
-            said.append((future.queued.topic, future.index, future.message.message))
+            results.append((future.queued.topic, future.index, future.message.message))
         elif name == "drain":
-            said.append(
+            results.append(
                 [
                     (each.topic, each.records, each.sizes, each.keyless, list(each.kept))
                     for each in queue.drain()
@@ -215,17 +215,17 @@ def carried_out(kind, done, monkeypatch):
         elif name == "accept":
             queue.accept()
         else:
-            said.append(queue.rest(*rest))
-        said.append((queue.open_messages, queue.open_bytes, wake.is_set()))
+            results.append(queue.rest(*rest))
+        results.append((queue.open_messages, queue.open_bytes, wake.is_set()))
         wake.clear()
-    return said
+    return results
 
 
-@given(done=st.lists(steps, max_size=30))
-def test_native_and_portable_intake_agree(done):
+@given(sequence=st.lists(steps, max_size=30))
+def test_native_and_portable_intake_agree(sequence):
     native = pytest.importorskip("zkbroker.producer._speedups").Intake
     with pytest.MonkeyPatch.context() as patch:
-        assert carried_out(native, done, patch) == carried_out(portable.Intake, done, patch)
+        assert run_steps(native, sequence, patch) == run_steps(portable.Intake, sequence, patch)
 
 
 def test_messages_of_many_threads_are_queued_once_in_order(each_intake):
@@ -261,12 +261,12 @@ def test_messages_of_many_threads_are_queued_once_in_order(each_intake):
 
 
 def test_environment_variable_selects_portable_intake():
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", "from zkbroker.producer.intake import NATIVE; print(NATIVE)"],
         env={**os.environ, "ZKBROKER_PURE_PYTHON": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout == "False\n"
+    assert done.stdout == "False\n"
     assert NATIVE in (True, False)

@@ -1,4 +1,4 @@
-"""Leaders that move while messages are under way: nothing is lost, or doubled with numbers."""
+"""Leader changes during sends: messages are stored, and once with sequence numbers."""
 
 import threading
 
@@ -14,15 +14,15 @@ from zkbroker.protocol.messages.produce import ProduceResponsePartition, Produce
 
 
 def refuse_once(fake: FakeCluster, code: ErrorCode) -> list[object]:
-    """Have broker 0 refuse its first produce request; returns the requests it gets."""
-    seen: list[object] = []
+    """Have broker 0 refuse its first produce request; return the requests it gets."""
+    requests: list[object] = []
 
     def fault(request: object) -> object:
-        seen.append(request)
-        return code if len(seen) == 1 else None
+        requests.append(request)
+        return code if len(requests) == 1 else None
 
     fake.faults[ApiKey.PRODUCE, 0] = fault
-    return seen
+    return requests
 
 
 @RUNTIMES
@@ -43,21 +43,21 @@ def refuse_once(fake: FakeCluster, code: ErrorCode) -> list[object]:
 def test_leader_change_errors_are_retried(runtime, acks, code):
     with FakeCluster(1) as fake:
         fake.create("t", [0])
-        seen = refuse_once(fake, code)
+        requests = refuse_once(fake, code)
         with make(fake, runtime, acks=acks) as producer:
             assert producer.send(KeyedMessage("t", b"a")).offset == 0
-        assert [request.acks for request in seen] == [1 if acks == "1" else -1] * 2
+        assert [request.acks for request in requests] == [1 if acks == "1" else -1] * 2
         assert fake.values("t", 0) == [b"a"]
 
 
 def store_and_answer(fake: FakeCluster, code: ErrorCode) -> None:
-    """Have broker 0 store its first batch, and say that the replicas did not take it in time."""
-    told = threading.Event()
+    """Have broker 0 store its first batch, and answer with an error of its replicas."""
+    stored = threading.Event()
 
     def fault(request: object) -> object:
-        if told.is_set():
+        if stored.is_set():
             return None
-        told.set()
+        stored.set()
         fake._produce(fake.brokers[0], request, None)
         failed = ProduceResponsePartition(partition=0, error_code=code, base_offset=-1)
         return ProduceResponse(topics=[ProduceResponseTopic(topic="t", partitions=[failed])])
@@ -125,30 +125,3 @@ def test_long_election_is_waited_for_unless_retries_are_set():
         refusals.clear()
         with make(fake, retries=3) as producer, pytest.raises(SendFailed, match="4 attempts"):
             producer.send(KeyedMessage("t", b"b"))
-
-
-@RUNTIMES
-def test_stalled_leader_is_left_when_new_leader_is_known(runtime):
-    with FakeCluster(2) as fake:
-        fake.create("t", [0])
-        still = threading.Event()
-        asked = threading.Event()
-
-        def stand_still(request: object) -> None:
-            asked.set()
-            still.wait(WAIT_S)
-
-        fake.faults[ApiKey.PRODUCE, 0] = stand_still
-        try:
-            with asynchronous(
-                fake, runtime, enable_idempotence="true", request_timeout_ms=60_000
-            ) as producer:
-                future = producer.send(KeyedMessage("t", b"a"))
-                while not asked.wait(0):
-                    producer._runtime.sleep(0.01)
-                fake.leaders["t"][0] = 1
-                producer._cluster.refresh(["t"])
-                assert future.result(WAIT_S).offset == 0
-                assert not still.is_set()
-        finally:
-            still.set()

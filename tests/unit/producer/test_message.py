@@ -1,4 +1,4 @@
-"""What a message may hold, and that a wrong one harms no other."""
+"""Fields of a message, and refusal of invalid ones."""
 
 import pytest
 
@@ -25,13 +25,6 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_invalid_message_field_is_named(name):
-    message, says = WRONG[name]
-    with pytest.raises((TypeError, ValueError), match=says):
-        check_fields(message)
-
-
 def test_valid_message_fields_pass_check():
     headers = [("name", None), ("größe", bytearray(b"x")), ["list", memoryview(b"x")]]
     check_fields(KeyedMessage("t", b"x", partition=0, timestamp_ms=-1, headers=headers))
@@ -40,13 +33,13 @@ def test_valid_message_fields_pass_check():
 @RUNTIMES
 @pytest.mark.parametrize("name", WRONG)
 def test_invalid_message_is_refused_and_others_are_stored(runtime, name):
-    message, says = WRONG[name]
+    message, error_text = WRONG[name]
     with FakeCluster() as fake:
         fake.create("t", [0])
         fake.create("later", [0])
         with asynchronous(fake, runtime) as producer:
             before = producer.send(KeyedMessage("t", b"before"))
-            with pytest.raises(EncodingFailed, match=says):
+            with pytest.raises(EncodingFailed, match=error_text):
                 producer.send(message)
             after = producer.send([KeyedMessage("t", b"after"), KeyedMessage("later", b"x")])
             assert [each.result(WAIT_S).offset for each in (before, *after)] == [0, 1, 0]

@@ -1,4 +1,4 @@
-"""What a sync send and a flush say of messages that failed."""
+"""Failed messages in the results of a sync send and of a flush."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What an error means, and what a user is told to change."""
+"""Texts of the errors of a batch, and the remedy that each names."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from zkbroker.producer.outcomes import (
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "text"),
     [
         (56, "the disk of this partition, which may be full"),
         (2, "damaged on their way"),
@@ -25,18 +25,18 @@ from zkbroker.producer.outcomes import (
         (7, "start the broker that leads it"),
     ],
 )
-def test_error_message_names_remedy(code, said):
-    assert said in cure_of(protocol_error(code), "t")
+def test_error_message_names_remedy(code, text):
+    assert text in cure_of(protocol_error(code), "t")
 
 
 def test_leaderless_error_names_missing_broker_once():
     error = LeaderNotAvailable("t-0 has no leader: not registered: 1. Start broker 1")
-    text = str(gave_up("topic t partition 0", 4, error, "", cure_of(error, "t")))
-    assert text.count("tart ") == 1
+    final = str(gave_up("topic t partition 0", 4, error, "", cure_of(error, "t")))
+    assert final.count("tart ") == 1
 
 
 @pytest.mark.parametrize(
-    ("replicas", "isr", "min_isr", "said"),
+    ("replicas", "isr", "min_isr", "text"),
     [
         (
             (1, 2, 3),
@@ -56,8 +56,8 @@ def test_leaderless_error_names_missing_broker_once():
         ((), (), "2", "fewer replicas are in sync than min.insync.replicas=2 asks for"),
     ],
 )
-def test_replica_shortage_names_counts_and_remedy(replicas, isr, min_isr, said):
-    assert said in shortage(PartitionInfo("t", 0, 2, 0, replicas, isr), min_isr)
+def test_replica_shortage_names_counts_and_remedy(replicas, isr, min_isr, text):
+    assert text in shortage(PartitionInfo("t", 0, 2, 0, replicas, isr), min_isr)
 
 
 def test_replica_shortage_without_metadata():

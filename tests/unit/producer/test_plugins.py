@@ -1,4 +1,4 @@
-"""Encoders, and how plug-ins are found."""
+"""Look-up of plug-ins."""
 
 import pytest
 

@@ -3,8 +3,6 @@
 import gc
 import os
 
-import pytest
-
 from tests.support.fake_broker import FakeCluster
 from tests.support.process import run_program
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
@@ -14,7 +12,7 @@ from zkbroker.producer import (
 )
 
 
-@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+@RUNTIMES
 def test_queued_messages_are_delivered_at_interpreter_exit(runtime):
     program = """
         import sys

@@ -1,4 +1,4 @@
-"""The producer against brokers whose answers the test decides, on both runtimes."""
+"""The producer against fake brokers, on both runtimes."""
 
 import threading
 import time
@@ -55,17 +55,6 @@ def test_close_delivers_lingering_messages(runtime):
 
 
 @RUNTIMES
-def test_messages_are_stored_once_across_leader_move(runtime):
-    with FakeCluster(2) as fake:
-        fake.create("t", [0])
-        with make(fake, runtime) as producer:
-            producer.send(KeyedMessage("t", b"before"))
-            fake.create("t", [1])
-            producer.send(KeyedMessage("t", b"after"))
-        assert fake.values("t", 0) == [b"before", b"after"]
-
-
-@RUNTIMES
 def test_offset_is_unknown_with_acks_0(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
@@ -100,15 +89,6 @@ def test_close_cancels_undelivered_messages_after_timeout(runtime):
 
 
 @RUNTIMES
-def test_closed_producer_refuses_send(runtime):
-    with FakeCluster() as fake:
-        producer = asynchronous(fake, runtime)
-        producer.close()
-        with pytest.raises(ProducerClosed):
-            producer.send(KeyedMessage("t", b"x"))
-
-
-@RUNTIMES
 @pytest.mark.parametrize("acks", [0, 1])
 def test_callback_can_close_producer(runtime, acks):
     with FakeCluster() as fake:
@@ -131,8 +111,8 @@ def test_unread_failures_are_raised_by_close(runtime):
     with FakeCluster() as fake:
         producer = asynchronous(fake, runtime)
         ignored = producer.send(KeyedMessage("none", b"ignored"))
-        seen = producer.send(KeyedMessage("none", b"seen"))
-        assert seen.exception(WAIT_S) is not None
+        read = producer.send(KeyedMessage("none", b"read"))
+        assert read.exception(WAIT_S) is not None
         assert ignored.done()
         with pytest.raises(Undelivered) as caught:
             producer.close()

@@ -41,19 +41,19 @@ def test_no_lock_is_held_during_callback(runtime):
         gate = hold_produce(fake)
         free = []
 
-        def look(future):
+        def try_lock(future):
             lock = producer._sender._completion._lock
             free.append(lock.acquire(blocking=False))
             if free[-1]:
                 lock.release()
 
         with asynchronous(fake, runtime) as producer:
-            producer.send(KeyedMessage("t", b"stored")).add_done_callback(look)
+            producer.send(KeyedMessage("t", b"stored")).add_done_callback(try_lock)
             gate.set()
             producer.flush(WAIT_S)
             fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.INVALID_REQUIRED_ACKS
             refused = producer.send(KeyedMessage("t", b"refused"))
-            refused.add_done_callback(look)
+            refused.add_done_callback(try_lock)
             assert refused.exception(WAIT_S) is not None
         assert free == [True, True]
 
@@ -77,12 +77,12 @@ def test_callbacks_run_once_when_added_before_or_after_outcome(runtime):
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_time=50) as producer:
             future = producer.send(KeyedMessage("t", b"x"))
-            seen = []
-            future.add_done_callback(seen.append)
+            called = []
+            future.add_done_callback(called.append)
             future.result(WAIT_S)
-            future.add_done_callback(seen.append)
+            future.add_done_callback(called.append)
             producer.flush(WAIT_S)
-        assert seen == [future, future]
+        assert called == [future, future]
 
 
 def test_parts_of_returns_fewest_parts_in_order():

@@ -1,4 +1,4 @@
-"""Which partition a message goes to, and topics that are not known yet."""
+"""Choice of partitions, and look-ups of unknown topics."""
 
 import time
 from collections import Counter
@@ -59,7 +59,7 @@ def test_unknown_partition_fails_and_names_valid_range(runtime):
 @RUNTIMES
 @pytest.mark.parametrize("answer", [7, -1, None, "boom"])
 def test_partitioner_with_invalid_result_fails_its_message_alone(runtime, answer):
-    class Odd:
+    class InvalidPartitioner:
         def partition(self, key, num_partitions):
             if key == b"odd":
                 if answer == "boom":
@@ -70,8 +70,8 @@ def test_partitioner_with_invalid_result_fails_its_message_alone(runtime, answer
     with FakeCluster() as fake:
         fake.create("t", [0, 0])
         with (
-            make(fake, runtime, plugins={"partitioner": Odd()}) as producer,
-            pytest.raises(SendFailed, match="partitioner Odd") as caught,
+            make(fake, runtime, plugins={"partitioner": InvalidPartitioner()}) as producer,
+            pytest.raises(SendFailed, match="partitioner InvalidPartitioner") as caught,
         ):
             producer.send([KeyedMessage("t", b"a", key=b"k"), KeyedMessage("t", b"b", key=b"odd")])
         assert [m.message for m, _ in caught.value.sent] == [b"a"]
@@ -103,7 +103,7 @@ def test_partitioner_gets_key_or_partition_key_or_encoded_key(runtime):
         assert {record.key for record in fake.log("t", 0).records} == {b"k"}
 
 
-class ByValue:
+class ByValueLength:
     """The form of the Java client: topic, key, key bytes, value, value bytes, cluster."""
 
     def __init__(self):
@@ -124,7 +124,7 @@ class ByValue:
 @RUNTIMES
 @pytest.mark.parametrize("producer_type", ["sync", "async"])
 def test_message_partitioner_gets_topic_key_value_and_cluster(runtime, producer_type):
-    partitioner = ByValue()
+    partitioner = ByValueLength()
     with FakeCluster(2) as fake:
         fake.create("t", [0, None, 1])
         messages = [
@@ -168,16 +168,16 @@ PARTITIONER_CALLS: list[tuple[object, ...]] = []
 
 
 def test_message_partitioner_with_invalid_result_fails_its_message_alone():
-    class Odd:
+    class InvalidPartitioner:
         def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
             return 9 if value == b"odd" else 0
 
     with (
         FakeCluster() as fake,
-        make(fake, plugins={"partitioner": Odd()}) as producer,
+        make(fake, plugins={"partitioner": InvalidPartitioner()}) as producer,
     ):
         fake.create("t", [0])
-        with pytest.raises(SendFailed, match="partitioner Odd returned 9") as caught:
+        with pytest.raises(SendFailed, match="partitioner InvalidPartitioner returned 9") as caught:
             producer.send([KeyedMessage("t", b"even"), KeyedMessage("t", b"odd")])
         assert [m.message for m, _ in caught.value.sent] == [b"even"]
 

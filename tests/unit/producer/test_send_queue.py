@@ -1,4 +1,4 @@
-"""The bounded queue: full, waiting, interrupted, closed."""
+"""The bounded send queue: full, waiting, interrupted and closed."""
 
 import threading
 
@@ -40,7 +40,7 @@ def test_send_waits_for_space_in_full_queue(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_size=10, queue_time=3_600_000) as producer:
-            # 10 never make a batch of 200: that somebody waits must send them.
+            # 10 messages are no full batch: only the waiting call makes the sender send them.
             for i in range(100):
                 producer.send(KeyedMessage("t", b"%d" % i))
                 assert producer.metrics()["unresolved_messages"] <= 10

@@ -1,4 +1,4 @@
-"""The sender loop: time-outs, and what ends it."""
+"""The loop of the sender: time-outs, and interrupts in its greenlets."""
 
 import pytest
 

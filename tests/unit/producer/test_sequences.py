@@ -1,4 +1,4 @@
-"""Sequence numbers: when a partition may go on under another producer id."""
+"""Sequence numbers, and changes of the producer id."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ from zkbroker.protocol import ApiKey
 from zkbroker.records import iter_entries
 
 
-class PlayedBatch:
+class FakeBatch:
     def __init__(self):
         self.numbers = (-1, -1, -1)
 
@@ -38,10 +38,10 @@ def test_new_producer_id_waits_for_batches_in_flight():
     sequences = SequenceNumbers(None, runtime, 0.1, post=None, refused=None)
     sequences.producer_id, sequences.producer_epoch = 5, 0
     queue = PartitionQueue("t", 0)
-    first, second = PlayedBatch(), PlayedBatch()
+    first, second = FakeBatch(), FakeBatch()
     assert sequences.assign(queue, first, now=0.0)
     assert first.numbers == (5, 0, 0)
-    # The first is given up elsewhere, a later one is still in flight: its fate decides the order.
+    # The first batch was given up while a batch is in flight, whose outcome is not known yet.
     queue.renumber = True
     queue.in_flight.append(first)
     assert not sequences.assign(queue, second, now=0.0)
@@ -61,7 +61,7 @@ def test_renumbering_requests_another_producer_id():
     sequences.producer_id = 5
     queue = PartitionQueue("t", 0)
     queue.producer_id, queue.renumber = 5, True
-    assert not sequences.assign(queue, PlayedBatch(), now=0.0)
+    assert not sequences.assign(queue, FakeBatch(), now=0.0)
     assert asked == ["producer-id"]
 
 
@@ -73,7 +73,7 @@ def test_lost_producer_state_restarts_sequence_numbers_and_stores_messages_once(
             producer.send([KeyedMessage("t", b"%d" % i) for i in range(3)])
             (number,) = fake.log("t", 0).producers
             epoch, _ = fake.log("t", 0).producers[number]
-            # The broker lost what it stored last: its idea of the sequence goes back.
+            # The broker lost its last messages, and expects an older sequence number.
             fake.log("t", 0).producers[number] = (epoch, [(-9, -7, 0)])
             producer.send([KeyedMessage("t", b"%d" % i) for i in range(3, 6)])
             producer.send(KeyedMessage("t", b"6"))
@@ -97,6 +97,6 @@ def test_sequence_numbers_restart_after_failed_batch(runtime):
             for key, _, request in fake.brokers[0].requests
             if key is ApiKey.PRODUCE
         ]
-        # Three requests: none was tried with numbers that the broker had to refuse.
+        # Three requests: no batch was sent with a sequence number that the broker refuses.
         assert [entry.base_sequence for entry in sent] == [0, 1, 0]
         assert sent[2].producer_id != sent[0].producer_id

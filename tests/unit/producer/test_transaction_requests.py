@@ -1,4 +1,4 @@
-"""What each error code of a coordinator means, for each question."""
+"""Meaning of each error code of a coordinator, for each request."""
 
 from types import SimpleNamespace
 

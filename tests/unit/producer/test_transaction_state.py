@@ -1,4 +1,4 @@
-"""Every state against every call and every mishap."""
+"""Transaction states: each call and each failure in each state."""
 
 import pytest
 
@@ -15,8 +15,8 @@ FAILURE = TransactionAbortable("a batch is gone")
 FENCED = ProducerFenced("another one came")
 
 
-def made(state: State, *, end_sent: bool = False) -> ProducerTransactionState:
-    """A state machine that was brought there by the calls that lead there."""
+def machine_in(state: State, *, end_sent: bool = False) -> ProducerTransactionState:
+    """Return a state machine in a state, reached by the usual calls."""
     found = ProducerTransactionState(get_runtime("threads").guard())
     if state is not State.NEW:
         found.initialized(7, 2)
@@ -39,7 +39,7 @@ def made(state: State, *, end_sent: bool = False) -> ProducerTransactionState:
 
 
 ALL = list(State)
-# What each call leads to from each state; what is not here is refused.
+# Call -> state before -> state after; all other calls are refused.
 LEADS = {
     "begin": {State.READY: State.OPEN},
     "commit": {State.OPEN: State.COMMITTING, State.COMMITTING: State.COMMITTING},
@@ -62,7 +62,7 @@ def expected_refusal(call: str, state: State) -> type[Exception]:
 @pytest.mark.parametrize("state", ALL)
 @pytest.mark.parametrize("call", [*LEADS, "check_open"])
 def test_each_call_in_each_state(call, state):
-    found = made(state)
+    found = machine_in(state)
     function = (lambda: found.check_open("send_offsets")) if call == "check_open" else None
     function = function or getattr(found, call)
     wanted = LEADS.get(call, {State.OPEN: State.OPEN}).get(state)
@@ -79,7 +79,7 @@ def test_each_call_in_each_state(call, state):
 
 @pytest.mark.parametrize("state", ALL)
 def test_producer_id_is_given_once(state):
-    found = made(state)
+    found = machine_in(state)
     if state is State.NEW:
         found.check_new()
         found.initialized(9, 0)
@@ -91,7 +91,7 @@ def test_producer_id_is_given_once(state):
 
 @pytest.mark.parametrize("state", ALL)
 def test_only_open_transaction_can_fail(state):
-    found = made(state)
+    found = machine_in(state)
     fails = state in (State.OPEN, State.COMMITTING)
     assert found.fail(FAILURE) is fails
     assert found.state is (State.FAILED if fails else state)
@@ -99,7 +99,7 @@ def test_only_open_transaction_can_fail(state):
 
 @pytest.mark.parametrize("state", ALL)
 def test_fatal_error_is_raised_by_every_later_call(state):
-    found = made(state)
+    found = machine_in(state)
     ends = state not in (State.BROKEN, State.CLOSED)
     assert found.break_off(FENCED) is ends
     if not ends:
@@ -110,7 +110,7 @@ def test_fatal_error_is_raised_by_every_later_call(state):
 
 
 def test_commit_cannot_be_aborted_after_end_was_sent():
-    found = made(State.COMMITTING, end_sent=True)
+    found = machine_in(State.COMMITTING, end_sent=True)
     assert not found.fail(FAILURE)
     with pytest.raises(InvalidTransactionState, match=r"commit\(\) again"):
         found.abort()
@@ -120,14 +120,14 @@ def test_commit_cannot_be_aborted_after_end_was_sent():
 
 
 def test_commit_can_be_aborted_before_end_was_sent():
-    found = made(State.COMMITTING)
+    found = machine_in(State.COMMITTING)
     found.abort()
     found.finish()
     assert (found.state, found.committed, found.aborted) == (State.READY, 0, 1)
 
 
 def test_next_transaction_starts_with_cleared_state():
-    found = made(State.OPEN)
+    found = machine_in(State.OPEN)
     found.added.add(("t", 0))
     found.groups.add("g")
     found.started = found.start_known = found.end_sent = True
@@ -140,7 +140,7 @@ def test_next_transaction_starts_with_cleared_state():
 
 
 def test_concurrent_call_is_refused():
-    found = made(State.OPEN)
+    found = machine_in(State.OPEN)
     two = pytest.raises(InvalidTransactionState, match=r"abort\(\) while commit\(\)")
     with found.call("commit"), two, found.call("abort"):
         pytest.fail("two at once")
@@ -149,12 +149,12 @@ def test_concurrent_call_is_refused():
 
 
 def test_error_is_unraised_until_a_call_raises_it():
-    found = made(State.FAILED)
+    found = machine_in(State.FAILED)
     assert found.unraised() is FAILURE
     with pytest.raises(TransactionAbortable):
         found.commit()
     assert found.unraised() is None
-    broken = made(State.BROKEN)
+    broken = machine_in(State.BROKEN)
     assert broken.unraised() is FENCED
     with pytest.raises(ProducerFenced):
         broken.begin()

@@ -1,4 +1,4 @@
-"""Transactions of a producer against brokers whose answers the test decides."""
+"""Transactions of a producer against fake brokers with a coordinator."""
 
 import threading
 from types import SimpleNamespace
@@ -42,12 +42,12 @@ def message(value: bytes, partition: int = 0) -> KeyedMessage:
 
 
 def first(answers):
-    """A fault: the given answers, one after the other, then none."""
+    """Return a fault with these answers, one after the other, then none."""
     left = list(answers)
     return lambda request: left.pop(0) if left else None
 
 
-def everywhere(fake, api, answers):
+def answer_on_all(fake, api, answers):
     fault = first(answers)
     for number in fake.brokers:
         fake.faults[api, number] = fault
@@ -59,7 +59,7 @@ def entries(fake, partition=0):
     ]
 
 
-# -- the good case
+# -- committed
 
 
 @RUNTIMES
@@ -111,13 +111,13 @@ def test_empty_transaction_sends_no_request(fake):
 
 
 def test_encoded_batch_is_part_of_transaction(fake):
-    told = []
+    reported = []
     with transactional(fake) as producer:
         producer.begin()
-        producer.send_batch(EncodedBatch("t", 0, told.append, records=[(None, b"a", 1, ())]))
+        producer.send_batch(EncodedBatch("t", 0, reported.append, records=[(None, b"a", 1, ())]))
         producer.commit()
         # Commit waited for it, though it is in no queue.
-        assert [batch.error for batch in told] == [None]
+        assert [batch.error for batch in reported] == [None]
     assert [entry.is_transactional for entry in entries(fake)] == [True]
 
 
@@ -140,7 +140,7 @@ def test_group_is_added_once_per_transaction(fake):
         with producer.transaction():
             producer.send_offsets({("in", 0): 5}, "g")
             producer.send_offsets({("in", 0): 6}, "g")
-            producer.send_offsets({}, "nobody")
+            producer.send_offsets({}, "other")
         with producer.transaction():
             producer.send_offsets({("in", 0): 7}, "g")
     assert fake.asked.count("ADD_OFFSETS_TO_TXN") == 2
@@ -191,7 +191,7 @@ def test_close_aborts_open_transaction(fake, caplog):
     assert "closed in a transaction" in caplog.text
 
 
-# -- calls that do not fit
+# -- refused calls
 
 
 def test_calls_outside_transaction_are_refused(fake):
@@ -233,7 +233,7 @@ def test_settings_that_contradict_transactional_id_are_refused():
     assert ProducerConfig.from_properties(given | same) == config
 
 
-# -- coordinators that fail
+# -- errors of coordinators
 
 
 PASSING = [
@@ -252,7 +252,7 @@ OF_TRANSACTIONS = [
 ]
 
 
-def once(producer):
+def send_transaction(producer):
     with producer.transaction():
         producer.send(message(b"a", 0))
         producer.send(message(b"b", 1))
@@ -261,9 +261,9 @@ def once(producer):
 
 @pytest.mark.parametrize("api", OF_TRANSACTIONS)
 def test_retriable_errors_and_lost_responses_are_retried(fake, api):
-    everywhere(fake, api, [*PASSING, CLOSE, LOSE_ANSWER, *PASSING])
+    answer_on_all(fake, api, [*PASSING, CLOSE, LOSE_ANSWER, *PASSING])
     with transactional(fake) as producer:
-        once(producer)
+        send_transaction(producer)
     assert fake.transactions["id"].ends == [True]
     assert (fake.values("t", 0), fake.values("t", 1)) == ([b"a"], [b"b"])
     assert fake.offsets == {("g", "in", 0): 5}
@@ -271,9 +271,9 @@ def test_retriable_errors_and_lost_responses_are_retried(fake, api):
 
 def test_unknown_topic_when_adding_partitions_is_retried(fake):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    everywhere(fake, ApiKey.ADD_PARTITIONS_TO_TXN, [unknown] * 3)
+    answer_on_all(fake, ApiKey.ADD_PARTITIONS_TO_TXN, [unknown] * 3)
     with transactional(fake) as producer:
-        once(producer)
+        send_transaction(producer)
     assert fake.transactions["id"].ends == [True]
 
 
@@ -288,8 +288,8 @@ def test_moved_coordinator_is_found(fake, runtime, api):
 
     fake.faults[api, 0] = move
     with transactional(fake, runtime) as producer:
-        once(producer)
-        once(producer)
+        send_transaction(producer)
+        send_transaction(producer)
     assert fake.transactions["id"].ends == [True, True]
     assert fake.values("t", 0) == [b"a", b"a"]
 
@@ -297,10 +297,10 @@ def test_moved_coordinator_is_found(fake, runtime, api):
 @pytest.mark.parametrize("api", OF_TRANSACTIONS)
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH])
 def test_fenced_producer_refuses_further_use(fake, api, code):
-    everywhere(fake, api, [code] * 100)
+    answer_on_all(fake, api, [code] * 100)
     producer = transactional(fake)
     with pytest.raises(ProducerFenced, match=r"another producer began under this id"):
-        once(producer)
+        send_transaction(producer)
     for call in (
         producer.begin,
         producer.commit,
@@ -323,15 +323,15 @@ def test_fenced_producer_refuses_further_use(fake, api, code):
     ],
 )
 def test_fatal_error_code_raises_transaction_fatal(fake, api, code):
-    everywhere(fake, api, [code] * 100)
+    answer_on_all(fake, api, [code] * 100)
     producer = transactional(fake)
     with pytest.raises(TransactionFatal, match=code.name):
-        once(producer)
+        send_transaction(producer)
     producer.close()
 
 
 def test_transaction_timeout_above_broker_limit_is_named(fake):
-    everywhere(fake, ApiKey.INIT_PRODUCER_ID, [ErrorCode.INVALID_TRANSACTION_TIMEOUT])
+    answer_on_all(fake, ApiKey.INIT_PRODUCER_ID, [ErrorCode.INVALID_TRANSACTION_TIMEOUT])
     producer = transactional(fake)
     with pytest.raises(TransactionFatal, match=r"transaction\.max\.timeout\.ms"):
         producer.init_transactions()
@@ -350,30 +350,30 @@ def test_transaction_timeout_above_broker_limit_is_named(fake):
     ],
 )
 def test_abortable_error_allows_next_transaction(fake, api, code):
-    everywhere(fake, api, [code])
+    answer_on_all(fake, api, [code])
     with transactional(fake) as producer:
         with pytest.raises(TransactionAbortable, match=code.name):
-            once(producer)
-        once(producer)
+            send_transaction(producer)
+        send_transaction(producer)
     assert fake.transactions["id"].ends[-1] is True
     assert fake.offsets == {("g", "in", 0): 5}
 
 
 def test_init_can_be_repeated_after_unreachable_coordinator(fake):
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    everywhere(fake, ApiKey.INIT_PRODUCER_ID, [code] * 1000)
+    answer_on_all(fake, ApiKey.INIT_PRODUCER_ID, [code] * 1000)
     with transactional(fake) as producer:
         with pytest.raises(ProtocolError):
             producer.init_transactions(timeout_s=0.2)
         fake.faults.clear()
         producer.init_transactions()
         producer.init_transactions()
-        once(producer)
+        send_transaction(producer)
     assert fake.asked.count("ADD_OFFSETS_TO_TXN") == 1
 
 
 def test_commit_without_response_can_only_be_repeated(fake):
-    everywhere(fake, ApiKey.END_TXN, [LOSE_ANSWER] * 1000)
+    answer_on_all(fake, ApiKey.END_TXN, [LOSE_ANSWER] * 1000)
     with transactional(fake) as producer:
         producer.begin()
         producer.send(message(b"a"))
@@ -384,12 +384,12 @@ def test_commit_without_response_can_only_be_repeated(fake):
             producer.abort()
         fake.faults.clear()
         producer.commit()
-        once(producer)
+        send_transaction(producer)
     assert fake.transactions["id"].ends == [True, True]
 
 
 def test_abort_before_partitions_were_added_ends_no_transaction(fake):
-    everywhere(
+    answer_on_all(
         fake, ApiKey.ADD_PARTITIONS_TO_TXN, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 10_000
     )
     with transactional(fake) as producer:
@@ -398,7 +398,7 @@ def test_abort_before_partitions_were_added_ends_no_transaction(fake):
         producer.abort()
         assert isinstance(sent.exception(WAIT_S), TransactionAborted)
         fake.faults.clear()
-        once(producer)
+        send_transaction(producer)
     assert fake.transactions["id"].ends == [True]
 
 
@@ -486,17 +486,17 @@ def test_produce_error_code_decides_kind_of_transaction_error(fake, code, kind):
     if issubclass(kind, TransactionAbortable):
         fake.faults.clear()
         producer.abort()
-        once(producer)
+        send_transaction(producer)
         assert fake.values("t", 0) == [b"a", b"a"]
     producer.close()
 
 
 def test_unknown_producer_id_restarts_sequence_numbers(fake):
     with transactional(fake) as producer:
-        once(producer)
+        send_transaction(producer)
         fake.faults[ApiKey.PRODUCE, 0] = first([ErrorCode.UNKNOWN_PRODUCER_ID])
         fake.log("t", 0).producers.clear()
-        once(producer)
+        send_transaction(producer)
     assert [entry.base_sequence for entry in entries(fake)] == [0, 0]
     assert fake.transactions["id"].ends == [True, True]
 
@@ -514,8 +514,8 @@ def test_message_with_unknown_outcome_is_fatal(fake):
 def test_transactional_batch_is_stored_once_after_lost_responses(fake):
     fake.faults[ApiKey.PRODUCE, 0] = first([LOSE_ANSWER] * 3)
     with transactional(fake) as producer:
-        once(producer)
-        once(producer)
+        send_transaction(producer)
+        send_transaction(producer)
     assert fake.values("t", 0) == [b"a", b"a"]
 
 
@@ -547,7 +547,7 @@ def test_end_waits_until_partitions_are_added(fake):
         assert "END_TXN" not in fake.asked
         gate.set()
         producer.abort()
-        once(producer)
+        send_transaction(producer)
     assert fake.transactions["id"].ends == [False, True]
 
 
@@ -586,13 +586,13 @@ def test_concurrent_call_is_refused(fake):
 
 def test_second_producer_fences_first(fake):
     with transactional(fake) as second:
-        first_one = transactional(fake)
-        first_one.begin()
-        first_one.send(message(b"a"))
-        first_one.flush()
+        older = transactional(fake)
+        older.begin()
+        older.send(message(b"a"))
+        older.flush()
         second.init_transactions()
         with pytest.raises(ProducerFenced):
-            first_one.commit()
-        first_one.close()
-        once(second)
+            older.commit()
+        older.close()
+        send_transaction(second)
     assert fake.transactions["id"].ends == [False, True]
