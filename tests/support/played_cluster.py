@@ -1,6 +1,6 @@
-"""Stands for `zkbroker.client.Cluster` and its connections, without a network.
+"""A fake `zkbroker.client.Cluster` with its connections, without a network.
 
-A test gives the topics, and a function that answers each request; what was asked is kept. The real
+A test gives the topics, and a function that answers each request; requests are kept. The real
 ones are tested in `tests/unit/client/test_cluster.py` and `tests/integration`.
 """
 
@@ -32,7 +32,7 @@ class PlayedConnection:
 
     def send(self, request: Any, version: int | None = None) -> "PlayedPending":
         self._cluster.asked.append((self.broker, request, version))
-        return PlayedPending(self, request)
+        return PlayedPending(self, request, version)
 
     def request(
         self, request: Any, version: int | None = None, timeout_s: float | None = None
@@ -44,10 +44,10 @@ class PlayedConnection:
 
 
 class PlayedPending:
-    """An answer that is there; an exception is raised."""
+    """A response that has arrived; an exception is raised."""
 
-    def __init__(self, connection: PlayedConnection, request: Any) -> None:
-        self._connection, self._request = connection, request
+    def __init__(self, connection: PlayedConnection, request: Any, version: int | None) -> None:
+        self._connection, self._request, self.version = connection, request, version
 
     def wait(self, timeout_s: float) -> bool:
         return True
@@ -60,7 +60,7 @@ class PlayedPending:
 
 
 class PlayedCluster:
-    """Topics and brokers as a test says.
+    """A cluster with given topics and brokers.
 
     Args:
         answer: called with the connection and each request; returns the response, or an exception

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
 from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
 from zkbroker.errors import (
@@ -12,6 +13,7 @@ from zkbroker.errors import (
     UnsupportedVersion,
 )
 from zkbroker.protocol.messages import (
+    FindCoordinatorRequest,
     FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -22,65 +24,46 @@ from zkbroker.runtime import get_runtime
 REQUEST = HeartbeatRequest("g", 1, "m")
 
 
-class Answer:
-    def __init__(self, response):
-        self.response = response
+class ScriptedCluster(PlayedCluster):
+    """Takes each look-up and each response from a list.
 
-    def wait(self, timeout_s):
-        return True
+    Args:
+        lookups: the id of the coordinator, -1 for an error of the broker, or an exception.
+        responses: to the other requests, or exceptions.
+    """
 
-    def result(self, timeout_s=None):
-        if isinstance(self.response, Exception):
-            raise self.response
-        return self.response
-
-
-class FakeCluster:
-    """Answers look-ups and requests from lists, and keeps them."""
-
-    def __init__(self, lookups, answers):
-        self.lookups, self.answers = list(lookups), list(answers)
-        self.asked = []
+    def __init__(self, lookups, responses):
+        super().__init__()
+        self.lookups, self.responses = list(lookups), list(responses)
+        self.steps = []
         self.keys = []
-        self.find_version = 1
         self.refreshed = 0
 
-    def ask_any(self, question, *, timeout_s=None):
+    def answer(self, connection, request):
+        if not isinstance(request, FindCoordinatorRequest):
+            return self.responses.pop(0)
         found = self.lookups.pop(0)
         if isinstance(found, Exception):
-            raise found
-        self.asked.append("find")
-        response = (
-            FindCoordinatorResponse(node_id=found)
-            if found >= 0
-            else FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        )
-
-        def request(connection, request, timeout_s):
-            self.keys.append((request.key, request.key_type))
-            return response
-
-        methods = {
-            "request": request,
-            "best_version": lambda connection, key: self.find_version,
-            "address": "b:1",
-        }
-        return question(type("Connection", (), methods)(), timeout_s)
+            return found
+        self.steps.append("lookup")
+        self.keys.append((request.key, request.key_type))
+        if found < 0:
+            return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return FindCoordinatorResponse(node_id=found)
 
     def connection(self, broker_id, lane="", *, timeout_s=None):
-        self.asked.append((broker_id, lane))
-        answer = self.answers.pop(0)
-        if isinstance(answer, BrokerUnavailable):
-            raise answer
-        return type("Connection", (), {"send": lambda self, request: Answer(answer)})()
+        self.steps.append((broker_id, lane))
+        if isinstance(self.responses[0], BrokerUnavailable):
+            raise self.responses.pop(0)
+        return super().connection(broker_id)
 
     def refresh(self, topics=None):
         self.refreshed += 1
         raise NoBrokersAvailable("none")
 
 
-def ask(lookups, answers, timeout_s=5.0, **options):
-    cluster = FakeCluster(lookups, answers)
+def ask(lookups, responses, timeout_s=5.0, **options):
+    cluster = ScriptedCluster(lookups, responses)
     coordinator = CoordinatorConnection(cluster, "g", runtime=get_runtime("threads"), backoff_ms=1)
     response = coordinator.ask(
         REQUEST, timeout_s=timeout_s, error_of=lambda r: r.error_code, **options
@@ -94,21 +77,21 @@ GOOD = HeartbeatResponse()
 def test_coordinator_is_looked_up_once():
     cluster, response = ask([7], [GOOD])
     assert response is GOOD
-    assert cluster.asked == ["find", (7, "group")]
+    assert cluster.steps == ["lookup", (7, "group")]
 
 
 def test_moved_coordinator_is_looked_up_again():
     moved = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
     cluster, response = ask([7, 8], [moved, GOOD])
     assert response is GOOD
-    assert cluster.asked == ["find", (7, "group"), "find", (8, "group")]
+    assert cluster.steps == ["lookup", (7, "group"), "lookup", (8, "group")]
 
 
 def test_loading_coordinator_is_retried_without_lookup():
     loading = HeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     cluster, response = ask([7], [loading, loading, GOOD])
     assert response is GOOD
-    assert cluster.asked == ["find", *[(7, "group")] * 3]
+    assert cluster.steps == ["lookup", *[(7, "group")] * 3]
 
 
 def test_unreachable_coordinator_is_retried_until_found():
@@ -150,14 +133,14 @@ def transaction_coordinator(cluster, **options):
 
 
 def test_lookup_of_transactional_id_uses_its_key_type():
-    cluster = FakeCluster([7], [GOOD])
+    cluster = ScriptedCluster([7], [GOOD])
     transaction_coordinator(cluster).ask(REQUEST, timeout_s=5, error_of=lambda r: r.error_code)
     assert cluster.keys == [("id", 1)]
 
 
 def test_broker_without_transaction_coordinators_is_refused():
-    cluster = FakeCluster([7], [GOOD])
-    cluster.find_version = 0
+    cluster = ScriptedCluster([7], [GOOD])
+    cluster.version = 0
     with pytest.raises(UnsupportedVersion, match="has no transactions"):
         transaction_coordinator(cluster).ask(REQUEST, timeout_s=5, error_of=lambda r: r.error_code)
     assert cluster.keys == []
@@ -171,46 +154,44 @@ def test_caller_extends_retried_error_codes():
     )
     assert response is GOOD
     # The same broker is asked again.
-    assert cluster.asked == ["find", *[(7, "group")] * 3]
+    assert cluster.steps == ["lookup", *[(7, "group")] * 3]
+
+
+class HangingConnection:
+    """Its response never comes; `timeouts` has how long the last wait for each was."""
+
+    def __init__(self):
+        self.timeouts = []
+
+    def send(self, request):
+        return self
+
+    def wait(self, timeout_s):
+        return False
+
+    def result(self, timeout_s):
+        self.timeouts.append(timeout_s)
+        raise RequestTimedOut("no answer")
 
 
 def test_attempt_timeout_bounds_wait_for_one_response():
-    waited = []
-
-    class Slow(Answer):
-        def result(self, timeout_s=None):
-            waited.append(timeout_s)
-            return super().result(timeout_s)
-
-    cluster = FakeCluster([7], [GOOD])
-    cluster.connection = lambda broker_id, lane="", timeout_s=None: type(
-        "Connection", (), {"send": lambda self, request: Slow(GOOD)}
-    )()
-    transaction_coordinator(cluster, attempt_timeout_ms=2000).ask(
-        REQUEST, timeout_s=60, error_of=lambda r: r.error_code
-    )
-    assert waited == [pytest.approx(2.0, abs=0.5)]
+    cluster, hanging = ScriptedCluster([7], []), HangingConnection()
+    cluster.connection = lambda broker_id, lane, timeout_s: hanging
+    coordinator = transaction_coordinator(cluster, attempt_timeout_ms=2000)
+    with pytest.raises(RequestTimedOut):
+        coordinator.ask(
+            REQUEST, timeout_s=60, error_of=lambda r: r.error_code, stopping=lambda: True
+        )
+    assert hanging.timeouts == [pytest.approx(2.0, abs=0.5)]
 
 
 def test_hanging_coordinator_is_left_after_it_moved():
-    timeouts = []
-
-    class Hanging(Answer):
-        def wait(self, timeout_s):
-            return False
-
-        def result(self, timeout_s=None):
-            timeouts.append(timeout_s)
-            raise RequestTimedOut("no answer")
-
-    cluster = FakeCluster([7, 7, 8, 8], [GOOD])
-    answered = cluster.connection
-    cluster.connection = lambda broker_id, lane="", timeout_s=None: (
-        type("Connection", (), {"send": lambda self, request: Hanging(GOOD)})()
-        if broker_id == 7
-        else answered(broker_id, lane)
+    cluster, hanging = ScriptedCluster([7, 7, 8, 8], [GOOD]), HangingConnection()
+    connect = cluster.connection
+    cluster.connection = lambda broker_id, lane, timeout_s: (
+        hanging if broker_id == 7 else connect(broker_id, lane)
     )
     coordinator = CoordinatorConnection(cluster, "g", runtime=get_runtime("threads"), backoff_ms=1)
     assert coordinator.ask(REQUEST, timeout_s=600, error_of=lambda r: r.error_code) is GOOD
-    assert timeouts == [0.0], "the first look-up found it unmoved, the second did not"
+    assert hanging.timeouts == [0.0], "the first look-up found it unmoved, the second did not"
     assert coordinator.broker_id == 8

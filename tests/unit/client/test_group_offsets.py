@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.client.group_offsets import (
     Committed,
     CoordinatorOffsets,
@@ -36,16 +37,6 @@ def fetched(*answers, error=0):
         for number, (offset, text, code) in enumerate(answers)
     ]
     return OffsetFetchResponse(topics=[OffsetFetchResponseTopic("t", parts)], error_code=error)
-
-
-class Broker:
-    def __init__(self, response):
-        self.response = response
-        self.asked = []
-
-    def request(self, request, version=None):
-        self.asked.append((request, version))
-        return self.response
 
 
 class Coordinator:
@@ -97,14 +88,16 @@ def test_error_of_response_or_partition_is_raised(response):
 
 
 def test_zookeeper_offsets_use_version_0():
-    broker = Broker(committed(0))
-    commit_offsets(broker, "g", {T0: 4})
-    assert broker.asked[0][1] == 0
+    cluster = PlayedCluster(lambda connection, request: committed(0))
+    commit_offsets(cluster.any_connection(), "g", {T0: 4})
+    assert cluster.asked[0][2] == 0
+    refused = committed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    cluster.answer = lambda connection, request: refused
     with pytest.raises(ProtocolError, match="commit of group g"):
-        commit_offsets(Broker(committed(ErrorCode.GROUP_AUTHORIZATION_FAILED)), "g", {T0: 4})
-    broker = Broker(fetched((9, "", 0)))
-    assert fetch_offsets(broker, "g", [T0, T1]) == {T0: 9, T1: None}
-    assert broker.asked[0][1] == 0
+        commit_offsets(cluster.any_connection(), "g", {T0: 4})
+    cluster.answer = lambda connection, request: fetched((9, "", 0))
+    assert fetch_offsets(cluster.any_connection(), "g", [T0, T1]) == {T0: 9, T1: None}
+    assert {version for *_, version in cluster.asked} == {0}
 
 
 def test_coordinator_offsets_pass_timeout_and_raise_errors():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.client.list_offsets import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -18,36 +19,31 @@ from zkbroker.protocol.messages.list_offsets import (
 )
 
 
-class Leader:
-    """Answers 3 for the start and 9 for the end of partition 0, and refuses partition 1."""
+def answer(connection, request):
+    """Answer 3 for the start and 9 for the end of partition 0, and refuse partition 1."""
+    topics = []
+    for topic in request.topics:
+        parts = [
+            ListOffsetsResponsePartition(
+                partition=each.partition,
+                error_code=ErrorCode.NOT_LEADER_FOR_PARTITION if each.partition else 0,
+                offsets=[9, 6, 3][: each.max_num_offsets],
+                offset={EARLIEST_TIME: 3, LATEST_TIME: 9}.get(each.timestamp, -1),
+            )
+            for each in topic.partitions
+        ]
+        topics.append(ListOffsetsResponseTopic(topic.topic, parts))
+    return ListOffsetsResponse(topics=topics)
 
-    def __init__(self, version=4):
-        self.version = version
-        self.asked = []
 
-    def best_version(self, api_key):
-        return self.version
+@pytest.fixture
+def cluster():
+    return PlayedCluster(answer, version=4)
 
-    def send(self, request, version):
-        self.asked.append(request)
-        self.answered_by = version
-        return type("Pending", (), {"version": version, "result": lambda _: self.answer(request)})()
 
-    def answer(self, request):
-        topics = []
-        for topic in request.topics:
-            parts = []
-            for each in topic.partitions:
-                offset = {EARLIEST_TIME: 3, LATEST_TIME: 9}.get(each.timestamp, -1)
-                code = ErrorCode.NOT_LEADER_FOR_PARTITION if each.partition else 0
-                listed = [9, 6, 3][: each.max_num_offsets]
-                parts.append(
-                    ListOffsetsResponsePartition(
-                        partition=each.partition, error_code=code, offsets=listed, offset=offset
-                    )
-                )
-            topics.append(ListOffsetsResponseTopic(topic.topic, parts))
-        return ListOffsetsResponse(topics=topics)
+@pytest.fixture
+def leader(cluster):
+    return cluster.connection(0)
 
 
 def test_by_topic_groups_items_in_order():
@@ -55,33 +51,30 @@ def test_by_topic_groups_items_in_order():
     assert list(by_topic(items)) == [("t", [(0, "c"), (2, "b")]), ("u", [(1, "a")])]
 
 
-def test_list_offsets_returns_offset_none_or_error_per_partition():
-    leader = Leader()
+def test_list_offsets_returns_offset_none_or_error_per_partition(cluster, leader):
     found = list_offsets(leader, {("t", 0): 77, ("t", 1): LATEST_TIME, ("u", 0): LATEST_TIME})
     assert found["t", 0] == []
     assert found["u", 0] == [9]
     assert isinstance(found["t", 1], NotLeaderForPartition)
-    assert leader.answered_by == 4
+    assert cluster.asked[0][2] == 4
 
 
-def test_version_0_returns_requested_number_of_offsets():
-    found = list_offsets(Leader(), {("t", 0): LATEST_TIME}, max_num_offsets=2, version=0)
+def test_version_0_returns_requested_number_of_offsets(leader):
+    found = list_offsets(leader, {("t", 0): LATEST_TIME}, max_num_offsets=2, version=0)
     assert found == {("t", 0): [9, 6]}
 
 
-def test_request_carries_known_leader_epochs():
-    leader = Leader()
+def test_request_carries_known_leader_epochs(cluster, leader):
     times = {("t", 0): LATEST_TIME, ("u", 0): LATEST_TIME}
     list_offsets(leader, times, epochs={("u", 0): 7}, read_committed=True)
-    (request,) = leader.asked
+    ((_, request, _),) = cluster.asked
     assert [topic.partitions[0].current_leader_epoch for topic in request.topics] == [-1, 7]
     assert request.isolation_level == 1
 
 
-def test_valid_range_uses_leader_epoch():
-    leader = Leader()
+def test_valid_range_uses_leader_epoch(cluster, leader):
     assert valid_range(leader, "t", 0, 5) == (3, 9)
-    epochs = {each.topics[0].partitions[0].current_leader_epoch for each in leader.asked}
+    epochs = {each.topics[0].partitions[0].current_leader_epoch for _, each, _ in cluster.asked}
     assert epochs == {5}
     assert one_offset(leader, "t", 0, 123) is None
     with pytest.raises(ProtocolError, match="t-1"):

@@ -1,9 +1,8 @@
 """Meaning of each error code of a coordinator, for each request."""
 
-from types import SimpleNamespace
-
 import pytest
 
+from tests.support.played_cluster import PlayedCluster
 from zkbroker.client.group_offsets import Committed
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ErrorCode, ProtocolError
@@ -11,19 +10,25 @@ from zkbroker.producer import ProducerFenced, TransactionAbortable, TransactionF
 from zkbroker.producer.transaction_requests import TransactionRequests
 from zkbroker.producer.transaction_state import ProducerTransactionState
 from zkbroker.protocol.messages import (
+    AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    EndTxnRequest,
     EndTxnResponse,
+    FindCoordinatorRequest,
     FindCoordinatorResponse,
+    InitProducerIdRequest,
     InitProducerIdResponse,
+    TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
 from zkbroker.protocol.messages.transactions import TxnPartitionError, TxnTopicErrors
 from zkbroker.runtime import get_runtime
 
 
-class Coordinator:
-    """Answers questions with the same codes, and keeps what it was asked.
+class Coordinator(PlayedCluster):
+    """Answers requests with the same error codes.
 
     Args:
         codes: of the partitions, or the first of them.
@@ -31,45 +36,34 @@ class Coordinator:
     """
 
     def __init__(self, *codes, times=10**9):
+        super().__init__()
         self.codes = codes
         self.times = times
-        self.asked = []
 
-    def ask_any(self, question, *, timeout_s=None):
-        return question(self, timeout_s)
+    @property
+    def requests(self):
+        return [request for _, request, _ in self.asked]
 
     def connection(self, broker_id, lane="", *, timeout_s=None):
         assert lane == "transactions"
-        return self
+        return super().connection(broker_id)
 
-    def refresh(self, topics=None):
-        pass
-
-    def best_version(self, api_key):
-        return 1
-
-    def request(self, request, timeout_s=None):
-        self.asked.append(request)
-        return FindCoordinatorResponse(node_id=3)
-
-    def send(self, request):
-        self.asked.append(request)
+    def answer(self, connection, request):
+        if isinstance(request, FindCoordinatorRequest):
+            return FindCoordinatorResponse(node_id=3)
         self.times -= 1
         codes = self.codes if self.times >= 0 else (0,)
         code = codes[0]
         parts = [TxnPartitionError(number, each) for number, each in enumerate(codes)]
-        response = {
-            "InitProducerIdRequest": InitProducerIdResponse(
+        return {
+            InitProducerIdRequest: InitProducerIdResponse(
                 throttle_time_ms=0, error_code=code, producer_id=7, producer_epoch=1
             ),
-            "AddPartitionsToTxnRequest": AddPartitionsToTxnResponse(
-                0, [TxnTopicErrors("t", parts)]
-            ),
-            "AddOffsetsToTxnRequest": AddOffsetsToTxnResponse(0, code),
-            "TxnOffsetCommitRequest": TxnOffsetCommitResponse(0, [TxnTopicErrors("t", parts)]),
-            "EndTxnRequest": EndTxnResponse(0, code),
-        }[type(request).__name__]
-        return SimpleNamespace(wait=lambda timeout_s: True, result=lambda timeout_s: response)
+            AddPartitionsToTxnRequest: AddPartitionsToTxnResponse(0, [TxnTopicErrors("t", parts)]),
+            AddOffsetsToTxnRequest: AddOffsetsToTxnResponse(0, code),
+            TxnOffsetCommitRequest: TxnOffsetCommitResponse(0, [TxnTopicErrors("t", parts)]),
+            EndTxnRequest: EndTxnResponse(0, code),
+        }[type(request)]
 
 
 def make(coordinator):
@@ -126,8 +120,8 @@ def test_error_code_of_each_response_is_classified(call, code):
             expected = ProducerFenced
         with pytest.raises(expected, match=code.name):
             CALLS[call](requests)
-    asked = [each for each in coordinator.asked if "Find" not in type(each).__name__]
-    assert len(asked) == (4 if code in PASSING or unknown_topic else 1)
+    sent = [each for each in coordinator.requests if not isinstance(each, FindCoordinatorRequest)]
+    assert len(sent) == (4 if code in PASSING or unknown_topic else 1)
 
 
 def test_last_retriable_error_is_raised_after_timeout():
@@ -172,8 +166,8 @@ def test_requests_carry_identity_and_go_to_their_coordinator():
     requests, _ = make(coordinator)
     for call in CALLS.values():
         call(requests)
-    finds = [each for each in coordinator.asked if "Find" in type(each).__name__]
-    assert [(each.key, each.key_type) for each in finds] == [("id", 1), ("g", 0)]
-    for each in coordinator.asked:
+    lookups = [each for each in coordinator.requests if isinstance(each, FindCoordinatorRequest)]
+    assert [(each.key, each.key_type) for each in lookups] == [("id", 1), ("g", 0)]
+    for each in coordinator.requests:
         if hasattr(each, "producer_id"):
             assert (each.transactional_id, each.producer_id, each.producer_epoch) == ("id", 7, 1)
