@@ -1,4 +1,4 @@
-"""A client of Kafka 0.7, of plain sockets and kazoo, made from the description of the protocol.
+"""A client of Kafka 0.7 with plain sockets and kazoo, written from the description of the protocol.
 
 It shares no code with the library. A member of a group runs in a thread: it registers, rebalances
 when a watch fires, fetches with one multifetch per broker, and commits byte positions.
@@ -166,7 +166,7 @@ class Member07:
         return self
 
     def close(self):
-        """Leave in order: commit and release."""
+        """Leave the group: commit and release."""
         self._stop.set()
         self._thread.join(60)
         if self.failure is not None:
@@ -175,7 +175,7 @@ class Member07:
         self.zk.close()
 
     def die(self):
-        """Go without a commit; the session ends, and with it what it holds."""
+        """Stop without a commit; the session ends, and with it all claims."""
         self._die = True
         self._stop.set()
         self._thread.join(60)
@@ -283,7 +283,7 @@ class Member07:
             try:
                 answers = self._broker(int(broker)).multifetch(wanted)
             except (OSError, NoNodeError):
-                # It is away: its nodes go, or it comes back.
+                # The broker is down: its nodes vanish, or it returns.
                 self._brokers.pop(int(broker), None)
                 continue
             for key, (error, data) in zip(keys, answers, strict=True):
@@ -313,7 +313,7 @@ def produce(zk, topic, payloads, seed=0):
             brokers[number] = Broker07(*broker_address(zk, number))
         brokers[number].produce(topic, partition, entry(payload))
     for number, broker in brokers.items():
-        # What is written is taken once something later on the connection was answered.
+        # The broker has handled all messages once it answers a later request of the connection.
         broker.offsets(topic, 0, -1)
         assert re.fullmatch(r"\d+", str(number))
         broker.close()

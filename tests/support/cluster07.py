@@ -1,4 +1,4 @@
-"""A 0.7 cluster of our own brokers: its registry, its brokers, and readers of ours in groups."""
+"""A 0.7 cluster of our own brokers: its registry, its brokers, and our group members."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -75,7 +75,7 @@ def cluster07(
 
 
 def make_topic(tree: Any, topic: str, brokers: int = 2) -> list[bytes]:
-    """Have every broker make the partitions of a topic, as a first message does; returns those."""
+    """Have every broker create its partitions by a first message; return these messages."""
     first = []
     for number in range(brokers):
         broker = Broker07(*broker_address(tree, number))
@@ -87,7 +87,7 @@ def make_topic(tree: Any, topic: str, brokers: int = 2) -> list[bytes]:
 
 
 def ends(tree: Any, topic: str) -> dict[str, int]:
-    """Return where each partition of a topic ends, by its name."""
+    """Return the end position of each partition of a topic, by its name."""
     found: dict[str, int] = {}
     if tree.exists(f"/brokers/topics/{topic}") is None:
         return found
@@ -108,7 +108,7 @@ def commits(tree: Any, group: str, topic: str) -> dict[str, int]:
 
 
 class OurMember07:
-    """A member of ours that reads its streams in threads.
+    """A member with our consumer, which reads its streams in threads.
 
     Args:
         connect: ZooKeeper with the chroot of the 0.7 registry.

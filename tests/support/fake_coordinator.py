@@ -1,8 +1,8 @@
-"""Brokers of a test that coordinate transactions, too, by the rules of genuine ones.
+"""Fake brokers that also coordinate transactions, by the rules of genuine ones.
 
-`coordinators` maps a transactional id, and a group id, to the broker that answers for it; others
-say that they do not. What was asked is in `asked`, by the names of the APIs; faults are those of
-`FakeCluster`.
+`coordinator` is the broker that answers for all transactional ids and groups; others answer
+NOT_COORDINATOR. `asked` has the names of the APIs in the order of the requests; faults are those
+of `FakeCluster`.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class FakeTransaction:
 
 
 class CoordinatedCluster(FakeCluster):
-    """A `FakeCluster` with transactions, of a single coordinator unless the test moves it."""
+    """A `FakeCluster` with transactions, with one coordinator, which a test may move."""
 
     def __init__(self, brokers: int = 1) -> None:
         super().__init__(brokers)
@@ -45,7 +45,7 @@ class CoordinatedCluster(FakeCluster):
         self.pending: dict[tuple[str, str, int], int] = {}
         self.asked: list[str] = []
         self.stray: list[tuple[str, int]] = []
-        """Partitions that were written to without being in the transaction."""
+        """Partitions with messages that were not added to the transaction."""
 
     def answer(self, broker: FakeBroker, key: ApiKey, version: int, request: Any) -> Any:
         if key not in (ApiKey.API_VERSIONS, ApiKey.METADATA):

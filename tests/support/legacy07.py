@@ -1,4 +1,4 @@
-"""What genuine 0.7.2 brokers and clients left: directories, frames, and what was read from them."""
+"""Recorded directories, frames and readings of genuine 0.7.2 brokers and clients."""
 
 import io
 import json
@@ -18,7 +18,7 @@ DATA = Path(__file__).parent.parent / "golden" / "data" / "legacy07"
 
 
 class Fetched(NamedTuple):
-    """One fetch of the Java SimpleConsumer and the messages it saw."""
+    """One fetch of the Java SimpleConsumer with its messages."""
 
     offset: int
     max_bytes: int
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 
 def unpack(directory: Path, name: str) -> Path:
-    """Unpack a genuine data directory, such as `kafka-0.7.2-more/wire`; returns where it lies."""
+    """Unpack a genuine data directory, such as `kafka-0.7.2-more/wire`; return its path."""
     with tarfile.open(DATA / "segments.tar.xz") as archive:
         members = [each for each in archive if each.name.startswith(name + "/")]
         assert members, name
@@ -69,7 +69,7 @@ def znodes(name: str) -> dict[str, tuple[str, str | None]]:
 
 
 def readings(name: str) -> list[Reading]:
-    """Return what the Java SimpleConsumer reported: `segments`, `recovered` or `wire`."""
+    """Return the report of the Java SimpleConsumer: `segments`, `recovered` or `wire`."""
     found: list[Reading] = []
     report = lzma.decompress((DATA / f"simpleconsumer-0.7.2-{name}.txt.xz").read_bytes())
     for line in report.decode().removesuffix("\n").split("\n"):
@@ -95,7 +95,7 @@ def readings(name: str) -> list[Reading]:
 
 
 def same_payload(text: str, payload: bytes) -> bool:
-    """Whether a payload is the one that the report shows, long ones cut."""
+    """Whether a payload is the one in the report, which cuts long ones."""
     shown = re.fullmatch(r"(.*)\.\.\.\((\d+)\)", text)
     if shown:
         return payload.decode().startswith(shown[1]) and len(payload) == int(shown[2])

@@ -17,7 +17,7 @@ from zkbroker.runtime import get_runtime
 
 
 class Server07:
-    """Serves a directory until the end of the `with`.
+    """Serves a directory of logs until its context ends.
 
     Args:
         directory: of the logs.

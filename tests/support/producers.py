@@ -31,7 +31,7 @@ def static_cluster(fake: FakeCluster, runtime: str = "threads", **options: int) 
 
 
 def hold_produce(fake: FakeCluster) -> threading.Event:
-    """Have brokers answer no produce request until the event is set."""
+    """Have brokers answer no produce request until the returned event is set."""
     gate = threading.Event()
     for broker_id in fake.brokers:
         fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
@@ -39,7 +39,7 @@ def hold_produce(fake: FakeCluster) -> threading.Event:
 
 
 def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
-    """Messages as `send` queues them, numbered from 0."""
+    """Return messages as `send` queues them, numbered from 0."""
     queued = QueuedMessages(topic, 0.0, get_runtime("threads"))
     for i in range(count):
         queued.records.append((None, b"%d" % i, i, ()))

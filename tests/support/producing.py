@@ -1,4 +1,4 @@
-"""Messages into a running cluster, for tests of readers."""
+"""Producers of messages for tests of readers, in a running cluster."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from zkbroker.testing import LocalCluster
 
 
 class TestProducer:
-    """Sends batches to the leader of a partition, again while it has none."""
+    """Sends batches to the leader of a partition; retries while there is none."""
 
     __test__ = False
 
@@ -95,7 +95,7 @@ class TestProducer:
 
 
 def access_log_topic(cluster: LocalCluster, lines: int) -> str:
-    """Return a new topic of three partitions with lines of an access log, by turns."""
+    """Return a new topic of three partitions with lines of an access log in turn."""
     topic = cluster.create_topic(partitions=3)
     config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
     line = b'10.0.0.%d - - [17/May/2015:%02d:05:03 +0000] "GET /%d"'

@@ -1,4 +1,4 @@
-"""Producers that send numbers with acks=all for as long as a test lasts, and what became of them.
+"""Producers that send numbers with acks=all during a test, and checks of the stored messages.
 
 Each has its own topic: ours idempotent, ours with plain retries, librdkafka's, aiokafka's,
 kafka-python's, and a Java stream that reads its own topic too.
@@ -53,7 +53,7 @@ class Sender(threading.Thread):
         return entry
 
     def acknowledges(self) -> bool:
-        """Whether something that is sent from now on is acknowledged soon."""
+        """Whether one of the messages sent from now on is acknowledged within a minute."""
         before = len(self.sent)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -65,7 +65,7 @@ class Sender(threading.Thread):
         return False
 
     def check(self) -> str:
-        """Check that nothing was lost, doubled or put out of order; returns figures."""
+        """Check that messages are stored once and in order; return a summary."""
         stored = read_stored(self.cluster, self.topic)
         expected: dict[int, list[bytes]] = defaultdict(list)
         for partition, value, future in self.sent:
@@ -81,7 +81,7 @@ class Sender(threading.Thread):
         return f"{self.topic}: {len(self.sent)} sent, {kept} stored"
 
     def sent_once(self, stored: list[Stored]) -> list[bytes | None]:
-        """Return a partition's values without those that the producer itself sent as new again."""
+        """Return a partition's values without those that the producer itself sent again as new."""
         return [each.value for each in stored]
 
 
@@ -129,8 +129,8 @@ class RdKafkaSender(Sender):
 
     When one partition refuses a sequence number, which a change of leaders can bring about, it
     raises its epoch and sends what is in flight to all others again (confluentinc/librdkafka#4953,
-    open, version 2.16). To a broker, and to a genuine one, those are new messages. So a message may
-    be there again where a new epoch begins, and nowhere else.
+    open, version 2.16). To any broker those are new messages. So a message may be stored again
+    where a new epoch begins, and nowhere else.
     """
 
     def sent_once(self, stored: list[Stored]) -> list[bytes | None]:
@@ -162,7 +162,7 @@ class RdKafkaSender(Sender):
 
             def done(error: Any, message: Any, future: Future[Any] = future) -> None:
                 if error is None:
-                    # None for a batch that was there already, and older than the leader can tell.
+                    # None for a duplicate of a batch whose offset the leader no longer knows.
                     offset = message.offset()
                     future.set_result(-1 if offset is None else offset)
                 else:
@@ -171,7 +171,7 @@ class RdKafkaSender(Sender):
             producer.produce(self.topic, value, partition=partition, on_delivery=done)
             producer.poll(0)
             if len(self.sent) % _BURST == 0:
-                # A poll returns with the first callback: alone it would be no pause.
+                # A poll returns with the first callback, so one poll is no pause.
                 until = time.monotonic() + _PAUSE_S
                 while (left := until - time.monotonic()) > 0:
                     producer.poll(left)
@@ -270,7 +270,7 @@ class JavaStream:
         )
 
     def finish(self) -> int:
-        """How many were sent, acknowledged, and read once and in order."""
+        """Return how many messages were sent, acknowledged, and read once and in order."""
         output, errors = self._process.communicate(timeout=120)
         assert self._process.returncode == 0, errors[-4000:]
         return int(output.split()[-1])

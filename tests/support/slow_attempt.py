@@ -11,7 +11,7 @@ from spark_loader.storage.files import LocalFileSystem
 
 @dataclass(frozen=True)
 class SlowAttempt:
-    """Travels to the workers; leaves a file MAPPER-first|copy-won|lost in `state` for each try.
+    """Is pickled to the workers; each attempt makes a file MAPPER-first|copy-won|lost in `state`.
 
     The first attempt of mapper 0 waits until another one has published, or five minutes.
     """
