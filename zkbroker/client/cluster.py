@@ -24,11 +24,7 @@ from zkbroker.client.view import (
 from zkbroker.client.view_reader import ViewReader
 from zkbroker.client.zookeeper_source import ZooKeeperSource
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
-from zkbroker.errors import (
-    LeaderNotAvailable,
-    ProtocolError,
-    UnknownTopicOrPartition,
-)
+from zkbroker.errors import LeaderNotAvailable, ProtocolError, UnknownTopicOrPartition
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.network.client.opening import check_security
 from zkbroker.runtime import Runtime, get_runtime

@@ -14,11 +14,7 @@ from dataclasses import dataclass, field
 
 from zkbroker.client import Cluster
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.errors import (
-    UnsupportedCompressionType,
-    UnsupportedForMessageFormat,
-    ZkbrokerError,
-)
+from zkbroker.errors import UnsupportedCompressionType, UnsupportedForMessageFormat, ZkbrokerError
 from zkbroker.network.client.connection import BrokerConnection, Pending
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.errors import EncodingFailed

@@ -4,13 +4,8 @@ import pytest
 
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, static_cluster
-from zkbroker.client import (
-    BrokerUnavailable,
-)
-from zkbroker.errors import (
-    ClientError,
-    LeaderNotAvailable,
-)
+from zkbroker.client import BrokerUnavailable
+from zkbroker.errors import ClientError, LeaderNotAvailable
 from zkbroker.protocol import ApiKey
 
 METADATA = ApiKey.METADATA

@@ -4,15 +4,8 @@ import pytest
 
 from tests.support.fake_broker import CLOSE, FakeCluster
 from tests.support.producers import static_cluster
-from zkbroker.client import (
-    Cluster,
-    NoBrokersAvailable,
-    StaticSource,
-)
-from zkbroker.errors import (
-    ClientError,
-    UnknownTopicOrPartition,
-)
+from zkbroker.client import Cluster, NoBrokersAvailable, StaticSource
+from zkbroker.errors import ClientError, UnknownTopicOrPartition
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import MetadataResponse
 from zkbroker.protocol.messages.metadata import MetadataBroker, MetadataPartition, MetadataTopic

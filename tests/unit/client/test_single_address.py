@@ -7,14 +7,8 @@ import pytest
 from tests.support.fake_broker import FakeCluster
 from tests.support.process import wait_until
 from tests.support.producers import RUNTIMES
-from zkbroker.client import (
-    Cluster,
-    NoBrokersAvailable,
-    SingleAddressSource,
-)
-from zkbroker.errors import (
-    NotLeaderForPartition,
-)
+from zkbroker.client import Cluster, NoBrokersAvailable, SingleAddressSource
+from zkbroker.errors import NotLeaderForPartition
 
 
 @RUNTIMES

@@ -8,14 +8,8 @@ import pytest
 from tests.support.fake_broker import FakeCluster
 from tests.support.process import wait_until as until
 from tests.support.producers import static_cluster
-from zkbroker.client import (
-    Cluster,
-    NoBrokersAvailable,
-    StaticSource,
-)
-from zkbroker.errors import (
-    ClientError,
-)
+from zkbroker.client import Cluster, NoBrokersAvailable, StaticSource
+from zkbroker.errors import ClientError
 from zkbroker.protocol import ApiKey
 
 METADATA = ApiKey.METADATA

@@ -8,9 +8,7 @@ from tests.support.producers import RUNTIMES
 from zkbroker.client import NoBrokersAvailable
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import RegistryError
-from zkbroker.producer import (
-    Producer,
-)
+from zkbroker.producer import Producer
 
 
 def test_unreachable_zookeeper_raises_registry_error():

@@ -5,12 +5,8 @@ from types import SimpleNamespace
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, make
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.errors import (
-    NetworkError,
-)
-from zkbroker.producer import (
-    KeyedMessage,
-)
+from zkbroker.errors import NetworkError
+from zkbroker.producer import KeyedMessage
 from zkbroker.producer.broker_channel import BrokerChannel, Exchange
 from zkbroker.records import iter_entries
 from zkbroker.runtime import get_runtime

@@ -14,11 +14,7 @@ from zkbroker.producer import (
 )
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import DescribeConfigsResponse
-from zkbroker.protocol.messages.configs import (
-    ConfigEntry,
-    ConfigResourceType,
-    DescribedConfigs,
-)
+from zkbroker.protocol.messages.configs import ConfigEntry, ConfigResourceType, DescribedConfigs
 from zkbroker.records import iter_records
 
 

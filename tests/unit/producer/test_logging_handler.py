@@ -7,9 +7,7 @@ import pytest
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, hold_produce, make
 from zkbroker.errors import ConfigError
-from zkbroker.producer import (
-    ZkbrokerHandler,
-)
+from zkbroker.producer import ZkbrokerHandler
 
 
 @RUNTIMES

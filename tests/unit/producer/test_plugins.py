@@ -3,11 +3,7 @@
 import pytest
 
 from zkbroker.errors import ConfigError
-from zkbroker.producer import (
-    DefaultPartitioner,
-    LegacyHashPartitioner,
-    StringEncoder,
-)
+from zkbroker.producer import DefaultPartitioner, LegacyHashPartitioner, StringEncoder
 from zkbroker.producer.plugins import resolve
 
 

@@ -6,10 +6,7 @@ import os
 from tests.support.fake_broker import FakeCluster
 from tests.support.process import run_program
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
-from zkbroker.producer import (
-    ForkedProducer,
-    KeyedMessage,
-)
+from zkbroker.producer import ForkedProducer, KeyedMessage
 
 
 @RUNTIMES

@@ -5,10 +5,7 @@ import pytest
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make_run
 from zkbroker.errors import ErrorCode, RequestTimedOut
-from zkbroker.producer import (
-    KeyedMessage,
-    SendFuture,
-)
+from zkbroker.producer import KeyedMessage, SendFuture
 from zkbroker.producer.queued_messages import parts_of
 from zkbroker.protocol import ApiKey
 

@@ -9,11 +9,7 @@ import pytest
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, make
 from zkbroker.errors import LeaderNotAvailable
-from zkbroker.producer import (
-    KeyedMessage,
-    SendFailed,
-    TopicUnavailable,
-)
+from zkbroker.producer import KeyedMessage, SendFailed, TopicUnavailable
 from zkbroker.producer.partitioners import DefaultPartitioner
 from zkbroker.producer.routing import Router
 

@@ -4,11 +4,7 @@ import pytest
 
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
-from zkbroker.producer import (
-    DeliveryTimedOut,
-    KeyedMessage,
-    Undelivered,
-)
+from zkbroker.producer import DeliveryTimedOut, KeyedMessage, Undelivered
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.dispatch import Dispatcher
 

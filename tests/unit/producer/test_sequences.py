@@ -7,10 +7,7 @@ import pytest
 from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, make
 from zkbroker.errors import ErrorCode
-from zkbroker.producer import (
-    KeyedMessage,
-    SendFailed,
-)
+from zkbroker.producer import KeyedMessage, SendFailed
 from zkbroker.producer.accumulator import PartitionQueue
 from zkbroker.producer.sequences import SequenceNumbers
 from zkbroker.protocol import ApiKey
