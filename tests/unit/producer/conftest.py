@@ -1,9 +1,11 @@
-"""The Python intake of the send queue and its twin in C."""
+"""Fixtures of producer tests: a broker with a topic, and both intakes of the send queue."""
 
 import importlib
+from collections.abc import Iterator
 
 import pytest
 
+from tests.support.fake_broker import FakeCluster
 from zkbroker.producer import portable, send_queue
 
 
@@ -21,3 +23,11 @@ def intake_kind(request: pytest.FixtureRequest) -> type[portable.Intake]:
 def each_intake(intake_kind: type[portable.Intake], monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with producers of both kinds."""
     monkeypatch.setattr(send_queue, "Intake", intake_kind)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeCluster]:
+    """One broker with a topic `t`, which has one partition."""
+    with FakeCluster() as cluster:
+        cluster.create("t", [0])
+        yield cluster

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.support.fake_broker import FakeCluster
 from tests.support.process import run_program
 from tests.support.producers import RUNTIMES
 from zkbroker.client import NoBrokersAvailable
@@ -24,7 +23,7 @@ def test_unreachable_broker_address_raises_no_brokers_available():
 
 
 @RUNTIMES
-def test_producer_works_in_monkey_patched_program(runtime):
+def test_producer_works_in_monkey_patched_program(fake, runtime):
     program = """
         import gevent.monkey; gevent.monkey.patch_all()
         import sys
@@ -41,11 +40,9 @@ def test_producer_works_in_monkey_patched_program(runtime):
             assert sum(len(job.get()) for job in jobs) == 200
         print("done")
     """
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        done = run_program(program, fake.addresses, runtime)
-        assert done.stdout.strip() == "done", done.stderr
-        assert len(fake.values("t", 0)) == 200
+    done = run_program(program, fake.addresses, runtime)
+    assert done.stdout.strip() == "done", done.stderr
+    assert len(fake.values("t", 0)) == 200
 
 
 def test_import_patches_nothing_and_starts_no_thread():

@@ -57,14 +57,12 @@ class Recorder(CallbackHandler):
 
 
 @RUNTIMES
-def test_callback_handler_sees_every_stage_in_order(runtime):
+def test_callback_handler_sees_every_stage_in_order(fake, runtime):
     recorder = Recorder()
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with asynchronous(fake, runtime, plugins={"callback_handler": recorder}) as producer:
-            producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
-            producer.flush(WAIT_S)
-        assert fake.values("t", 0) == [b"x", b"last"]
+    with asynchronous(fake, runtime, plugins={"callback_handler": recorder}) as producer:
+        producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
+        producer.flush(WAIT_S)
+    assert fake.values("t", 0) == [b"x", b"last"]
     assert recorder.properties == {}
     first = [stage for stage in recorder.hooks if b"last" not in str(stage).encode()]
     assert first[0] == ("before_enqueue", b"x")
@@ -76,7 +74,7 @@ def test_callback_handler_sees_every_stage_in_order(runtime):
 
 
 @RUNTIMES
-def test_callback_handler_changes_drops_and_adds_messages(runtime):
+def test_callback_handler_changes_drops_and_adds_messages(fake, runtime):
     class Editor(CallbackHandler):
         def before_enqueue(self, message):
             return KeyedMessage(message.topic, message.message + b"!", partition=0)
@@ -88,38 +86,34 @@ def test_callback_handler_changes_drops_and_adds_messages(runtime):
         def before_send(self, messages):
             return [KeyedMessage("t", m.message.upper(), partition=0) for m in messages]
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        plugins = {"callback_handler": Editor()}
-        with asynchronous(fake, runtime, plugins=plugins, queue_time=100) as producer:
-            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"drop", b"b")])
-            assert futures[0].result(WAIT_S).offset == 0
-            with pytest.raises(Dropped):
-                futures[1].result(WAIT_S)
-            futures[2].result(WAIT_S)
-        stored = fake.values("t", 0)
-        assert stored[0] == b"A!"
-        assert sorted(set(stored)) == [b"A!", b"ADDED", b"B!"]
-        assert producer.metrics()["unresolved_messages"] == 0
+    plugins = {"callback_handler": Editor()}
+    with asynchronous(fake, runtime, plugins=plugins, queue_time=100) as producer:
+        futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"drop", b"b")])
+        assert futures[0].result(WAIT_S).offset == 0
+        with pytest.raises(Dropped):
+            futures[1].result(WAIT_S)
+        futures[2].result(WAIT_S)
+    stored = fake.values("t", 0)
+    assert stored[0] == b"A!"
+    assert sorted(set(stored)) == [b"A!", b"ADDED", b"B!"]
+    assert producer.metrics()["unresolved_messages"] == 0
 
 
 @RUNTIMES
-def test_handler_exception_fails_its_messages_and_names_handler(runtime):
+def test_handler_exception_fails_its_messages_and_names_handler(fake, runtime):
     class Broken(CallbackHandler):
         def before_send(self, messages):
             raise ValueError("no thanks")
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(fake, runtime, plugins={"callback_handler": Broken()}) as producer:
-            with pytest.raises(SendFailed, match=r"Broken failed.*no thanks") as caught:
-                producer.send(KeyedMessage("t", b"x"))
-            assert isinstance(caught.value.failed[0][1], HandlerFailed)
-            assert producer.metrics()["unresolved_messages"] == 0
+    with make(fake, runtime, plugins={"callback_handler": Broken()}) as producer:
+        with pytest.raises(SendFailed, match=r"Broken failed.*no thanks") as caught:
+            producer.send(KeyedMessage("t", b"x"))
+        assert isinstance(caught.value.failed[0][1], HandlerFailed)
+        assert producer.metrics()["unresolved_messages"] == 0
 
 
 @RUNTIMES
-def test_event_handler_replaces_sending(runtime):
+def test_event_handler_replaces_sending(fake, runtime):
     class Split:
         def __init__(self):
             self.taken = []
@@ -129,38 +123,34 @@ def test_event_handler_replaces_sending(runtime):
             self.taken += [m for m in messages if m.message == b"mine"]
             deliver([*keep, KeyedMessage("t", b"extra")])
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        handler = Split()
-        with asynchronous(fake, runtime, plugins={"event_handler": handler}) as producer:
-            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"mine")])
-            assert futures[0].result(WAIT_S).offset >= 0
-            assert futures[1].result(WAIT_S).offset == -1
-        assert b"mine" not in fake.values("t", 0)
-        assert b"extra" in fake.values("t", 0)
-        assert len(handler.taken) == 1
+    handler = Split()
+    with asynchronous(fake, runtime, plugins={"event_handler": handler}) as producer:
+        futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"mine")])
+        assert futures[0].result(WAIT_S).offset >= 0
+        assert futures[1].result(WAIT_S).offset == -1
+    assert b"mine" not in fake.values("t", 0)
+    assert b"extra" in fake.values("t", 0)
+    assert len(handler.taken) == 1
 
 
 @RUNTIMES
-def test_failing_event_handler_fails_messages_it_did_not_deliver(runtime):
+def test_failing_event_handler_fails_messages_it_did_not_deliver(fake, runtime):
     class Broken:
         def handle(self, messages, deliver):
             deliver(messages[:1])
             raise RuntimeError("half way")
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with (
-            make(fake, runtime, plugins={"event_handler": Broken()}) as producer,
-            pytest.raises(SendFailed, match="half way") as caught,
-        ):
-            producer.send([KeyedMessage("t", b"a"), KeyedMessage("t", b"b")])
-        assert len(caught.value.failed) + len(caught.value.sent) == 2
-        assert caught.value.failed[-1][0].message == b"b"
+    with (
+        make(fake, runtime, plugins={"event_handler": Broken()}) as producer,
+        pytest.raises(SendFailed, match="half way") as caught,
+    ):
+        producer.send([KeyedMessage("t", b"a"), KeyedMessage("t", b"b")])
+    assert len(caught.value.failed) + len(caught.value.sent) == 2
+    assert caught.value.failed[-1][0].message == b"b"
 
 
 @RUNTIMES
-def test_interceptors_change_messages_in_order_and_see_every_outcome(runtime):
+def test_interceptors_change_messages_in_order_and_see_every_outcome(fake, runtime):
     class Suffix(Interceptor):
         def __init__(self, suffix):
             self.suffix = suffix
@@ -174,14 +164,12 @@ def test_interceptors_change_messages_in_order_and_see_every_outcome(runtime):
             self.outcomes.append((message.message, metadata and metadata.offset, error))
 
     one, two = Suffix(b"1"), Suffix(b"2")
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(fake, runtime, plugins={"interceptors": [one, two]}) as producer:
-            producer.send(KeyedMessage("t", b"x"))
-            fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            with pytest.raises(SendFailed, match="AUTHORIZATION"):
-                producer.send(KeyedMessage("t", b"y"))
-        assert fake.values("t", 0) == [b"x12"]
+    with make(fake, runtime, plugins={"interceptors": [one, two]}) as producer:
+        producer.send(KeyedMessage("t", b"x"))
+        fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        with pytest.raises(SendFailed, match="AUTHORIZATION"):
+            producer.send(KeyedMessage("t", b"y"))
+    assert fake.values("t", 0) == [b"x12"]
     assert one.outcomes[0] == (b"x12", 0, None)
     assert one.outcomes[1][0] == b"y12"
     assert one.outcomes[1][2].code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -189,14 +177,12 @@ def test_interceptors_change_messages_in_order_and_see_every_outcome(runtime):
 
 
 @RUNTIMES
-def test_failing_encoder_raises_in_send_and_names_topic(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with asynchronous(fake, runtime) as producer:
-            with pytest.raises(EncodingFailed, match=r"topic t.*serializer\.class"):
-                producer.send(KeyedMessage("t", "text"))
-            with pytest.raises(EncodingFailed):
-                producer.send(KeyedMessage("t", b"x", key=1.5))
+def test_failing_encoder_raises_in_send_and_names_topic(fake, runtime):
+    with asynchronous(fake, runtime) as producer:
+        with pytest.raises(EncodingFailed, match=r"topic t.*serializer\.class"):
+            producer.send(KeyedMessage("t", "text"))
+        with pytest.raises(EncodingFailed):
+            producer.send(KeyedMessage("t", b"x", key=1.5))
 
 
 def test_undelivered_messages_are_raised_and_passed_to_handler():

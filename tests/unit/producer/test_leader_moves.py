@@ -40,14 +40,12 @@ def refuse_once(fake: FakeCluster, code: ErrorCode) -> list[object]:
         ErrorCode.OFFSET_NOT_AVAILABLE,
     ],
 )
-def test_leader_change_errors_are_retried(runtime, acks, code):
-    with FakeCluster(1) as fake:
-        fake.create("t", [0])
-        requests = refuse_once(fake, code)
-        with make(fake, runtime, acks=acks) as producer:
-            assert producer.send(KeyedMessage("t", b"a")).offset == 0
-        assert [request.acks for request in requests] == [1 if acks == "1" else -1] * 2
-        assert fake.values("t", 0) == [b"a"]
+def test_leader_change_errors_are_retried(fake, runtime, acks, code):
+    requests = refuse_once(fake, code)
+    with make(fake, runtime, acks=acks) as producer:
+        assert producer.send(KeyedMessage("t", b"a")).offset == 0
+    assert [request.acks for request in requests] == [1 if acks == "1" else -1] * 2
+    assert fake.values("t", 0) == [b"a"]
 
 
 def store_and_answer(fake: FakeCluster, code: ErrorCode) -> None:
@@ -70,25 +68,21 @@ AFTER_APPEND = [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TI
 
 @RUNTIMES
 @pytest.mark.parametrize("code", AFTER_APPEND)
-def test_idempotent_batch_stored_before_error_is_not_stored_twice(runtime, code):
-    with FakeCluster(1) as fake:
-        fake.create("t", [0])
-        store_and_answer(fake, code)
-        with make(fake, runtime, acks="all", enable_idempotence="true") as producer:
-            assert producer.send(KeyedMessage("t", b"a")).offset == 0
-        assert fake.values("t", 0) == [b"a"]
+def test_idempotent_batch_stored_before_error_is_not_stored_twice(fake, runtime, code):
+    store_and_answer(fake, code)
+    with make(fake, runtime, acks="all", enable_idempotence="true") as producer:
+        assert producer.send(KeyedMessage("t", b"a")).offset == 0
+    assert fake.values("t", 0) == [b"a"]
 
 
 @pytest.mark.parametrize("code", AFTER_APPEND)
-def test_final_error_says_message_may_be_stored(code):
-    with FakeCluster(1) as fake:
-        fake.create("t", [0])
-        store_and_answer(fake, code)
-        with (
-            make(fake, acks="all", retries=0) as producer,
-            pytest.raises(SendFailed, match="may be stored"),
-        ):
-            producer.send(KeyedMessage("t", b"a"))
+def test_final_error_says_message_may_be_stored(fake, code):
+    store_and_answer(fake, code)
+    with (
+        make(fake, acks="all", retries=0) as producer,
+        pytest.raises(SendFailed, match="may be stored"),
+    ):
+        producer.send(KeyedMessage("t", b"a"))
 
 
 @RUNTIMES

@@ -10,7 +10,7 @@ from zkbroker.producer import ForkedProducer, KeyedMessage
 
 
 @RUNTIMES
-def test_queued_messages_are_delivered_at_interpreter_exit(runtime):
+def test_queued_messages_are_delivered_at_interpreter_exit(fake, runtime):
     program = """
         import sys
         from zkbroker.config.producer import ProducerConfig
@@ -22,11 +22,9 @@ def test_queued_messages_are_delivered_at_interpreter_exit(runtime):
         for i in range(100):
             producer.send(KeyedMessage("t", b"%d" % i))
     """
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        done = run_program(program, fake.addresses, runtime)
-        assert done.returncode == 0, done.stderr
-        assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
+    done = run_program(program, fake.addresses, runtime)
+    assert done.returncode == 0, done.stderr
+    assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
 
 
 def test_messages_lost_at_exit_are_logged():
@@ -48,28 +46,24 @@ def test_messages_lost_at_exit_are_logged():
 
 
 @RUNTIMES
-def test_forked_child_cannot_use_producer_of_parent(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
-            producer.send(KeyedMessage("t", b"parent"))
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    producer.send(KeyedMessage("t", b"child"))
-                except ForkedProducer:
-                    os._exit(17)
-                os._exit(1)
-            _, status = os.waitpid(pid, 0)
-            assert os.waitstatus_to_exitcode(status) == 17
-        assert fake.values("t", 0) == [b"parent"]
+def test_forked_child_cannot_use_producer_of_parent(fake, runtime):
+    with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
+        producer.send(KeyedMessage("t", b"parent"))
+        pid = os.fork()
+        if pid == 0:
+            try:
+                producer.send(KeyedMessage("t", b"child"))
+            except ForkedProducer:
+                os._exit(17)
+            os._exit(1)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 17
+    assert fake.values("t", 0) == [b"parent"]
 
 
-def test_producer_without_reference_still_delivers():
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        producer = asynchronous(fake, queue_time=200)
-        future = producer.send(KeyedMessage("t", b"x"))
-        del producer
-        gc.collect()
-        assert future.result(WAIT_S).offset == 0
+def test_producer_without_reference_still_delivers(fake):
+    producer = asynchronous(fake, queue_time=200)
+    future = producer.send(KeyedMessage("t", b"x"))
+    del producer
+    gc.collect()
+    assert future.result(WAIT_S).offset == 0

@@ -44,22 +44,18 @@ def test_async_send_returns_futures_of_record_metadata(runtime):
 
 
 @RUNTIMES
-def test_close_delivers_lingering_messages(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        producer = asynchronous(fake, runtime, queue_time=3_600_000)
-        futures = [producer.send(KeyedMessage("t", b"%d" % i)) for i in range(50)]
-        producer.close(WAIT_S)
-        assert all(future.done() for future in futures)
-        assert len(fake.values("t", 0)) == 50
+def test_close_delivers_lingering_messages(fake, runtime):
+    producer = asynchronous(fake, runtime, queue_time=3_600_000)
+    futures = [producer.send(KeyedMessage("t", b"%d" % i)) for i in range(50)]
+    producer.close(WAIT_S)
+    assert all(future.done() for future in futures)
+    assert len(fake.values("t", 0)) == 50
 
 
 @RUNTIMES
-def test_offset_is_unknown_with_acks_0(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(fake, runtime, request_required_acks=0) as producer:
-            assert producer.send(KeyedMessage("t", b"x")).offset == -1
+def test_offset_is_unknown_with_acks_0(fake, runtime):
+    with make(fake, runtime, request_required_acks=0) as producer:
+        assert producer.send(KeyedMessage("t", b"x")).offset == -1
 
 
 @RUNTIMES
@@ -73,37 +69,33 @@ def test_message_larger_than_max_request_size_is_refused(runtime):
 
 
 @RUNTIMES
-def test_close_cancels_undelivered_messages_after_timeout(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        producer = asynchronous(fake, runtime)
-        future = producer.send(KeyedMessage("t", b"x"))
-        started = time.monotonic()
-        with pytest.raises(Undelivered, match="1 messages were not delivered"):
-            producer.close(1.0)
-        assert time.monotonic() - started < WAIT_S
-        assert isinstance(future.exception(0), Cancelled)
+def test_close_cancels_undelivered_messages_after_timeout(fake, runtime):
+    gate = hold_produce(fake)
+    producer = asynchronous(fake, runtime)
+    future = producer.send(KeyedMessage("t", b"x"))
+    started = time.monotonic()
+    with pytest.raises(Undelivered, match="1 messages were not delivered"):
         producer.close(1.0)
-        gate.set()
+    assert time.monotonic() - started < WAIT_S
+    assert isinstance(future.exception(0), Cancelled)
+    producer.close(1.0)
+    gate.set()
 
 
 @RUNTIMES
 @pytest.mark.parametrize("acks", [0, 1])
-def test_callback_can_close_producer(runtime, acks):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        producer = asynchronous(fake, runtime, request_required_acks=acks)
-        closed = get_runtime(runtime).event()
+def test_callback_can_close_producer(fake, runtime, acks):
+    producer = asynchronous(fake, runtime, request_required_acks=acks)
+    closed = get_runtime(runtime).event()
 
-        def close(future):
-            producer.close(0.2)
-            closed.set()
+    def close(future):
+        producer.close(0.2)
+        closed.set()
 
-        producer.send(KeyedMessage("t", b"x")).add_done_callback(close)
-        assert closed.wait(WAIT_S)
-        with pytest.raises(ProducerClosed):
-            producer.send(KeyedMessage("t", b"y"))
+    producer.send(KeyedMessage("t", b"x")).add_done_callback(close)
+    assert closed.wait(WAIT_S)
+    with pytest.raises(ProducerClosed):
+        producer.send(KeyedMessage("t", b"y"))
 
 
 @RUNTIMES
@@ -120,16 +112,14 @@ def test_unread_failures_are_raised_by_close(runtime):
 
 
 @RUNTIMES
-def test_flush_waits_for_all_messages_and_raises_failures(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
-            producer.send(KeyedMessage("t", b"x"))
+def test_flush_waits_for_all_messages_and_raises_failures(fake, runtime):
+    with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
+        producer.send(KeyedMessage("t", b"x"))
+        producer.flush(WAIT_S)
+        assert fake.values("t", 0) == [b"x"]
+        producer.send(KeyedMessage("none", b"y"))
+        with pytest.raises(Undelivered, match="topic none"):
             producer.flush(WAIT_S)
-            assert fake.values("t", 0) == [b"x"]
-            producer.send(KeyedMessage("none", b"y"))
-            with pytest.raises(Undelivered, match="topic none"):
-                producer.flush(WAIT_S)
 
 
 def test_concurrent_sends_are_all_stored():

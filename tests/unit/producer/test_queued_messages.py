@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make_run
 from zkbroker.errors import ErrorCode, RequestTimedOut
 from zkbroker.producer import KeyedMessage, SendFuture
@@ -13,73 +12,65 @@ pytestmark = pytest.mark.usefixtures("each_intake")
 
 
 @RUNTIMES
-def test_failing_callback_is_logged_and_messages_are_stored(runtime, caplog):
+def test_failing_callback_is_logged_and_messages_are_stored(fake, runtime, caplog):
     def fail(future):
         raise LookupError("of the user's")
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        with asynchronous(fake, runtime, max_in_flight_requests_per_connection=1) as producer:
-            first = producer.send(KeyedMessage("t", b"1"))
-            first.add_done_callback(fail)
-            gate.set()
-            assert first.result(WAIT_S).offset == 0
-            assert producer.send(KeyedMessage("t", b"2")).result(WAIT_S).offset == 1
-            producer.flush(WAIT_S)
-            assert producer.metrics()["unresolved_messages"] == 0
+    gate = hold_produce(fake)
+    with asynchronous(fake, runtime, max_in_flight_requests_per_connection=1) as producer:
+        first = producer.send(KeyedMessage("t", b"1"))
+        first.add_done_callback(fail)
+        gate.set()
+        assert first.result(WAIT_S).offset == 0
+        assert producer.send(KeyedMessage("t", b"2")).result(WAIT_S).offset == 1
+        producer.flush(WAIT_S)
+        assert producer.metrics()["unresolved_messages"] == 0
     assert caplog.text.count("callback failed") == 1
 
 
 @RUNTIMES
-def test_no_lock_is_held_during_callback(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        free = []
+def test_no_lock_is_held_during_callback(fake, runtime):
+    gate = hold_produce(fake)
+    free = []
 
-        def try_lock(future):
-            lock = producer._sender._completion._lock
-            free.append(lock.acquire(blocking=False))
-            if free[-1]:
-                lock.release()
+    def try_lock(future):
+        lock = producer._sender._completion._lock
+        free.append(lock.acquire(blocking=False))
+        if free[-1]:
+            lock.release()
 
-        with asynchronous(fake, runtime) as producer:
-            producer.send(KeyedMessage("t", b"stored")).add_done_callback(try_lock)
-            gate.set()
-            producer.flush(WAIT_S)
-            fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.INVALID_REQUIRED_ACKS
-            refused = producer.send(KeyedMessage("t", b"refused"))
-            refused.add_done_callback(try_lock)
-            assert refused.exception(WAIT_S) is not None
-        assert free == [True, True]
+    with asynchronous(fake, runtime) as producer:
+        producer.send(KeyedMessage("t", b"stored")).add_done_callback(try_lock)
+        gate.set()
+        producer.flush(WAIT_S)
+        fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.INVALID_REQUIRED_ACKS
+        refused = producer.send(KeyedMessage("t", b"refused"))
+        refused.add_done_callback(try_lock)
+        assert refused.exception(WAIT_S) is not None
+    assert free == [True, True]
 
 
 @RUNTIMES
-def test_result_timeout_says_message_is_still_under_way(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        with asynchronous(fake, runtime) as producer:
-            future = producer.send(KeyedMessage("t", b"x"))
-            with pytest.raises(RequestTimedOut, match="still under way"):
-                future.result(0.05)
-            gate.set()
-            assert future.result(WAIT_S).offset == 0
+def test_result_timeout_says_message_is_still_under_way(fake, runtime):
+    gate = hold_produce(fake)
+    with asynchronous(fake, runtime) as producer:
+        future = producer.send(KeyedMessage("t", b"x"))
+        with pytest.raises(RequestTimedOut, match="still under way"):
+            future.result(0.05)
+        gate.set()
+        assert future.result(WAIT_S).offset == 0
 
 
 @RUNTIMES
-def test_callbacks_run_once_when_added_before_or_after_outcome(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with asynchronous(fake, runtime, queue_time=50) as producer:
-            future = producer.send(KeyedMessage("t", b"x"))
-            called = []
-            future.add_done_callback(called.append)
-            future.result(WAIT_S)
-            future.add_done_callback(called.append)
-            producer.flush(WAIT_S)
-        assert called == [future, future]
+def test_callbacks_run_once_when_added_before_or_after_outcome(fake, runtime):
+    with asynchronous(fake, runtime, queue_time=50) as producer:
+        future = producer.send(KeyedMessage("t", b"x"))
+        called = []
+        future.add_done_callback(called.append)
+        future.result(WAIT_S)
+        future.add_done_callback(called.append)
+        producer.flush(WAIT_S)
+    assert called == [future, future]
 
 
 def test_parts_of_returns_fewest_parts_in_order():

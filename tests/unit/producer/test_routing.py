@@ -32,16 +32,14 @@ def test_send_creates_topic_with_auto_creation(runtime):
 
 
 @RUNTIMES
-def test_unknown_topic_fails_with_remedy_and_other_topic_is_stored(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(fake, runtime) as producer:
-            with pytest.raises(SendFailed, match=r"auto\.create\.topics\.enable") as caught:
-                producer.send([KeyedMessage("none", b"x"), KeyedMessage("t", b"y")])
-            assert [message.topic for message, _ in caught.value.sent] == ["t"]
-            (message, error) = caught.value.failed[0]
-            assert message.topic == "none"
-            assert isinstance(error, TopicUnavailable)
+def test_unknown_topic_fails_with_remedy_and_other_topic_is_stored(fake, runtime):
+    with make(fake, runtime) as producer:
+        with pytest.raises(SendFailed, match=r"auto\.create\.topics\.enable") as caught:
+            producer.send([KeyedMessage("none", b"x"), KeyedMessage("t", b"y")])
+        assert [message.topic for message, _ in caught.value.sent] == ["t"]
+        (message, error) = caught.value.failed[0]
+        assert message.topic == "none"
+        assert isinstance(error, TopicUnavailable)
 
 
 @RUNTIMES
@@ -74,7 +72,7 @@ def test_partitioner_with_invalid_result_fails_its_message_alone(runtime, answer
 
 
 @RUNTIMES
-def test_partitioner_gets_key_or_partition_key_or_encoded_key(runtime):
+def test_partitioner_gets_key_or_partition_key_or_encoded_key(fake, runtime):
     class Recording:
         def __init__(self):
             self.seen = []
@@ -86,17 +84,15 @@ def test_partitioner_gets_key_or_partition_key_or_encoded_key(runtime):
     class RecordingBytes(Recording):
         encoded_key = True
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        for partitioner, key, other in ((Recording(), "k", "p"), (RecordingBytes(), b"k", b"p")):
-            partitioner.seen.clear()
-            plugins = {"partitioner": partitioner}
-            options = {"key_serializer_class": "StringEncoder"}
-            with make(fake, runtime, plugins=plugins, **options) as producer:
-                producer.send(KeyedMessage("t", b"x", key="k"))
-                producer.send(KeyedMessage("t", b"x", key="k", partition_key="p"))
-            assert partitioner.seen == [key, other]
-        assert {record.key for record in fake.log("t", 0).records} == {b"k"}
+    for partitioner, key, other in ((Recording(), "k", "p"), (RecordingBytes(), b"k", b"p")):
+        partitioner.seen.clear()
+        plugins = {"partitioner": partitioner}
+        options = {"key_serializer_class": "StringEncoder"}
+        with make(fake, runtime, plugins=plugins, **options) as producer:
+            producer.send(KeyedMessage("t", b"x", key="k"))
+            producer.send(KeyedMessage("t", b"x", key="k", partition_key="p"))
+        assert partitioner.seen == [key, other]
+    assert {record.key for record in fake.log("t", 0).records} == {b"k"}
 
 
 class ByValueLength:
@@ -142,18 +138,16 @@ def test_message_partitioner_gets_topic_key_value_and_cluster(runtime, producer_
         assert fake.values("t", 2) == [b"a", b"ccc"]
 
 
-def test_message_partitioner_by_import_path_gets_objects_and_encoded_bytes():
+def test_message_partitioner_by_import_path_gets_objects_and_encoded_bytes(fake):
     PARTITIONER_CALLS.clear()
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(
-            fake,
-            serializer_class="JsonEncoder",
-            key_serializer_class="StringEncoder",
-            partitioner_class=f"{__name__}:RecordingPartitioner",
-        ) as producer:
-            producer.send(KeyedMessage("t", {"a": 1}, key="k"))
-            producer.send(KeyedMessage("t", {"a": 2}, key="k", partition_key="other"))
+    with make(
+        fake,
+        serializer_class="JsonEncoder",
+        key_serializer_class="StringEncoder",
+        partitioner_class=f"{__name__}:RecordingPartitioner",
+    ) as producer:
+        producer.send(KeyedMessage("t", {"a": 1}, key="k"))
+        producer.send(KeyedMessage("t", {"a": 2}, key="k", partition_key="other"))
     assert PARTITIONER_CALLS == [
         ("t", "k", b"k", {"a": 1}, b'{"a":1}'),
         ("t", "other", b"other", {"a": 2}, b'{"a":2}'),

@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
 from zkbroker.producer import (
     KeyedMessage,
@@ -21,88 +20,78 @@ pytestmark = pytest.mark.usefixtures("each_intake")
 
 
 @RUNTIMES
-def test_full_queue_raises_at_once_with_zero_timeout(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        options = {"queue_size": 10, "queue_enqueueTimeout_ms": 0}
-        with asynchronous(fake, runtime, **options) as producer:
-            for _ in range(10):
-                producer.send(KeyedMessage("t", b"x"))
-            with pytest.raises(QueueFull, match=r"queue\.buffering\.max\.messages=10"):
-                producer.send(KeyedMessage("t", b"x"))
-            gate.set()
-        assert len(fake.values("t", 0)) == 10
+def test_full_queue_raises_at_once_with_zero_timeout(fake, runtime):
+    gate = hold_produce(fake)
+    options = {"queue_size": 10, "queue_enqueueTimeout_ms": 0}
+    with asynchronous(fake, runtime, **options) as producer:
+        for _ in range(10):
+            producer.send(KeyedMessage("t", b"x"))
+        with pytest.raises(QueueFull, match=r"queue\.buffering\.max\.messages=10"):
+            producer.send(KeyedMessage("t", b"x"))
+        gate.set()
+    assert len(fake.values("t", 0)) == 10
 
 
 @RUNTIMES
-def test_send_waits_for_space_in_full_queue(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with asynchronous(fake, runtime, queue_size=10, queue_time=3_600_000) as producer:
-            # 10 messages are no full batch: only the waiting call makes the sender send them.
-            for i in range(100):
-                producer.send(KeyedMessage("t", b"%d" % i))
-                assert producer.metrics()["unresolved_messages"] <= 10
-        assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
+def test_send_waits_for_space_in_full_queue(fake, runtime):
+    with asynchronous(fake, runtime, queue_size=10, queue_time=3_600_000) as producer:
+        # 10 messages are no full batch: only the waiting call makes the sender send them.
+        for i in range(100):
+            producer.send(KeyedMessage("t", b"%d" % i))
+            assert producer.metrics()["unresolved_messages"] <= 10
+    assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
 
 
 @RUNTIMES
-def test_interrupted_send_leaves_no_open_message(runtime, monkeypatch):
+def test_interrupted_send_leaves_no_open_message(fake, runtime, monkeypatch):
     def interrupted(queued, index, message):
         raise KeyboardInterrupt
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with asynchronous(fake, runtime) as producer:
-            producer.send(KeyedMessage("t", b"0"))
-            with monkeypatch.context() as ctrl_c, pytest.raises(KeyboardInterrupt):
-                ctrl_c.setattr(QueuedMessages, "keep", interrupted)
-                producer.send(KeyedMessage("t", b"lost", headers=(("h", b""),)))
-            producer.send(KeyedMessage("t", b"1"))
-            producer.flush()
-            assert producer.metrics()["unresolved_messages"] == 0
-            assert producer.metrics()["unresolved_bytes"] == 0
-        assert fake.values("t", 0) == [b"0", b"1"]
+    with asynchronous(fake, runtime) as producer:
+        producer.send(KeyedMessage("t", b"0"))
+        with monkeypatch.context() as ctrl_c, pytest.raises(KeyboardInterrupt):
+            ctrl_c.setattr(QueuedMessages, "keep", interrupted)
+            producer.send(KeyedMessage("t", b"lost", headers=(("h", b""),)))
+        producer.send(KeyedMessage("t", b"1"))
+        producer.flush()
+        assert producer.metrics()["unresolved_messages"] == 0
+        assert producer.metrics()["unresolved_bytes"] == 0
+    assert fake.values("t", 0) == [b"0", b"1"]
 
 
 @RUNTIMES
-def test_queue_is_bounded_in_bytes(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        options = {"queue_buffering_max_bytes": 5000, "queue_enqueue_timeout_ms": 20}
-        with asynchronous(fake, runtime, **options) as producer:
-            with pytest.raises(QueueFull, match=r"queue\.buffering\.max\.bytes=5000"):
-                for _ in range(100):
-                    producer.send(KeyedMessage("t", b"x" * 1000))
-            assert producer.metrics()["unresolved_bytes"] <= 5000
-            gate.set()
-
-
-@RUNTIMES
-def test_close_raises_in_send_waiting_for_space(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        producer = asynchronous(fake, runtime, queue_size=1)
-        producer.send(KeyedMessage("t", b"x"))
-        outcome = []
-
-        def wait() -> None:
-            try:
-                producer.send(KeyedMessage("t", b"y"))
-            except ProducerClosed as error:
-                outcome.append(error)
-
-        task = producer._runtime.spawn(wait, name="waits")
-        while not producer._sender.send_queue.starved:
-            producer._runtime.sleep(0.01)
-        with pytest.raises(Undelivered):
-            producer.close(0.5)
-        assert task.join(WAIT_S)
-        assert len(outcome) == 1
+def test_queue_is_bounded_in_bytes(fake, runtime):
+    gate = hold_produce(fake)
+    options = {"queue_buffering_max_bytes": 5000, "queue_enqueue_timeout_ms": 20}
+    with asynchronous(fake, runtime, **options) as producer:
+        with pytest.raises(QueueFull, match=r"queue\.buffering\.max\.bytes=5000"):
+            for _ in range(100):
+                producer.send(KeyedMessage("t", b"x" * 1000))
+        assert producer.metrics()["unresolved_bytes"] <= 5000
         gate.set()
+
+
+@RUNTIMES
+def test_close_raises_in_send_waiting_for_space(fake, runtime):
+    gate = hold_produce(fake)
+    producer = asynchronous(fake, runtime, queue_size=1)
+    producer.send(KeyedMessage("t", b"x"))
+    outcome = []
+
+    def wait() -> None:
+        try:
+            producer.send(KeyedMessage("t", b"y"))
+        except ProducerClosed as error:
+            outcome.append(error)
+
+    task = producer._runtime.spawn(wait, name="waits")
+    while not producer._sender.send_queue.starved:
+        producer._runtime.sleep(0.01)
+    with pytest.raises(Undelivered):
+        producer.close(0.5)
+    assert task.join(WAIT_S)
+    assert len(outcome) == 1
+    gate.set()
 
 
 RUNTIME = get_runtime("threads")

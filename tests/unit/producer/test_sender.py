@@ -10,20 +10,18 @@ from zkbroker.producer.dispatch import Dispatcher
 
 
 @pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Dispatcher, "dispatch")])
-def test_keyboard_interrupt_in_greenlet_of_producer_fails_messages(place, monkeypatch):
+def test_keyboard_interrupt_in_greenlet_of_producer_fails_messages(fake, place, monkeypatch):
     # Python raises KeyboardInterrupt in whichever greenlet runs, also in one of the producer's own;
     # gevent passes it on to the main greenlet as well.
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        producer = asynchronous(fake, "gevent")
-        monkeypatch.setattr(*place, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
-        with pytest.raises(Undelivered, match="KeyboardInterrupt"):
-            producer.close(WAIT_S)
+    producer = asynchronous(fake, "gevent")
+    monkeypatch.setattr(*place, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
+    with pytest.raises(Undelivered, match="KeyboardInterrupt"):
+        producer.close(WAIT_S)
 
 
 @RUNTIMES
@@ -38,13 +36,11 @@ def test_message_older_than_delivery_timeout_fails(runtime):
 
 
 @RUNTIMES
-def test_silent_broker_is_left_after_request_timeout(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        gate = hold_produce(fake)
-        options = {"request_timeout_ms": 200, "retries": 0}
-        with asynchronous(fake, runtime, **options) as producer:
-            future = producer.send(KeyedMessage("t", b"x"))
-            error = future.exception(WAIT_S)
-            assert "may be stored" in str(error)
-            gate.set()
+def test_silent_broker_is_left_after_request_timeout(fake, runtime):
+    gate = hold_produce(fake)
+    options = {"request_timeout_ms": 200, "retries": 0}
+    with asynchronous(fake, runtime, **options) as producer:
+        future = producer.send(KeyedMessage("t", b"x"))
+        error = future.exception(WAIT_S)
+        assert "may be stored" in str(error)
+        gate.set()

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, make
 from zkbroker.errors import ErrorCode
 from zkbroker.producer import KeyedMessage, SendFailed
@@ -63,37 +62,33 @@ def test_renumbering_requests_another_producer_id():
 
 
 @RUNTIMES
-def test_lost_producer_state_restarts_sequence_numbers_and_stores_messages_once(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(fake, runtime, enable_idempotence="true") as producer:
-            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3)])
-            (number,) = fake.log("t", 0).producers
-            epoch, _ = fake.log("t", 0).producers[number]
-            # The broker lost its last messages, and expects an older sequence number.
-            fake.log("t", 0).producers[number] = (epoch, [(-9, -7, 0)])
-            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3, 6)])
-            producer.send(KeyedMessage("t", b"6"))
-        assert fake.values("t", 0) == [b"%d" % i for i in range(7)]
+def test_lost_producer_state_restarts_sequence_numbers_and_stores_messages_once(fake, runtime):
+    with make(fake, runtime, enable_idempotence="true") as producer:
+        producer.send([KeyedMessage("t", b"%d" % i) for i in range(3)])
+        (number,) = fake.log("t", 0).producers
+        epoch, _ = fake.log("t", 0).producers[number]
+        # The broker lost its last messages, and expects an older sequence number.
+        fake.log("t", 0).producers[number] = (epoch, [(-9, -7, 0)])
+        producer.send([KeyedMessage("t", b"%d" % i) for i in range(3, 6)])
+        producer.send(KeyedMessage("t", b"6"))
+    assert fake.values("t", 0) == [b"%d" % i for i in range(7)]
 
 
 @RUNTIMES
-def test_sequence_numbers_restart_after_failed_batch(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        refused = iter([None, ErrorCode.INVALID_TIMESTAMP])
-        fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(refused, None)
-        with make(fake, runtime, enable_idempotence="true") as producer:
-            producer.send(KeyedMessage("t", b"one"))
-            with pytest.raises(SendFailed):
-                producer.send(KeyedMessage("t", b"two"))
-            producer.send(KeyedMessage("t", b"three"))
-        assert fake.values("t", 0) == [b"one", b"three"]
-        sent = [
-            next(iter(iter_entries(bytes(request.topics[0].partitions[0].records))))
-            for key, _, request in fake.brokers[0].requests
-            if key is ApiKey.PRODUCE
-        ]
-        # Three requests: no batch was sent with a sequence number that the broker refuses.
-        assert [entry.base_sequence for entry in sent] == [0, 1, 0]
-        assert sent[2].producer_id != sent[0].producer_id
+def test_sequence_numbers_restart_after_failed_batch(fake, runtime):
+    refused = iter([None, ErrorCode.INVALID_TIMESTAMP])
+    fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(refused, None)
+    with make(fake, runtime, enable_idempotence="true") as producer:
+        producer.send(KeyedMessage("t", b"one"))
+        with pytest.raises(SendFailed):
+            producer.send(KeyedMessage("t", b"two"))
+        producer.send(KeyedMessage("t", b"three"))
+    assert fake.values("t", 0) == [b"one", b"three"]
+    sent = [
+        next(iter(iter_entries(bytes(request.topics[0].partitions[0].records))))
+        for key, _, request in fake.brokers[0].requests
+        if key is ApiKey.PRODUCE
+    ]
+    # Three requests: no batch was sent with a sequence number that the broker refuses.
+    assert [entry.base_sequence for entry in sent] == [0, 1, 0]
+    assert sent[2].producer_id != sent[0].producer_id

@@ -269,14 +269,6 @@ def test_retriable_errors_and_lost_responses_are_retried(fake, api):
     assert fake.offsets == {("g", "in", 0): 5}
 
 
-def test_unknown_topic_when_adding_partitions_is_retried(fake):
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    answer_on_all(fake, ApiKey.ADD_PARTITIONS_TO_TXN, [unknown] * 3)
-    with transactional(fake) as producer:
-        send_transaction(producer)
-    assert fake.transactions["id"].ends == [True]
-
-
 @RUNTIMES
 @pytest.mark.parametrize("api", OF_TRANSACTIONS[1:])
 def test_moved_coordinator_is_found(fake, runtime, api):
@@ -295,11 +287,29 @@ def test_moved_coordinator_is_found(fake, runtime, api):
 
 
 @pytest.mark.parametrize("api", OF_TRANSACTIONS)
-@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_fenced_producer_refuses_further_use(fake, api, code):
+@pytest.mark.parametrize(
+    ("code", "error", "text"),
+    [
+        (
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            ProducerFenced,
+            "another producer began under this id.*INVALID_PRODUCER_EPOCH",
+        ),
+        *(
+            (code, TransactionFatal, code.name)
+            for code in (
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                ErrorCode.INVALID_TXN_STATE,
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+            )
+        ),
+    ],
+)
+def test_fatal_error_code_makes_producer_unusable(fake, api, code, error, text):
     answer_on_all(fake, api, [code] * 100)
     producer = transactional(fake)
-    with pytest.raises(ProducerFenced, match=r"another producer began under this id"):
+    with pytest.raises(error, match=text):
         send_transaction(producer)
     for call in (
         producer.begin,
@@ -307,26 +317,8 @@ def test_fenced_producer_refuses_further_use(fake, api, code):
         producer.abort,
         lambda: producer.send(message(b"")),
     ):
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(error):
             call()
-    producer.close()
-
-
-@pytest.mark.parametrize("api", OF_TRANSACTIONS)
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    ],
-)
-def test_fatal_error_code_raises_transaction_fatal(fake, api, code):
-    answer_on_all(fake, api, [code] * 100)
-    producer = transactional(fake)
-    with pytest.raises(TransactionFatal, match=code.name):
-        send_transaction(producer)
     producer.close()
 
 
