@@ -101,10 +101,8 @@ class ConsumerConfig07:
         return from_properties(cls, given, warn=warn, also_known=(GENERATION,), others=others)
 
     def connector(self) -> ConsumerConfig:
-        session_ms, connect_ms = (
-            self.zookeeper_session_timeout_ms,
-            self.zookeeper_connection_timeout_ms,
-        )
+        session_ms = self.zookeeper_session_timeout_ms
+        connect_ms = self.zookeeper_connection_timeout_ms
         backoff_ms = self.rebalance_backoff_ms
         return ConsumerConfig(
             group_id=self.group_id,

@@ -59,7 +59,7 @@ def make_hooks(
     handler = callback_handler if callback_handler is not None else config.callback_handler
     events = event_handler if event_handler is not None else config.event_handler
     hooks = Hooks(
-        runtime,
+        runtime=runtime,
         encoder=values,
         key_encoder=plugins.resolve("encoder", keys) if keys else values,
         partitioner=plugins.resolve(

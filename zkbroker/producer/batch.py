@@ -48,7 +48,7 @@ class Batch:
     topic: str
     partition: int
     first_at: float
-    ordinal: int = field(default_factory=lambda: next(_ordinals))
+    ordinal: int = field(default_factory=_ordinals.__next__)
     parts: list[Part] = field(default_factory=list)
     records: list[EncodedRecord] = field(default_factory=list)
     halves: "tuple[Batch, Batch] | None" = None
@@ -249,10 +249,6 @@ class Batch:
             self.base_offset + position if self.base_offset >= 0 else -1,
             self.records[position][2] if timestamp_ms < 0 else timestamp_ms,
         )
-
-    def all_metadata(self) -> Sequence[RecordMetadata]:
-        """Return where each message was stored."""
-        return [self.metadata(index) for index in range(len(self.records))]
 
     @property
     def numbered(self) -> bool:

@@ -25,7 +25,7 @@ class EncodedBatch(Batch):
         topic: of the records.
         partition: number of their partition.
         on_done: called once with the batch when its outcome is known, in the task that learns it:
-            be short, and do not wait in it. `error` is None if it was stored.
+            be short, and do not wait in it. `error` is None if it was stored. None for no report.
         stored: entries of one magic, whole, dense and verified; in magic 2 one that `may_reframe`.
         magic: of `stored`.
         count: records in `stored`.
@@ -52,7 +52,7 @@ class EncodedBatch(Batch):
         self,
         topic: str,
         partition: int,
-        on_done: OnDone,
+        on_done: OnDone | None,
         *,
         stored: bytes | memoryview = b"",
         magic: int = -1,
@@ -66,7 +66,7 @@ class EncodedBatch(Batch):
         self._stored_magic = magic
         self._count = count or len(records)
         self._codec = codec
-        self._on_done: OnDone | None = on_done
+        self._on_done = on_done
         self._whole: EncodedBatch | None = None
         self._parts_left = 0
         self.failed = 0
@@ -157,7 +157,7 @@ class EncodedBatch(Batch):
             half = EncodedBatch(
                 self.topic,
                 self.partition,
-                _no_report,
+                None,  # the whole batch reports for its parts
                 records=records,
                 codec=self._codec,
                 size=self.size * len(records) // len(self.records),
@@ -194,7 +194,3 @@ def unsent_records(lists: RecordLists) -> list[Unsent]:
     """Return decoded records as a producer takes them."""
     headers = repeat(()) if lists.headers is None else lists.headers
     return list(zip(lists.keys, lists.values, lists.timestamps, headers, strict=False))
-
-
-def _no_report(batch: EncodedBatch) -> None:
-    """Do nothing: the whole batch reports for its parts."""

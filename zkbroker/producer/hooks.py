@@ -10,6 +10,7 @@ fail with `Dropped`.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from zkbroker.producer.batch import Batch
@@ -37,10 +38,11 @@ Fail = Callable[[Sequence[Part], BaseException], None]
 _HEADER_OVERHEAD_BYTES = 10
 
 
+@dataclass(eq=False, kw_only=True)
 class Hooks:
     """The plug-ins of one producer.
 
-    Args:
+    Attributes:
         runtime: makes the futures of messages that a handler adds.
         encoder: of values.
         key_encoder: of keys.
@@ -48,27 +50,17 @@ class Hooks:
         event_handler: takes messages off the queue; None for the default handling.
         callback_handler: called at each stage; None for none.
         interceptors: in the order of their calls.
+        closing: whether the producer is being closed.
     """
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        *,
-        encoder: Encoder,
-        key_encoder: Encoder,
-        partitioner: Any,
-        event_handler: EventHandler | None = None,
-        callback_handler: CallbackHandler | None = None,
-        interceptors: Sequence[Interceptor] = (),
-    ) -> None:
-        self._runtime = runtime
-        self.encoder = encoder
-        self.key_encoder = key_encoder
-        self.partitioner = partitioner
-        self.event_handler = event_handler
-        self.callback_handler = callback_handler
-        self.interceptors = tuple(interceptors)
-        self.closing = False
+    runtime: Runtime
+    encoder: Encoder
+    key_encoder: Encoder
+    partitioner: Any
+    event_handler: EventHandler | None
+    callback_handler: CallbackHandler | None
+    interceptors: Sequence[Interceptor]
+    closing: bool = False
 
     def bind(self, send_queue: SendQueue, fail: Fail) -> None:
         """Connect to the sender: the queue that counts space, and how to fail messages."""
@@ -192,7 +184,7 @@ class Hooks:
             return future
         record, size = self.encode(message)
         self._send_queue.adjust(1, size)
-        queued = QueuedMessages(message.topic, time.monotonic(), self._runtime)
+        queued = QueuedMessages(message.topic, time.monotonic(), self.runtime)
         queued.records.append(record)
         queued.sizes.append(size)
         queued.keep(0, message)
@@ -225,7 +217,8 @@ class Hooks:
         """Report a batch's outcome to handler and interceptors."""
         if self.callback_handler is None and not self.interceptors:
             return
-        metadata = [] if batch.error is not None else list(batch.all_metadata())
+        stored = range(len(batch.records)) if batch.error is None else ()
+        metadata = [batch.metadata(position) for position in stored]
         self._tell(batch.futures(), metadata, batch.error)
 
     def after_failure(self, futures: Sequence[SendFuture], error: BaseException) -> None:

@@ -12,7 +12,7 @@ at the latest when `abort` is called or the loop ends.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from zkbroker.client import Cluster
@@ -26,7 +26,7 @@ from zkbroker.producer.completion import Completion
 from zkbroker.producer.dispatch import Dispatcher
 from zkbroker.producer.hooks import Hooks
 from zkbroker.producer.open_messages import OpenMessages
-from zkbroker.producer.queued_messages import QueuedMessages, SendFuture, whole
+from zkbroker.producer.queued_messages import QueuedMessages, whole
 from zkbroker.producer.routing import Router
 from zkbroker.producer.send_queue import SendQueue
 from zkbroker.producer.sequences import SequenceNumbers
@@ -83,6 +83,8 @@ class Sender:
             self.post,
             transactions,
         )
+        self.failed = self._completion.failed
+        """The futures of failed messages, only the latest ones if there are many."""
         hooks.bind(self.send_queue, self._completion.fail)
         self._router = Router(
             config=config,
@@ -228,11 +230,6 @@ class Sender:
         yield Family.single("FailedSendsPerSec", counts["failed_messages"])
         yield Family.single("ProducerQueueSize", self.send_queue.open_messages)
         yield Family.single("ProducerRequestRateAndTimeMs", self._dispatcher.request_times)
-
-    @property
-    def failed(self) -> Collection[SendFuture]:
-        """The futures of failed messages, only the latest ones if there are many."""
-        return self._completion.failed
 
     # -- the loop
 

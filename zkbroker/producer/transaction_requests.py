@@ -64,10 +64,6 @@ _ABORTABLE = frozenset(
 Stopping = Callable[[], bool]
 
 
-def _never() -> bool:
-    return False
-
-
 class TransactionRequests:
     """Sends requests for the transactional id of a configuration."""
 
@@ -214,7 +210,7 @@ class TransactionRequests:
         request: Any,
         code_of: Callable[[Any], int],
         timeout_s: float,
-        stopping: Stopping = _never,
+        stopping: Stopping = lambda: False,
         retried: frozenset[ErrorCode] = _RETRIED,
         coordinator: CoordinatorConnection | None = None,
     ) -> Any:
