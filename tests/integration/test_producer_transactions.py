@@ -39,7 +39,6 @@ def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
         "transaction.state.log.num.partitions": "3",
         "offsets.topic.num.partitions": "3",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-        "transaction.max.timeout.ms": "100000",
     }
     with local_cluster(3, replication=3, properties=properties) as running:
         yield running
@@ -188,12 +187,6 @@ def test_coordinator_aborts_transaction_after_timeout(cluster, view):
     with make(cluster, topic) as successor, successor.transaction():
         successor.send(KeyedMessage(topic, b"next"))
     until(lambda: read(view, topic) == [b"in time", b"next"])
-
-
-def test_transaction_timeout_above_broker_limit_is_refused(cluster):
-    refused = pytest.raises(TransactionFatal, match=r"transaction\.max\.timeout\.ms")
-    with make(cluster, "long", transaction_timeout_ms=200_000) as producer, refused:
-        producer.init_transactions()
 
 
 def test_exception_in_block_aborts_and_next_transaction_commits(cluster, view):

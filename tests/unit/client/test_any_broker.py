@@ -13,7 +13,7 @@ from zkbroker.protocol import ApiKey
 BROKERS = [BrokerAddress(number, "b", 9000 + number) for number in range(3)]
 
 
-class Connections:
+class FakeConnections:
     """Each broker is its own connection; `unreachable` maps ids to the cause of failure."""
 
     def __init__(self, unreachable=None):
@@ -28,7 +28,7 @@ class Connections:
 
 
 def brokers(patience_s=0.01, **options):
-    return AnyBroker(Connections(**options), 5.0, patience_s)
+    return AnyBroker(FakeConnections(**options), 5.0, patience_s)
 
 
 def test_brokers_are_asked_in_turn():

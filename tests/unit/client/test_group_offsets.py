@@ -39,7 +39,7 @@ def fetched(*answers, error=0):
     return OffsetFetchResponse(topics=[OffsetFetchResponseTopic("t", parts)], error_code=error)
 
 
-class Coordinator:
+class FakeCoordinator:
     def __init__(self, response):
         self.response = response
         self.asked = []
@@ -101,7 +101,7 @@ def test_zookeeper_offsets_use_version_0():
 
 
 def test_coordinator_offsets_pass_timeout_and_raise_errors():
-    coordinator = Coordinator(committed(0))
+    coordinator = FakeCoordinator(committed(0))
     offsets = CoordinatorOffsets(coordinator, "g", timeout_s=3)
     offsets.commit({})
     assert coordinator.asked == []

@@ -18,7 +18,7 @@ from zkbroker.errors import (
 from zkbroker.runtime import get_runtime
 
 
-class Metadata:
+class FakeMetadata:
     runtime = get_runtime("threads")
 
     def __init__(self, *failures):
@@ -45,7 +45,7 @@ def retried(metadata, *errors, **options):
 
 @pytest.mark.parametrize("code", [3, 5, 6, 7, 9, 13, 14, 15, 16, 56, 74, 75, 78])
 def test_leader_change_errors_are_retried_with_fresh_metadata(code):
-    metadata = Metadata()
+    metadata = FakeMetadata()
     assert retried(metadata, *[protocol_error(code)] * 3) == "answer"
     assert metadata.refreshed == [["t"]] * 3
 
@@ -55,12 +55,12 @@ def test_leader_change_errors_are_retried_with_fresh_metadata(code):
     [NetworkError("lost"), RequestTimedOut("late"), BrokerUnavailable("gone"), RegistryError("no")],
 )
 def test_connection_errors_are_retried(error):
-    assert retried(Metadata(), error, error) == "answer"
+    assert retried(FakeMetadata(), error, error) == "answer"
 
 
 @pytest.mark.parametrize("code", [1, 2, 10, 17, 29, 35, 42, 43, 76])
 def test_error_that_is_not_retriable_is_raised_at_once(code):
-    metadata = Metadata()
+    metadata = FakeMetadata()
     with pytest.raises(ProtocolError) as caught:
         retried(metadata, protocol_error(code))
     assert caught.value.code == code
@@ -68,7 +68,7 @@ def test_error_that_is_not_retriable_is_raised_at_once(code):
 
 
 def test_zero_timeout_refreshes_metadata_once():
-    metadata = Metadata()
+    metadata = FakeMetadata()
     moved = protocol_error(ErrorCode.NOT_LEADER_FOR_PARTITION)
     assert retried(metadata, moved, timeout_s=0) == "answer"
     with pytest.raises(ProtocolError):
@@ -76,7 +76,7 @@ def test_zero_timeout_refreshes_metadata_once():
 
 
 def test_retries_stop_after_timeout():
-    metadata = Metadata()
+    metadata = FakeMetadata()
     started = time.monotonic()
     with pytest.raises(ProtocolError):
         retried(metadata, *[protocol_error(6)] * 1000, timeout_s=0.5)
@@ -85,14 +85,14 @@ def test_retries_stop_after_timeout():
 
 
 def test_unknown_topic_is_raised_after_few_tries():
-    metadata = Metadata()
+    metadata = FakeMetadata()
     with pytest.raises(UnknownTopicOrPartition):
         retried(metadata, *[protocol_error(3)] * 1000, timeout_s=3600)
     assert len(metadata.refreshed) < 10
 
 
 def test_failed_metadata_refresh_is_retried():
-    metadata = Metadata(RegistryError("away"), NetworkError("lost"))
+    metadata = FakeMetadata(RegistryError("away"), NetworkError("lost"))
     assert retried(metadata, *[protocol_error(6)] * 3) == "answer"
     with pytest.raises(RegistryError, match="away"):
-        retried(Metadata(RegistryError("away")), protocol_error(6), timeout_s=0)
+        retried(FakeMetadata(RegistryError("away")), protocol_error(6), timeout_s=0)

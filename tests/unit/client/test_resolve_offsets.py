@@ -82,20 +82,6 @@ def test_zero_timeout_refreshes_leaders_once():
     assert cluster.refreshed == 1
 
 
-def test_missing_leader_is_waited_for():
-    log = log_with(3)
-    log.leader = None
-    cluster = cluster_of(log)
-
-    def elect() -> None:
-        if cluster.refreshed == 3:
-            log.leader = 1
-
-    cluster.on_refresh = elect
-    assert resolve_offsets(cluster, {T0: LATEST_TIME}, timeout_s=20) == {T0: 3}
-    assert cluster.refreshed == 3
-
-
 def test_default_timeout_waits_for_leader():
     cluster = cluster_of(log_with(3), log_with(2))
     log = cluster.logs[T0]

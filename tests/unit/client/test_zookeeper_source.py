@@ -16,8 +16,8 @@ from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.errors import ConnectionLost, SessionLost
 
 
-class Watched:
-    """A source on a session of its own, and the event that it sets."""
+class WatchedSource:
+    """A source with its own session, and the event that it sets."""
 
     def __init__(self) -> None:
         self.session: Any = InstantSession()
@@ -40,11 +40,11 @@ class Watched:
 
 
 @pytest.fixture
-def watched() -> Watched:
-    return Watched()
+def watched() -> WatchedSource:
+    return WatchedSource()
 
 
-def test_view_has_leader_epochs_and_no_dead_leaders(watched: Watched) -> None:
+def test_view_has_leader_epochs_and_no_dead_leaders(watched: WatchedSource) -> None:
     watched.broker(1, "north")
     topics.create_topic(watched.session, "t", {0: [1], 1: [2], 2: [1]}, {})
     watched.state("t", 0, 1, 7)
@@ -58,7 +58,7 @@ def test_view_has_leader_epochs_and_no_dead_leaders(watched: Watched) -> None:
     )
 
 
-def test_isr_is_known_without_registered_leader(watched: Watched) -> None:
+def test_isr_is_known_without_registered_leader(watched: WatchedSource) -> None:
     watched.broker(1)
     topics.create_topic(watched.session, "t", {0: [1, 2, 3]}, {})
     decided = PartitionState(3, 5, (2, 3), 0)
@@ -68,7 +68,7 @@ def test_isr_is_known_without_registered_leader(watched: Watched) -> None:
     )
 
 
-def test_every_node_read_is_watched(watched: Watched) -> None:
+def test_every_node_read_is_watched(watched: WatchedSource) -> None:
     topics.create_topic(watched.session, "t", {0: [1]}, {})
     for change in (
         lambda: watched.broker(1),
@@ -84,7 +84,7 @@ def test_every_node_read_is_watched(watched: Watched) -> None:
         assert watched.changed.is_set()
 
 
-def test_reconnect_triggers_reading(watched: Watched) -> None:
+def test_reconnect_triggers_reading(watched: WatchedSource) -> None:
     watched.session.suspend()
     watched.changed.clear()
     watched.session.reconnect()
@@ -95,7 +95,7 @@ def test_reconnect_triggers_reading(watched: Watched) -> None:
     assert not watched.changed.is_set()
 
 
-def test_unreadable_topic_has_error_and_others_are_read(watched: Watched) -> None:
+def test_unreadable_topic_has_error_and_others_are_read(watched: WatchedSource) -> None:
     watched.session.create(paths.topic("broken"), b"[]")
     topics.create_topic(watched.session, "t", {0: [1]}, {})
     found = watched.read("broken", "gone", "t").topics
@@ -110,7 +110,7 @@ def test_unreadable_topic_has_error_and_others_are_read(watched: Watched) -> Non
 
 @pytest.mark.parametrize("failure", [ConnectionLost, SessionLost])
 def test_lost_connection_is_raised_by_read(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch, failure: type[RegistryError]
+    watched: WatchedSource, monkeypatch: pytest.MonkeyPatch, failure: type[RegistryError]
 ) -> None:
     topics.create_topic(watched.session, "t", {0: [1]}, {})
 
@@ -123,7 +123,7 @@ def test_lost_connection_is_raised_by_read(
 
 
 def test_many_topics_are_read_in_few_round_trips(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
+    watched: WatchedSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.broker(1)
     names = [f"t{number}" for number in range(100)]
@@ -147,7 +147,7 @@ def test_many_topics_are_read_in_few_round_trips(
     assert len(asked) < 10, asked
 
 
-def test_damaged_state_node_means_no_leader(watched: Watched) -> None:
+def test_damaged_state_node_means_no_leader(watched: WatchedSource) -> None:
     topics.create_topic(watched.session, "t", {0: [1]}, {})
     watched.session.create(paths.partition_state("t", 0), b"{", parents=True)
     assert watched.read("t").topics["t"] == (PartitionInfo("t", 0, None, NO_EPOCH, (1,)),)

@@ -18,7 +18,7 @@ from zkbroker.producer import (
 from zkbroker.protocol import ApiKey
 
 
-class Recorder(CallbackHandler):
+class RecordingHandler(CallbackHandler):
     def __init__(self):
         self.hooks = []
         self.properties = None
@@ -58,7 +58,7 @@ class Recorder(CallbackHandler):
 
 @RUNTIMES
 def test_callback_handler_sees_every_stage_in_order(fake, runtime):
-    recorder = Recorder()
+    recorder = RecordingHandler()
     with asynchronous(fake, runtime, plugins={"callback_handler": recorder}) as producer:
         producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
         producer.flush(WAIT_S)
@@ -186,7 +186,7 @@ def test_failing_encoder_raises_in_send_and_names_topic(fake, runtime):
 
 
 def test_undelivered_messages_are_raised_and_passed_to_handler():
-    recorder = Recorder()
+    recorder = RecordingHandler()
     recorder.last_batch_before_close = list
     with FakeCluster() as fake:
         fake.create("t", [None])

@@ -19,11 +19,11 @@ from zkbroker.runtime import get_runtime
 RUNTIME = get_runtime("threads")
 
 
-class Special(KeyedMessage):
+class MessageSubclass(KeyedMessage):
     """A user's own class of messages, whose fields may be properties."""
 
 
-class Text(str):
+class StrSubclass(str):
     __slots__ = ()
 
 
@@ -32,7 +32,7 @@ def make(kind, **bounds):
     return kind(threading.Lock(), threading.Event(), **given)
 
 
-def opened(kind, *topics, **bounds):
+def intake_of(kind, *topics, **bounds):
     """Return an intake that has a list of each topic."""
     intake = make(kind, **bounds)
     intake.wake_at = portable.NEVER
@@ -41,7 +41,7 @@ def opened(kind, *topics, **bounds):
 
 
 def test_plain_message_is_queued_and_counted(intake_kind):
-    intake = opened(intake_kind, "t")
+    intake = intake_of(intake_kind, "t")
     first = intake.put(KeyedMessage("t", b"value", timestamp_ms=7))
     second = intake.put(KeyedMessage("t", b"", key=b"key", timestamp_ms=-1))
     queued = intake.by_topic["t"]
@@ -55,7 +55,7 @@ def test_plain_message_is_queued_and_counted(intake_kind):
 
 
 def test_default_timestamp_is_time_of_send(intake_kind):
-    intake = opened(intake_kind, "t")
+    intake = intake_of(intake_kind, "t")
     before = RUNTIME.now_ms()
     intake.put(KeyedMessage("t", b"x"))
     ((_, _, stamp, _),) = intake.by_topic["t"].records
@@ -63,15 +63,15 @@ def test_default_timestamp_is_time_of_send(intake_kind):
     assert intake.by_topic["t"].keyless
 
 
-GENERAL = {
-    "a class of the user's": Special("t", b"x"),
+NOT_PLAIN = {
+    "a subclass of messages": MessageSubclass("t", b"x"),
     "a topic without a list": KeyedMessage("other", b"x"),
-    "a topic of another class": KeyedMessage(Text("t"), b"x"),
-    "a topic that is no text": KeyedMessage(b"t", b"x"),
-    "a topic without a hash": KeyedMessage(["t"], b"x"),
+    "a topic of a subclass of str": KeyedMessage(StrSubclass("t"), b"x"),
+    "a topic of bytes": KeyedMessage(b"t", b"x"),
+    "a topic that cannot be hashed": KeyedMessage(["t"], b"x"),
     "no value": KeyedMessage("t", None),
     "text": KeyedMessage("t", "x"),
-    "a text as key": KeyedMessage("t", b"x", key="k"),
+    "a key of text": KeyedMessage("t", b"x", key="k"),
     "a bytearray": KeyedMessage("t", bytearray(b"x")),
     "a partition": KeyedMessage("t", b"x", partition=0),
     "a partition key": KeyedMessage("t", b"x", partition_key=b"k"),
@@ -80,23 +80,23 @@ GENERAL = {
     "a time before 1970": KeyedMessage("t", b"x", timestamp_ms=-2),
     "a time beyond 64 bits": KeyedMessage("t", b"x", timestamp_ms=2**63),
     "a time far beyond 64 bits": KeyedMessage("t", b"x", timestamp_ms=2**200),
-    "a truth as time": KeyedMessage("t", b"x", timestamp_ms=True),
+    "a boolean as time": KeyedMessage("t", b"x", timestamp_ms=True),
     "too large": KeyedMessage("t", b"x" * 961),
-    "no message": b"x",
-    "a list": [KeyedMessage("t", b"x")],
+    "bytes in place of a message": b"x",
+    "a list of messages": [KeyedMessage("t", b"x")],
 }
 
 
-@pytest.mark.parametrize("name", GENERAL)
+@pytest.mark.parametrize("name", NOT_PLAIN)
 def test_message_that_is_not_plain_is_not_queued(intake_kind, name):
-    intake = opened(intake_kind, "t")
-    assert intake.put(GENERAL[name]) is None
+    intake = intake_of(intake_kind, "t")
+    assert intake.put(NOT_PLAIN[name]) is None
     assert intake.by_topic["t"].records == intake.by_topic["t"].sizes == []
     assert (intake.queued, intake.open_messages, intake.open_bytes) == (0, 0, 0)
 
 
 def test_messages_up_to_the_bounds_are_queued(intake_kind):
-    intake = opened(intake_kind, "t", limit=2, max_bytes=1100)
+    intake = intake_of(intake_kind, "t", limit=2, max_bytes=1100)
     assert intake.put(KeyedMessage("t", b"x" * 960))
     assert intake.put(KeyedMessage("t", b"x" * 61)) is None
     assert intake.put(KeyedMessage("t", b"x" * 60))
@@ -110,11 +110,11 @@ def test_message_without_a_field_is_not_plain():
     for name in KeyedMessage.__slots__:
         message = KeyedMessage("t", b"x")
         delattr(message, name)
-        assert opened(native, "t").put(message) is None
+        assert intake_of(native, "t").put(message) is None
 
 
 def test_sender_is_woken_once_at_threshold(intake_kind):
-    intake = opened(intake_kind, "t")
+    intake = intake_of(intake_kind, "t")
     intake.wake_at = 2
     intake.put(KeyedMessage("t", b"x"))
     assert not intake.wake.is_set()
@@ -125,7 +125,7 @@ def test_sender_is_woken_once_at_threshold(intake_kind):
 
 def test_native_intake_queues_nothing_while_lock_is_held():
     native = pytest.importorskip("zkbroker.producer._speedups").Intake
-    intake = opened(native, "t")
+    intake = intake_of(native, "t")
     with intake.lock:
         assert intake.put(KeyedMessage("t", b"x")) is None
     assert intake.put(KeyedMessage("t", b"x")) is not None
@@ -150,7 +150,7 @@ def test_intake_leaks_no_references(intake_kind):
 
     before = references()
     value, key, topic = held
-    intake = opened(intake_kind, topic)
+    intake = intake_of(intake_kind, topic)
     for _ in range(100):
         intake.put(KeyedMessage(topic, value, key=key))
         intake.put(KeyedMessage(topic, value, key=key, partition=1))
@@ -164,7 +164,7 @@ def test_intake_leaks_no_references(intake_kind):
 bodies = st.binary(max_size=40) | st.none()
 messages = st.builds(
     KeyedMessage,
-    st.sampled_from(["t", "u", Text("t"), "größe"]),
+    st.sampled_from(["t", "u", StrSubclass("t"), "größe"]),
     bodies,
     key=bodies,
     partition=st.none() | st.just(0),

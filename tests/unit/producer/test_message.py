@@ -10,7 +10,7 @@ from zkbroker.producer.partitioners import DefaultPartitioner
 
 pytestmark = pytest.mark.usefixtures("each_intake")
 
-WRONG = {
+INVALID = {
     "bytes as topic": (KeyedMessage(b"t", b"x"), "topic must be text"),
     "half a surrogate pair": (KeyedMessage("t\udc80", b"x"), "topic must be text"),
     "text as partition": (KeyedMessage("t", b"x", partition="0"), "partition must be a whole"),
@@ -31,9 +31,9 @@ def test_valid_message_fields_pass_check():
 
 
 @RUNTIMES
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", INVALID)
 def test_invalid_message_is_refused_and_others_are_stored(fake, runtime, name):
-    message, error_text = WRONG[name]
+    message, error_text = INVALID[name]
     fake.create("later", [0])
     with asynchronous(fake, runtime) as producer:
         before = producer.send(KeyedMessage("t", b"before"))

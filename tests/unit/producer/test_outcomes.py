@@ -4,9 +4,8 @@ import pytest
 
 from zkbroker.client import PartitionInfo
 from zkbroker.errors import LeaderNotAvailable, NetworkError, protocol_error
-from zkbroker.producer import BrokersUnavailable, TopicUnavailable
+from zkbroker.producer import BrokersUnavailable
 from zkbroker.producer.outcomes import (
-    cancelled,
     cure_of,
     gave_up,
     shortage,
@@ -75,13 +74,3 @@ def test_error_says_why_messages_may_be_stored():
     assert str(error).endswith("so the messages may be stored")
     assert "answer" not in str(error)
     assert "so the messages" not in str(timed_out("topic t", 5, None, ""))
-
-
-def test_unknown_topic_becomes_topic_unavailable():
-    assert isinstance(gave_up("topic t", 1, protocol_error(3), "", ""), TopicUnavailable)
-
-
-def test_cancelled_error_says_last_failure():
-    error = cancelled("topic t", 30.0, protocol_error(5, "broker 1"), "")
-    assert "LEADER_NOT_AVAILABLE" in str(error)
-    assert "no broker has answered yet" in str(cancelled("topic t", 30.0, None, ""))

@@ -27,7 +27,7 @@ from zkbroker.protocol.messages.transactions import TxnPartitionError, TxnTopicE
 from zkbroker.runtime import get_runtime
 
 
-class Coordinator(PlayedCluster):
+class FakeCoordinator(PlayedCluster):
     """Answers requests with the same error codes.
 
     Args:
@@ -84,7 +84,7 @@ CALLS = {
     "commit": lambda requests: requests.end(commit=True, timeout_s=20),
     "abort": lambda requests: requests.end(commit=False, timeout_s=20),
 }
-OF_TOPICS = ("add_partitions", "commit_offsets")
+CALLS_WITH_TOPICS = ("add_partitions", "commit_offsets")
 PASSING = {
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.BROKER_NOT_AVAILABLE,
@@ -108,8 +108,8 @@ ABORTABLE = {
 @pytest.mark.parametrize("code", [each for each in ErrorCode if each])
 @pytest.mark.parametrize("call", CALLS)
 def test_error_code_of_each_response_is_classified(call, code):
-    unknown_topic = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and call in OF_TOPICS
-    coordinator = Coordinator(code, times=3)
+    unknown_topic = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and call in CALLS_WITH_TOPICS
+    coordinator = FakeCoordinator(code, times=3)
     requests, state = make(coordinator)
     state.start_known = True
     if code in PASSING or unknown_topic:
@@ -125,20 +125,20 @@ def test_error_code_of_each_response_is_classified(call, code):
 
 
 def test_last_retriable_error_is_raised_after_timeout():
-    requests, _ = make(Coordinator(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    requests, _ = make(FakeCoordinator(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     with pytest.raises(ProtocolError, match="COORDINATOR_LOAD_IN_PROGRESS"):
         requests.init_producer_id(0.02)
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_error_code_90_fences_producer(call):
-    requests, _ = make(Coordinator(90))
+    requests, _ = make(FakeCoordinator(90))
     with pytest.raises(ProducerFenced):
         CALLS[call](requests)
 
 
 def test_invalid_txn_state_is_accepted_only_by_abort_of_unknown_transaction():
-    requests, state = make(Coordinator(ErrorCode.INVALID_TXN_STATE))
+    requests, state = make(FakeCoordinator(ErrorCode.INVALID_TXN_STATE))
     CALLS["abort"](requests)
     with pytest.raises(TransactionFatal):
         CALLS["commit"](requests)
@@ -156,13 +156,13 @@ def test_invalid_txn_state_is_accepted_only_by_abort_of_unknown_transaction():
     ],
 )
 def test_gravest_error_of_several_partitions_is_raised(codes, kind):
-    requests, _ = make(Coordinator(*codes))
+    requests, _ = make(FakeCoordinator(*codes))
     with pytest.raises((TransactionAbortable, TransactionFatal, ProtocolError), match=kind):
         CALLS["add_partitions"](requests)
 
 
 def test_requests_carry_identity_and_go_to_their_coordinator():
-    coordinator = Coordinator(0)
+    coordinator = FakeCoordinator(0)
     requests, _ = make(coordinator)
     for call in CALLS.values():
         call(requests)

@@ -40,7 +40,7 @@ def machine_in(state: State, *, end_sent: bool = False) -> ProducerTransactionSt
 
 ALL = list(State)
 # Call -> state before -> state after; all other calls are refused.
-LEADS = {
+ALLOWED = {
     "begin": {State.READY: State.OPEN},
     "commit": {State.OPEN: State.COMMITTING, State.COMMITTING: State.COMMITTING},
     "abort": dict.fromkeys(
@@ -60,12 +60,12 @@ def expected_refusal(call: str, state: State) -> type[Exception]:
 
 
 @pytest.mark.parametrize("state", ALL)
-@pytest.mark.parametrize("call", [*LEADS, "check_open"])
+@pytest.mark.parametrize("call", [*ALLOWED, "check_open"])
 def test_each_call_in_each_state(call, state):
     found = machine_in(state)
     function = (lambda: found.check_open("send_offsets")) if call == "check_open" else None
     function = function or getattr(found, call)
-    wanted = LEADS.get(call, {State.OPEN: State.OPEN}).get(state)
+    wanted = ALLOWED.get(call, {State.OPEN: State.OPEN}).get(state)
     if wanted is not None:
         function()
         assert found.state is wanted

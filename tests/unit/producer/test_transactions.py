@@ -243,7 +243,7 @@ PASSING = [
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.REQUEST_TIMED_OUT,
 ]
-OF_TRANSACTIONS = [
+TRANSACTION_APIS = [
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.ADD_OFFSETS_TO_TXN,
@@ -259,7 +259,7 @@ def send_transaction(producer):
         producer.send_offsets({("in", 0): 5}, "g")
 
 
-@pytest.mark.parametrize("api", OF_TRANSACTIONS)
+@pytest.mark.parametrize("api", TRANSACTION_APIS)
 def test_retriable_errors_and_lost_responses_are_retried(fake, api):
     answer_on_all(fake, api, [*PASSING, CLOSE, LOSE_ANSWER, *PASSING])
     with transactional(fake) as producer:
@@ -270,7 +270,7 @@ def test_retriable_errors_and_lost_responses_are_retried(fake, api):
 
 
 @RUNTIMES
-@pytest.mark.parametrize("api", OF_TRANSACTIONS[1:])
+@pytest.mark.parametrize("api", TRANSACTION_APIS[1:])
 def test_moved_coordinator_is_found(fake, runtime, api):
     def move(request):
         if fake.coordinator == 0:
@@ -286,7 +286,7 @@ def test_moved_coordinator_is_found(fake, runtime, api):
     assert fake.values("t", 0) == [b"a", b"a"]
 
 
-@pytest.mark.parametrize("api", OF_TRANSACTIONS)
+@pytest.mark.parametrize("api", TRANSACTION_APIS)
 @pytest.mark.parametrize(
     ("code", "error", "text"),
     [
