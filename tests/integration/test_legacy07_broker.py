@@ -79,7 +79,7 @@ def test_group_splits_partitions_and_takes_over(tmp_path, chroot, tree):
         assert owners == [threads[0], threads[0], threads[1], threads[2]]
         produce(tree, "t", sent[200:], seed=1)
         until(lambda: len(one.messages) + len(two.messages) >= 401)
-        # A member that goes without a word repeats what it had not committed, and skips nothing.
+        # Messages that a dead member did not commit are read again, and none is skipped.
         two.die()
         until(lambda: len(one.owned) == 4)
         until(lambda: {m for *_, m in one.messages + two.messages} == {b"first", *sent})
@@ -199,7 +199,7 @@ def test_genuine_server_properties_serve_0_7_directory(tmp_path, chroot, tree):
             0,
         ]
         broker.produce("g07s", 0, entry(b"new"))
-        # Not flushed by count; the timer shows it.
+        # The message is flushed by the timer, not by the number of messages.
         until(lambda: broker.offsets("g07s", 0, -1)[0] == 12725 + len(entry(b"new")))
         broker.close()
     finally:

@@ -117,7 +117,7 @@ def test_access_log_is_mirrored_from_0_7_and_produced_back(tmp_path, chroot, tre
         until(lambda: len(member.messages) >= len(lines), 90)
         assert sorted(payload for *_, payload in member.messages) == sorted(lines)
         member.close()
-        # What the old client has read lies in the logs as 0.7 writes it.
+        # The logs hold the messages in the format of 0.7.
         broker = Broker07(*broker_address(tree, 0))
         ((error, data),) = broker.multifetch([("back", 0, 0)])
         assert error == 0

@@ -55,7 +55,7 @@ def test_own_and_foreign_member_share_group_and_take_over(tmp_path, chroot, tree
         want |= {*bodies[400:]}
         until(lambda: {*payloads(ours), *(m for *_, m in theirs.messages)} == want)
         assert theirs.resets == 0
-        # A foreign member goes on where ours ended: nothing is left, nothing comes again.
+        # A foreign member continues at our commits: no message is skipped or repeated.
         until(lambda: set(ours.connector.positions().values()) == set(ends(tree, "t").values()))
         ours.close()
         assert commits(tree, "g", "t") == ends(tree, "t")
@@ -97,7 +97,7 @@ def test_partition_order_is_kept_across_takeover(tmp_path, chroot, tree):
 
 
 def test_partitions_are_assigned_in_text_order_with_ten_brokers(tmp_path, chroot, tree):
-    """10-0 comes before 3-0; the registry alone says so, no broker need answer."""
+    """10-0 comes before 3-0; only the registry decides, without requests to brokers."""
     with cluster07(tmp_path, chroot, tree, brokers=1):
         address = tree.get("/brokers/ids/0")[0]
         for number in (3, 10):

@@ -62,7 +62,7 @@ def test_keyless_messages_reach_all_partitions_and_new_topic_begins_at_partition
 ):
     with cluster07(tmp_path, chroot, tree), Producer(config(tree)) as producer:
         for n in range(60):
-            # Partition 0 of each broker, until the registry knows of more.
+            # Partition 0 of each broker, until the registry has more partitions.
             place = producer.send(KeyedMessage("new", b"%d" % n))
             if n == 0:
                 assert place.partition in (Partition07(0, 0), Partition07(1, 0))
@@ -139,7 +139,7 @@ def test_stopped_broker_is_left_out_and_used_after_restart(tmp_path, chroot, tre
             brokers[1].kill()
             until(lambda: tree.get_children("/brokers/ids") == ["0"])
             until(lambda: set(ends(tree, "t")) == {"0-0", "0-1"})
-            # A message keeps the partition that it was given: the producer must know, too.
+            # A message keeps its chosen partition, so the producer must know of the broker, too.
             until(lambda: set(producer._cluster.brokers()) == {0})
             for body in sent[100:200]:
                 producer.send(KeyedMessage("t", body))
@@ -164,7 +164,7 @@ def test_closed_connection_is_detected_before_next_write(tmp_path, chroot, tree,
         with Producer(ProducerConfig07(host=host, port=port)) as producer:
             producer.send(KeyedMessage("t", b"before"))
             until(lambda: count(tree, "t") == 2)
-            # An illegal topic makes the broker close; 0.7 says no more about it.
+            # A broker of 0.7 closes the connection for an invalid topic, without a response.
             producer.send(KeyedMessage("bad/topic", b"lost"))
             until(lambda: producer.send(KeyedMessage("t", b"after")) and count(tree, "t") > 2)
         assert "closed by the broker" in caplog.text

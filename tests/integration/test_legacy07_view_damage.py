@@ -64,7 +64,7 @@ def test_lost_view_files_are_rebuilt_and_lost_view_is_refused(tmp_path, tree, pr
     folder.mkdir()
     (folder / NEW_FIRST_FILE).touch()
     process.start()
-    # Known positions are out of range, and the messages have others.
+    # Old positions are out of range; the messages have new ones.
     assert reads(tree) == (1, b"")
     rendered = b"".join(map(entry, (b"one", b"two", b"three", b"four")))
     until(lambda: reads(tree, position=10**15) == (0, rendered))
@@ -94,6 +94,6 @@ def test_topic_with_0_7_logs_is_shared_only_after_they_are_emptied(tmp_path, chr
     (folder / f"{0:020d}.kafka").unlink()
     (folder / f"{end:020d}.kafka").touch()
     process.start()
-    # A group that was at the end goes on there.
+    # A group that was at the end continues there.
     until(lambda: reads(tree, "newer", end) == (0, entry(b"modern")))
     assert reads(tree, "newer") == (1, b"")

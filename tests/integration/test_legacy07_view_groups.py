@@ -59,7 +59,7 @@ def test_group_splits_views_takes_over_and_continues_from_positions(tmp_path, ch
         ours.close()
         assert commits(tree, "g", "t") == ends(tree, "t")
 
-        # A foreign member goes on where ours ended, and ours where that one did.
+        # A foreign member continues at our commits, and our member at its commits.
         last = [b"last 0", b"last 1"]
         modern(brokers[0], "t", 0, last[:1])
         modern(brokers[1], "t", 3, last[1:])

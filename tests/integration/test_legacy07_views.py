@@ -68,7 +68,7 @@ def payloads_07(broker, topic, number=0):
 
 
 def values(process, topic, number=0):
-    """Everything a newer consumer reads of a partition."""
+    """Return the values of a partition that a newer consumer reads."""
     with connect(process) as connection:
         found, offset = [], 0
         while True:
@@ -137,7 +137,7 @@ def test_matching_newer_topic_is_shown_as_view(tmp_path, chroot, tree):
         broker.produce("shared-1", 2, entry(b"late"))
         until(lambda: values(process, "shared-1", 2) == [b"late"])
         assert payloads_07(broker, "apart") == []
-        # A group of 0.7 commits positions of the view and goes on with them.
+        # A group of 0.7 commits positions of the view and continues there.
         member = Member07(tree.connect_string, "g", {"shared-1": 1}).start()
         until(lambda: len(member.messages) == 2)
         member.close()
@@ -214,7 +214,7 @@ def test_group_offsets_convert_between_generations(tmp_path, chroot, tree):
             tree.set(path, str(position).encode())
 
         with open_session(chroot) as session:
-            # Where a group of 0.7 stopped, and the offset that goes on there: in the wrapper its
+            # The position of a 0.7 group, and the matching offset: inside a wrapper that of its
             # first message.
             for (_, position), offset in zip([(0, 0), *places], [0, 1, 2, 2, 4, 5, 6], strict=True):
                 commit(position)
@@ -257,7 +257,7 @@ def test_invalid_set_closes_connection_and_too_large_message_is_dropped(process,
     broker = Broker07(*broker_address(tree, 0))
     broker.produce("t", 0, entry(b"large" + bytes(1_000_000)))
     broker.produce("t", 0, entry(bytes(999_999)))
-    # A 0.7 produce is not answered; what comes after it on the connection is, once it is done.
+    # A 0.7 produce has no response; the next request is answered after it was handled.
     broker.offsets("t", 0, -1)
     assert [len(each) for each in values(process, "t")] == [4, 999_999]
     assert zlib.crc32(payloads_07_large(broker)) == zlib.crc32(bytes(999_999))
@@ -307,7 +307,7 @@ def test_view_continues_after_leader_change(brokers, tree):
     found = leader(brokers, "t")
     assert found.leader == 1
     assert len(found.replicas) == 2
-    # Another broker of 0.7 has partitions of its own.
+    # Another broker has its own partitions in the 0.7 registry.
     second = Broker07(*broker_address(tree, 2))
     second.produce("t", 0, entry(b"at the second"))
     until(lambda: tree.exists("/brokers/topics/t/2"))
@@ -321,7 +321,7 @@ def test_view_continues_after_leader_change(brokers, tree):
     seen = read_07(first, "t")
     brokers[1].kill()
     until(lambda: (now := leader(brokers, "t")) is not None and now.leader == other)
-    # Its clients of 0.7 do without it, newer ones go on.
+    # Its partitions vanish for clients of 0.7; newer clients continue.
     until(lambda: tree.exists("/brokers/ids/1") is None)
     send(brokers[other], "t", [b"while it was away"])
     brokers[1].start()
@@ -329,7 +329,7 @@ def test_view_continues_after_leader_change(brokers, tree):
     first = Broker07(*broker_address(tree, 1))
     until(lambda: payloads_07(first, "t")[-1] == b"while it was away")
     assert read_07(first, "t")[:11] == seen
-    # It follows; what is produced to it goes to the leader, and comes back as it was sent.
+    # It is a follower: it forwards sets to the leader, and shows them as they were sent.
     assert leader(brokers, "t").leader == other
     sent = entry(b"through the follower", magic=0) + gzip_wrapper([b"x", b"y"])
     end = first.offsets("t", 0, -1)[0]

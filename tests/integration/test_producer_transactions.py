@@ -178,7 +178,7 @@ def test_coordinator_aborts_transaction_after_timeout(cluster, view):
     producer.send(KeyedMessage(topic, b"too late"))
     producer.flush()
     ends = {(topic, 0): LATEST_TIME}
-    # Two messages, two markers; and nothing open.
+    # Two messages and two markers, and no open transaction.
     until(lambda: resolve_offsets(view, ends, read_committed=True)[topic, 0] == 4)
     with pytest.raises(ProducerFenced, match=r"transaction\.timeout\.ms=15000"):
         producer.commit()

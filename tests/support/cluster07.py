@@ -51,7 +51,7 @@ def broker07(
             "legacy07.zookeeper.chroot": tree.path,
             "log.flush.interval": "1",
             "num.partitions": "2",
-            # As in a cluster of genuine brokers: nothing but 0.7 logs.
+            # As in a cluster of genuine brokers, there are only 0.7 logs.
             "legacy07.share.new.topics": "false",
             **{key.replace("_", "."): str(value) for key, value in more.items()},
         },

@@ -38,7 +38,7 @@ class TestProducer:
         """Send one batch with timestamps one millisecond apart; return its base offset."""
         builder = MessageSetBuilder(magic, codec)
         if timestamp_ms is None:
-            # Of today, or retention deletes it.
+            # A time of today, so that retention keeps the messages.
             timestamp_ms = int(time.time() * 1000)
         for i, value in enumerate(values):
             builder.append(b"key-%d" % i, value, timestamp_ms + i)

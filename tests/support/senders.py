@@ -192,7 +192,7 @@ class AioKafkaSender(Sender):
         producer = aiokafka.AIOKafkaProducer(
             bootstrap_servers=self.cluster.bootstrap_servers,
             enable_idempotence=True,
-            # Also how long a batch is kept while its partition has no leader; it fails after that.
+            # Also the time after which a batch without a leader fails.
             request_timeout_ms=30_000,
             linger_ms=5,
         )

@@ -158,7 +158,7 @@ def test_caller_extends_retried_error_codes():
 
 
 class HangingConnection:
-    """Its response never comes; `timeouts` has how long the last wait for each was."""
+    """Its responses never come; `timeouts` has the time-out of each `result`."""
 
     def __init__(self):
         self.timeouts = []

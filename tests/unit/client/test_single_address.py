@@ -35,7 +35,7 @@ def test_view_changes_when_another_broker_answers_behind_address():
             assert [p.leader is not None for p in cluster.partitions("t")] == [True, False]
             port = fake.brokers[0].port
             fake.brokers[0].stop()
-            # The balancer now leads to the other broker.
+            # The load balancer now connects to the other broker.
             stand_in = type(fake.brokers[1])(fake, 1, port)
             changed = threading.Event()
             cluster.watch(changed.set)

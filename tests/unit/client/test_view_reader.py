@@ -43,9 +43,8 @@ def test_source_change_reads_all_topics():
             cluster.partitions("t")
             fake.create("t", [0, 0])
             fake.create("u", [0])
-            with (
-                cluster._reader._lock
-            ):  # the loop waits for it, so that both are there when it begins
+            # The owner loop waits for the lock, so both topics exist when it reads.
+            with cluster._reader._lock:
                 given[0].set()
             cluster.partitions("u")
             assert len(cluster.partitions("t")) == 2

@@ -9,7 +9,7 @@ from zkbroker.types import Partition07
 
 def test_broker_leads_its_partitions_before_registration():
     with FixedLeaders07(ListedSource07({0: ("a", 1), 1: ("b", 2)})) as cluster:
-        # Another broker registered the topic first, and is all that is known of it.
+        # Only the partitions of another broker are registered yet.
         cluster.partitions("t")
         assert cluster.leader("t", Partition07(0, 1)) == 0
         assert cluster.leader("unknown", Partition07(1, 0)) == 1

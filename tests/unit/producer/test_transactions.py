@@ -96,7 +96,7 @@ def test_partitions_are_added_once_and_together(fake):
                     producer.flush()
                     assert round_number or fake.stray == []
     adds = fake.asked.count("ADD_PARTITIONS_TO_TXN")
-    # The first may hold one partition only: it is asked for as soon as there is a message.
+    # The first request is sent at the first message, so it may hold one partition only.
     assert adds <= 4
     assert fake.stray == []
 
@@ -116,7 +116,7 @@ def test_encoded_batch_is_part_of_transaction(fake):
         producer.begin()
         producer.send_batch(EncodedBatch("t", 0, reported.append, records=[(None, b"a", 1, ())]))
         producer.commit()
-        # Commit waited for it, though it is in no queue.
+        # The commit waited for the batch, which bypasses the send queue.
         assert [batch.error for batch in reported] == [None]
     assert [entry.is_transactional for entry in entries(fake)] == [True]
 
@@ -421,7 +421,7 @@ def test_failed_message_fails_transaction(fake, runtime):
         with pytest.raises(TransactionAbortable):
             producer.begin()
         producer.abort()
-        # The numbers go on where the broker stands, under the same identity.
+        # The sequence numbers continue under the same producer id.
         with producer.transaction():
             producer.send(message(b"next"))
     assert fake.values("t", 0) == [b"fits", b"next"]
@@ -533,7 +533,7 @@ def test_end_waits_until_partitions_are_added(fake):
         producer.begin()
         producer.send(message(b"a"))
         assert asked.wait(WAIT_S)
-        # Nothing is under way to the partition; only the coordinator's answer is awaited.
+        # No produce request is in flight; only the response of the coordinator is missing.
         with pytest.raises(RequestTimedOut, match="not aborted yet"):
             producer.abort(timeout_s=0.3)
         assert "END_TXN" not in fake.asked
@@ -552,7 +552,7 @@ def test_abort_does_not_wait_for_leaderless_topic(fake):
         assert isinstance(waiting.exception(0), TransactionAborted)
 
 
-# -- several tasks
+# -- concurrent calls and producers
 
 
 def test_concurrent_call_is_refused(fake):
