@@ -25,7 +25,7 @@ from statistics import median
 from urllib.parse import urlsplit
 
 from bench.figures import Comparison, Found, cpu_seconds, options, publish, resident_mb
-from zkbroker.admin.wire_topics import controller_id
+from zkbroker.admin.wire_topics import ByBrokers
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
@@ -49,7 +49,7 @@ def create(bootstrap: str, topics: int, partitions: int) -> None:
     """Create the topics at the controller."""
     runtime = get_runtime("threads")
     with Cluster(StaticSource(bootstrap), runtime=runtime, request_timeout_ms=120_000) as cluster:
-        controller = controller_id(cluster)
+        controller = ByBrokers(cluster).controller()
         if controller is None:
             raise RuntimeError("no broker is the controller")
         connection = cluster.connection(controller)

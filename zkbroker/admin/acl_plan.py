@@ -9,7 +9,7 @@ Invariant: nothing is guessed. ACLs to add name resources, principals and operat
     those of genuine kafka-acls (2.3).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -42,6 +42,12 @@ FITTING = {
     ResourceType.DELEGATION_TOKEN: frozenset({_ALL, _DESCRIBE}),
 }
 """The valid operations of each resource type."""
+
+_FOR_PRODUCERS = {
+    ResourceType.TOPIC: (_DESCRIBE, _WRITE, _CREATE),
+    ResourceType.TRANSACTIONAL_ID: (_DESCRIBE, _WRITE),
+}
+_FOR_CONSUMERS = {ResourceType.TOPIC: (_DESCRIBE, _READ), ResourceType.GROUP: (_READ,)}
 
 OPERATIONS = {each.label.lower(): each for each in Operation}
 PATTERN_TYPES = {"any": ANY, "match": 2, "literal": 3, "prefixed": 4}
@@ -104,20 +110,14 @@ class AclPlan:
         Raises:
             ConfigError: the plan is inconsistent.
         """
-        if not self.resources:
-            if self.producer or self.consumer or self.idempotent:
-                self._check()
-            return [
-                BindingFilter(ANY, None, self.pattern_type, *client, operation, permission)
-                for client, operation, permission in self._choices(self.operations)
-            ]
-        self._check()
+        if self.resources or self.producer or self.consumer or self.idempotent:
+            self._check()
         found: dict[BindingFilter, None] = {}
-        for resource, operations in self._wanted():
-            literal = resource.type is ResourceType.CLUSTER
-            form = PatternType.LITERAL if literal else self.pattern_type
+        wanted = self._wanted() if self.resources else [((ANY, None), self.operations)]
+        for (kind, name), operations in wanted:
+            form = PatternType.LITERAL if kind == ResourceType.CLUSTER else self.pattern_type
             for client, operation, permission in self._choices(operations):
-                found[BindingFilter(*resource, form, *client, operation, permission)] = None
+                found[BindingFilter(kind, name, form, *client, operation, permission)] = None
         return list(found)
 
     def _clients(self) -> Iterator[tuple[Permission, Sequence[str], Sequence[str]]]:
@@ -137,24 +137,22 @@ class AclPlan:
                 yield (principal, host), operation, permission
 
     def _wanted(self) -> Iterator[tuple[Resource, Sequence[Operation]]]:
-        if not (self.producer or self.consumer):
+        shortcuts = self._shortcuts()
+        if not shortcuts:
             for resource in self.resources:
                 yield resource, self.operations
             return
         for resource in self.resources:
-            operations: list[Operation] = []
-            if self.producer and resource.type is ResourceType.TOPIC:
-                operations += [_DESCRIBE, _WRITE, _CREATE]
-            if self.producer and resource.type is ResourceType.TRANSACTIONAL_ID:
-                operations += [_DESCRIBE, _WRITE]
-            if self.consumer and resource.type is ResourceType.TOPIC:
-                operations += [_DESCRIBE, _READ]
-            if self.consumer and resource.type is ResourceType.GROUP:
-                operations += [_READ]
+            operations = [each for found in shortcuts for each in found.get(resource.type, ())]
             if operations:
                 yield resource, list(dict.fromkeys(operations))
         if self.idempotent:
             yield CLUSTER, [Operation.IDEMPOTENT_WRITE]
+
+    def _shortcuts(self) -> list[Mapping[ResourceType, Sequence[Operation]]]:
+        """Return the operations of the shortcuts that are chosen."""
+        chosen = (self.producer, _FOR_PRODUCERS), (self.consumer, _FOR_CONSUMERS)
+        return [operations for is_chosen, operations in chosen if is_chosen]
 
     def _check(self) -> None:
         kinds = {resource.type for resource in self.resources}
@@ -196,8 +194,5 @@ class AclPlan:
             raise ConfigError("--producer and --consumer need a --topic")
         if self.consumer and ResourceType.GROUP not in kinds:
             raise ConfigError("--consumer needs a --group")
-        used = {ResourceType.TOPIC}
-        used |= {ResourceType.TRANSACTIONAL_ID} if self.producer else set()
-        used |= {ResourceType.GROUP} if self.consumer else set()
-        for kind in sorted(kinds - used):
+        for kind in sorted(kinds.difference(*self._shortcuts())):
             raise ConfigError(f"--producer and --consumer do not apply to a {kind.label}")

@@ -5,7 +5,8 @@ Invariant: both ways show and store the same ACLs. A broker asks its authorizer.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import astuple
+from typing import Any, TypeVar
 
 from zkbroker.client import Cluster
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError, protocol_error
@@ -36,19 +37,6 @@ _PATTERNS_SINCE = 1
 T = TypeVar("T")
 
 
-class Acls(Protocol):
-    """A way to look up and change ACLs."""
-
-    def find(self, filters: Sequence[BindingFilter]) -> list[Binding]:
-        """Return the bindings that any of the filters chooses, each once."""
-
-    def add(self, bindings: Sequence[Binding]) -> None:
-        """Add bindings; those that exist stay."""
-
-    def remove(self, filters: Sequence[BindingFilter]) -> list[Binding]:
-        """Remove the bindings that the filters choose, and return them."""
-
-
 class ZooKeeperAcls:
     """Through ZooKeeper."""
 
@@ -56,13 +44,13 @@ class ZooKeeperAcls:
         self._session = session
 
     def find(self, filters: Sequence[BindingFilter]) -> list[Binding]:
-        """See `Acls.find`."""
+        """Return the bindings that any of the filters chooses, each once."""
         index = AclIndex()
         index.replace(read_all_acls(self._session))
         return list(dict.fromkeys(each for wanted in filters for each in index.find(wanted)))
 
     def add(self, bindings: Sequence[Binding]) -> None:
-        """See `Acls.add`.
+        """Add bindings; those that exist stay.
 
         Raises:
             ProtocolError: an ACL cannot be stored; nothing was written.
@@ -75,7 +63,7 @@ class ZooKeeperAcls:
             add_acls(self._session, pattern, acls)
 
     def remove(self, filters: Sequence[BindingFilter]) -> list[Binding]:
-        """See `Acls.remove`."""
+        """Remove the bindings that the filters choose, and return them."""
         found = self.find(filters)
         for pattern, acls in _by_pattern(found).items():
             remove_acls(self._session, pattern, acls)
@@ -89,14 +77,14 @@ class BrokerAcls:
         self._cluster = cluster
 
     def find(self, filters: Sequence[BindingFilter]) -> list[Binding]:
-        """See `Acls.find`.
+        """See `ZooKeeperAcls.find`.
 
         Raises:
             ProtocolError: the broker refuses (31), or has no authorizer (54).
         """
         found: dict[Binding, None] = {}
         for wanted in filters:
-            request = DescribeAclsRequest(*_asked(wanted))
+            request = DescribeAclsRequest(*astuple(wanted))
             answer = self._ask(request, [wanted.pattern_type])
             _raise(answer, "DescribeAcls")
             for resource in answer.resources:
@@ -107,22 +95,14 @@ class BrokerAcls:
         return list(found)
 
     def add(self, bindings: Sequence[Binding]) -> None:
-        """See `Acls.add`.
+        """See `ZooKeeperAcls.add`.
 
         Raises:
             ProtocolError: the broker refuses one.
         """
         for some in _pieces(bindings):
             creations = [
-                AclCreation(
-                    pattern.type,
-                    pattern.name,
-                    pattern.pattern_type,
-                    acl.principal,
-                    acl.host,
-                    acl.operation,
-                    acl.permission,
-                )
+                AclCreation(*pattern, acl.principal, acl.host, acl.operation, acl.permission)
                 for pattern, acl in some
             ]
             forms = [pattern.pattern_type for pattern, _ in some]
@@ -131,14 +111,14 @@ class BrokerAcls:
                 _raise(result, f"ACL of {acl.principal} on {pattern.type.label} {pattern.name}")
 
     def remove(self, filters: Sequence[BindingFilter]) -> list[Binding]:
-        """See `Acls.remove`.
+        """See `ZooKeeperAcls.remove`.
 
         Raises:
             ProtocolError: the broker refuses one.
         """
         removed: dict[Binding, None] = {}
         for some in _pieces(filters):
-            request = DeleteAclsRequest([AclFilter(*_asked(each)) for each in some])
+            request = DeleteAclsRequest([AclFilter(*astuple(each)) for each in some])
             answer = self._ask(request, [each.pattern_type for each in some])
             for result in answer.results:
                 _raise(result, "DeleteAcls")
@@ -163,6 +143,9 @@ class BrokerAcls:
         return self._cluster.ask_any(ask, timeout_s=TIMEOUT_S)
 
 
+Acls = ZooKeeperAcls | BrokerAcls
+
+
 def _by_pattern(bindings: Sequence[Binding]) -> dict[Pattern, list[Acl]]:
     found: dict[Pattern, list[Acl]] = {}
     for pattern, acl in bindings:
@@ -173,18 +156,6 @@ def _by_pattern(bindings: Sequence[Binding]) -> dict[Pattern, list[Acl]]:
 def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), _AT_ONCE):
         yield items[start : start + _AT_ONCE]
-
-
-def _asked(wanted: BindingFilter) -> tuple[Any, ...]:
-    return (
-        wanted.resource_type,
-        wanted.name,
-        wanted.pattern_type,
-        wanted.principal,
-        wanted.host,
-        wanted.operation,
-        wanted.permission,
-    )
 
 
 def _pattern(found: Any) -> Pattern | None:

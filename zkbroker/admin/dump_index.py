@@ -11,6 +11,7 @@ Invariant: the iterator yields the genuine tool's lines of standard output; its 
     `report`.
 """
 
+import mmap
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,14 @@ _SNAPSHOT_HEAD: Final = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_CRC_FROM: Final = 6
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
+
+
+def mapped(path: Path) -> memoryview:
+    """Return the bytes of a file, which may be larger than memory."""
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def dump_index(

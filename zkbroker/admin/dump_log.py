@@ -8,7 +8,6 @@ Invariant: the iterator yields the lines of standard output, `report` gets those
     Damage never raises: it is reported, and the dump goes on with the next entry, if any.
 """
 
-import mmap
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from zkbroker.admin.dump_index import (
     dump_snapshot,
     dump_time_index,
     dump_transaction_index,
+    mapped,
 )
 from zkbroker.admin.legacy07 import dump_map07, dump_segment07
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
@@ -81,7 +81,7 @@ def dump_log(
             dump = dump_index if path.suffix == ".index" else dump_time_index
             yield from dump(
                 path,
-                _map(path.with_suffix(".log")),
+                mapped(path.with_suffix(".log")),
                 verify_only=chosen.verify_index_only,
                 sanity_only=chosen.index_sanity_check,
                 report=report,
@@ -100,15 +100,8 @@ def dump_log(
             report(f"Ignoring unknown file {path}")
 
 
-def _map(path: Path) -> memoryview:
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
 def _dump_segment(path: Path, options: DumpOptions, report: Report) -> Iterator[str]:
-    data = _map(path)
+    data = mapped(path)
     yield f"Starting offset: {int(path.stem)}"
     deep = options.deep_iteration or options.print_data_log
     reached = 0

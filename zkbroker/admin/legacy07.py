@@ -9,12 +9,13 @@ Invariant: only `repair_log07` changes anything. `check_log07` reports the bytes
     leaves there.
 """
 
-import mmap
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from zkbroker.admin.dump_index import mapped
+from zkbroker.admin.log_findings import Finding, LogCheck
 from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
@@ -22,7 +23,7 @@ from zkbroker.log.legacy07.offset_map import CUT, MapReader, map_files
 from zkbroker.log.legacy07.recovery import load_segments, recover, scan_file
 from zkbroker.log.recovery.scan import Cut
 from zkbroker.records.codec import Codec
-from zkbroker.records.legacy07 import Data, messages, open_entry, read_entry
+from zkbroker.records.legacy07 import messages, open_entry, read_entry
 
 _CODECS: Final = {
     Codec.NONE: "NoCompressionCodec",
@@ -38,27 +39,6 @@ _KINDS: Final = (
 _MAX_BYTES: Final = 128 * 1024 * 1024
 
 
-class Damage07(NamedTuple):
-    """A position in a file from which on the file is invalid."""
-
-    file: Path
-    position: int
-    reason: str
-    bytes_lost: int
-    valid_messages_behind: int
-
-
-class Check07(NamedTuple):
-    """The findings in the folder of a 0.7 log."""
-
-    segments: int
-    entries: int
-    size_bytes: int
-    start: int
-    end: int
-    damage: list[Damage07]
-
-
 def dump_segment07(path: Path, *, payloads: bool, deep: bool) -> Iterator[str]:
     """Dump a file, line for line.
 
@@ -72,14 +52,7 @@ def dump_segment07(path: Path, *, payloads: bool, deep: bool) -> Iterator[str]:
     """
     start = names.offset_of_file(path.name, names.KAFKA_07) or 0
     yield f"Starting offset: {start}"
-    with path.open("rb") as file:
-        data: Data = b""
-        if path.stat().st_size:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        yield from _lines(data, start, payloads=payloads, deep=deep)
-
-
-def _lines(data: Data, start: int, *, payloads: bool, deep: bool) -> Iterator[str]:
+    data = mapped(path)
     position = 0
     problem = ""
     while True:
@@ -99,16 +72,16 @@ def _lines(data: Data, start: int, *, payloads: bool, deep: bool) -> Iterator[st
         if payloads:
             yield "payload:\t" + str(entry.payload, "utf-8", "replace")
         if deep and entry.codec:
-            yield from _inner(data, start, entry.position, entry.end, payloads=payloads)
+            yield from _inner(data[position : entry.end], start + position, payloads=payloads)
         position = entry.end
     if not problem and position < len(data):
         problem = f"; {len(data) - position} bytes after it are not a whole message"
     yield f"tail of the log is at offset: {start + position}{problem}"
 
 
-def _inner(data: Data, start: int, position: int, end: int, *, payloads: bool) -> Iterator[str]:
+def _inner(wrapper: memoryview, position: int, *, payloads: bool) -> Iterator[str]:
     try:
-        for message in messages(memoryview(data)[position:end], start + position):
+        for message in messages(wrapper, position):
             yield (
                 f"| next offset: {message.next_offset} payloadsize: {len(message.payload)} "
                 f"magic: {message.magic} checksum: {message.crc}"
@@ -145,33 +118,33 @@ def dump_map07(path: Path) -> Iterator[str]:
         yield f"{behind} bytes at byte {reader.valid_bytes} are no whole record"
 
 
-def check_log07(directory: Path) -> Check07:
+def check_log07(directory: Path) -> LogCheck:
     """Verify every entry of a log, inside its wrappers too, and compare it with a view's map.
 
     Raises:
         StorageError: files are missing between others, or cannot be read.
     """
+    check = LogCheck(directory)
     try:
         segments, _ = load_segments(FileSystem(), directory)
-        damage: list[Damage07] = []
-        entries = size = 0
+        check.segments = len(segments)
+        check.log_start_offset = segments[0].start if segments else 0
         for segment in segments:
             scan = scan_file(segment.path)
-            entries += scan.entries
-            size += scan.valid_bytes
+            check.log_end_offset = segment.start + scan.valid_bytes
+            check.entries += scan.entries
+            check.size_bytes += scan.valid_bytes
             if scan.reason is not None:
                 lost = scan.size - scan.valid_bytes
-                place = (segment.path, scan.valid_bytes, scan.reason, lost, scan.valid_behind)
-                damage.append(Damage07(*place))
-            damage += _damaged_wrappers(segment.path, scan.valid_bytes)
+                check.findings.append(
+                    Finding(segment.path, scan.valid_bytes, scan.reason, lost, scan.valid_behind)
+                )
+            check.findings += _damaged_wrappers(segment.path, scan.valid_bytes)
         for path in map_files(directory):
-            damage += _damaged_map(path)
+            check.findings += _damaged_map(path)
     except OSError as error:
         raise StorageError(f"cannot read {directory}: {error}") from error
-    first, last = (segments[0].start, segments[-1].end) if segments else (0, 0)
-    if damage and damage[-1].file == segments[-1].path and damage[-1].bytes_lost:
-        last -= damage[-1].bytes_lost
-    return Check07(len(segments), entries, size, first, last, damage)
+    return check
 
 
 def repair_log07(directory: Path, now_ms: int) -> list[Cut]:
@@ -195,33 +168,28 @@ def repair_log07(directory: Path, now_ms: int) -> list[Cut]:
     return [] if cut is None else [cut]
 
 
-def _damaged_map(path: Path) -> Iterator[Damage07]:
+def _damaged_map(path: Path) -> Iterator[Finding]:
     reader = MapReader(path)
     kafka = path.with_suffix(names.KAFKA_07)
     if reader.head is None:
-        yield Damage07(path, 0, "the head of the map is damaged", 0, 0)
+        yield Finding(path, 0, "the head of the map is damaged")
         return
     if not kafka.exists():
-        yield Damage07(kafka, 0, "it is missing; the broker rebuilds it when it starts", 0, 0)
+        yield Finding(kafka, 0, "it is missing; the broker rebuilds it when it starts")
         return
     with kafka.open("rb") as file:
         for record in reader.records():
             if zlib.crc32(file.read(record.size)) != record.check:
                 place = record.position - reader.head.position
-                yield Damage07(
-                    kafka,
-                    place,
-                    "it does not match its map; the broker rebuilds it when it starts",
-                    0,
-                    0,
-                )
+                reason = "it does not match its map; the broker rebuilds it when it starts"
+                yield Finding(kafka, place, reason)
                 return
     behind = path.stat().st_size - reader.valid_bytes
     if behind:
-        yield Damage07(path, reader.valid_bytes, f"{behind} bytes are no whole record", 0, 0)
+        yield Finding(path, reader.valid_bytes, f"{behind} bytes are no whole record")
 
 
-def _damaged_wrappers(path: Path, valid_bytes: int) -> Iterator[Damage07]:
+def _damaged_wrappers(path: Path, valid_bytes: int) -> Iterator[Finding]:
     data = path.read_bytes()[:valid_bytes]
     position = 0
     while (entry := read_entry(data, position)) is not None:
@@ -229,5 +197,5 @@ def _damaged_wrappers(path: Path, valid_bytes: int) -> Iterator[Damage07]:
             if open_entry(entry, max_bytes=_MAX_BYTES, depth=0) is not None:
                 list(messages(data[position : entry.end], position))
         except CorruptMessage as error:
-            yield Damage07(path, position, f"inside a wrapper: {error}", 0, 0)
+            yield Finding(path, position, f"inside a wrapper: {error}")
         position = entry.end

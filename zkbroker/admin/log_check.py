@@ -8,10 +8,10 @@ Invariant: `check_logs` changes nothing, and reports what the broker's own recov
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkbroker.admin.legacy07 import check_log07, repair_log07
+from zkbroker.admin.log_findings import Finding, LogCheck
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
@@ -30,60 +30,6 @@ from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.records import EntryInfo
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem with a file.
-
-    Args:
-        file: its name.
-        position: in the file, in bytes.
-        reason: the problem.
-        bytes_lost: bytes of log that a repair cuts off, or 0.
-        valid_messages_behind: valid messages among those bytes.
-    """
-
-    file: Path
-    position: int
-    reason: str
-    bytes_lost: int = 0
-    valid_messages_behind: int = 0
-
-    def __str__(self) -> str:
-        text = f"{self.file} position {self.position}: {self.reason}"
-        if self.bytes_lost:
-            text += (
-                f"; a repair cuts {self.bytes_lost} bytes, with {self.valid_messages_behind} "
-                "valid messages after the damage"
-            )
-        return text
-
-
-@dataclass(slots=True)
-class LogCheck:
-    """The findings in a partition's directory.
-
-    Args:
-        directory: of the partition.
-        segments: how many log files.
-        size_bytes: of valid entries.
-        entries: how many of them.
-        log_start_offset: base offset of the first segment.
-        log_end_offset: offset after the last valid entry.
-        findings: the problems, in order.
-        holes: offsets, first and last, that are missing between segments: compacted away, or lost;
-            only the topic's settings could tell.
-    """
-
-    directory: Path
-    segments: int = 0
-    size_bytes: int = 0
-    entries: int = 0
-    log_start_offset: int = 0
-    log_end_offset: int = 0
-    findings: list[Finding] = field(default_factory=list)
-    holes: list[tuple[int, int]] = field(default_factory=list)
 
 
 def partition_directories(paths: Sequence[Path]) -> list[Path]:
@@ -143,7 +89,7 @@ def check_logs(paths: Sequence[Path]) -> Iterator[LogCheck]:
         yield from _check_data_directory(path)
     for directory in partition_directories(paths):
         try:
-            yield _check_legacy07(directory) if is_log_folder(directory) else _check_log(directory)
+            yield check_log07(directory) if is_log_folder(directory) else _check_log(directory)
         except OSError as error:
             raise StorageError(f"cannot read {directory}: {error}") from error
 
@@ -193,15 +139,6 @@ def _check_log(directory: Path) -> LogCheck:
             scan.valid_bytes, scan.next_offset, closed=following is not None
         )
     check.findings += _small_files(directory)
-    return check
-
-
-def _check_legacy07(directory: Path) -> LogCheck:
-    found = check_log07(directory)
-    check = LogCheck(
-        directory, found.segments, found.size_bytes, found.entries, found.start, found.end
-    )
-    check.findings += [Finding(*each) for each in found.damage]
     return check
 
 

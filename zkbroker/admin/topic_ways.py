@@ -6,18 +6,16 @@ Invariant: both do and return the same. Only ZooKeeper allows placing replicas w
 
 from collections.abc import Collection, Mapping, Sequence
 
-from zkbroker.admin import topics, wire_topics
+from zkbroker.admin import topics
 from zkbroker.admin.cluster_settings import MIN_ISR, broker_defaults, effective_min_isr
 from zkbroker.admin.topics import TopicDescription
+from zkbroker.admin.wire_topics import Assignment, ByBrokers
 from zkbroker.client import Cluster, NoBrokersAvailable, ZooKeeperSource
 from zkbroker.config.security import ClientSecurity
-from zkbroker.errors import UnknownTopicOrPartition
 from zkbroker.registry import topics as registry
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.controller_election import current_controller
 from zkbroker.zookeeper import ZkSession
-
-Assignment = Mapping[int, Sequence[int]]
 
 _ANSWER_MS = 5_000
 """How long each broker may take to connect and to answer, for `ByZooKeeper`."""
@@ -54,10 +52,10 @@ class ByZooKeeper:
         topic: str,
         partitions: int,
         replication_factor: int,
-        assignment: Assignment | None,
-        config: Mapping[str, str],
+        assignment: Assignment | None = None,
+        config: Mapping[str, str] | None = None,
         *,
-        rack_aware: bool,
+        rack_aware: bool = True,
     ) -> None:
         topics.create_topic(
             self._session,
@@ -72,14 +70,19 @@ class ByZooKeeper:
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
         return topics.describe(self._session, names)
 
-    def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
+    def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str] = ()) -> None:
         topics.alter_config(self._session, topic, add=add, delete=delete)
 
     def set_config(self, topic: str, settings: Mapping[str, str]) -> None:
         registry.set_topic_config(self._session, topic, settings)
 
     def grow(
-        self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool
+        self,
+        topic: str,
+        total: int,
+        added: Sequence[Sequence[int]] | None = None,
+        *,
+        rack_aware: bool = True,
     ) -> None:
         topics.add_partitions(self._session, topic, total, assignment=added, rack_aware=rack_aware)
 
@@ -113,73 +116,6 @@ class ByZooKeeper:
             connect_timeout_ms=_ANSWER_MS,
             security=self._security,
         )
-
-
-class ByBrokers:
-    """The same by the brokers. Args: cluster: a started one."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def names(self) -> dict[str, bool]:
-        # Only ZooKeeper records which topics are marked.
-        return dict.fromkeys(sorted(self._cluster.topics()), False)
-
-    def assignment(self, topic: str) -> Assignment | None:
-        try:
-            (found,) = self.describe([topic])
-        except UnknownTopicOrPartition:
-            return None
-        return {each.partition: each.replicas for each in found.partitions}
-
-    def create(
-        self,
-        topic: str,
-        partitions: int,
-        replication_factor: int,
-        assignment: Assignment | None,
-        config: Mapping[str, str],
-        *,
-        rack_aware: bool,
-    ) -> None:
-        wire_topics.create_topic(
-            self._cluster,
-            topic,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            assignment=assignment,
-            config=config,
-        )
-        wire_topics.await_topic(self._cluster, topic)
-
-    def describe(self, names: Sequence[str]) -> list[TopicDescription]:
-        return wire_topics.describe(self._cluster, names)
-
-    def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
-        wire_topics.alter_config(self._cluster, topic, add=add, delete=delete)
-
-    def set_config(self, topic: str, settings: Mapping[str, str]) -> None:
-        wire_topics.set_config(self._cluster, topic, settings)
-
-    def grow(
-        self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool
-    ) -> None:
-        wire_topics.add_partitions(self._cluster, topic, total, assignment=added)
-
-    def delete(self, topic: str) -> None:
-        wire_topics.delete_topic(self._cluster, topic)
-
-    def brokers(self) -> list[int]:
-        return sorted(self._cluster.brokers())
-
-    def controller(self) -> int | None:
-        return wire_topics.controller_id(self._cluster)
-
-    def defaults(self, names: Sequence[str]) -> dict[str, int]:
-        return broker_defaults(self._cluster, names)
-
-    def min_isr(self, names: Collection[str]) -> dict[str, int]:
-        return effective_min_isr(self._cluster, names)
 
 
 TopicWay = ByZooKeeper | ByBrokers

@@ -4,15 +4,16 @@ Invariant: everything is checked before anything is written. A change takes effe
     see it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, UnknownTopicOrPartition
 from zkbroker.registry import topics
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
-from zkbroker.registry.partitions import PartitionState, partition_states
+from zkbroker.registry.partition_states import PartitionStates
+from zkbroker.registry.partitions import partition_states
 from zkbroker.registry.topic_rules import (
     Racks,
     check_assignment,
@@ -23,18 +24,6 @@ from zkbroker.registry.topic_rules import (
 )
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.errors import NodeExists
-
-__all__ = [
-    "PartitionDescription",
-    "TopicDescription",
-    "add_partitions",
-    "alter_config",
-    "create_topic",
-    "delete_topic",
-    "describe",
-    "describe_lines",
-    "parse_assignment",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +46,22 @@ class PartitionDescription:
     isr: tuple[int, ...]
     available: bool = True
     missing: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        partition: int,
+        leader: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        live: set[int],
+    ) -> Self:
+        """Describe a partition whose leader is -1 if no broker serves it; `live` are registered."""
+        in_sync = tuple(isr)
+        available = leader in live
+        missing = () if available else tuple(each for each in in_sync if each not in live)
+        known = None if leader < 0 else leader
+        return cls(partition, known, tuple(replicas), in_sync, available, missing)
 
     @property
     def under_replicated(self) -> bool:
@@ -205,23 +210,23 @@ def describe(session: ZkSession, names: Sequence[str] = ()) -> list[TopicDescrip
     keys = [(name, number) for name, partitions in assigned.items() for number in partitions]
     registered = partition_states(session, keys)
     stored = PartitionStates(session).read(keys)
-    return [
-        TopicDescription(
-            name,
-            topics.topic_config(session, name),
-            tuple(
-                _describe_partition(
-                    number,
-                    replicas,
-                    registered.get((name, number)),
-                    stored.get((name, number)),
-                    live,
-                )
-                for number, replicas in sorted(partitions.items())
-            ),
-            name in marked,
+    partitions: dict[str, list[PartitionDescription]] = {name: [] for name in assigned}
+    for key in sorted(keys):
+        name, number = key
+        leads = registered.get(key)
+        state = stored.get(key) or leads
+        partitions[name].append(
+            PartitionDescription.of(
+                number,
+                -1 if leads is None else leads.leader,
+                assigned[name][number],
+                () if state is None else state.isr,
+                live,
+            )
         )
-        for name, partitions in assigned.items()
+    return [
+        TopicDescription(name, topics.topic_config(session, name), tuple(described), name in marked)
+        for name, described in partitions.items()
     ]
 
 
@@ -264,21 +269,6 @@ def parse_assignment(text: str) -> dict[int, list[int]]:
         if len(set(brokers)) != len(brokers):
             raise ConfigError(f"partition {partition} names a broker twice: {brokers}")
     return dict(enumerate(replicas))
-
-
-def _describe_partition(
-    partition: int,
-    replicas: Sequence[int],
-    registered: PartitionState | None,
-    stored: LeaderAndIsr | None,
-    live: set[int],
-) -> PartitionDescription:
-    leader = None if registered is None or registered.leader < 0 else registered.leader
-    state = stored or registered
-    isr = () if state is None else tuple(state.isr)
-    available = leader in live
-    missing = () if available else tuple(each for each in isr if each not in live)
-    return PartitionDescription(partition, leader, tuple(replicas), isr, available, missing)
 
 
 def _assignment(session: ZkSession, topic: str) -> Mapping[int, Sequence[int]]:

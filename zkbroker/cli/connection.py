@@ -165,7 +165,8 @@ def open_topics(
         ClientError: no broker answers.
         RegistryError: ZooKeeper does not answer, or there is no cluster under the address.
     """
-    from zkbroker.admin.topic_ways import ByBrokers, ByZooKeeper
+    from zkbroker.admin.topic_ways import ByZooKeeper
+    from zkbroker.admin.wire_topics import ByBrokers
 
     if bootstrap is not None:
         with open_cluster(bootstrap, None) as cluster:

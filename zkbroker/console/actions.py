@@ -14,8 +14,9 @@ from typing import Any
 
 from zkbroker.admin import broker_queries, reassignment
 from zkbroker.admin.reassignment_plan import moved_replicas, plan_reassignment
-from zkbroker.admin.topic_ways import ByBrokers, ByZooKeeper, TopicWay
+from zkbroker.admin.topic_ways import ByZooKeeper, TopicWay
 from zkbroker.admin.topics import TopicDescription
+from zkbroker.admin.wire_topics import ByBrokers
 from zkbroker.config.log import LogConfig
 from zkbroker.console.access import CLIENT_ID, ClusterAccess
 from zkbroker.console.collector import Collector

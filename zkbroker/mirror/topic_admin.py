@@ -10,7 +10,8 @@ Invariant: if one way cannot do something, the error names the other one. If the
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zkbroker.admin.topic_ways import ByBrokers, ByZooKeeper, TopicWay
+from zkbroker.admin.topic_ways import ByZooKeeper, TopicWay
+from zkbroker.admin.wire_topics import ByBrokers
 from zkbroker.client import Cluster
 from zkbroker.client.leader_retries import retry_requests
 from zkbroker.config.security import ClientSecurity

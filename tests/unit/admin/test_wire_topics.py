@@ -3,7 +3,8 @@
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from zkbroker.admin import cluster_settings, wire_topics
+from zkbroker.admin import cluster_settings
+from zkbroker.admin.wire_topics import ByBrokers
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError, UnsupportedVersion
 from zkbroker.protocol import ApiKey
@@ -30,11 +31,16 @@ def cluster(brokers):
         yield opened
 
 
+@pytest.fixture
+def topics(cluster):
+    return ByBrokers(cluster)
+
+
 def made(code, message=None):
     return CreateTopicsResponse(topics=[CreatedTopic("t", code, message)])
 
 
-def test_the_request_says_counts_or_an_assignment(brokers, cluster):
+def test_the_request_says_counts_or_an_assignment(brokers, topics):
     asked = []
 
     def create(request):
@@ -42,55 +48,54 @@ def test_the_request_says_counts_or_an_assignment(brokers, cluster):
         return made(0)
 
     brokers.faults[ApiKey.CREATE_TOPICS, 0] = create
-    wire_topics.create_topic(
-        cluster, "t", partitions=2, replication_factor=1, config={"flush.ms": "5"}
-    )
+    brokers.create("t", [0])
+    topics.create("t", 2, 1, config={"flush.ms": "5"})
     given = {0: [1, 0]}
-    wire_topics.create_topic(cluster, "t", partitions=2, replication_factor=1, assignment=given)
+    topics.create("t", 2, 1, given)
     assert [(each.num_partitions, each.replication_factor) for each in asked] == [(2, 1), (-1, -1)]
     assert [(each.name, each.value) for each in asked[0].configs] == [("flush.ms", "5")]
     assert {each.partition: each.broker_ids for each in asked[1].assignments} == given
 
 
-def test_the_words_of_the_controller_are_the_error(brokers, cluster):
+def test_the_words_of_the_controller_are_the_error(brokers, topics):
     answers = [
         made(ErrorCode.NOT_CONTROLLER),
         made(ErrorCode.INVALID_CONFIG, "retention.ms is no number"),
     ]
     brokers.faults[ApiKey.CREATE_TOPICS, 0] = lambda _: answers.pop(0)
     with pytest.raises(ProtocolError, match=r"^retention\.ms is no number$") as caught:
-        wire_topics.create_topic(cluster, "t", partitions=1, replication_factor=1)
+        topics.create("t", 1, 1)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
     brokers.faults[ApiKey.CREATE_TOPICS, 0] = lambda _: made(ErrorCode.NOT_CONTROLLER)
     with pytest.raises(ClientError, match="no broker that answers is the controller"):
-        wire_topics.create_topic(cluster, "t", partitions=1, replication_factor=1)
+        topics.create("t", 1, 1)
 
 
-def test_growth_that_is_refused_without_words(brokers, cluster):
+def test_growth_that_is_refused_without_words(brokers, topics):
     refused = CreatedPartitions("visits", ErrorCode.INVALID_PARTITIONS)
     brokers.faults[ApiKey.CREATE_PARTITIONS, 0] = lambda _: CreatePartitionsResponse(
         topics=[refused]
     )
     with pytest.raises(ProtocolError, match=r"visits did not grow to 1 partitions: INVALID_PART"):
-        wire_topics.add_partitions(cluster, "visits", 1)
+        topics.grow("visits", 1)
 
 
-def test_a_topic_that_a_missing_broker_keeps_is_marked_all_the_same(brokers, cluster):
+def test_a_topic_that_a_missing_broker_keeps_is_marked_all_the_same(brokers, topics):
     answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     brokers.faults[ApiKey.DELETE_TOPICS, 0] = lambda _: DeleteTopicsResponse(
         topics=[DeletedTopic("visits", answers.pop(0))]
     )
-    wire_topics.delete_topic(cluster, "visits")
+    topics.delete("visits")
     with pytest.raises(ProtocolError, match="visits was not deleted: TOPIC_AUTHORIZATION_FAILED"):
-        wire_topics.delete_topic(cluster, "visits")
+        topics.delete("visits")
 
 
-def test_brokers_that_are_too_old_are_named(brokers, cluster):
+def test_brokers_that_are_too_old_are_named(brokers, cluster, topics):
     for key in (ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS):
         del brokers.versions[int(key)]
     with pytest.raises(UnsupportedVersion, match=r"does not support CREATE_PARTITIONS: .*-z"):
-        wire_topics.add_partitions(cluster, "visits", 3)
-    (found,) = wire_topics.describe(cluster, ["visits"])
+        topics.grow("visits", 3)
+    (found,) = topics.describe(["visits"])
     assert found.config == {}
     assert cluster_settings.effective_min_isr(cluster, ["visits"]) == {}
     with pytest.raises(ClientError, match=r"asked for num\.partitions"):
@@ -98,7 +103,7 @@ def test_brokers_that_are_too_old_are_named(brokers, cluster):
 
 
 @pytest.mark.parametrize("with_sources", [True, False])
-def test_own_settings_by_source_or_by_the_older_mark(brokers, cluster, with_sources):
+def test_own_settings_by_source_or_by_the_older_mark(brokers, cluster, topics, with_sources):
     if with_sources:
         own = ConfigEntry("flush.ms", "5", source=ConfigSource.TOPIC)
         other = ConfigEntry("retention.ms", "9", source=ConfigSource.STATIC_BROKER)
@@ -111,7 +116,7 @@ def test_own_settings_by_source_or_by_the_older_mark(brokers, cluster, with_sour
     )
     for broker in (0, 1):
         brokers.faults[ApiKey.DESCRIBE_CONFIGS, broker] = lambda _: answer
-    (found,) = wire_topics.describe(cluster)
+    (found,) = topics.describe()
     assert found.config == {"flush.ms": "5"}
     assert [(each.leader, each.available) for each in found.partitions] == [
         (0, True),
