@@ -11,17 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zkbroker.admin.log_check import stored_partition
 from zkbroker.config.legacy07 import how_to_serve
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log.checkpoints import read_meta
 from zkbroker.log.legacy07.log import is_log_folder
-from zkbroker.log.names import (
-    LOG,
-    META_PROPERTIES,
-    TopicPartition,
-    is_delete_directory,
-    offset_of_file,
-)
+from zkbroker.log.names import META_PROPERTIES
 from zkbroker.log.producers.loading import highest_producer_id
 from zkbroker.registry import topics
 from zkbroker.registry.cluster_id import claim_cluster_id
@@ -83,8 +78,16 @@ def survey(directories: Sequence[Path]) -> Survey:
             brokers.setdefault(meta.broker_id, directory)
         if meta.cluster_id is not None:
             clusters.setdefault(meta.cluster_id, directory)
-        _refuse_legacy07(directory)
-        here = _partitions(directory)
+        try:
+            children = sorted(child for child in directory.iterdir() if child.is_dir())
+            old = next(filter(is_log_folder, children), None)
+            here = [each for each in map(stored_partition, children) if each is not None]
+        except OSError as error:
+            raise StorageError(f"cannot read {directory}: {error.strerror}") from error
+        if old is not None:
+            raise StorageError(
+                f"{old} is a log of Kafka 0.7, which needs no adopting; {how_to_serve(directory)}"
+            )
         if not here and not (directory / META_PROPERTIES).exists():
             raise StorageError(
                 f"{directory} is not a data directory: give one with directories like visits-0, "
@@ -108,42 +111,11 @@ def survey(directories: Sequence[Path]) -> Survey:
     )
 
 
-def _refuse_legacy07(directory: Path) -> None:
-    try:
-        old = [child for child in directory.iterdir() if child.is_dir() and is_log_folder(child)]
-    except OSError as error:
-        raise StorageError(f"cannot read {directory}: {error.strerror}") from error
-    if old:
-        raise StorageError(
-            f"{old[0]} is a log of Kafka 0.7, which needs no adopting; {how_to_serve(directory)}"
-        )
-
-
 def _highest_producer_id(directory: Path) -> int:
     try:
         return highest_producer_id(directory)
     except OSError as error:
         raise StorageError(f"cannot read {directory}: {error.strerror}") from error
-
-
-def _partitions(directory: Path) -> list[TopicPartition]:
-    try:
-        # Directories of other programs have such names too.
-        return [
-            TopicPartition.parse(child.name)
-            for child in directory.iterdir()
-            if child.is_dir() and not is_delete_directory(child) and _holds_log(child)
-        ]
-    except OSError as error:
-        raise StorageError(f"cannot read {directory}: {error.strerror}") from error
-
-
-def _holds_log(directory: Path) -> bool:
-    try:
-        TopicPartition.parse(directory.name)
-    except ValueError:
-        return False
-    return any(offset_of_file(file.name, LOG) is not None for file in directory.iterdir())
 
 
 def adopt(session: ZkSession, found: Survey, *, broker_id: int | None = None) -> Adoption:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from zkbroker.client import Cluster
+from zkbroker.client.leader_retries import may_pass
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
@@ -152,10 +153,7 @@ def delete_records(
     left = dict(starts)
     for last in (*[False] * (_TRIES - 1), True):
         for key, outcome in _delete_at_leaders(cluster, left).items():
-            passing = isinstance(outcome.error, ClientError) or (
-                isinstance(outcome.error, ProtocolError) and outcome.error.code.retriable
-            )
-            if last or not passing:
+            if last or outcome.error is None or not may_pass(outcome.error):
                 done[key] = outcome
                 del left[key]
         if not left:

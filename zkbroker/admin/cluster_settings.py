@@ -5,14 +5,12 @@ before 0.11 cannot be asked.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zkbroker.client import Cluster
-from zkbroker.client.topic_settings import MIN_ISR, described
+from zkbroker.client.topic_settings import MIN_ISR, described, topic_settings
 from zkbroker.errors import ClientError, ZkbrokerError
 from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
-
-__all__ = ["MIN_ISR", "broker_defaults", "effective_min_isr"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +28,13 @@ def effective_min_isr(cluster: Cluster, topics: Iterable[str]) -> dict[str, int]
     wanted = sorted(topics)
     if not wanted:
         return {}
-    resources = [
-        DescribeConfigsResource(ConfigResourceType.TOPIC, name, [MIN_ISR]) for name in wanted
-    ]
-    answer = next(_answers(cluster, lambda _: resources, []), {})
+    try:
+        answer = cluster.ask_any(
+            lambda connection, wait_s: topic_settings(connection, wanted, [MIN_ISR], wait_s)
+        )
+    except ZkbrokerError as error:
+        logger.info("settings not described topics=%d error=%s", len(wanted), error)
+        return {}
     return {name: int(found[MIN_ISR]) for name, found in answer.items() if MIN_ISR in found}
 
 
@@ -70,26 +71,16 @@ def zookeeper_of(cluster: Cluster) -> str:
 def _own_settings(
     cluster: Cluster, names: Sequence[str], failures: list[ZkbrokerError]
 ) -> Iterator[dict[str, str]]:
-    """Ask each broker for its own settings, and yield them: no broker describes another."""
+    """Ask each broker for its own settings, and yield them: no broker describes another.
 
-    def resources(broker: int) -> list[DescribeConfigsResource]:
-        return [DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))]
-
-    for answer in _answers(cluster, resources, failures):
-        yield from answer.values()
-
-
-def _answers(
-    cluster: Cluster,
-    resources: Callable[[int], list[DescribeConfigsResource]],
-    failures: list[ZkbrokerError],
-) -> Iterator[dict[str, dict[str, str]]]:
-    """Yield resource → setting → value of each broker that answers; log the errors of others."""
+    Errors are logged, and added to `failures`.
+    """
     for broker in sorted(cluster.brokers()):
+        resource = DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))
         try:
-            answer = described(cluster.connection(broker), resources(broker))
+            answer = described(cluster.connection(broker), [resource])
         except ZkbrokerError as error:
             logger.info("settings not described broker=%d error=%s", broker, error)
             failures.append(error)
         else:
-            yield answer
+            yield from answer.values()

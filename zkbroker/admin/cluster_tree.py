@@ -73,24 +73,11 @@ def find_no_brokers(session: ZkSession) -> NoBrokers | None:
 def require_cluster(connect: str, security: ZooKeeperSecurity = UNPROTECTED) -> None:
     """Check that brokers are registered under a ZooKeeper address; nothing is created there.
 
-    Args:
-        connect: the address.
-        security: how ZooKeeper is connected to.
-
     Raises:
         RegistryError: there are none; the text names where there are some.
     """
     with ZkSession(connect, make_chroot=False, security=security) as session:
-        require_brokers(session)
-
-
-def require_brokers(session: ZkSession) -> None:
-    """Check that brokers are registered under the chroot of a session.
-
-    Raises:
-        RegistryError: there are none; the text names where there are some.
-    """
-    found = find_no_brokers(session)
+        found = find_no_brokers(session)
     if found is not None:
         raise RegistryError(found.text)
 

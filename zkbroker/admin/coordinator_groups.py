@@ -82,13 +82,11 @@ def describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
     Raises:
         ProtocolError: its coordinator does not answer, or refuses.
     """
-    coordinator = _Coordinator(cluster, group)
-    (described,) = coordinator.ask(
-        DescribeGroupsRequest(groups=[group]), lambda answer: answer.groups[0].error_code
-    ).groups
+    coordinator = _coordinator(cluster, group)
+    (described,) = _ask(coordinator, DescribeGroupsRequest(groups=[group]), _group_error).groups
     if described.error_code:
         raise protocol_error(described.error_code, f"group {group}")
-    fetched = coordinator.ask(OffsetFetchRequest(group_id=group, topics=None), fetch_error)
+    fetched = _ask(coordinator, OffsetFetchRequest(group_id=group, topics=None), fetch_error)
     if fetched.error_code:
         raise protocol_error(fetched.error_code, f"offsets of group {group}")
     consumers = described.protocol_type == "consumer"
@@ -109,8 +107,9 @@ def describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
         for partition in topic.partitions
         if partition.offset >= 0
     }
+    broker = -1 if coordinator.broker_id is None else coordinator.broker_id
     return ConsumerGroupDescription(
-        group, described.state, described.protocol_name, coordinator.broker_id, members, offsets
+        group, described.state, described.protocol_name, broker, members, offsets
     )
 
 
@@ -121,11 +120,8 @@ def delete(cluster: Cluster, names: Sequence[str]) -> None:
         ProtocolError: a group has members (68) or does not exist (69).
     """
     for group in names:
-        (deleted,) = (
-            _Coordinator(cluster, group)
-            .ask(DeleteGroupsRequest(groups=[group]), lambda answer: answer.groups[0].error_code)
-            .groups
-        )
+        request = DeleteGroupsRequest(groups=[group])
+        (deleted,) = _ask(_coordinator(cluster, group), request, _group_error).groups
         if deleted.error_code == ErrorCode.NON_EMPTY_GROUP:
             text = f"group {group} has members (NON_EMPTY_GROUP): stop them first"
             raise protocol_error(deleted.error_code, text)
@@ -142,7 +138,8 @@ def set_offsets(cluster: Cluster, group: str, offsets: Mapping[PartitionKey, int
     """
     check_idle(cluster, group)
     committed = {key: Committed(offset) for key, offset in offsets.items()}
-    answer = _Coordinator(cluster, group).ask(commit_request(group, committed), commit_error)
+    request = commit_request(group, committed)
+    answer = _ask(_coordinator(cluster, group), request, commit_error)
     for topic in answer.topics:
         for each in topic.partitions:
             if each.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -171,20 +168,16 @@ def check_idle(cluster: Cluster, group: str) -> None:
         )
 
 
-class _Coordinator:
-    """The coordinator of one group, for one request after the other."""
+def _coordinator(cluster: Cluster, group: str) -> CoordinatorConnection:
+    return CoordinatorConnection(cluster, group, runtime=cluster.runtime, backoff_ms=_RETRY_MS)
 
-    def __init__(self, cluster: Cluster, group: str) -> None:
-        self._connection = CoordinatorConnection(
-            cluster, group, runtime=cluster.runtime, backoff_ms=_RETRY_MS
-        )
 
-    @property
-    def broker_id(self) -> int:
-        """The broker that answered last."""
-        found = self._connection.broker_id
-        return -1 if found is None else found
+def _ask(coordinator: CoordinatorConnection, request: Any, error_of: Callable[[Any], int]) -> Any:
+    # The first request ever makes the brokers create the offsets topic.
+    return coordinator.ask(request, timeout_s=COORDINATOR_TIMEOUT_S, error_of=error_of)
 
-    def ask(self, request: Any, error_of: Callable[[Any], int]) -> Any:
-        # The first request ever makes the brokers create the offsets topic.
-        return self._connection.ask(request, timeout_s=COORDINATOR_TIMEOUT_S, error_of=error_of)
+
+def _group_error(answer: Any) -> int:
+    """Return the error of an answer about one group."""
+    code: int = answer.groups[0].error_code
+    return code

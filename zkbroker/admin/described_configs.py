@@ -9,7 +9,7 @@ Invariant: a setting whose value brokers hide is never lost: a change that would
 
 from collections.abc import Mapping, Sequence
 
-from zkbroker.admin.entity_configs import BrokerEntity, Entity, TopicEntity, title
+from zkbroker.admin.entity_configs import BrokerEntity, Entity, TopicEntity, check_set, title
 from zkbroker.client import Cluster
 from zkbroker.errors import ClientError, ConfigError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
@@ -23,11 +23,6 @@ from zkbroker.protocol.messages.configs import (
 )
 from zkbroker.protocol.messages.topics import TopicConfig
 from zkbroker.registry.user_configs import Default
-
-OWN = {
-    ConfigResourceType.TOPIC: ConfigSource.TOPIC,
-    ConfigResourceType.BROKER: ConfigSource.DYNAMIC_BROKER,
-}
 
 
 def described(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
@@ -46,16 +41,13 @@ def described(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
     return entries
 
 
-def own_source(entity: Entity) -> ConfigSource:
-    """Return the source that an entity's own settings have."""
-    if isinstance(entity, BrokerEntity) and isinstance(entity.id, Default):
-        return ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return OWN[_resource(entity)[0]]
-
-
 def own_settings(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
     """Return an entity's own settings."""
-    source = own_source(entity)
+    kind, name = _resource(entity)
+    if kind is ConfigResourceType.TOPIC:
+        source = ConfigSource.TOPIC
+    else:
+        source = ConfigSource.DYNAMIC_BROKER if name else ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [entry for entry in described(cluster, entity) if entry.source == source]
 
 
@@ -73,10 +65,7 @@ def change_described(
         ProtocolError: the broker refuses.
     """
     own = {entry.name: entry for entry in own_settings(cluster, entity)}
-    unset = [key for key in delete if key not in own]
-    if unset:
-        known = ", ".join(sorted(own)) or "none"
-        raise ConfigError(f"{', '.join(unset)} is not set for {title(entity)}; set are: {known}")
+    check_set(entity, delete, own)
     kept = {key: entry for key, entry in own.items() if key not in delete}
     hidden = sorted(
         key for key, each in kept.items() if each.value is None and key not in (add or {})

@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,16 +64,15 @@ def diagnose(
         bootstrap: brokers of a cluster to check.
         security: settings of connections to both.
     """
-    checks: list[Callable[[], MachineCheck]] = [
-        check_python,
-        check_java,
-        check_zookeeper_jars,
-        check_open_files,
-        lambda: check_data_directory(data),
-        lambda: check_disk_space(data),
+    findings = [
+        check_python(),
+        check_java(),
+        check_zookeeper_jars(),
+        check_open_files(),
+        check_data_directory(data),
+        check_disk_space(data),
+        *map(check_port, ports),
     ]
-    checks += [lambda port=port: check_port(port) for port in ports]  # type: ignore[misc] # mypy does not infer a lambda with a default
-    findings = [check() for check in checks]
     if zookeeper is not None:
         findings += check_zookeeper(zookeeper, security)
     if bootstrap is not None:

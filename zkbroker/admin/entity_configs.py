@@ -5,7 +5,7 @@ Invariant: a change is first checked as brokers check it, and its errors name a 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from zkbroker.admin import topics as topic_tool
@@ -195,10 +195,7 @@ def change(
         topic_tool.alter_config(session, entity.name, add=added, delete=delete)
         return
     before = stored(session, entity)
-    unset = [key for key in delete if key not in before]
-    if unset:
-        known = ", ".join(sorted(before)) or "none"
-        raise ConfigError(f"{', '.join(unset)} is not set for {title(entity)}; set are: {known}")
+    check_set(entity, delete, before)
     if isinstance(entity, BrokerEntity):
         for key, text in added.items():
             check_change(key, text)
@@ -207,6 +204,14 @@ def change(
         return
     written = {key: checked_setting(entity, key, text) for key, text in added.items()}
     change_entity_config(session, entity, dict.fromkeys(delete) | written)
+
+
+def check_set(entity: Entity, keys: Sequence[str], present: Collection[str]) -> None:
+    """Raise `ConfigError` unless an entity has the settings, which are to be deleted."""
+    unset = [key for key in keys if key not in present]
+    if unset:
+        known = ", ".join(sorted(present)) or "none"
+        raise ConfigError(f"{', '.join(unset)} is not set for {title(entity)}; set are: {known}")
 
 
 def checked_setting(entity: ConfigEntity, key: str, text: str) -> str:

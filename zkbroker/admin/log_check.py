@@ -8,6 +8,7 @@ Invariant: `check_logs` changes nothing, and reports what the broker's own recov
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from zkbroker.admin.legacy07 import check_log07, repair_log07
@@ -63,16 +64,21 @@ def _holds_log(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
-    if not path.is_dir():
-        return False
-    if is_log_folder(path):
-        return True
-    # Directories of other programs have such names too.
+    return path.is_dir() and (is_log_folder(path) or stored_partition(path) is not None)
+
+
+def stored_partition(directory: Path) -> TopicPartition | None:
+    """Return the partition whose log a directory holds; None if it is deleted, or not a partition.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
     try:
-        TopicPartition.parse(path.name)
+        found = TopicPartition.parse(directory.name)
     except ValueError:
-        return False
-    return not names.is_delete_directory(path) and _holds_log(path)
+        return None
+    # Directories of other programs have such names too.
+    return found if not names.is_delete_directory(directory) and _holds_log(directory) else None
 
 
 def check_logs(paths: Sequence[Path]) -> Iterator[LogCheck]:
@@ -169,7 +175,6 @@ class _IndexVerifier:
         self._base = base
         self._log_file = directory / names.file_name(base, names.LOG)
         self._transactions_file = directory / names.file_name(base, names.TXNINDEX)
-        self._base = base
         self._tracker = tracker
         self._aborted: list[AbortedTransaction] = []
         self._offsets_file = directory / names.file_name(base, names.INDEX)
@@ -294,20 +299,15 @@ def repair_logs(paths: Sequence[Path], *, now_ms: int | None = None) -> list[Cut
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     cuts: list[Cut] = []
     directories = partition_directories(paths)
-    locks: list[DirectoryLock] = []
     try:
-        roots = sorted({directory.parent for directory in directories})
-        locks.extend(DirectoryLock(root) for root in roots)
-        for directory in directories:
-            if is_log_folder(directory):
-                cuts += repair_log07(directory, now)
-            else:
-                cuts += _repair_log(directory, now)
+        with ExitStack() as locks:
+            for root in sorted({directory.parent for directory in directories}):
+                locks.callback(DirectoryLock(root).release)
+            for directory in directories:
+                repair = repair_log07 if is_log_folder(directory) else _repair_log
+                cuts += repair(directory, now)
     except OSError as error:
         raise StorageError(f"cannot repair: {error}") from error
-    finally:
-        for lock in locks:
-            lock.release()
     return cuts
 
 

@@ -14,7 +14,7 @@ Invariants: a transaction is hanging only if it was open in the log, then unknow
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -79,11 +79,7 @@ class Judged:
 def led_partitions(
     cluster: Cluster, topic: str | None = None
 ) -> tuple[list[PartitionKey], list[PartitionKey]]:
-    """Return the partitions that can be read, and those without a leader.
-
-    Args:
-        cluster: the brokers.
-        topic: only of this topic.
+    """Return the partitions of a topic, or of all, that can be read, and those without a leader.
 
     Raises:
         UnknownTopicOrPartition: it does not exist.
@@ -105,10 +101,6 @@ def find_open(
     cluster: Cluster, partitions: Iterable[PartitionKey] | None = None
 ) -> list[OpenTransaction]:
     """Return the open transactions of partitions; by default of all with a leader.
-
-    Args:
-        cluster: the brokers.
-        partitions: to read, see `led_partitions`.
 
     Raises:
         ZkbrokerError: a broker does not answer, or a named partition does not exist.
@@ -292,8 +284,7 @@ def _open_in(
         if head.is_control:
             found.pop(head.producer_id, None)
             continue
-        before: Mapping[int, OpenTransaction] = found
-        first = before.get(head.producer_id)
+        first = found.get(head.producer_id)
         found[head.producer_id] = OpenTransaction(
             partition=key,
             leader=cluster.leader(*key),

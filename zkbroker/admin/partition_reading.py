@@ -1,30 +1,25 @@
 """Reads the stored entries of a partition, batches and markers, from its leader.
 
 Invariant: entries come whole and in the order of the log, without waiting for new ones. If the
-    leader moves, it is looked up again, a bounded number of times.
+    leader moves, it is looked up again, for a bounded time.
 """
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from zkbroker.client import Cluster
 from zkbroker.client.fetch import Wanted, fetch_one, require_transactions
+from zkbroker.client.leader_retries import retry_requests
 from zkbroker.config.fetching import FetchSettings
-from zkbroker.errors import (
-    ClientError,
-    CorruptMessage,
-    ProtocolError,
-    UnsupportedVersion,
-    ZkbrokerError,
-)
+from zkbroker.errors import ClientError
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
 from zkbroker.records import EntryInfo, iter_entries
 from zkbroker.types import PartitionKey
 
 FETCH_BYTES = 4 * 1024 * 1024
-TRIES = 20
-_BACKOFF_S = 0.25
+WAIT_S = 10.0
+"""How long to look for a leader."""
 _SETTINGS = FetchSettings(max_wait_ms=0)
 
 
@@ -54,7 +49,9 @@ def read_entries(
     """
     position, size = start, FETCH_BYTES
     while position < end:
-        answer = _fetch(cluster, key, position, size)
+        answer = retry_requests(
+            cluster, [key[0]], partial(_fetch, cluster, key, position, size), timeout_s=WAIT_S
+        )
         data = answer.records if isinstance(answer.records, bytes | memoryview) else b""
         view = memoryview(data)
         before = position
@@ -74,26 +71,6 @@ def read_entries(
 
 
 def _fetch(cluster: Cluster, key: PartitionKey, offset: int, size: int) -> FetchResponsePartition:
-    for left in reversed(range(TRIES)):
-        try:
-            return _ask(cluster, key, offset, size)
-        except UnsupportedVersion:
-            raise
-        except ZkbrokerError as error:
-            passing = isinstance(error, ClientError) or (
-                isinstance(error, ProtocolError)
-                and error.code.retriable
-                and not isinstance(error, CorruptMessage)
-            )
-            if not passing or not left:
-                raise
-        cluster.runtime.sleep(_BACKOFF_S)
-        with contextlib.suppress(ZkbrokerError):  # the next try may succeed
-            cluster.refresh([key[0]])
-    raise AssertionError("unreachable")
-
-
-def _ask(cluster: Cluster, key: PartitionKey, offset: int, size: int) -> FetchResponsePartition:
     leader = cluster.leader(*key)
     if leader is None:
         raise cluster.no_leader(*key)

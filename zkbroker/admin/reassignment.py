@@ -229,14 +229,7 @@ def cancel(session: ZkSession, rollback: Target) -> list[PartitionKey]:
 def elect_preferred(
     session: ZkSession, partitions: Sequence[PartitionKey] | None = None
 ) -> list[PartitionKey]:
-    """Request that the first replica of partitions lead them.
-
-    Args:
-        session: a started session.
-        partitions: which; all by default.
-
-    Returns:
-        The partitions.
+    """Request that the first replica of partitions, or of all, lead them; return the partitions.
 
     Raises:
         ConfigError: one of them does not exist.

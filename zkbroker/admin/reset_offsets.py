@@ -37,9 +37,9 @@ class Target:
 
     Args:
         way: its kind.
-        value: ms since 1970, `EARLIEST_TIME` or
-    `LATEST_TIME` (TIME), an offset, or messages to move by, backwards below 0 (SHIFT). given:
-    the offset of each partition (GIVEN).
+        value: ms since 1970, `EARLIEST_TIME` or `LATEST_TIME` (TIME), an offset, or messages to
+            move by, backwards below 0 (SHIFT).
+        given: the offset of each partition (GIVEN).
     """
 
     way: Way
@@ -61,13 +61,7 @@ def plan_reset(
     keys: Sequence[PartitionKey],
     committed: Mapping[PartitionKey, int],
 ) -> ResetPlan:
-    """Find the offset of each partition.
-
-    Args:
-        cluster: the brokers.
-        target: where to go.
-        keys: the partitions.
-        committed: the group's commits.
+    """Find the offset of each partition, of which the group may have committed one.
 
     Raises:
         ConfigError: a shift of a partition without a commit.

@@ -7,10 +7,11 @@ Invariant: both do and return the same. Only ZooKeeper allows placing replicas w
 from collections.abc import Collection, Mapping, Sequence
 
 from zkbroker.admin import topics
-from zkbroker.admin.cluster_settings import MIN_ISR, broker_defaults, effective_min_isr
+from zkbroker.admin.cluster_settings import broker_defaults, effective_min_isr
 from zkbroker.admin.topics import TopicDescription
 from zkbroker.admin.wire_topics import Assignment, ByBrokers
 from zkbroker.client import Cluster, NoBrokersAvailable, ZooKeeperSource
+from zkbroker.client.topic_settings import MIN_ISR
 from zkbroker.config.security import ClientSecurity
 from zkbroker.registry import topics as registry
 from zkbroker.registry.brokers import list_brokers

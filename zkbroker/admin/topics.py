@@ -110,7 +110,12 @@ def create_topic(
     overrides = dict(config or {})
     LogConfig().with_topic_overrides(overrides)
     plan = (
-        plan_topic(_racks(session), partitions, replication_factor, racks=_counted(rack_aware))
+        plan_topic(
+            _racks(session),
+            partitions,
+            replication_factor,
+            racks=Racks.REQUIRED if rack_aware else Racks.IGNORED,
+        )
         if assignment is None
         else check_assignment(assignment, None)
     )
@@ -149,7 +154,7 @@ def add_partitions(
         total,
         _racks(session),
         assignment=assignment,
-        racks=_counted(rack_aware),
+        racks=Racks.REQUIRED if rack_aware else Racks.IGNORED,
     )
     topics.add_partitions(session, topic, added)
 
@@ -193,11 +198,7 @@ def delete_topic(session: ZkSession, topic: str) -> None:
 
 
 def describe(session: ZkSession, names: Sequence[str] = ()) -> list[TopicDescription]:
-    """Describe topics in order.
-
-    Args:
-        session: a started session.
-        names: which; all without any.
+    """Describe topics, or all of them, in order.
 
     Raises:
         UnknownTopicOrPartition: one of them does not exist.
@@ -280,10 +281,6 @@ def _assignment(session: ZkSession, topic: str) -> Mapping[int, Sequence[int]]:
 
 def _racks(session: ZkSession) -> dict[int, str | None]:
     return {broker.id: broker.rack for broker in list_brokers(session).values()}
-
-
-def _counted(rack_aware: bool) -> Racks:
-    return Racks.REQUIRED if rack_aware else Racks.IGNORED
 
 
 def _joined(names: Mapping[str, str]) -> str:

@@ -216,13 +216,10 @@ class ByBrokers:
             raise protocol_error(found.error_code, why)
 
     def describe(self, names: Sequence[str] = ()) -> list[TopicDescription]:
-        """Describe topics in order.
+        """Describe topics, or all of them, in order.
 
         Brokers do not know which topics are marked for deletion: the field is False. Brokers before
         0.11 do not describe settings: none are shown.
-
-        Args:
-            names: which; all without any.
 
         Raises:
             UnknownTopicOrPartition: one of them does not exist.

@@ -45,11 +45,7 @@ class Ownership:
 
 
 def export_offsets(session: ZkSession, names: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the committed offsets of groups, one line each.
-
-    Args:
-        session: a started session.
-        names: which groups; all without any.
+    """Yield the committed offsets of groups, or of all of them, one line each.
 
     Raises:
         ClientError: there is no group of such a name.
@@ -220,12 +216,7 @@ def check_memberless(session: ZkSession, group: str) -> None:
 
 
 def checker_lines(group: str, positions: Mapping[PartitionKey, GroupPosition]) -> Iterator[str]:
-    """Yield the table of ConsumerOffsetChecker.
-
-    Args:
-        group: its name.
-        positions: of the group in each partition; one without a log end offset has no broker.
-    """
+    """Yield the table of ConsumerOffsetChecker; a partition without a log end has no broker."""
     form = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
     yield form % ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
     for (topic, partition), each in sorted(positions.items()):

@@ -90,8 +90,7 @@ def secure(
             for grant in (owners if each.scheme == "auth" else (each,))
         )
 
-    with_top = bool(session.chroot) or with_root
-    return _walk(session, wanted, with_top, dry_run)
+    return _walk(session, wanted, with_root, dry_run)
 
 
 def unsecure(
@@ -101,8 +100,7 @@ def unsecure(
     dry_run: bool = False,
 ) -> RightsReport:
     """Give everybody all rights on every node of the cluster; see `secure`."""
-    with_top = bool(session.chroot) or with_root
-    return _walk(session, lambda _: OPEN, with_top, dry_run)
+    return _walk(session, lambda _: OPEN, with_root, dry_run)
 
 
 def _owners(session: ZkSession) -> frozenset[Grant]:
@@ -125,7 +123,7 @@ def _owners(session: ZkSession) -> frozenset[Grant]:
 def _walk(
     session: ZkSession,
     wanted: Callable[[str], Acl],
-    with_top: bool,
+    with_root: bool,
     dry_run: bool,
 ) -> RightsReport:
     report = RightsReport()
@@ -134,7 +132,7 @@ def _walk(
     others = {*KAFKA_ROOTS, paths.CONSUMERS, "/zookeeper"}
     report.left = [path for path in top if path not in others]
     # From the top down: a login that may change a node can remove its children.
-    if with_top:
+    if session.chroot or with_root:
         _set(session, ["/"], lambda _: wanted(""), dry_run, report)
     (root,) = session.acls(["/"])
     report.root_open = root is not None and root[0] == OPEN

@@ -152,7 +152,7 @@ def _counts(
 
 def _warn(way: "TopicWay", topic: str) -> None:
     """Warn of anything that keeps a topic from being served or written to."""
-    from zkbroker.admin.cluster_settings import MIN_ISR
+    from zkbroker.client.topic_settings import MIN_ISR
 
     assigned = way.assignment(topic) or {}
     live = way.brokers()
@@ -174,7 +174,7 @@ def _warn(way: "TopicWay", topic: str) -> None:
 
 def _min_isr(way: "TopicWay", topic: str) -> int | None:
     """Return `min.insync.replicas` of a topic; None if no broker describes its default."""
-    from zkbroker.admin.cluster_settings import MIN_ISR
+    from zkbroker.client.topic_settings import MIN_ISR
 
     (described,) = way.describe([topic])
     if MIN_ISR in described.config:
@@ -261,8 +261,8 @@ def _under(partition: "PartitionDescription", least: int) -> bool:
 
 
 def _least_in_sync(way: "TopicWay", described: "list[TopicDescription]") -> dict[str, int]:
-    from zkbroker.admin.cluster_settings import MIN_ISR
     from zkbroker.admin.topic_ways import min_isr_of
+    from zkbroker.client.topic_settings import MIN_ISR
 
     found, unknown = min_isr_of(way, described)
     if unknown:
@@ -302,8 +302,8 @@ def alter_command(
     deleted: tuple[str, ...],
 ) -> None:
     """Add partitions to a topic, or change its settings."""
-    from zkbroker.admin.cluster_settings import MIN_ISR
     from zkbroker.admin.topics import parse_assignment
+    from zkbroker.client.topic_settings import MIN_ISR
 
     if partitions is None and not settings and not deleted:
         raise click.UsageError("give --partitions, --config or --delete-config")
