@@ -1,4 +1,4 @@
-"""Options of an operator become ACLs."""
+"""ACLs made from the options of an operator."""
 
 import pytest
 
@@ -13,14 +13,14 @@ TX = Resource(ResourceType.TRANSACTIONAL_ID, "tx")
 READ, WRITE = Operation.READ, Operation.WRITE
 
 
-def told(plan):
+def rows(plan):
     return [
         (p.type.label, p.name, a.principal, a.permission.label, a.operation.label, a.host)
         for p, a in plan.bindings()
     ]
 
 
-def test_every_principal_host_and_operation_has_its_acl():
+def test_each_principal_host_and_operation_gets_an_acl():
     plan = AclPlan(
         resources=[TOPIC],
         allowed=["User:a", "User:b"],
@@ -28,7 +28,7 @@ def test_every_principal_host_and_operation_has_its_acl():
         denied=["User:c"],
         operations=[READ, WRITE],
     )
-    assert told(plan) == [
+    assert rows(plan) == [
         ("Topic", "orders", "User:a", "Allow", "Read", "10.0.0.1"),
         ("Topic", "orders", "User:a", "Allow", "Write", "10.0.0.1"),
         ("Topic", "orders", "User:b", "Allow", "Read", "10.0.0.1"),
@@ -36,12 +36,12 @@ def test_every_principal_host_and_operation_has_its_acl():
         ("Topic", "orders", "User:c", "Deny", "Read", "*"),
         ("Topic", "orders", "User:c", "Deny", "Write", "*"),
     ]
-    assert told(AclPlan(resources=[CLUSTER], allowed=["User:a"])) == [
+    assert rows(AclPlan(resources=[CLUSTER], allowed=["User:a"])) == [
         ("Cluster", "kafka-cluster", "User:a", "Allow", "All", "*")
     ]
 
 
-def test_shortcuts_are_those_of_the_genuine_tool():
+def test_shortcuts_give_operations_of_genuine_tool():
     plan = AclPlan(
         resources=[TOPIC, TX, GROUP],
         allowed=["User:a"],
@@ -50,7 +50,7 @@ def test_shortcuts_are_those_of_the_genuine_tool():
         idempotent=True,
         pattern_type=PatternType.PREFIXED,
     )
-    assert [(*each[:2], each[4]) for each in told(plan)] == [
+    assert [(*each[:2], each[4]) for each in rows(plan)] == [
         ("Topic", "orders", "Describe"),
         ("Topic", "orders", "Write"),
         ("Topic", "orders", "Create"),
@@ -65,7 +65,7 @@ def test_shortcuts_are_those_of_the_genuine_tool():
     assert set(forms.values()) == {PatternType.PREFIXED}
 
 
-def test_what_chooses_takes_anything_that_is_not_said():
+def test_filters_match_anything_not_named():
     (every,) = AclPlan(pattern_type=ANY).filters()
     assert (every.resource_type, every.name, every.pattern_type, every.operation) == (1, None, 1, 1)
     (of_topic,) = AclPlan(resources=[TOPIC], pattern_type=MATCH).filters()
@@ -108,6 +108,6 @@ def test_what_chooses_takes_anything_that_is_not_said():
         ),
     ],
 )
-def test_what_does_not_fit_together_is_refused(given, text):
+def test_inconsistent_plan_is_refused(given, text):
     with pytest.raises(ConfigError, match=text):
         AclPlan(**given).bindings()

@@ -32,7 +32,7 @@ def answering(*answers, version=1):
     return PlayedCluster(lambda connection, request: left.pop(0), version=version)
 
 
-def test_zookeeper_is_read_and_written():
+def test_acls_are_added_found_and_removed_in_zookeeper():
     session = InstantSession()
     acls = ZooKeeperAcls(session)
     assert acls.find([BindingFilter()]) == []
@@ -42,7 +42,7 @@ def test_zookeeper_is_read_and_written():
     assert acls.find([BindingFilter()]) == [PREFIXED]
 
 
-def test_nothing_is_written_if_one_cannot_be():
+def test_invalid_acl_prevents_all_writes():
     session = InstantSession()
     bad = Binding(Pattern(TOPIC, "a/b"), ALICE)
     with pytest.raises(ProtocolError):
@@ -50,7 +50,7 @@ def test_nothing_is_written_if_one_cannot_be():
     assert session.exists("/kafka-acl") is None
 
 
-def test_brokers_are_asked_and_later_kinds_left_out():
+def test_unknown_operations_and_resource_types_are_left_out():
     described = DescribedAclsResource(
         TOPIC, "orders", 3, [DescribedAcl("User:alice", "*", 3, 3), DescribedAcl("User:a", "*", 15)]
     )
@@ -61,7 +61,7 @@ def test_brokers_are_asked_and_later_kinds_left_out():
     assert (request.resource_type, request.pattern_type, version) == (TOPIC, 1, 1)
 
 
-def test_brokers_add_in_pieces_and_say_what_was_refused():
+def test_acls_are_added_in_batches_and_refusal_names_acl():
     many = [Binding(Pattern(TOPIC, f"t{n}"), ALICE) for n in range(501)]
     cluster = answering(
         CreateAclsResponse(results=[CreatedAcl()] * 500), CreateAclsResponse(results=[CreatedAcl()])
@@ -75,18 +75,18 @@ def test_brokers_add_in_pieces_and_say_what_was_refused():
         BrokerAcls(refused).add([LITERAL])
 
 
-def test_brokers_remove_and_tell_what():
+def test_removed_acls_are_returned():
     matching = [DeletedAcl(0, None, TOPIC, "ord", 4, "User:alice", "*", 3, 3)]
     cluster = answering(DeleteAclsResponse(results=[DeletedAcls(matching=matching)]))
     assert BrokerAcls(cluster).remove([BindingFilter()]) == [PREFIXED]
 
 
-def test_a_broker_without_authorizer_is_said():
+def test_missing_authorizer_is_reported():
     with pytest.raises(ProtocolError, match=r"set authorizer\.class\.name"):
         BrokerAcls(answering(DescribeAclsResponse(error_code=54))).find([BindingFilter()])
 
 
-def test_an_old_broker_is_not_asked_for_what_it_would_take_literally():
+def test_prefixed_acl_is_refused_for_broker_before_2_0():
     old = answering(CreateAclsResponse(results=[CreatedAcl()]), version=0)
     with pytest.raises(ClientError, match=r"before Kafka 2\.0"):
         BrokerAcls(old).add([PREFIXED])

@@ -29,9 +29,9 @@ def brokers():
 
 def run(fake, *arguments, status=0):
     ran = CliRunner().invoke(cli, [*arguments, "-b", fake.addresses])
-    said = f"{ran.stderr}{ran.exception}"
-    assert ran.exit_code == status, said
-    return said if status else ran.stdout
+    failure = f"{ran.stderr}{ran.exception}"
+    assert ran.exit_code == status, failure
+    return failure if status else ran.stdout
 
 
 def directory(size, lag=0):
@@ -39,22 +39,22 @@ def directory(size, lag=0):
     return LogDir(0, "/data", [LogDirTopic("visits", [part])])
 
 
-def test_directories_of_the_brokers_that_answer_and_those_that_do_not(brokers):
+def test_log_dirs_lists_answers_and_names_silent_brokers(brokers):
     failed = LogDir(ErrorCode.KAFKA_STORAGE_ERROR, "/bad")
     found = DescribeLogDirsResponse(log_dirs=[directory(1234), failed])
     brokers.faults[ApiKey.DESCRIBE_LOG_DIRS, 0] = lambda _: found
     brokers.faults[ApiKey.DESCRIBE_LOG_DIRS, 1] = lambda _: CLOSE
-    said = CliRunner().invoke(cli, ["log-dirs", "-b", brokers.addresses])
-    assert said.exit_code == 1
-    assert "not every broker answered: broker 1: " in str(said.exception)
-    rows = [line.split() for line in said.stdout.splitlines()[1:]]
+    ran = CliRunner().invoke(cli, ["log-dirs", "-b", brokers.addresses])
+    assert ran.exit_code == 1
+    assert "not every broker answered: broker 1: " in str(ran.exception)
+    rows = [line.split() for line in ran.stdout.splitlines()[1:]]
     assert rows == [
         ["0", "/data", "1", "1,234", "-"],
         ["0", "/bad", "0", "0", "KAFKA_STORAGE_ERROR", "(56)"],
     ]
 
 
-def test_versions_that_a_broker_speaks_beyond_ours(brokers):
+def test_unknown_apis_and_newer_versions_are_listed(brokers):
     brokers.versions[int(ApiKey.FETCH)] = (12, 13)
     brokers.versions[61] = (0, 0)
     shown = run(brokers, "api-versions", "--genuine-text")
@@ -65,7 +65,7 @@ def test_versions_that_a_broker_speaks_beyond_ours(brokers):
     assert json.loads(run(brokers, "api-versions", "--json"))["0"]["Fetch"] == [12, 13]
 
 
-def test_a_leader_that_moves_is_asked_for_again(brokers):
+def test_records_are_deleted_at_new_leader(brokers):
     def moved(request):
         brokers.leaders["visits"][0] = 1
         part = DeleteRecordsResponsePartition(
@@ -84,7 +84,7 @@ def test_a_leader_that_moves_is_asked_for_again(brokers):
     assert shown == "visits-0 starts at offset 5\nvisits-1 starts at offset 5\n"
 
 
-def test_only_the_controller_elects(brokers):
+def test_controller_elects_preferred_leaders(brokers):
     def answer(code):
         parts = [ElectedPartition(0, code, code.name if code else None)]
         return ElectPreferredLeadersResponse(topics=[ElectedTopic("visits", parts)])
@@ -94,8 +94,8 @@ def test_only_the_controller_elects(brokers):
     assert run(brokers, "elect", "visits-0") == "preferred replicas lead visits-0\n"
     absent = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     brokers.faults[ApiKey.ELECT_PREFERRED_LEADERS, 1] = lambda _: answer(absent)
-    said = run(brokers, "elect", "visits-0", status=1)
-    assert "visits-0: not elected: its preferred replica is not in sync" in said
+    failure = run(brokers, "elect", "visits-0", status=1)
+    assert "visits-0: not elected: its preferred replica is not in sync" in failure
     brokers.faults[ApiKey.ELECT_PREFERRED_LEADERS, 1] = lambda _: CLOSE
-    said = run(brokers, "elect", "visits-0", status=1)
-    assert "no broker that answers is the controller" in said
+    failure = run(brokers, "elect", "visits-0", status=1)
+    assert "no broker that answers is the controller" in failure

@@ -8,7 +8,7 @@ from tests.support.instant_session import InstantSession
 from tests.support.simulated_time import Clock
 from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.admin import cluster_tree
-from zkbroker.admin.cluster_tree import find_brokers, find_no_brokers
+from zkbroker.admin.cluster_tree import NoBrokers, find_brokers, find_no_brokers
 
 
 class Session(InstantSession):
@@ -43,48 +43,54 @@ def register(session: Any, chroot: str) -> None:
     session.create(f"{chroot}/brokers/ids/1", b"{}", parents=True)
 
 
-def test_brokers_under_the_address_are_all_that_is_asked(session: Any) -> None:
+def test_registered_broker_confirms_address(session: Any) -> None:
     register(session, "")
     assert find_no_brokers(session) is None
 
 
-def test_a_forgotten_chroot_is_named(session: Any) -> None:
-    register(session, "/kafka")
-    register(session, "/prod/east")
+NO_BROKERS = "no broker is registered under zk:2181/"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "stopped", "elsewhere", "text"),
+    [
+        (
+            ["/kafka/brokers/ids/1", "/prod/east/brokers/ids/1"],
+            False,
+            ("/kafka", "/prod/east"),
+            "; there are some under zk:2181/kafka, zk:2181/prod/east: correct the path",
+        ),
+        (
+            [f"/c{number}/brokers/ids/1" for number in range(7)],
+            False,
+            tuple(f"/c{number}" for number in range(7)),
+            (
+                "; there are some under zk:2181/c0, zk:2181/c1, zk:2181/c2, zk:2181/c3, zk:2181/c4 "
+                "and 2 more: correct the path"
+            ),
+        ),
+        (["/cluster/id"], True, (), ": start its brokers"),
+        (
+            [],
+            False,
+            (),
+            " or elsewhere in this ZooKeeper: start a broker, or correct the address",
+        ),
+    ],
+    ids=["other chroots", "many chroots", "stopped cluster", "empty"],
+)
+def test_missing_brokers_are_explained(
+    session: Any, nodes: list[str], stopped: bool, elsewhere: tuple[str, ...], text: str
+) -> None:
+    for node in nodes:
+        session.create(node, b"{}", parents=True)
     found = find_no_brokers(session)
-    assert found is not None
-    assert (found.stopped, found.elsewhere) == (False, ("/kafka", "/prod/east"))
-    assert found.text == (
-        "no broker is registered under zk:2181/; there are some under zk:2181/kafka, "
-        "zk:2181/prod/east: correct the path"
-    )
+    assert found == NoBrokers(NO_BROKERS + text, stopped, elsewhere)
 
 
-def test_a_cluster_whose_brokers_are_stopped_is_one(session: Any) -> None:
-    session.create("/cluster/id", b"{}", parents=True)
-    found = find_no_brokers(session)
-    assert found is not None
-    assert found.stopped
-    assert found.text == "no broker is registered under zk:2181/: start its brokers"
-
-
-def test_an_empty_zookeeper_is_said_to_be_empty(session: Any) -> None:
-    found = find_no_brokers(session)
-    assert found is not None
-    assert found.text.endswith(
-        "/ or elsewhere in this ZooKeeper: start a broker, or correct the address"
-    )
-
-
-def test_at_most_five_are_named(session: Any) -> None:
-    for number in range(7):
-        register(session, f"/c{number}")
-    found = find_no_brokers(session)
-    assert found is not None
-    assert "zk:2181/c4 and 2 more: correct the path" in found.text
-
-
-def test_the_search_is_bounded(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_is_bounded_in_depth_and_nodes(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     register(session, "/a/b/c/d/too-deep")
     assert find_brokers(session) == ([], True)
     monkeypatch.setattr(cluster_tree, "MAX_SEARCHED", 3)

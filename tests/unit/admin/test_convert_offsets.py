@@ -1,4 +1,4 @@
-"""Groups that move from one generation to the other: all of their offsets, or none."""
+"""Offsets of groups converted between generations: all of a group, or none."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def commit(session, name, position, topic="t"):
     session.set(path, str(position).encode())
 
 
-def test_to_the_newer_generation_and_back(session, directory):
+def test_positions_and_offsets_convert_both_ways(session, directory):
     commit(session, "3-0", ONE)
     found = to_newer(session, "g", {3: directory})
     assert found == [Converted("t", Partition07(3, 0), 0, ONE, 1)]
@@ -43,7 +43,7 @@ def test_to_the_newer_generation_and_back(session, directory):
     assert session.get("/consumers/g/offsets/t/3-0")[0] == b"%d" % (2 * ONE)
 
 
-def test_one_that_cannot_be_converted_refuses_all_and_is_named(session, directory):
+def test_unconvertible_offset_prevents_conversion(session, directory):
     with pytest.raises(ClientError, match="group g committed nothing"):
         to_newer(session, "g", {3: directory})
     commit(session, "3-0", ONE)
@@ -63,7 +63,7 @@ def test_one_that_cannot_be_converted_refuses_all_and_is_named(session, director
         to_07({("t", 0): 0}, {3: directory / "none"})
 
 
-def test_a_group_with_members_is_left_alone(session, directory):
+def test_group_with_members_is_not_converted(session, directory):
     commit(session, "3-0", ONE)
     session.ensure_path("/consumers/g/ids/g_host-1")
     with pytest.raises(ClientError, match="has members in the 0"):

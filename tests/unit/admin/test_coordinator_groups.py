@@ -1,4 +1,4 @@
-"""Tools ask a group's coordinator, also while it moves, loads, or goes."""
+"""Requests of tools to a coordinator that moves, loads its groups or is lost."""
 
 import pytest
 
@@ -30,8 +30,8 @@ from zkbroker.protocol.messages.offsets import (
 LOST = NetworkError("connection lost")
 
 
-class Groups(PlayedCluster):
-    """The group is kept by the second of two brokers. `failures` come before any answer."""
+class GroupCluster(PlayedCluster):
+    """Two brokers; the second coordinates the group. An API answers `failures` first."""
 
     def __init__(self, api=None, *failures, members=()):
         super().__init__(brokers=(1, 2))
@@ -83,7 +83,7 @@ PASSING = (
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch):
+def short_retries(monkeypatch):
     monkeypatch.setattr(coordinator_groups, "_RETRY_MS", 1)
 
 
@@ -91,48 +91,48 @@ def soon(monkeypatch):
 @pytest.mark.parametrize(
     "api", [ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH]
 )
-def test_a_group_is_described_while_its_coordinator_moves(api, failure):
-    cluster = Groups(api, failure, failure)
+def test_describe_retries_passing_errors(api, failure):
+    cluster = GroupCluster(api, failure, failure)
     described = coordinator_groups.describe(cluster, "g")
     assert (described.state, described.offsets) == ("Empty", {("t", 0): 7})
     assert described.coordinator == 2
 
 
-def test_a_coordinator_that_moved_is_looked_for_again():
-    cluster = Groups(ApiKey.DESCRIBE_GROUPS, ErrorCode.NOT_COORDINATOR)
+def test_moved_coordinator_is_looked_up_again():
+    cluster = GroupCluster(ApiKey.DESCRIBE_GROUPS, ErrorCode.NOT_COORDINATOR)
     coordinator_groups.describe(cluster, "g")
     assert cluster.found == 2
 
 
 @pytest.mark.parametrize("failure", PASSING)
-def test_all_groups_are_listed_while_brokers_come_and_go(failure):
-    cluster = Groups(ApiKey.LIST_GROUPS, failure)
+def test_list_retries_passing_errors(failure):
+    cluster = GroupCluster(ApiKey.LIST_GROUPS, failure)
     assert coordinator_groups.list_groups(cluster) == {"g": "consumer"}
 
 
 @pytest.mark.parametrize("failure", PASSING)
-def test_offsets_are_committed_while_the_coordinator_moves(failure):
-    cluster = Groups(ApiKey.OFFSET_COMMIT, failure)
+def test_commit_retries_passing_errors(failure):
+    cluster = GroupCluster(ApiKey.OFFSET_COMMIT, failure)
     coordinator_groups.set_offsets(cluster, "g", {("t", 0): 5})
     (topic,) = cluster.committed.topics
     assert (topic.topic, topic.partitions[0].offset) == ("t", 5)
 
 
 @pytest.mark.parametrize("failure", PASSING)
-def test_groups_are_deleted_while_the_coordinator_moves(failure):
-    coordinator_groups.delete(Groups(ApiKey.DELETE_GROUPS, failure), ["g"])
+def test_delete_retries_passing_errors(failure):
+    coordinator_groups.delete(GroupCluster(ApiKey.DELETE_GROUPS, failure), ["g"])
 
 
-def test_what_is_refused_is_raised_at_once():
-    cluster = Groups(ApiKey.DELETE_GROUPS, *[ErrorCode.NON_EMPTY_GROUP] * 2)
+def test_refused_deletion_is_raised_at_once():
+    cluster = GroupCluster(ApiKey.DELETE_GROUPS, *[ErrorCode.NON_EMPTY_GROUP] * 2)
     with pytest.raises(ProtocolError, match="group g has members"):
         coordinator_groups.delete(cluster, ["g"])
     assert len(cluster.failures) == 1
 
 
-def test_a_group_with_members_is_left_alone():
+def test_offsets_of_group_with_members_are_refused():
     with pytest.raises(ClientError, match="1 member now"):
-        coordinator_groups.set_offsets(Groups(members=["m"]), "g", {("t", 0): 5})
-    joined = Groups(ApiKey.OFFSET_COMMIT, ErrorCode.UNKNOWN_MEMBER_ID)
+        coordinator_groups.set_offsets(GroupCluster(members=["m"]), "g", {("t", 0): 5})
+    joined = GroupCluster(ApiKey.OFFSET_COMMIT, ErrorCode.UNKNOWN_MEMBER_ID)
     with pytest.raises(ClientError, match="has members now"):
         coordinator_groups.set_offsets(joined, "g", {("t", 0): 5})

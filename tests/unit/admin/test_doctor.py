@@ -5,7 +5,7 @@ from zkbroker.admin import doctor
 from zkbroker.errors import RegistryError
 
 
-def test_a_healthy_machine_needs_nothing_done(tmp_path):
+def test_healthy_machine_passes_every_check(tmp_path):
     findings = doctor.diagnose(data=tmp_path / "not" / "yet")
     checks = {finding.check: finding for finding in findings}
     assert set(checks) == {
@@ -22,7 +22,7 @@ def test_a_healthy_machine_needs_nothing_done(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_in_use_is_named_with_a_cure():
+def test_port_in_use_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         finding = doctor.check_port(port)
@@ -33,7 +33,7 @@ def test_a_port_in_use_is_named_with_a_cure():
     assert doctor.check_port(port).ok
 
 
-def test_a_directory_that_cannot_be_written(tmp_path, monkeypatch):
+def test_unwritable_data_directory_is_reported(tmp_path, monkeypatch):
     def refuse(**_):
         raise PermissionError(13, "Permission denied")
 
@@ -44,14 +44,14 @@ def test_a_directory_that_cannot_be_written(tmp_path, monkeypatch):
     assert "chown" in finding.cure
 
 
-def test_a_data_directory_that_is_a_file(tmp_path):
+def test_file_as_data_directory_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     finding = doctor.check_data_directory(tmp_path / "file")
     assert not finding.ok
     assert "log.dirs" in finding.cure
 
 
-def test_missing_java_says_how_to_install_it(monkeypatch):
+def test_missing_java_has_install_hint(monkeypatch):
     def missing():
         raise RegistryError("no java was found")
 
@@ -61,14 +61,14 @@ def test_missing_java_says_how_to_install_it(monkeypatch):
     assert "openjdk-17" in finding.cure
 
 
-def test_little_disk_space_and_few_open_files_are_said(monkeypatch, tmp_path):
+def test_low_disk_space_and_open_file_limit_are_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 60)
     monkeypatch.setattr(doctor, "MIN_OPEN_FILES", 1 << 40)
     assert not doctor.check_disk_space(tmp_path).ok
     assert "limits.conf" in doctor.check_open_files().cure
 
 
-def test_brokers_are_reached_where_they_say():
+def test_brokers_are_checked_at_advertised_addresses():
     with FakeCluster(2) as fake:
         found = doctor.check_brokers(fake.addresses)
         assert [(each.check, each.ok) for each in found] == [

@@ -23,17 +23,17 @@ def blob(value: bytes) -> bytes:
         ("binascii:hexlify", b"a", b"61"),
     ],
 )
-def test_a_decoder_is_found_by_name(name, data, shown):
+def test_decoder_is_found_by_name(name, data, shown):
     assert named_decoder(name)(data) == shown
 
 
 @pytest.mark.parametrize("name", ["nothing", "no.such.module:f", "json:nothing"])
-def test_an_unknown_decoder_is_refused(name):
+def test_unknown_decoder_is_refused(name):
     with pytest.raises(ConfigError):
         named_decoder(name)
 
 
-def test_a_committed_offset_is_decoded():
+def test_committed_offset_is_decoded():
     key = struct.pack(">h", 1) + text("g") + text("t") + struct.pack(">i", 3)
     for version, middle, tail in ((1, b"", 16), (2, b"", 8), (3, struct.pack(">i", -1), 8)):
         for metadata, shown in (("", "42"), ("m", "42:m")):
@@ -41,7 +41,7 @@ def test_a_committed_offset_is_decoded():
             assert decode_offsets(key, value) == ("offset::g:t:3", shown)
 
 
-def test_a_group_is_decoded():
+def test_group_is_decoded():
     assignment = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 0, 1) + blob(b"\xab")
     value = (
         struct.pack(">h", 1)
@@ -66,6 +66,6 @@ def test_a_group_is_decoded():
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x09", b"\x00\x01\x00\x09a"])
-def test_what_is_no_record_of_the_offsets_topic_is_refused(key):
+def test_invalid_key_of_offsets_topic_is_refused(key):
     with pytest.raises(ValueError):
         decode_offsets(key, b"\x00\x01")

@@ -36,7 +36,7 @@ def write(log: Path, suffix: str, layout: str, *entries: tuple[int, ...]) -> Pat
 
 
 @pytest.mark.parametrize("offset", [3, 5])
-def test_an_index_entry_may_name_the_first_or_the_last_offset_of_an_append(log, offset):
+def test_index_entry_may_have_first_or_last_offset_of_batch(log, offset):
     size = next(iter_entries(log.read_bytes())).size
     index = write(log, ".index", ">ii", (offset, size), (8, 2 * size))
     assert dump(index) == (
@@ -45,7 +45,7 @@ def test_an_index_entry_may_name_the_first_or_the_last_offset_of_an_append(log, 
     )
 
 
-def test_index_entries_that_the_log_belies_are_listed(log):
+def test_index_entries_that_contradict_log_are_reported(log):
     size = next(iter_entries(log.read_bytes())).size
     index = write(log, ".index", ">ii", (2, size), (8, 3), (9, 100 * size))
     lines, complaints = dump(index)
@@ -58,18 +58,18 @@ def test_index_entries_that_the_log_belies_are_listed(log):
     ]
 
 
-def test_the_zeros_of_a_pre_allocated_index_are_not_entries(log):
+def test_zeros_of_preallocated_index_are_skipped(log):
     size = next(iter_entries(log.read_bytes())).size
     index = write(log, ".index", ">ii", (5, size), (0, 0), (0, 0))
     assert dump(index) == ([f"offset: 105 position: {size}"], [])
 
 
-def test_an_empty_index_is_called_empty(log):
+def test_empty_index_is_reported(log):
     index = write(log, ".index", ">ii")
     assert dump(index) == ([f"{index} is empty."], [])
 
 
-def test_a_time_index_is_held_against_the_log(log):
+def test_time_index_is_compared_with_log(log):
     good = write(log, ".timeindex", ">qi", (102, 2), (105, 5))
     assert dump(good) == (["timestamp: 102 offset: 102", "timestamp: 105 offset: 105"], [])
     bad = write(log, ".timeindex", ">qi", (105, 5), (104, 8), (200, 40))
@@ -87,7 +87,7 @@ def test_a_time_index_is_held_against_the_log(log):
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_the_sanity_check_looks_at_the_size_and_the_last_entry(log, suffix):
+def test_sanity_check_reports_partial_entry(log, suffix):
     layout = ">ii" if suffix == ".index" else ">qi"
     index = write(log, suffix, layout, (5, 5))
     assert dump(index, index_sanity_check=True) == ([f"{index} passed sanity check."], [])
@@ -97,7 +97,7 @@ def test_the_sanity_check_looks_at_the_size_and_the_last_entry(log, suffix):
     assert "corrupt" in complaints[0]
 
 
-def test_a_snapshot_of_producers_is_dumped(tmp_path):
+def test_producer_snapshot_is_dumped(tmp_path):
     state = ProducerState()
     batch = encode_message_set(
         [(None, b"v", 7, ())] * 3,
@@ -127,7 +127,7 @@ def test_a_snapshot_of_producers_is_dumped(tmp_path):
     assert "CRC" in complaints[0]
 
 
-def test_an_index_of_aborted_transactions_is_dumped(log):
+def test_index_of_aborted_transactions_is_dumped(log):
     path = write(log, ".txnindex", ">hqqqq", (0, 42, 100, 105, 106))
     assert dump(path) == (
         ["version: 0 producerId: 42 firstOffset: 100 lastOffset: 105 lastStableOffset: 106"],
@@ -135,7 +135,7 @@ def test_an_index_of_aborted_transactions_is_dumped(log):
     )
 
 
-def test_other_files_are_passed_over(tmp_path):
+def test_unknown_files_are_ignored(tmp_path):
     path = tmp_path / "meta.properties"
     path.write_text("version=0\n")
     assert dump(path) == ([], [f"Ignoring unknown file {path}"])

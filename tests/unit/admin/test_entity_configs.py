@@ -38,7 +38,7 @@ def session():
         (ConfigEntity(ip="10.0.0.1"), "ip '10.0.0.1'"),
     ],
 )
-def test_entities_are_named_as_genuine_tools_name_them(entity, text):
+def test_titles_match_genuine_tools(entity, text):
     assert title(entity) == text
 
 
@@ -52,7 +52,7 @@ def test_entities_are_named_as_genuine_tools_name_them(entity, text):
         (("users", "clients"), ("alice", None), None),
     ],
 )
-def test_what_a_selection_names(kinds, names, entity):
+def test_selection_names_entity(kinds, names, entity):
     assert Selection(kinds, names).entity == entity
 
 
@@ -61,7 +61,7 @@ def test_topics_have_no_default_entity():
         _ = Selection(("topics",), (DEFAULT,)).entity
 
 
-def test_all_of_a_kind_are_described(session):
+def test_all_entities_of_kind_are_described(session):
     create_topic(session, "bare", {0: [1]})
     create_topic(session, "own", {0: [1]}, {"retention.ms": "1"})
     change(session, BrokerEntity(3), add={"log.cleaner.threads": "2"})
@@ -84,7 +84,7 @@ def test_all_of_a_kind_are_described(session):
     ]
 
 
-def test_what_is_not_named_is_kept(session):
+def test_unnamed_settings_are_kept(session):
     change(session, ALICE, add={RATE: "5", "request_percentage": "12.5"})
     change(session, ALICE, delete=[RATE], add={"consumer_byte_rate": "7"})
     assert stored(session, ALICE) == {"request_percentage": "12.5", "consumer_byte_rate": "7"}
@@ -96,7 +96,7 @@ def test_what_is_not_named_is_kept(session):
 
 
 @pytest.mark.parametrize(
-    ("entity", "settings", "said"),
+    ("entity", "settings", "message"),
     [
         (ALICE, {"producer_rate": "1"}, "did you mean"),
         (ALICE, {RATE: "fast"}, "give bytes a second, above 0"),
@@ -110,14 +110,14 @@ def test_what_is_not_named_is_kept(session):
         (BrokerEntity(1), {"port": "1"}, "needs a restart"),
     ],
 )
-def test_what_is_not_allowed_is_not_written(session, entity, settings, said):
-    with pytest.raises((ConfigError, ProtocolError), match=said) as raised:
+def test_invalid_setting_is_refused_and_not_written(session, entity, settings, message):
+    with pytest.raises((ConfigError, ProtocolError), match=message) as raised:
         change(session, entity, add=settings)
     assert "hunter2" not in str(raised.value)
     assert stored(session, entity) == {}
 
 
-def test_a_credential_is_made_of_a_password_and_hidden(session):
+def test_password_becomes_hidden_credential(session):
     change(session, ALICE, add={"SCRAM-SHA-512": "iterations=4096,password=hunter2"})
     held = stored(session, ALICE)["SCRAM-SHA-512"]
     assert held.endswith(",iterations=4096")

@@ -21,14 +21,15 @@ def targets(draw):
     return current, {key: draw(st.permutations(brokers))[:factor] for key in keys}, brokers
 
 
-# The lone gap (of broker 9) may only be filled where another replica then has to make room.
+# The gap of broker 9 can be filled only where another replica then has to make room.
 BLOCKED = {("t", 0): (1, 9), ("t", 1): (2, 3), ("t", 2): (2, 3)}
 
 
 @given(targets())
+@example(({}, {}, [1, 2]))
 @example((BLOCKED, {**BLOCKED, ("t", 0): (1, 2)}, [1, 2, 3]))
-def test_any_target_ends_even_with_the_fewest_moves(scene):
-    current, target, brokers = scene
+def test_result_is_balanced_with_fewest_moves(assignments):
+    current, target, brokers = assignments
     found = with_fewest_moves(current, target, brokers)
     loads = Counter(broker for replicas in found.values() for broker in replicas)
     assert max(loads[b] for b in brokers) - min(loads[b] for b in brokers) <= 1
@@ -38,25 +39,21 @@ def test_any_target_ends_even_with_the_fewest_moves(scene):
     assert moved_replicas(current, found) == fewest_moves(current, brokers)
 
 
-def test_a_blocked_gap_costs_one_move_more():
+def test_blocked_gap_costs_one_extra_move():
     found = with_fewest_moves(BLOCKED, {**BLOCKED, ("t", 0): (1, 2)}, [1, 2, 3])
     assert moved_replicas(BLOCKED, found) == 2
 
 
-def test_what_is_best_already_stays():
+def test_optimal_assignment_is_unchanged():
     current = {("t", number): (number % 3, (number + 1) % 3) for number in range(7)}
     assert with_fewest_moves(current, current, range(3)) == {
         key: list(replicas) for key, replicas in current.items()
     }
 
 
-def test_a_replica_that_was_moved_for_nothing_goes_back():
+def test_unnecessary_move_is_undone():
     current = {("t", 0): (1,), ("t", 1): (2,)}
     assert with_fewest_moves(current, {("t", 0): (2,), ("t", 1): (1,)}, [1, 2]) == {
         ("t", 0): [1],
         ("t", 1): [2],
     }
-
-
-def test_nothing_is_nothing():
-    assert with_fewest_moves({}, {}, [1, 2]) == {}

@@ -1,4 +1,4 @@
-"""The lag of a group: every partition is counted once, in one of three ways."""
+"""The lag of a group, with partitions that have no commit or no leader."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from zkbroker.client.list_offsets import EARLIEST_TIME
 from zkbroker.client.view import PartitionInfo
 
 
-def test_every_partition_is_counted_once() -> None:
+def test_lag_sum_counts_each_partition_once() -> None:
     total = sum_lag(
         [
             GroupPosition(5, 0, 8),
@@ -27,13 +27,13 @@ def test_every_partition_is_counted_once() -> None:
     )
 
 
-def test_a_sum_that_leaves_nothing_out_says_nothing() -> None:
+def test_not_counted_is_empty_for_complete_sum() -> None:
     assert sum_lag([GroupPosition(5, 0, 8)]).not_counted == ""
     one = sum_lag([GroupPosition(None, 0, 1)])
     assert one.not_counted == "1 message in 1 partition without a commit"
 
 
-def test_all_partitions_of_the_group_s_topics_are_looked_at(
+def test_locate_covers_all_partitions_of_group_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     leaders = {("t", 0): 1, ("t", 1): 1, ("t", 2): None, ("u", 0): 1}

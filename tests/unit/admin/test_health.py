@@ -7,12 +7,12 @@ def topic(name, *partitions, deleted=False):
     return TopicDescription(name, {}, partitions, deleted)
 
 
-def test_a_healthy_cluster_has_no_problem():
-    well = topic("a", PartitionDescription(0, 1, (1, 2), (2, 1)))
-    assert find_problems([well], [1, 2], 2, {"a": 2}) == []
+def test_healthy_cluster_has_no_problem():
+    healthy = topic("a", PartitionDescription(0, 1, (1, 2), (2, 1)))
+    assert find_problems([healthy], [1, 2], 2, {"a": 2}) == []
 
 
-def test_each_trouble_has_its_name_and_partitions():
+def test_each_problem_lists_its_partitions():
     described = [
         topic(
             "a",
@@ -35,7 +35,7 @@ def test_each_trouble_has_its_name_and_partitions():
     assert "under_min_isr_partitions" not in {each.problem for each in unknown}
 
 
-def test_no_controller_and_no_brokers():
+def test_missing_controller_and_brokers_are_reported():
     assert [each.problem for each in find_problems([], [], None, {})] == [
         "no_brokers",
         "no_controller",
@@ -44,7 +44,7 @@ def test_no_controller_and_no_brokers():
     assert gone.text == "the controller is broker 2, which is not registered"
 
 
-def test_directories_that_are_offline_are_named_with_their_broker():
-    told = {2: [LogDirectory("/a", None, ()), LogDirectory("/b", "it failed", ())]}
-    (found,) = offline_directories(told)
+def test_offline_directory_is_reported_with_its_broker():
+    directories = {2: [LogDirectory("/a", None, ()), LogDirectory("/b", "it failed", ())]}
+    (found,) = offline_directories(directories)
     assert found.text == "data directory /b of broker 2 is offline: it failed"

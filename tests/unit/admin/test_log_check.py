@@ -23,7 +23,7 @@ def content(root):
     return {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def test_a_sound_log_is_found_sound(stored):
+def test_intact_log_has_no_findings(stored):
     before = content(stored)
     (check,) = check_logs([stored])
     assert check.findings == []
@@ -34,13 +34,13 @@ def test_a_sound_log_is_found_sound(stored):
 
 
 @pytest.mark.parametrize("version", ["kafka-0.8.2.2", "kafka-2.3.0"])
-def test_genuine_logs_are_found_sound(version):
+def test_genuine_logs_have_no_findings(version):
     checks = list(check_logs([SEGMENTS / version]))
     assert len(checks) == len(list((SEGMENTS / version).iterdir()))
     assert [check.findings for check in checks] == [[]] * len(checks)
 
 
-def test_damage_is_reported_with_the_cost_of_a_repair_and_repaired(stored):
+def test_damage_is_reported_with_bytes_lost_and_repaired(stored):
     expected = Expectation(stored)
     path = log_files(stored)[1]
     position, _, _ = expected.files[path.name][1]
@@ -71,7 +71,7 @@ def test_damage_is_reported_with_the_cost_of_a_repair_and_repaired(stored):
     assert records == wanted
 
 
-def test_a_hole_between_segments_is_reported_and_nothing_behind_it_is_cut(stored):
+def test_gap_between_segments_is_reported_and_not_cut(stored):
     files = log_files(stored)
     before = [path.read_bytes() for path in files]
     files[1].unlink()
@@ -100,7 +100,7 @@ def test_wrong_index_entries_are_reported_and_rebuilt(tmp_path, suffix):
     assert [check.findings for check in check_logs([tmp_path])] == [[]]
 
 
-def test_damaged_small_files_are_reported(stored):
+def test_damaged_snapshot_and_checkpoints_are_reported(stored):
     partition = stored / str(TP)
     (partition / "00000000000000000012.snapshot").write_bytes(b"\0\1junkjunk")
     (partition / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
@@ -113,7 +113,7 @@ def test_damaged_small_files_are_reported(stored):
     }
 
 
-def test_the_directory_of_a_running_broker_is_checked_and_not_repaired(tmp_path):
+def test_directory_in_use_is_checked_but_not_repaired(tmp_path):
     with started(tmp_path) as manager:
         manager.get_or_create(TP).append_as_leader(message_set(3), leader_epoch=0)
         (check,) = check_logs([tmp_path])
@@ -124,12 +124,12 @@ def test_the_directory_of_a_running_broker_is_checked_and_not_repaired(tmp_path)
     assert repair_logs([tmp_path]) == []
 
 
-def test_a_path_that_is_no_directory_is_an_error(tmp_path):
+def test_path_that_is_not_a_directory_is_refused(tmp_path):
     with pytest.raises(StorageError, match="not a directory"):
         list(check_logs([tmp_path / "nothing"]))
 
 
-def test_any_damage_that_check_finds_is_what_repair_cuts(stored, tmp_path):
+def test_repair_cuts_exactly_what_check_reports(stored, tmp_path):
     chosen = random.Random(5)
     for round_ in range(30):
         work = tmp_path / f"work{round_}"
@@ -146,7 +146,7 @@ def test_any_damage_that_check_finds_is_what_repair_cuts(stored, tmp_path):
         ]
 
 
-def test_directories_that_only_look_like_partitions_are_left_alone(tmp_path):
+def test_directory_without_log_files_is_refused_and_unchanged(tmp_path):
     (tmp_path / "dbus-1").mkdir()
     (tmp_path / "dbus-1" / "session.conf").write_text("x")
     before = sorted(tmp_path.rglob("*"))

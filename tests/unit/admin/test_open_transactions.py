@@ -1,4 +1,4 @@
-"""Transactions that are open in logs, and what becomes of them."""
+"""Open transactions in logs: found, judged and aborted."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ from zkbroker.protocol.messages.transactions import (
 )
 from zkbroker.protocol.messages.write_txn_markers import TxnMarkerResult
 from zkbroker.protocol.transaction_topic import TransactionState, TransactionValue
-from zkbroker.records import ABORT, COMMIT, control_batch, encode_message_set
+from zkbroker.records import COMMIT, control_batch, encode_message_set
 
 S = TransactionState
 KEY = ("t", 0)
@@ -43,10 +43,10 @@ class Log(Stored):
         self.entries.append(encode_message_set(records, base_offset=self.end, **identity))
         return self
 
-    def mark(self, producer, kind=COMMIT):
+    def mark(self, producer):
         self.entries.append(
             control_batch(
-                kind,
+                COMMIT,
                 producer_id=producer,
                 producer_epoch=0,
                 timestamp_ms=9000,
@@ -62,10 +62,7 @@ def ongoing(pid, state=S.ONGOING, partitions=(0,), topic="t"):
     )
 
 
-def test_what_lies_between_the_two_ends_is_read():
-    log = Log(last_stable_offset=2)
-    log.send().send(8).mark(8, ABORT)  # below the last stable offset in a real log
-    log.entries.pop(0)
+def test_open_transactions_are_read_after_last_stable_offset():
     log = Log(last_stable_offset=1).send().send(1, 2).send(2).send().mark(2).send(1).send(3)
     (first, third) = find_open(StoredCluster({KEY: log, ("u", 0): Log(last_stable_offset=0)}))
     assert (first.producer_id, first.first_offset, first.last_offset) == (1, 1, 6)
@@ -73,7 +70,7 @@ def test_what_lies_between_the_two_ends_is_read():
     assert (first.partition, first.leader, first.since_ms) == (KEY, 1, 1000)
 
 
-def test_a_log_without_open_transactions_is_not_read():
+def test_log_without_open_transactions_is_not_fetched():
     log = Log().send(1).mark(1)
     log.last_stable_offset = log.end
     stored = StoredCluster({KEY: log})
@@ -81,7 +78,7 @@ def test_a_log_without_open_transactions_is_not_read():
     assert {each.api_key for each in stored.asked} == {ApiKey.LIST_OFFSETS}
 
 
-def hanging(ids, *, now_ms=10_000_000, older_than_ms=1000):
+def hanging_with(ids, *, now_ms=10_000_000, older_than_ms=1000):
     stored = with_ids(*ids)
     stored.stored[KEY] = Log().send(1)
     return find_hanging(stored, [KEY], older_than_ms=older_than_ms, now_ms=now_ms)
@@ -98,17 +95,17 @@ def hanging(ids, *, now_ms=10_000_000, older_than_ms=1000):
         ([("x", ongoing(2))], Verdict.HANGING),
     ],
 )
-def test_it_hangs_when_no_coordinator_has_it(ids, verdict):
-    (found,) = hanging(ids)
+def test_verdict_depends_on_state_of_coordinator(ids, verdict):
+    (found,) = hanging_with(ids)
     assert found.verdict is verdict
 
 
-def test_a_young_one_is_left_alone():
-    assert hanging([], now_ms=1999) == []
-    assert len(hanging([], now_ms=2000)) == 1
+def test_young_transaction_is_not_listed():
+    assert hanging_with([], now_ms=1999) == []
+    assert len(hanging_with([], now_ms=2000)) == 1
 
 
-def test_one_that_ends_while_coordinators_are_asked_is_none():
+def test_transaction_that_ends_meanwhile_is_not_hanging():
     stored = with_ids(("x", ongoing(1, S.COMPLETE_COMMIT, ())))
     log = stored.stored[KEY] = Log().send(1)
     fetch = stored.answers[ApiKey.FETCH]
@@ -124,17 +121,17 @@ def test_one_that_ends_while_coordinators_are_asked_is_none():
     assert find_hanging(stored, [KEY], older_than_ms=0, now_ms=5000) == []
 
 
-def marked(stored, code=ErrorCode.NONE):
-    """Have a cluster take markers; returns those that it took."""
-    taken = []
+def take_markers(stored, code=ErrorCode.NONE):
+    """Let a cluster answer WriteTxnMarkers with a code; return the list of its markers."""
+    markers = []
 
     def answer(request):
-        taken.extend(request.markers)
+        markers.extend(request.markers)
         errors = [TxnTopicErrors("t", [TxnPartitionError(0, code)])]
         return WriteTxnMarkersResponse([TxnMarkerResult(1, errors)])
 
     stored.answers[ApiKey.WRITE_TXN_MARKERS] = answer
-    return taken
+    return markers
 
 
 def stored_with(*ids):
@@ -143,39 +140,39 @@ def stored_with(*ids):
     return stored
 
 
-def test_a_hanging_one_gets_a_marker_under_the_epoch_that_its_coordinator_has():
+def test_abort_marker_has_epoch_of_last_coordinator():
     stored = stored_with(("x", ongoing(1, S.COMPLETE_COMMIT, ())))
-    taken = marked(stored)
+    markers = take_markers(stored)
     assert abort_by_marker(stored, KEY, 0).last_offset == 2
-    (marker,) = taken
+    (marker,) = markers
     assert (marker.producer_id, marker.producer_epoch, marker.committed) == (1, 6, False)
     assert marker.coordinator_epoch == 4  # of the id's last record
     assert marker.topics == [TxnTopicPartitions("t", [0])]
 
 
-def test_one_of_an_unknown_producer_gets_the_highest_epoch():
+def test_unknown_producer_gets_highest_coordinator_epoch():
     stored = stored_with(("x", ongoing(9)))
-    taken = marked(stored)
+    markers = take_markers(stored)
     abort_by_marker(stored, KEY, 0)
     abort_by_marker(stored, KEY, 0, coordinator_epoch=99)
-    assert [each.coordinator_epoch for each in taken] == [7, 99]
+    assert [each.coordinator_epoch for each in markers] == [7, 99]
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [(S.ONGOING, "transactions abort x"), (S.PREPARE_COMMIT, "decided.*--force")],
 )
-def test_what_a_coordinator_has_is_not_ended_behind_its_back(state, said):
+def test_transaction_known_to_coordinator_needs_force(state, message):
     stored = stored_with(("x", ongoing(1, state)))
-    taken = marked(stored)
-    with pytest.raises(ClientError, match=said):
+    markers = take_markers(stored)
+    with pytest.raises(ClientError, match=message):
         abort_by_marker(stored, KEY, 0)
-    assert taken == []
+    assert markers == []
     abort_by_marker(stored, KEY, 0, force=True)
-    assert len(taken) == 1
+    assert len(markers) == 1
 
 
-def test_an_offset_at_which_none_begins_names_those_that_are_open():
+def test_wrong_first_offset_lists_open_transactions():
     stored = stored_with()
     with pytest.raises(ClientError, match="begins at offset 1: open ones begin at 0"):
         abort_by_marker(stored, KEY, 1)
@@ -184,18 +181,18 @@ def test_an_offset_at_which_none_begins_names_those_that_are_open():
         abort_by_marker(stored, KEY, 0)
 
 
-def test_a_refusal_says_what_to_give():
+def test_refused_marker_is_raised():
     stored = stored_with()
-    marked(stored, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    take_markers(stored, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
     with pytest.raises(ProtocolError, match="give --coordinator-epoch"):
         abort_by_marker(stored, KEY, 0)
-    marked(stored, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    take_markers(stored, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     with pytest.raises(ProtocolError) as raised:
         abort_by_marker(stored, KEY, 0)
     assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_partitions_without_a_leader_are_listed_apart():
+def test_partitions_without_leader_are_listed_separately():
     stored = StoredCluster({KEY: Log(), ("t", 1): Log(), ("u", 0): Log()})
     known = stored.known_partitions
 

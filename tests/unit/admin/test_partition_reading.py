@@ -23,7 +23,7 @@ def offsets(cluster, start, end):
     ]
 
 
-def test_whole_entries_come_in_order_however_little_fits_into_an_answer(monkeypatch):
+def test_whole_entries_come_in_order_for_any_fetch_size(monkeypatch):
     entries = [batch(0, 2), batch(2), batch(7, 3, size=5000), batch(10)]
     cluster = StoredCluster({KEY: Stored(entries)})
     wanted = [(0, 1), (2, 2), (7, 9), (10, 10)]
@@ -34,13 +34,13 @@ def test_whole_entries_come_in_order_however_little_fits_into_an_answer(monkeypa
         assert found == [(*span, size) for span, size in zip(wanted, sizes, strict=True)]
 
 
-def test_reading_begins_within_a_batch_and_stops_before_the_end():
+def test_reading_starts_within_batch_and_stops_before_end():
     cluster = StoredCluster({KEY: Stored([batch(0, 5), batch(5), batch(6)])})
     assert [each[:2] for each in offsets(cluster, 3, 6)] == [(0, 4), (5, 5)]
     assert offsets(cluster, 6, 6) == []
 
 
-def test_a_hole_at_the_end_ends_it():
+def test_gap_at_end_of_log_ends_reading():
     cluster = StoredCluster({KEY: Stored([batch(0)])})
     assert [each[:2] for each in offsets(cluster, 0, 9)] == [(0, 0)]
 
@@ -57,7 +57,7 @@ def test_moved_leader_is_asked_again_for_a_bounded_time(monkeypatch):
     assert raised.value.code is ErrorCode.NOT_LEADER_FOR_PARTITION
 
 
-def test_what_does_not_pass_is_not_asked_about_again():
+def test_permanent_error_is_not_retried():
     cluster = StoredCluster({KEY: Stored([batch(0)])})
     cluster.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     with pytest.raises(ProtocolError) as raised:
@@ -66,19 +66,20 @@ def test_what_does_not_pass_is_not_asked_about_again():
     assert cluster.refreshed == 0
 
 
-def test_a_partition_without_a_leader_is_named():
+def test_partition_without_leader_is_named(monkeypatch):
+    monkeypatch.setattr(partition_reading, "WAIT_S", 0.0)
     cluster = StoredCluster({})
     with pytest.raises(ProtocolError, match="t-0 has no leader"):
         offsets(cluster, 0, 1)
 
 
-def test_a_broker_that_knows_no_transactions_is_named():
+def test_broker_before_0_11_is_refused():
     cluster = StoredCluster({KEY: Stored([batch(0)])}, fetch_version=3)
     with pytest.raises(UnsupportedVersion, match=r"older than 0\.11"):
         offsets(cluster, 0, 1)
 
 
-def test_an_entry_that_never_comes_whole_ends_in_an_error(monkeypatch):
+def test_entry_larger_than_fetch_size_is_refused(monkeypatch):
     stored = Stored([batch(0, size=500)])
     monkeypatch.setattr(stored, "read", lambda offset, size: stored.entries[0][:100])
     with pytest.raises(ClientError, match="entry at offset 0 is larger"):

@@ -19,7 +19,7 @@ GENUINE_ELECTION = (
 )
 
 
-def test_the_genuine_form_is_read_and_written():
+def test_genuine_json_round_trips():
     target = {("t2", 0): (1, 2), ("t2", 1): (2, 0)}
     assert decode_target(GENUINE) == target
     assert encode_target(target) == GENUINE
@@ -28,7 +28,7 @@ def test_the_genuine_form_is_read_and_written():
     assert encode_partitions(partitions) == GENUINE_ELECTION
 
 
-def test_what_later_tools_print_is_read():
+def test_log_dirs_are_accepted_only_as_any():
     text = (
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["any"]}]}'
     )
@@ -56,12 +56,12 @@ def test_what_later_tools_print_is_read():
         ),
     ],
 )
-def test_what_is_none_is_refused(text, problem):
+def test_invalid_reassignment_is_refused(text, problem):
     with pytest.raises(ConfigError, match=problem):
         decode_target(text)
 
 
-def test_throttled_are_the_replicas_there_are_and_those_that_come():
+def test_throttles_name_present_and_new_replicas():
     # As the genuine tool of 2.3.0 did it for t2-2 from [2,0] to [1,2].
     assert throttled_replicas({("t2", 2): (1, 2)}, {("t2", 2): (2, 0)}) == {
         "t2": ("2:2,2:0", "2:1")
@@ -73,6 +73,6 @@ def test_throttled_are_the_replicas_there_are_and_those_that_come():
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"partitions":[{"topic":"t","partition":1e999}]}']
 )
-def test_what_is_no_election_is_refused(text):
+def test_invalid_election_is_refused(text):
     with pytest.raises(ConfigError, match="these are not partitions"):
         decode_partitions(text)

@@ -1,4 +1,4 @@
-"""Topics made, grown and set up through ZooKeeper: all is checked before anything is written."""
+"""Topics created, grown and configured through ZooKeeper."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def session() -> Any:
     return session
 
 
-def test_a_topic_is_made_described_and_grown(session: Any) -> None:
+def test_topic_is_created_described_and_grown(session: Any) -> None:
     admin.create_topic(session, "t", partitions=2, config={"retention.ms": "1000"})
     state = PartitionState(1, 0, (1,), 0).to_json()
     session.create(paths.partition_state("t", 0), state, ephemeral=True, parents=True)
@@ -41,7 +41,7 @@ def test_a_topic_is_made_described_and_grown(session: Any) -> None:
         ({"replication_factor": 3}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_what_cannot_be_had_is_refused_and_nothing_written(
+def test_invalid_counts_are_refused_and_nothing_written(
     session: Any, arguments: Any, code: ErrorCode
 ) -> None:
     with pytest.raises(ProtocolError) as refused:
@@ -50,20 +50,20 @@ def test_what_cannot_be_had_is_refused_and_nothing_written(
     assert topics.list_topics(session) == []
 
 
-def test_a_setting_that_does_not_exist_is_refused_before_the_topic_is_made(session: Any) -> None:
+def test_unknown_setting_prevents_creation(session: Any) -> None:
     with pytest.raises(ConfigError):
         admin.create_topic(session, "t", config={"retention.ns": "1"})
     assert topics.list_topics(session) == []
 
 
-def test_a_topic_exists_once(session: Any) -> None:
+def test_existing_topic_is_not_created_again(session: Any) -> None:
     admin.create_topic(session, "t")
     with pytest.raises(ProtocolError) as refused:
         admin.create_topic(session, "t")
     assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_settings_are_changed_whole_or_not_at_all(session: Any) -> None:
+def test_settings_change_all_or_none(session: Any) -> None:
     admin.create_topic(session, "t", config={"retention.ms": "1", "segment.bytes": "1000000"})
     changed = admin.alter_config(session, "t", add={"retention.ms": "2"}, delete=["segment.bytes"])
     assert changed == {"retention.ms": "2"} == topics.topic_config(session, "t")
@@ -74,7 +74,7 @@ def test_settings_are_changed_whole_or_not_at_all(session: Any) -> None:
     assert topics.topic_config(session, "t") == {"retention.ms": "2"}
 
 
-def test_a_topic_marked_for_deletion_is_described_so(session: Any) -> None:
+def test_description_shows_mark_for_deletion(session: Any) -> None:
     admin.create_topic(session, "t")
     admin.delete_topic(session, "t")
     (found,) = admin.describe(session)
@@ -83,12 +83,12 @@ def test_a_topic_marked_for_deletion_is_described_so(session: Any) -> None:
 
 
 @pytest.mark.parametrize("act", [admin.delete_topic, admin.alter_config])
-def test_a_topic_that_does_not_exist_is_named(session: Any, act: Any) -> None:
+def test_missing_topic_is_named(session: Any, act: Any) -> None:
     with pytest.raises(UnknownTopicOrPartition, match="there is no topic gone"):
         act(session, "gone")
 
 
-def test_a_description_has_the_genuine_tool_s_form() -> None:
+def test_description_has_genuine_format() -> None:
     found = admin.TopicDescription(
         "t", {"a": "1", "b": "2"}, (admin.PartitionDescription(0, None, (1, 2), (2,)),)
     )
@@ -98,7 +98,7 @@ def test_a_description_has_the_genuine_tool_s_form() -> None:
     ]
 
 
-def test_the_genuine_form_of_an_assignment() -> None:
+def test_assignment_is_parsed_in_genuine_form() -> None:
     assert admin.parse_assignment("1:2,2:3") == {0: [1, 2], 1: [2, 3]}
     for text, reason in (("1;2", "give broker ids"), ("1:2,3:3", "partition 1 names a broker")):
         with pytest.raises(ConfigError, match=reason):

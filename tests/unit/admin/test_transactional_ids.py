@@ -1,4 +1,4 @@
-"""What the topic tells of transactional ids, and how one is aborted."""
+"""Transactional ids read from their topic, and the abort of their transactions."""
 
 import pytest
 
@@ -32,11 +32,11 @@ def value(state, pid=5, epoch=1):
 def cluster(*records):
     """A cluster whose topic holds records of (id, value), None for a tombstone."""
     stored = {(TRANSACTION_TOPIC, number): Stored() for number in range(COUNT)}
-    for name, told in records:
+    for name, latest in records:
         partition = stored[TRANSACTION_TOPIC, key_partition(name, COUNT)]
         record = (
             encode_transaction_key(name),
-            None if told is None else encode_transaction(told),
+            None if latest is None else encode_transaction(latest),
             1,
             (),
         )
@@ -46,7 +46,7 @@ def cluster(*records):
     return StoredCluster(stored)
 
 
-def test_the_last_record_of_each_id_is_what_holds():
+def test_last_record_of_each_id_counts():
     found = list_ids(
         cluster(
             ("x", value(S.EMPTY)),
@@ -64,20 +64,20 @@ def test_the_last_record_of_each_id_is_what_holds():
     assert (found[0].coordinator, found[0].coordinator_epoch) == (BROKER, 4)
 
 
-def test_where_no_transaction_ever_was_there_is_no_id():
+def test_missing_topic_means_no_transactional_ids():
     assert list_ids(StoredCluster({})) == []
     with pytest.raises(ClientError, match=r"no transactional id 'x'.*transactions list"):
         describe_id(StoredCluster({}), "x")
 
 
-def test_an_unknown_id_is_reported():
+def test_unknown_id_is_reported():
     known = cluster(("x", value(S.EMPTY)))
     assert describe_id(known, "x").state is S.EMPTY
     with pytest.raises(ClientError, match="no transactional id 'y'"):
         describe_id(known, "y")
 
 
-def test_states_have_their_genuine_names():
+def test_state_names_match_genuine_tools():
     assert [state_name(each) for each in (S.EMPTY, S.PREPARE_ABORT, S.COMPLETE_COMMIT)] == [
         "Empty",
         "PrepareAbort",
@@ -86,7 +86,7 @@ def test_states_have_their_genuine_names():
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [
         (S.EMPTY, r"no transaction to abort \(state Empty\)"),
         (S.COMPLETE_ABORT, "no transaction to abort"),
@@ -94,14 +94,14 @@ def test_states_have_their_genuine_names():
         (S.PREPARE_ABORT, "is being aborted"),
     ],
 )
-def test_what_cannot_be_aborted_says_why(state, said):
+def test_abort_without_ongoing_transaction_is_refused(state, message):
     asked = cluster(("x", value(state)))
-    with pytest.raises(ClientError, match=said):
+    with pytest.raises(ClientError, match=message):
         abort(asked, "x")
     assert not [each for each in asked.asked if each.api_key == ApiKey.INIT_PRODUCER_ID]
 
 
-def test_the_coordinator_is_asked_until_the_markers_are_written():
+def test_abort_retries_until_markers_are_written():
     asked = cluster(("x", value(S.ONGOING)))
     codes = [
         ErrorCode.NOT_COORDINATOR,
@@ -120,7 +120,7 @@ def test_the_coordinator_is_asked_until_the_markers_are_written():
     }
 
 
-def test_an_abort_ends_when_its_time_is_over():
+def test_abort_raises_last_error_after_timeout():
     asked = cluster(("x", value(S.ONGOING)))
     for code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
         asked.answers[ApiKey.INIT_PRODUCER_ID] = lambda _, code=code: InitProducerIdResponse(

@@ -1,4 +1,4 @@
-"""Topics through brokers that are older than ours, move, or do not answer in time."""
+"""Topics by brokers that are old, refuse, or are no longer the controller."""
 
 import pytest
 
@@ -36,16 +36,16 @@ def topics(cluster):
     return ByBrokers(cluster)
 
 
-def made(code, message=None):
+def creation(code, message=None):
     return CreateTopicsResponse(topics=[CreatedTopic("t", code, message)])
 
 
-def test_the_request_says_counts_or_an_assignment(brokers, topics):
+def test_create_sends_counts_or_assignment(brokers, topics):
     asked = []
 
     def create(request):
         asked.append(request.topics[0])
-        return made(0)
+        return creation(0)
 
     brokers.faults[ApiKey.CREATE_TOPICS, 0] = create
     brokers.create("t", [0])
@@ -57,21 +57,21 @@ def test_the_request_says_counts_or_an_assignment(brokers, topics):
     assert {each.partition: each.broker_ids for each in asked[1].assignments} == given
 
 
-def test_the_words_of_the_controller_are_the_error(brokers, topics):
+def test_create_raises_message_of_controller(brokers, topics):
     answers = [
-        made(ErrorCode.NOT_CONTROLLER),
-        made(ErrorCode.INVALID_CONFIG, "retention.ms is no number"),
+        creation(ErrorCode.NOT_CONTROLLER),
+        creation(ErrorCode.INVALID_CONFIG, "retention.ms is no number"),
     ]
     brokers.faults[ApiKey.CREATE_TOPICS, 0] = lambda _: answers.pop(0)
     with pytest.raises(ProtocolError, match=r"^retention\.ms is no number$") as caught:
         topics.create("t", 1, 1)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
-    brokers.faults[ApiKey.CREATE_TOPICS, 0] = lambda _: made(ErrorCode.NOT_CONTROLLER)
+    brokers.faults[ApiKey.CREATE_TOPICS, 0] = lambda _: creation(ErrorCode.NOT_CONTROLLER)
     with pytest.raises(ClientError, match="no broker that answers is the controller"):
         topics.create("t", 1, 1)
 
 
-def test_growth_that_is_refused_without_words(brokers, topics):
+def test_refused_growth_without_message_is_described(brokers, topics):
     refused = CreatedPartitions("visits", ErrorCode.INVALID_PARTITIONS)
     brokers.faults[ApiKey.CREATE_PARTITIONS, 0] = lambda _: CreatePartitionsResponse(
         topics=[refused]
@@ -80,7 +80,7 @@ def test_growth_that_is_refused_without_words(brokers, topics):
         topics.grow("visits", 1)
 
 
-def test_a_topic_that_a_missing_broker_keeps_is_marked_all_the_same(brokers, topics):
+def test_delete_accepts_timeout_of_controller(brokers, topics):
     answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     brokers.faults[ApiKey.DELETE_TOPICS, 0] = lambda _: DeleteTopicsResponse(
         topics=[DeletedTopic("visits", answers.pop(0))]
@@ -90,7 +90,7 @@ def test_a_topic_that_a_missing_broker_keeps_is_marked_all_the_same(brokers, top
         topics.delete("visits")
 
 
-def test_brokers_that_are_too_old_are_named(brokers, cluster, topics):
+def test_old_brokers_are_named(brokers, cluster, topics):
     for key in (ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS):
         del brokers.versions[int(key)]
     with pytest.raises(UnsupportedVersion, match=r"does not support CREATE_PARTITIONS: .*-z"):
@@ -103,7 +103,9 @@ def test_brokers_that_are_too_old_are_named(brokers, cluster, topics):
 
 
 @pytest.mark.parametrize("with_sources", [True, False])
-def test_own_settings_by_source_or_by_the_older_mark(brokers, cluster, topics, with_sources):
+def test_own_settings_are_recognized_with_and_without_sources(
+    brokers, cluster, topics, with_sources
+):
     if with_sources:
         own = ConfigEntry("flush.ms", "5", source=ConfigSource.TOPIC)
         other = ConfigEntry("retention.ms", "9", source=ConfigSource.STATIC_BROKER)

@@ -1,4 +1,4 @@
-"""The walk over a tree that is given to a login, on a tree in memory."""
+"""Rights of a cluster's nodes, given to a login and back, on a tree in memory."""
 
 import pytest
 
@@ -15,7 +15,7 @@ READABLE = frozenset({OWNER, Grant("world", "anyone", READ)})
 LOGIN = ZooKeeperSecurity(sasl=ZooKeeperLogin("kafka", Secret("pw")))
 
 
-class Tree:
+class RightsTree:
     """A session over nodes with rights; `failures` are raised once for each path."""
 
     def __init__(self, *paths, security=LOGIN, chroot="/kafka"):
@@ -53,8 +53,10 @@ class Tree:
         del self.rights[path]
 
 
-def test_each_level_gets_its_rights_and_what_is_not_kafkas_keeps_them():
-    tree = Tree("/brokers", "/brokers/ids", "/config", "/config/users", "/consumers", "/other")
+def test_secure_changes_rights_of_kafka_nodes_only():
+    tree = RightsTree(
+        "/brokers", "/brokers/ids", "/config", "/config/users", "/consumers", "/other"
+    )
     report = secure(tree)
     assert (report.changed, report.kept, report.left) == (5, 0, ["/other"])
     assert not report.root_open
@@ -71,42 +73,42 @@ def test_each_level_gets_its_rights_and_what_is_not_kafkas_keeps_them():
     assert (secure(tree).changed, unsecure(tree).changed) == (0, 5)
 
 
-def test_the_root_of_all_programs_is_left_unless_asked_for():
-    tree = Tree("/brokers", chroot="")
+def test_shared_root_changes_only_on_request():
+    tree = RightsTree("/brokers", chroot="")
     assert secure(tree).root_open
     assert tree.rights["/"][0] == OPEN
     assert not secure(tree, with_root=True).root_open
     assert tree.rights["/"][0] == READABLE
 
 
-def test_nodes_that_go_or_change_meanwhile():
-    tree = Tree("/brokers", "/brokers/ids", "/brokers/gone")
+def test_nodes_changed_or_deleted_meanwhile_are_handled():
+    tree = RightsTree("/brokers", "/brokers/ids", "/brokers/gone")
     tree.failures = {"/brokers/ids": BadVersion("changed"), "/brokers/gone": NoNode("gone")}
     assert secure(tree).changed == 3
     assert tree.rights["/brokers/ids"][0] == READABLE
 
 
-def test_another_owner_ends_it():
-    tree = Tree("/brokers")
+def test_node_of_another_owner_is_refused():
+    tree = RightsTree("/brokers")
     tree.failures = {"/brokers": NotPermitted("/brokers: not yours")}
     with pytest.raises(NotPermitted):
         secure(tree)
 
 
-def test_without_a_login_nothing_is_touched():
-    tree = Tree("/brokers", security=UNPROTECTED)
+def test_session_without_login_is_refused():
+    tree = RightsTree("/brokers", security=UNPROTECTED)
     with pytest.raises(RegistryError, match="this session has no login"):
         secure(tree)
     assert tree.rights["/brokers"] == (OPEN, 0)
 
 
-def test_a_dry_run_counts_only():
-    tree = Tree("/brokers", "/brokers/ids")
+def test_dry_run_only_counts():
+    tree = RightsTree("/brokers", "/brokers/ids")
     assert secure(tree, dry_run=True).changed == 3
     assert {acl for acl, _ in tree.rights.values()} == {OPEN}
 
 
-def test_the_walk_begins_at_every_top_of_the_tree():
+def test_every_registry_path_has_known_root():
     known = [value for name, value in vars(paths).items() if name.isupper() and name[0] != "_"]
     texts = {each for each in known if isinstance(each, str) and each.startswith("/")}
     assert {f"/{each.split('/')[1]}" for each in texts} <= {*KAFKA_ROOTS, paths.CONSUMERS}
