@@ -31,12 +31,12 @@ def source(spark, cluster):
 
 @pytest.fixture
 def tool():
-    """`zkbroker` in this process: returns what it prints; what it says where it has to fail."""
+    """`zkbroker` in this process: returns its output, or its errors if it has to fail."""
 
-    def run(*arguments, status=0, **environment):
-        ran = CliRunner(env=environment).invoke(cli, [*map(str, arguments)])
-        said = f"{ran.stderr}{ran.exception}"
-        assert ran.exit_code == status, said
-        return said if status else ran.stdout
+    def run(*arguments, status=0, stdin=None, **environment):
+        ran = CliRunner(env=environment).invoke(cli, [*map(str, arguments)], input=stdin)
+        errors = f"{ran.stderr}{ran.exception}"
+        assert ran.exit_code == status, errors
+        return errors if status else ran.stdout
 
     return run

@@ -4,16 +4,17 @@ Clients and brokers are `User:ANONYMOUS` from the same address: what a client ma
 by bit, and the brokers replicate all the while with ClusterAction alone.
 """
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.authorized import SETTINGS, ensure_acl_tree, grant
 from tests.support.clusters import TestCluster
 from tests.support.zookeeper import until
+from zkbroker.cli.main import cli
+from zkbroker.errors import ZkbrokerError
 from zkbroker.registry.topics import create_topic
 from zkbroker.security import CLUSTER, Operation, ResourceType
 from zkbroker.testing import LocalCluster
@@ -46,16 +47,10 @@ def cluster(where: str, zk: ZkSession) -> Iterator[LocalCluster]:
 @pytest.fixture
 def zkbroker(cluster: LocalCluster) -> Callable[..., tuple[int, str]]:
     def run(*arguments: str, stdin: bytes = b"") -> tuple[int, str]:
-        ran = subprocess.run(
-            [sys.executable, "-m", "zkbroker.cli", *arguments],
-            input=stdin,
-            capture_output=True,
-            env={"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers},
-            timeout=300,
-            check=False,
-        )
-        assert b"Traceback" not in ran.stderr
-        return ran.returncode, (ran.stdout if ran.returncode == 0 else ran.stderr).decode()
+        environment = {"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers}
+        ran = CliRunner(env=environment).invoke(cli, arguments, input=stdin)
+        assert ran.exception is None or isinstance(ran.exception, ZkbrokerError | SystemExit)
+        return ran.exit_code, ran.stdout if ran.exit_code == 0 else f"{ran.stderr}{ran.exception}"
 
     return run
 

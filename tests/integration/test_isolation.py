@@ -17,9 +17,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.clusters import MakeCluster
 from tests.support.zookeeper import until
+from zkbroker.cli.main import cli
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
@@ -224,12 +226,11 @@ def test_assigned_consumer(written: Written, level: str) -> None:
     assert read() == AFTER[level]
 
 
-def shell(*arguments: str) -> list[bytes]:
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments], capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+def zkbroker(*arguments: str) -> list[bytes]:
+    """Run a command in this process; return the words of its output."""
+    done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout_bytes.split()
 
 
 @LEVELS
@@ -247,7 +248,7 @@ def test_consume_command(written: Written, level: str, where: str) -> None:
             command = ["consume", "-z", written.cluster.zookeeper, "-G", f"{level}-{written.topic}"]
             command += [written.topic, "-X", "auto.offset.reset=smallest"]
             command += ["-c", str(len(BEFORE[level]))]
-    assert shell("zkbroker.cli", *command, *isolation) == BEFORE[level]
+    assert zkbroker(*command, *isolation) == BEFORE[level]
 
 
 @LEVELS
@@ -258,7 +259,7 @@ def test_consume_command_counts_from_the_end_that_its_level_has(
     isolation = ["-X", f"isolation.level={level}"]
     group = ["-G", f"{written.topic}-{level}-end", written.topic, "-o", "-4", "-e"]
     # Four offsets before the end: from 5 on, or from 8 on.
-    found = shell("zkbroker.cli", "consume", *brokers, *group, *isolation)
+    found = zkbroker("consume", *brokers, *group, *isolation)
     assert found == ([b"c1"] if level == COMMITTED else [b"o0", b"o1", b"plain"])
 
 
@@ -274,7 +275,7 @@ def test_kcat_habits(written: Written, level: str) -> None:
         "-e",
         "-q",
     ]
-    found = shell("zkbroker.cli", *command, "-X", f"isolation.level={level}")
+    found = zkbroker(*command, "-X", f"isolation.level={level}")
     assert found == BEFORE[level]
 
 
@@ -292,4 +293,4 @@ def test_the_produce_command_sends_all_of_its_input_or_nothing(cluster: LocalClu
     assert b"max.request.size" in refused.stderr
     assert b"Traceback" not in refused.stderr
     read = ["consume", "-b", cluster.bootstrap_servers, "-t", topic, "-o", "beginning", "-e"]
-    assert shell("zkbroker.cli", *read, "-X", "isolation.level=read_committed") == [b"a", b"b"]
+    assert zkbroker(*read, "-X", "isolation.level=read_committed") == [b"a", b"b"]

@@ -19,7 +19,9 @@ def cluster(local_cluster):
 
 
 @pytest.fixture
-def zkbroker(cluster):
+def shell(cluster):
+    """`zkbroker` as a process of its own, with pipes."""
+
     def run(*arguments, stdin=b"", status=0):
         ran = subprocess.run(
             [sys.executable, "-m", "zkbroker.cli", *arguments],
@@ -36,14 +38,27 @@ def zkbroker(cluster):
     return run
 
 
-def test_lines_go_in_and_come_out(zkbroker, cluster):
+@pytest.fixture
+def zkbroker(cluster, tool):
+    """`zkbroker` in this process."""
+
+    def run(*arguments, stdin=None, status=0):
+        found = tool(
+            *arguments, stdin=stdin, status=status, ZKBROKER_BOOTSTRAP=cluster.bootstrap_servers
+        )
+        return found.encode()
+
+    return run
+
+
+def test_lines_go_in_and_come_out(shell, cluster):
     topic = cluster.create_topic(partitions=1)
-    zkbroker("produce", "-t", topic, stdin=b"one\ntwo\n\nlast without end")
-    assert zkbroker("consume", "-t", topic, "-e") == b"one\ntwo\n\nlast without end\n"
-    assert zkbroker("consume", "-t", topic, "-c", "2") == b"one\ntwo\n"
-    assert zkbroker("consume", "-t", topic, "-o", "-1", "-e") == b"last without end\n"
-    assert zkbroker("consume", "-t", topic, "-o", "1", "-c", "1") == b"two\n"
-    assert zkbroker("consume", "-t", topic, "-o", "end", "-e") == b""
+    shell("produce", "-t", topic, stdin=b"one\ntwo\n\nlast without end")
+    assert shell("consume", "-t", topic, "-e") == b"one\ntwo\n\nlast without end\n"
+    assert shell("consume", "-t", topic, "-c", "2") == b"one\ntwo\n"
+    assert shell("consume", "-t", topic, "-o", "-1", "-e") == b"last without end\n"
+    assert shell("consume", "-t", topic, "-o", "1", "-c", "1") == b"two\n"
+    assert shell("consume", "-t", topic, "-o", "end", "-e") == b""
 
 
 def test_a_terminated_member_leaves_its_group_with_its_offset(zkbroker, cluster):
@@ -133,8 +148,8 @@ def test_a_group_goes_on_where_it_stopped(zkbroker, cluster):
         (["produce", "-t", "bad/name"], b"bad/name"),
     ],
 )
-def test_mistakes_are_one_line(zkbroker, arguments, says):
-    shown = zkbroker(*arguments, stdin=b"x\n", status=1)
+def test_mistakes_are_one_line(shell, arguments, says):
+    shown = shell(*arguments, stdin=b"x\n", status=1)
     assert says in shown
     assert shown.count(b"error:") <= 2
 
