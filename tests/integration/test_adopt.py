@@ -34,7 +34,7 @@ def zkbroker(*arguments):
     return ran.output
 
 
-def test_genuine_data_is_served_as_it_is(directory, chroot, tmp_path):
+def test_adopted_genuine_data_is_served_unchanged(directory, chroot, tmp_path):
     assert "of broker 0, cluster hFMNK6uVRoCgPYx9-GcUxA" in zkbroker(directory, "--dry-run")
     partitions = sum(each.is_dir() for each in directory.iterdir())
     assert f"{partitions} assigned to broker 0 now, 0 before" in zkbroker(directory, "-z", chroot)
@@ -68,7 +68,7 @@ def test_genuine_data_is_served_as_it_is(directory, chroot, tmp_path):
         assert broker.stop()
 
 
-def test_partitions_that_another_broker_has_stay_there(directory, chroot, zk):
+def test_partitions_of_another_broker_are_not_adopted(directory, chroot, zk):
     zkbroker(directory, "-z", chroot)
     (directory / "meta.properties").write_text(META.replace("broker.id=0", "broker.id=1"))
     shutil.copytree(directory / "g-v2-none-0", directory / "g-v2-none-2")
@@ -78,7 +78,7 @@ def test_partitions_that_another_broker_has_stay_there(directory, chroot, zk):
     assert {p: list(r) for p, r in assignment(zk, "g-v2-none").items()} == {0: [0], 2: [1]}
 
 
-def test_what_does_not_fit_is_refused(directory, chroot, zk, tmp_path):
+def test_adoption_of_other_broker_or_cluster_is_refused(directory, chroot, zk, tmp_path):
     other = tmp_path / "other"
     (other / "looks-1").mkdir(parents=True)
     with pytest.raises(StorageError, match="is not a data directory"):
@@ -118,7 +118,7 @@ def served(chroot, directory, work, values=()):
         assert broker.stop()
 
 
-def test_a_new_producer_s_messages_do_not_pass_for_those_of_an_adopted_one(chroot, zk, tmp_path):
+def test_new_producer_id_is_above_those_in_adopted_logs(chroot, zk, tmp_path):
     directory = tmp_path / "kafka-logs"
     before, moved = f"{chroot}/before", f"{chroot}/moved"
     sent = [b"%d" % number for number in range(5)]

@@ -161,7 +161,7 @@ def led(zk: ZkSession, topic: str) -> bool:
     return zk.exists(paths.partition_state(topic, 0)) is not None
 
 
-def test_the_brokers_of_the_cluster_replicate(friend: BrokerConnection, zk: ZkSession) -> None:
+def test_brokers_replicate_with_authorizer(friend: BrokerConnection, zk: ZkSession) -> None:
     until(lambda: len(friend.request(m.MetadataRequest([])).brokers) == 2)
     created = friend.request(m.CreateTopicsRequest([NewTopic("allowed", 1, 2)]))
     assert codes(created) == {0}
@@ -175,7 +175,7 @@ def test_the_brokers_of_the_cluster_replicate(friend: BrokerConnection, zk: ZkSe
 
 
 @pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
-def test_without_rights_every_request_is_refused_and_changes_nothing(
+def test_request_without_rights_is_refused_and_changes_nothing(
     api: ApiKey, bobs: list[Bob], zk: ZkSession, friend: BrokerConnection
 ) -> None:
     before = tree(zk)
@@ -202,7 +202,7 @@ def can_be_sent(request: Any, version: int) -> bool:
     return True
 
 
-def test_a_topic_that_is_there_and_one_that_is_not_look_the_same(bobs: list[Bob]) -> None:
+def test_hidden_topic_looks_like_missing_topic(bobs: list[Bob]) -> None:
     told = bobs[0].ask(m.MetadataRequest(["allowed", "nowhere"]), 5).topics
     assert [(each.topic, each.error_code, each.partitions) for each in told] == [
         ("allowed", 29, []),
@@ -212,7 +212,7 @@ def test_a_topic_that_is_there_and_one_that_is_not_look_the_same(bobs: list[Bob]
     assert bobs[0].ask(m.MetadataRequest([]), 0).topics == []
 
 
-def test_each_broker_follows_changes_of_the_other(
+def test_acl_changes_reach_every_broker(
     bobs: list[Bob], zk: ZkSession, friend: BrokerConnection
 ) -> None:
     def told() -> list[int]:
@@ -233,7 +233,7 @@ def test_each_broker_follows_changes_of_the_other(
     until(lambda: told() == [29, 29])
 
 
-def test_a_topic_is_auto_created_by_a_user_with_create(bobs: list[Bob], zk: ZkSession) -> None:
+def test_user_with_create_right_auto_creates_topic(bobs: list[Bob], zk: ZkSession) -> None:
     def told(name: str) -> int:
         return int(bobs[0].ask(m.MetadataRequest([name])).topics[0].error_code)
 
@@ -256,9 +256,7 @@ def offsets(topic: str) -> list[Any]:
     return [type(request.topics[0])(topic, request.topics[0].partitions)]
 
 
-def test_acls_of_any_size_and_name_are_kept_or_refused(
-    friend: BrokerConnection, zk: ZkSession
-) -> None:
+def test_odd_and_many_acls_are_stored_or_refused(friend: BrokerConnection, zk: ZkSession) -> None:
     def create(name: str, principal: str = "User:x", kind: int = TOPIC, op: int = 3) -> int:
         acl = AclCreation(kind, name, 3, principal, "*", op, 3)
         (result,) = friend.request(m.CreateAclsRequest([acl])).results
@@ -287,7 +285,7 @@ def test_acls_of_any_size_and_name_are_kept_or_refused(
     assert not any(pattern.name.startswith("many-") for pattern in read_all_acls(zk))
 
 
-def test_mutated_requests_of_a_client_without_rights_change_nothing(
+def test_mutated_requests_without_rights_change_nothing(
     bobs: list[Bob], zk: ZkSession, friend: BrokerConnection, cluster: LocalCluster
 ) -> None:
     before = tree(zk)
@@ -316,7 +314,7 @@ def test_mutated_requests_of_a_client_without_rights_change_nothing(
     assert all(broker.alive for broker in cluster.brokers)
 
 
-def test_denials_are_in_the_audit_log_and_bounded(cluster: LocalCluster) -> None:
+def test_audit_log_of_denials_is_bounded(cluster: LocalCluster) -> None:
     log = cluster.brokers[0].log_path.read_text() + cluster.brokers[1].log_path.read_text()
     lines = [line for line in log.splitlines() if "zkbroker.audit" in line and "denied " in line]
     assert any(f"principal={ANONYMOUS} operation=Write" in line for line in lines)

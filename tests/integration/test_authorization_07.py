@@ -74,9 +74,7 @@ def fetched(address: tuple[str, int], topic: str, *, as_bob: bool) -> tuple[int,
         return error, bytes(body)
 
 
-def test_a_stranger_of_0_7_is_refused_and_a_friend_is_not(
-    address: tuple[str, int], zk: ZkSession
-) -> None:
+def test_legacy07_client_without_rights_is_refused(address: tuple[str, int], zk: ZkSession) -> None:
     with closing(socket.create_connection(address, 30)) as friend:
         send(friend, Produce07("shared", 0, ONE))
         until(lambda: fetched(address, "shared", as_bob=False)[1] == ONE)
@@ -95,7 +93,7 @@ def test_a_stranger_of_0_7_is_refused_and_a_friend_is_not(
     assert zk.children("/brokers/topics") == before
 
 
-def test_what_is_granted_to_anonymous_from_its_address_is_served(
+def test_legacy07_client_with_acl_for_its_address_is_served(
     address: tuple[str, int], zk: ZkSession
 ) -> None:
     grant(zk, Operation.READ, TOPIC, "shared", host=BOB)

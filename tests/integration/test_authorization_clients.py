@@ -55,7 +55,7 @@ def zkbroker(cluster: LocalCluster) -> Callable[..., tuple[int, str]]:
     return run
 
 
-def test_each_right_opens_one_door(zkbroker: Callable[..., Any], zk: ZkSession) -> None:
+def test_each_right_allows_one_command(zkbroker: Callable[..., Any], zk: ZkSession) -> None:
     def send() -> tuple[int, str]:
         status: tuple[int, str] = zkbroker("produce", "-t", "t", "-X", "acks=all", stdin=b"one\n")
         return status
@@ -83,7 +83,7 @@ def test_each_right_opens_one_door(zkbroker: Callable[..., Any], zk: ZkSession) 
     assert (status, "CLUSTER_AUTHORIZATION_FAILED (31)" in text) == (1, True)
 
 
-def test_top_shows_what_may_be_seen_and_names_the_rest(
+def test_top_names_topics_that_may_not_be_described(
     zkbroker: Callable[..., Any], zk: ZkSession, where: str
 ) -> None:
     create_topic(zk, "hidden", {0: [1, 2]}, {})

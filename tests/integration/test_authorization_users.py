@@ -6,14 +6,13 @@ may write, bob may read, and a client that is neither may do nothing.
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
@@ -22,6 +21,7 @@ from tests.support.authorized import SETTINGS
 from tests.support.certificates import Authority
 from tests.support.clusters import TestCluster
 from tests.support.zookeeper import until
+from zkbroker.cli.main import cli
 from zkbroker.registry.acls import add_acls, ensure_acl_tree
 from zkbroker.registry.topics import create_topic
 from zkbroker.security import Operation, ResourceType
@@ -190,7 +190,7 @@ def produced(
     return error
 
 
-def test_a_writer_writes_and_a_reader_reads(secured: Secured) -> None:
+def test_writer_produces_and_reader_consumes(secured: Secured) -> None:
     assert produced(secured, "alice", b"one", idempotent=True) is None
     for user in ("bob", "mallory"):
         error = produced(secured, user, b"no")
@@ -206,7 +206,7 @@ def test_a_writer_writes_and_a_reader_reads(secured: Secured) -> None:
     consumer.close()
 
 
-def test_others_are_refused_whatever_they_ask(secured: Secured) -> None:
+def test_users_without_rights_are_refused(secured: Secured) -> None:
     place = {"bootstrap_servers": secured.cluster.bootstrap_servers.split(",")}
     consumer = kafka.KafkaConsumer("t", group_id="g", **place, **secured.python["alice"])
     with pytest.raises(kafka.errors.KafkaError) as caught:
@@ -227,28 +227,20 @@ def test_others_are_refused_whatever_they_ask(secured: Secured) -> None:
         deleted.result(30)
 
 
-def test_the_administrator_changes_acls_with_a_file_of_settings(
-    secured: Secured, tmp_path: Path
-) -> None:
-    def run(user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def test_administrator_changes_acls_with_command_config(secured: Secured, tmp_path: Path) -> None:
+    def run(user: str, *arguments: str) -> Result:
         file = tmp_path / f"{user}.properties"
         settings = secured.librdkafka[user].items()
         file.write_text("".join(f"{key}={value}\n" for key, value in settings))
         where = ["-b", secured.cluster.bootstrap_servers, "--command-config", str(file)]
-        return subprocess.run(
-            [sys.executable, "-m", "zkbroker.cli", "acls", *arguments, *where],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return CliRunner().invoke(cli, ["acls", *arguments, *where])
 
     name = secured.names["mallory"]
     grant = ("add", "--allow-principal", f"User:{name}", "--producer", "--topic", "t")
     refused = run("mallory", *grant)
-    assert refused.returncode == 1
-    assert "CLUSTER_AUTHORIZATION_FAILED (31)" in refused.stderr
-    assert run("admin", *grant).returncode == 0
+    assert refused.exit_code == 1
+    assert "CLUSTER_AUTHORIZATION_FAILED (31)" in str(refused.exception)
+    assert run("admin", *grant).exit_code == 0
     until(lambda: produced(secured, "mallory", b"two") is None)
     listed = run("admin", "list", "--principal", f"User:{name}", "--json")
     assert [each["operation"] for each in json.loads(listed.stdout)] == [
@@ -257,5 +249,5 @@ def test_the_administrator_changes_acls_with_a_file_of_settings(
         "Describe",
     ]
     named = ("remove", "--topic", "t", "--allow-principal", f"User:{name}", "--yes")
-    assert run("admin", *named).returncode == 0
+    assert run("admin", *named).exit_code == 0
     until(lambda: produced(secured, "mallory", b"no") is not None)

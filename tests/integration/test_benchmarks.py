@@ -17,7 +17,7 @@ OF_GENUINE = {"replicas", "start", "failover"}
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.parametrize("name", PAGE)
-def test_the_smallest_run_of_a_benchmark_makes_its_section(name: str, tmp_path: Path) -> None:
+def test_small_benchmark_run_makes_its_section_of_page(name: str, tmp_path: Path) -> None:
     if name in OF_GENUINE and java_clients.old_missing():
         pytest.skip(java_clients.REASON)
     run = [sys.executable, "-m", "bench", "all", "--small", "--only", name, "--results", tmp_path]
@@ -49,7 +49,7 @@ def test_the_smallest_run_of_a_benchmark_makes_its_section(name: str, tmp_path: 
         ("requests --rounds 1 --seconds 0.1 --only 16", "fetch 16 KiB, magic 0"),
     ],
 )
-def test_what_a_page_names_besides_measures_something(command: str, said: str) -> None:
+def test_other_benchmarks_of_page_measure(command: str, said: str) -> None:
     run = [sys.executable, "-m", *f"bench.{command}".split()]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

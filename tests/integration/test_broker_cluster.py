@@ -37,11 +37,9 @@ from zkbroker.protocol.messages.topics import NewTopic, ReplicaAssignment
 from zkbroker.records import Codec, MessageSetBuilder
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.registry.partitions import partition_state
-from zkbroker.registry.topics import assignment, encode_assignment
+from zkbroker.registry.topics import encode_assignment
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 Start = Callable[..., BrokerProcess]
 
@@ -76,7 +74,7 @@ def led(connection: BrokerConnection, topic: str) -> bool:
     return not found.error_code and all(not p.error_code for p in found.partitions)
 
 
-def test_a_broker_registers_like_a_genuine_one(start: Start, zk: ZkSession) -> None:
+def test_broker_registers_like_genuine_one(start: Start, zk: ZkSession) -> None:
     process = start(7, broker__rack="r1")
     with connect(process) as connection:
         metadata(connection, "t", 1)
@@ -99,22 +97,14 @@ def test_a_broker_registers_like_a_genuine_one(start: Start, zk: ZkSession) -> N
     }
     assert state_stat.ephemeral_owner == stat.ephemeral_owner
     assert json.loads(zk.get(paths.CONTROLLER)[0])["brokerid"] == 7
+    # It raised the limit of open files to the hard one.
+    limits = Path(f"/proc/{process.pid}/limits").read_text()
+    line = next(line for line in limits.splitlines() if line.startswith("Max open files"))
+    soft, hard = line.split()[3:5]
+    assert soft == hard
 
 
-def test_an_id_in_use_is_a_clear_fatal_error(start: Start) -> None:
-    start(1)
-    with pytest.raises(ZkbrokerError, match="broker id 1 is in use"):
-        MortalBroker(
-            start(2).directory / "other",
-            {
-                "broker.id": "1",
-                "zookeeper.connect": start(3)._properties["zookeeper.connect"],
-                "zookeeper.session.timeout.ms": "5000",
-            },
-        ).start()
-
-
-def test_a_broker_without_an_id_gets_one_and_keeps_it(start: Start, zk: ZkSession) -> None:
+def test_broker_without_id_gets_one_and_keeps_it(start: Start, zk: ZkSession) -> None:
     process = start(-1)
     assert list_brokers(zk).keys() == {1001}
     process.stop()
@@ -122,20 +112,7 @@ def test_a_broker_without_an_id_gets_one_and_keeps_it(start: Start, zk: ZkSessio
     assert list_brokers(zk).keys() == {1001}
 
 
-def test_a_killed_broker_comes_back_under_its_id_with_its_data(start: Start) -> None:
-    process = start()
-    with connect(process) as connection:
-        metadata(connection, "t", 1)
-        eventually(lambda: led(connection, "t"))
-        assert produce(connection, "t", message_set(2, [b"kept"])).error_code == 0
-    process.kill()
-    process.start()
-    with connect(process) as connection:
-        assert values(fetch(connection, "t", 0)) == [b"kept"]
-        assert metadata(connection, "t", 7).partitions[0].leader_epoch == 1
-
-
-def test_sequences_and_leader_epochs_outlive_a_killed_broker(start: Start) -> None:
+def test_data_sequences_and_leader_epochs_survive_kill(start: Start) -> None:
     process = start()
     with connect(process) as connection:
         metadata(connection, "t", 1)
@@ -149,12 +126,14 @@ def test_sequences_and_leader_epochs_outlive_a_killed_broker(start: Start) -> No
     process.start()
     with connect(process) as connection:
         eventually(lambda: led(connection, "t"))
+        assert values(fetch(connection, "t", 0)) == [b"0", b"1", b"2"]
         again = produce(connection, "t", sequenced(producer, 2))
         assert (again.error_code, again.base_offset) == (0, 2)
         gap = produce(connection, "t", sequenced(producer, 9))
         assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert produce(connection, "t", sequenced(producer, 3)).base_offset == 3
         new = metadata(connection, "t", 7).partitions[0].leader_epoch
+        assert new == old + 1
         for epoch, code in (
             (old, ErrorCode.FENCED_LEADER_EPOCH),
             (new, ErrorCode.NONE),
@@ -180,7 +159,7 @@ def sequenced(producer_id: int, sequence: int) -> bytes:
     return builder.build()
 
 
-def test_topics_of_the_old_tool_are_picked_up_and_deleted(start: Start, zk: ZkSession) -> None:
+def test_topic_of_0_8_tool_is_served_and_deleted(start: Start, zk: ZkSession) -> None:
     process = start()
     with connect(process) as connection:
         # What `kafka-topics.sh --create` of 0.8 writes, and later its `--delete`.
@@ -196,31 +175,7 @@ def test_topics_of_the_old_tool_are_picked_up_and_deleted(start: Start, zk: ZkSe
         eventually(lambda: zk.exists("/admin/delete_topics/old") is None)
 
 
-def test_what_the_old_tools_ask_of_the_controller_does_not_stay_in_progress(
-    start: Start, zk: ZkSession
-) -> None:
-    # `kafka-reassign-partitions.sh` and `kafka-preferred-replica-election.sh` refuse to start while
-    # their node is there, and `--verify` compares the assignment once it is gone.
-    controller = start(0)
-    start(1)
-    zk.create(paths.topic("t"), encode_assignment({0: [0], 1: [1]}), parents=True)
-    partitions = [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
-    moved = [each | {"replicas": [1]} for each in partitions]
-
-    def ask(path: str, data: bytes) -> None:
-        zk.create(path, data, parents=True)
-        eventually(lambda: zk.exists(path) is None)
-
-    election, reassignment = "/admin/preferred_replica_election", "/admin/reassign_partitions"
-    ask(election, json.dumps({"version": 1, "partitions": partitions}).encode())
-    ask(reassignment, json.dumps({"version": 1, "partitions": moved}).encode())
-    assert assignment(zk, "t") == {0: (1,), 1: (1,)}
-    ask(reassignment, b"not what a tool writes")
-    controller.stop()
-    ask(election, b'{"version":1,"partitions":[]}')
-
-
-def test_a_deletion_waits_for_a_broker_that_is_away(start: Start, zk: ZkSession) -> None:
+def test_topic_deletion_waits_for_stopped_broker(start: Start, zk: ZkSession) -> None:
     first, second = start(0), start(1)
     replicas = [ReplicaAssignment(0, [0]), ReplicaAssignment(1, [1])]
     topic = NewTopic("t", -1, -1, replicas)
@@ -259,7 +214,7 @@ def test_a_deletion_waits_for_a_broker_that_is_away(start: Start, zk: ZkSession)
                 assert produce(peer, "t", data, partition=partition).base_offset == 0
 
 
-def test_logs_are_kept_when_zookeeper_knows_nothing_of_them(
+def test_logs_of_topics_missing_in_zookeeper_are_kept(
     start: Start, zk: ZkSession, chroot: str, tmp_path: Path
 ) -> None:
     process = start()
@@ -272,9 +227,7 @@ def test_logs_are_kept_when_zookeeper_knows_nothing_of_them(
     assert (process.data_directory / "t-0").is_dir()
 
 
-def test_settings_change_while_running_in_every_notification_form(
-    start: Start, zk: ZkSession
-) -> None:
+def test_topic_settings_follow_notifications_of_every_form(start: Start, zk: ZkSession) -> None:
     process = start()
     with connect(process) as connection:
         zk.create(paths.topic("t"), encode_assignment({0: [0]}), parents=True)
@@ -299,56 +252,7 @@ def test_settings_change_while_running_in_every_notification_form(
             eventually(answers)
 
 
-def test_a_broker_serves_on_and_registers_again_after_a_lost_session(
-    start: Start, tmp_path: Path
-) -> None:
-    with EmbeddedZooKeeper() as own:
-        process = start(connect=own.connect_string, zookeeper__session__timeout__ms="1500")
-        with connect(process) as connection:
-            metadata(connection, "t", 1)
-            eventually(lambda: led(connection, "t"))
-            with ZkSession(own.connect_string) as session:
-                eventually(lambda: partition_state(session, "t", 0) is not None)
-            own.kill()
-            for number in range(20):
-                assert produce(connection, "t", message_set(2, [b"%d" % number])).error_code == 0
-            own.restart()
-            with ZkSession(own.connect_string, connect_timeout_ms=20_000) as session:
-                eventually(lambda: list_brokers(session).keys() == {0})
-                eventually(lambda: partition_state(session, "t", 0) is not None)
-            assert produce(connection, "t", message_set(2, [b"after"])).error_code == 0
-            assert len(values(fetch(connection, "t", 0))) == 21
-
-
-def test_every_broker_knows_all_leaders(start: Start, zk: ZkSession) -> None:
-    brokers = [start(number, num__partitions="4") for number in range(3)]
-    with connect(brokers[0]) as first, connect(brokers[2]) as third:
-        metadata(first, "spread", 1)
-        eventually(lambda: led(first, "spread") and led(third, "spread"))
-        seen = metadata(third, "spread", 7)
-        assert {p.leader for p in seen.partitions} == {0, 1, 2}
-        assert [p.leader_epoch for p in seen.partitions] == [0] * 4
-        assert [p.leader for p in metadata(first, "spread", 7).partitions] == [
-            p.leader for p in seen.partitions
-        ]
-        elsewhere = next(p.partition for p in seen.partitions if p.leader != 0)
-        answer = produce(first, "spread", message_set(2, [b"v"]), partition=elsewhere)
-        assert answer.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
-        victim = next(p for p in seen.partitions if p.leader == 1)
-        brokers[1].kill()
-        eventually(
-            lambda: (
-                metadata(third, "spread", 7).partitions[victim.partition].error_code
-                == ErrorCode.LEADER_NOT_AVAILABLE
-            )
-        )
-        gone = metadata(third, "spread", 7).partitions[victim.partition]
-        assert (gone.leader, gone.offline_replicas, gone.isr) == (-1, [1], [])
-        brokers[1].start()
-        eventually(lambda: led(first, "spread") and led(third, "spread"))
-
-
-def test_stopping_answers_a_waiting_fetch_and_marks_a_clean_shutdown(
+def test_clean_stop_answers_waiting_fetch_and_writes_shutdown_mark(
     start: Start, zk: ZkSession
 ) -> None:
     process = start()
@@ -370,15 +274,7 @@ def test_stopping_answers_a_waiting_fetch_and_marks_a_clean_shutdown(
     assert (process.data_directory / ".kafka_cleanshutdown").exists()
 
 
-def test_stopping_without_zookeeper_takes_no_session_timeouts(start: Start) -> None:
-    with EmbeddedZooKeeper() as own:
-        process = start(connect=own.connect_string, zookeeper__session__timeout__ms="30000")
-        own.kill()
-        eventually(lambda: "state=suspended" in process.log_path.read_text())
-        assert process.stop(timeout_s=60)
-
-
-def test_several_listeners_tell_each_client_its_own_side(start: Start) -> None:
+def test_each_listener_advertises_its_own_addresses(start: Start) -> None:
     process = start(
         listeners="INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
         advertised__listeners="INSIDE://127.0.0.1:0,OUTSIDE://public.example:443",
@@ -394,7 +290,7 @@ def test_several_listeners_tell_each_client_its_own_side(start: Start) -> None:
             assert [b.host for b in connection.request(MetadataRequest([]), 1).brokers] == [host]
 
 
-def test_a_start_that_fails_leaves_nothing_behind(
+def test_failed_start_registers_no_broker(
     start: Start, zk: ZkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -405,7 +301,7 @@ def test_a_start_that_fails_leaves_nothing_behind(
     assert list_brokers(zk).keys() == {0}
 
 
-def test_a_broker_on_ipv6_is_found_and_served(start: Start) -> None:
+def test_broker_serves_over_ipv6(start: Start) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError as error:
@@ -419,14 +315,7 @@ def test_a_broker_on_ipv6_is_found_and_served(start: Start) -> None:
         assert produce(connection, "t", message_set(2, [b"six"])).error_code == 0
 
 
-def test_a_broker_may_open_as_many_files_as_its_user(start: Start) -> None:
-    limits = Path(f"/proc/{start().pid}/limits").read_text()
-    line = next(line for line in limits.splitlines() if line.startswith("Max open files"))
-    soft, hard = line.split()[3:5]
-    assert soft == hard
-
-
-def test_counts_of_client_versions_are_kept_on_disk(start: Start) -> None:
+def test_counts_of_client_versions_are_stored_on_disk(start: Start) -> None:
     process = start()
     with connect(process) as connection:
         metadata(connection, "t", 0)

@@ -41,7 +41,7 @@ from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.records import Codec, iter_entries
 
 
-def test_an_old_producer_may_send_nothing_and_a_new_one_may_not(
+def test_empty_set_is_accepted_only_before_produce_v3(
     connection: BrokerConnection, topic: str
 ) -> None:
     for version in range(3):
@@ -53,7 +53,7 @@ def test_an_old_producer_may_send_nothing_and_a_new_one_may_not(
 
 @pytest.mark.parametrize("version", range(8))
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_is_produced_is_fetched_by_every_version(
+def test_produced_messages_are_fetched_by_every_version(
     connection: BrokerConnection, topic: str, version: int, codec: Codec
 ) -> None:
     magic = 0 if version < 2 else 1 if version == 2 else 2
@@ -70,9 +70,7 @@ def test_what_is_produced_is_fetched_by_every_version(
         assert {entry.magic for entry in iter_entries(found.records)} == {min(magic, readable)}
 
 
-def test_zstd_is_refused_to_versions_that_do_not_know_it(
-    connection: BrokerConnection, topic: str
-) -> None:
+def test_zstd_is_refused_for_older_versions(connection: BrokerConnection, topic: str) -> None:
     data = message_set(2, [b"x" * 100] * 10, Codec.ZSTD)
     for version in range(3, 7):
         refused = produce(connection, topic, data, version=version)
@@ -87,7 +85,7 @@ def test_zstd_is_refused_to_versions_that_do_not_know_it(
     assert len(values(fetch(connection, topic, 0, version=10))) == 11
 
 
-def test_partial_tails_up_to_v2_and_whole_first_entries_from_v3(
+def test_fetch_returns_partial_entries_up_to_v2_and_whole_first_entry_later(
     connection: BrokerConnection, topic: str
 ) -> None:
     for _ in range(3):
@@ -104,9 +102,7 @@ def test_partial_tails_up_to_v2_and_whole_first_entries_from_v3(
         assert len(whole.records) == size
 
 
-def test_the_whole_response_is_bounded_and_later_partitions_stay_empty(
-    connection: BrokerConnection, topic: str
-) -> None:
+def test_max_bytes_leaves_later_partitions_empty(connection: BrokerConnection, topic: str) -> None:
     data = message_set(2, [b"x" * 1000])
     other = f"{topic}-other"
     connection.request(CreateTopicsRequest([NewTopic(other, 1, 1)], 10_000))
@@ -130,7 +126,7 @@ def test_fetch_errors(connection: BrokerConnection, topic: str, version: int) ->
     assert nowhere.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_long_poll_waits_for_data_and_not_longer(
+def test_long_poll_returns_when_data_arrives(
     connection: BrokerConnection, broker: object, topic: str
 ) -> None:
     polling = connection.send(fetch_request(topic, 0, max_wait_ms=30_000))
@@ -139,14 +135,14 @@ def test_a_long_poll_waits_for_data_and_not_longer(
     assert values(only(polling.result(20))) == [b"at last"]
 
 
-def test_a_long_poll_ends_empty_after_its_time(connection: BrokerConnection, topic: str) -> None:
+def test_long_poll_returns_empty_after_max_wait(connection: BrokerConnection, topic: str) -> None:
     started = time.monotonic()
     found = fetch(connection, topic, 0, max_wait_ms=200)
     assert (found.error_code, len(found.records)) == (0, 0)
     assert time.monotonic() - started >= 0.19
 
 
-def test_a_long_poll_waits_for_min_bytes(connection: BrokerConnection, topic: str) -> None:
+def test_long_poll_waits_for_min_bytes(connection: BrokerConnection, topic: str) -> None:
     data = message_set(2, [b"x" * 500])
     polling = connection.send(fetch_request(topic, 0, max_wait_ms=30_000, min_bytes=2 * len(data)))
     with BrokerConnection(connection.runtime, connection.host, connection.port) as other:
@@ -156,12 +152,12 @@ def test_a_long_poll_waits_for_min_bytes(connection: BrokerConnection, topic: st
     assert len(values(only(polling.result(20)))) == 2
 
 
-def test_an_error_is_answered_without_waiting(connection: BrokerConnection, topic: str) -> None:
+def test_fetch_error_is_returned_without_waiting(connection: BrokerConnection, topic: str) -> None:
     answer = connection.request(fetch_request(topic, 9, max_wait_ms=60_000), timeout_s=20)
     assert only(answer).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_fetch_sessions_are_never_given_out(connection: BrokerConnection, topic: str) -> None:
+def test_clients_get_no_fetch_session(connection: BrokerConnection, topic: str) -> None:
     asked = fetch_request(topic, 0)
     asked.session_epoch = 0
     full = connection.request(asked)
@@ -171,7 +167,7 @@ def test_fetch_sessions_are_never_given_out(connection: BrokerConnection, topic:
     assert refused.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_leader_epochs_are_checked(connection: BrokerConnection, topic: str) -> None:
+def test_fetch_with_later_leader_epoch_is_refused(connection: BrokerConnection, topic: str) -> None:
     asked = fetch_request(topic, 0)
     codes = []
     for epoch in (0, 1):
@@ -181,7 +177,7 @@ def test_leader_epochs_are_checked(connection: BrokerConnection, topic: str) -> 
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_corrupt_crc_is_refused_and_nothing_else_suffers(
+def test_corrupt_crc_is_refused_and_next_produce_succeeds(
     connection: BrokerConnection, topic: str, version: int
 ) -> None:
     magic = 0 if version < 2 else 1 if version == 2 else 2
@@ -204,7 +200,7 @@ def test_produce_errors(connection: BrokerConnection, topic: str) -> None:
     assert produce(connection, "__consumer_offsets", data).error_code == 17
 
 
-def test_acks_0_has_no_answer_and_an_error_closes_the_connection(
+def test_acks_0_has_no_response_and_error_closes_connection(
     connection: BrokerConnection, topic: str
 ) -> None:
     def request(name: str) -> ProduceRequest:
@@ -246,7 +242,7 @@ def test_offsets_are_listed_by_every_version(connection: BrokerConnection, topic
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_asking_for_an_unknown_topic_creates_it(connection: BrokerConnection, version: int) -> None:
+def test_metadata_request_creates_unknown_topic(connection: BrokerConnection, version: int) -> None:
     name = f"auto-{uuid.uuid4().hex[:8]}"
     assert metadata(connection, name, version).error_code == ErrorCode.LEADER_NOT_AVAILABLE
     for _ in range(100):
@@ -261,7 +257,7 @@ def test_asking_for_an_unknown_topic_creates_it(connection: BrokerConnection, ve
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_metadata_of_no_and_all_and_bad_topics(
+def test_metadata_of_no_topics_all_topics_and_invalid_topic(
     connection: BrokerConnection, topic: str, version: int
 ) -> None:
     every = connection.request(MetadataRequest([] if version == 0 else None), version)
@@ -278,12 +274,12 @@ def test_metadata_of_no_and_all_and_bad_topics(
         assert connection.request(asked, version).topics[0].error_code == 3
 
 
-def test_api_versions_lists_what_is_served(connection: BrokerConnection) -> None:
+def test_api_versions_lists_supported_versions(connection: BrokerConnection) -> None:
     assert connection.guess is None
     assert connection.versions == SUPPORTED_VERSIONS
 
 
-def test_clients_that_leave_in_a_long_poll_are_no_warning(broker: BrokerProcess) -> None:
+def test_client_that_disconnects_in_long_poll_logs_no_warning(broker: BrokerProcess) -> None:
     before = broker.log_path.stat().st_size
     with connect(broker) as asking:
         name = f"left-{uuid.uuid4().hex[:8]}"

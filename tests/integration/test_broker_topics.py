@@ -55,7 +55,9 @@ def create(
     return {answer.topic: answer.error_code for answer in connection.request(request).topics}
 
 
-def test_each_topic_has_its_own_result(connection: BrokerConnection, topic: str) -> None:
+def test_create_topics_returns_result_of_each_topic(
+    connection: BrokerConnection, topic: str
+) -> None:
     good, given = fresh(), fresh()
     both = fresh()
     assert create(
@@ -93,25 +95,25 @@ def test_each_topic_has_its_own_result(connection: BrokerConnection, topic: str)
     assert len(metadata(connection, given, 1).partitions) == 2
 
 
-def test_a_topic_named_twice_is_refused(connection: BrokerConnection) -> None:
+def test_topic_named_twice_in_request_is_refused(connection: BrokerConnection) -> None:
     name = fresh()
     assert create(connection, NewTopic(name, 1, 1), NewTopic(name, 2, 1)) == {name: 42}
 
 
-def test_names_that_metrics_would_confuse_are_refused(connection: BrokerConnection) -> None:
+def test_names_that_collide_in_metrics_are_refused(connection: BrokerConnection) -> None:
     name = fresh()
     assert create(connection, NewTopic(f"{name}.a_b", 1, 1)) == {f"{name}.a_b": 0}
     assert create(connection, NewTopic(f"{name}_a.b", 1, 1)) == {f"{name}_a.b": 17}
 
 
-def test_validate_only_creates_nothing(connection: BrokerConnection) -> None:
+def test_validate_only_creates_no_topic(connection: BrokerConnection) -> None:
     name = fresh()
     assert create(connection, NewTopic(name, 1, 1), validate_only=True) == {name: 0}
     assert create(connection, NewTopic(name, 0, 1), validate_only=True) == {name: 37}
     assert create(connection, NewTopic(name, 1, 1)) == {name: 0}
 
 
-def test_topics_are_deleted_with_their_data(connection: BrokerConnection, topic: str) -> None:
+def test_topic_is_deleted_with_its_data(connection: BrokerConnection, topic: str) -> None:
     produce(connection, topic, message_set(2, [b"old"]))
     answer = connection.request(DeleteTopicsRequest(topics=[topic, "no-such-topic"]))
     assert {each.topic: each.error_code for each in answer.topics} == {
@@ -124,7 +126,7 @@ def test_topics_are_deleted_with_their_data(connection: BrokerConnection, topic:
     assert values(fetch(connection, topic, 0)) == [b"new"]
 
 
-def test_topics_grow(connection: BrokerConnection, topic: str) -> None:
+def test_partitions_are_added_to_topic(connection: BrokerConnection, topic: str) -> None:
     def grow(count: int, *, check: bool = False, given: list[int] | None = None) -> int:
         assigned = None if given is None else [NewPartitionAssignment([b]) for b in given]
         request = CreatePartitionsRequest(
@@ -148,7 +150,7 @@ def test_topics_grow(connection: BrokerConnection, topic: str) -> None:
     assert connection.request(unknown).topics[0].error_code == 3
 
 
-def test_records_are_deleted_up_to_an_offset(connection: BrokerConnection, topic: str) -> None:
+def test_records_are_deleted_below_offset(connection: BrokerConnection, topic: str) -> None:
     for number in range(5):
         produce(connection, topic, message_set(2, [b"%d" % number]))
 
@@ -194,7 +196,7 @@ def alter(connection: BrokerConnection, kind: int, name: str, **settings: str | 
     return code
 
 
-def test_configurations_are_described_and_altered(connection: BrokerConnection, topic: str) -> None:
+def test_topic_settings_are_described_and_altered(connection: BrokerConnection, topic: str) -> None:
     kind = ConfigResourceType.TOPIC
     code, before = described(connection, kind, topic)
     assert code == 0
@@ -217,7 +219,7 @@ def test_configurations_are_described_and_altered(connection: BrokerConnection, 
     assert described(connection, kind, "no-such-topic")[0] == 3
 
 
-def test_a_brokers_configuration_is_described_and_most_of_it_not_altered(
+def test_broker_settings_are_described_and_static_ones_refused(
     connection: BrokerConnection,
 ) -> None:
     code, found = described(connection, ConfigResourceType.BROKER, "0")
@@ -262,7 +264,7 @@ def test_idempotent_producers(connection: BrokerConnection, topic: str) -> None:
     assert len(values(fetch(connection, topic, 0))) == 15
 
 
-def test_a_batch_of_a_transaction_without_a_coordinator_is_refused(
+def test_transactional_batch_without_transactional_id_is_refused(
     connection: BrokerConnection, topic: str
 ) -> None:
     batch = encode_message_set(
@@ -283,7 +285,7 @@ def test_a_batch_of_a_transaction_without_a_coordinator_is_refused(
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_partition_that_asks_for_more_replicas_than_are_in_sync_takes_no_acks_all(
+def test_acks_all_is_refused_below_min_insync_replicas(
     connection: BrokerConnection, version: int
 ) -> None:
     name = fresh()
@@ -315,7 +317,7 @@ def await_answer(ask: Callable[[], int], wanted: int, timeout_s: float = 20) -> 
 
 
 @pytest.mark.parametrize(("pin", "version"), [("0.9.0", 3), ("0.10.2", 3)])
-def test_an_old_format_refuses_what_it_cannot_hold(
+def test_old_message_format_refuses_newer_features(
     connection: BrokerConnection, pin: str, version: int
 ) -> None:
     name = fresh()

@@ -75,7 +75,7 @@ def samples(port: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("version", range(SUPPORTED_VERSIONS[ApiKey.PRODUCE][1] + 1))
-def test_a_message_without_a_key_is_refused_whole_at_every_version(
+def test_compacted_topic_refuses_set_with_missing_key(
     compacting: tuple[BrokerConnection, int], version: int
 ) -> None:
     connection, _ = compacting
@@ -97,7 +97,7 @@ def test_a_message_without_a_key_is_refused_whole_at_every_version(
     ("policy", "code"),
     [("compact", ErrorCode.POLICY_VIOLATION), ("compact,delete", 0), ("delete", 0)],
 )
-def test_records_are_deleted_by_request_where_the_policy_deletes(
+def test_delete_records_depends_on_cleanup_policy(
     compacting: tuple[BrokerConnection, int], policy: str, code: int
 ) -> None:
     connection, _ = compacting
@@ -148,7 +148,7 @@ def emptied(compacting: tuple[BrokerConnection, int]) -> tuple[BrokerConnection,
 
 @pytest.mark.parametrize("version", range(SUPPORTED_VERSIONS[ApiKey.FETCH][1] + 1))
 @pytest.mark.parametrize("max_bytes", [70, 1 << 20])
-def test_no_client_stands_still_at_batches_that_are_empty(
+def test_every_fetch_version_passes_emptied_batches(
     emptied: tuple[BrokerConnection, str, list[int]], version: int, max_bytes: int
 ) -> None:
     connection, topic, offsets = emptied
@@ -174,7 +174,7 @@ def test_no_client_stands_still_at_batches_that_are_empty(
         assert seen == offsets
 
 
-def test_the_cleaner_is_counted(
+def test_cleaner_metrics_are_counted(
     compacting: tuple[BrokerConnection, int], emptied: tuple[BrokerConnection, str, list[int]]
 ) -> None:
     _, port = compacting
@@ -191,9 +191,7 @@ def test_the_cleaner_is_counted(
     assert 0 <= found[f"{name}max_buffer_utilization_percent"] <= 100
 
 
-def test_a_log_that_cannot_be_compacted_is_counted(
-    local_cluster: MakeCluster, tmp_path: Path
-) -> None:
+def test_uncleanable_log_is_counted(local_cluster: MakeCluster, tmp_path: Path) -> None:
     port = free_port()
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
     with local_cluster(directory=tmp_path, properties=properties) as cluster:

@@ -65,7 +65,7 @@ def _settings(line):
     return entity, sorted(re.findall(r"([^,=]+)=([^=]*)(?=,[^,=]+=|$)", settings))
 
 
-def test_each_command_of_the_genuine_tool_writes_and_says_the_same(run, zk, chroot):
+def test_configs_tool_matches_genuine_output_and_znodes(run, zk, chroot):
     create_topic(zk, "t-cfg", {0: [1]})
     change_entity_config(zk, ConfigEntity(user="alice"), {"SCRAM-SHA-256": "salt=secret"})
     shown = 0
@@ -104,7 +104,7 @@ def test_each_command_of_the_genuine_tool_writes_and_says_the_same(run, zk, chro
     assert shown >= 19
 
 
-def test_credentials_are_made_as_the_genuine_tool_does_and_never_shown(run, zk, chroot):
+def test_scram_credentials_match_genuine_tool_and_stay_hidden(run, zk, chroot):
     where = ("kafka-configs", "--zookeeper", chroot, "--entity-type", "users", "--entity-name")
     added = "SCRAM-SHA-256=[iterations=8192,password=p,w=x d],SCRAM-SHA-512=[password=secret]"
     odd = "CN=x y,O=é*%/z@h"
@@ -126,7 +126,7 @@ def test_credentials_are_made_as_the_genuine_tool_does_and_never_shown(run, zk, 
         assert "secret" not in str(raised.value)
 
 
-def test_quotas_are_set_shown_and_dropped(run, zk):
+def test_quotas_are_set_described_and_removed(run, zk):
     changed = run(
         "configs", "alter", "--user", "alice", "--config", "producer_byte_rate=1048576",
         "--config", "request_percentage=12.5",
@@ -170,13 +170,13 @@ def test_quotas_are_set_shown_and_dropped(run, zk):
         (["--topic", "none", "--config", "retention.ms=2"], "none"),
     ],
 )  # fmt: skip
-def test_what_is_not_allowed_is_said(run, zk, arguments, said):
+def test_invalid_settings_are_refused(run, zk, arguments, said):
     with pytest.raises((ConfigError, ProtocolError), match=re.escape(said)):
         run("configs", "alter", *arguments)
     assert entity_config(zk, ConfigEntity(user="a")) == {}
 
 
-def test_a_setting_of_a_broker_that_may_not_change_is_refused(run):
+def test_static_broker_setting_is_refused(run):
     with pytest.raises(ProtocolError, match="port needs a restart of the broker"):
         run("configs", "alter", "--broker", "1", "--config", "port=1")
     run("configs", "alter", "--broker-default", "--config", "log.cleaner.threads=2")
@@ -194,7 +194,7 @@ def test_a_setting_of_a_broker_that_may_not_change_is_refused(run):
         (["alter", "--user", "u"], "give --config, --config-file or --delete-config"),
     ],
 )
-def test_a_command_that_is_not_whole_is_a_usage_error(run, arguments, said):
+def test_incomplete_command_is_usage_error(run, arguments, said):
     ran = run("configs", *arguments)
     assert ran.exit_code == 2
     assert said in ran.output
@@ -217,7 +217,7 @@ def ask(cluster):
     return ask
 
 
-def test_brokers_change_and_tell_settings_in_the_genuine_words(cluster, ask):
+def test_broker_settings_by_brokers_match_genuine_output(cluster, ask):
     """The lines are those of the genuine tool of 2.3, asked of the same settings."""
     tool = ("kafka-configs", "--bootstrap-server", cluster.bootstrap_servers)
     number = str(cluster.brokers[0].id)
@@ -245,7 +245,7 @@ def test_brokers_change_and_tell_settings_in_the_genuine_words(cluster, ask):
         ask(*own, "--alter", "--add-config", "broker.id=5")
 
 
-def test_topics_are_described_by_brokers_with_the_source_of_each_setting(cluster, ask):
+def test_topic_settings_by_brokers_show_sources(cluster, ask):
     where = ("-b", cluster.bootstrap_servers, "--topic", "t")
     ask("configs", "alter", *where, "--config", "retention.ms=1000")
     (only,) = json.loads(ask("configs", "describe", *where, "--json"))
@@ -262,7 +262,7 @@ def test_topics_are_described_by_brokers_with_the_source_of_each_setting(cluster
     assert json.loads(ask("configs", "describe", *where, "--json")) == []
 
 
-def test_brokers_say_where_quotas_are_kept(cluster, ask):
+def test_quotas_by_brokers_point_to_zookeeper(cluster, ask):
     with pytest.raises(ConfigError, match="kept in ZooKeeper: give -z"):
         ask("configs", "describe", "-b", cluster.bootstrap_servers, "--users")
     with pytest.raises(ClientError, match="broker 77 is not running"):

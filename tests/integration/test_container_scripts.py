@@ -51,7 +51,7 @@ def check(directory: Path, port: str, listeners: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "SSL", "CERTIFIED"])
-def test_a_broker_is_healthy_at_each_kind_of_listener(
+def test_healthcheck_passes_for_each_listener(
     listener: str, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     port = cluster.bootstrap(listener).rpartition(":")[2]
@@ -59,14 +59,16 @@ def test_a_broker_is_healthy_at_each_kind_of_listener(
     assert check(tmp_path, port, listeners) == (0, "")
 
 
-def test_what_does_not_answer_is_not_healthy(tmp_path: Path) -> None:
+def test_healthcheck_fails_without_broker(tmp_path: Path) -> None:
     port = str(free_port())
     status, said = check(tmp_path, port, f"SSL://0.0.0.0:{port}")
     assert status == 1
     assert said.startswith("not healthy: ")
 
 
-def test_variables_become_properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_become_properties(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda path, arguments: ran.append(arguments))
     monkeypatch.setattr(sys, "argv", ["entrypoint.py"])

@@ -108,17 +108,11 @@ def told(process: BrokerProcess, topic: str) -> dict[int, tuple[int, int]]:
     }
 
 
-def logs(brokers: Brokers, topic: str) -> list[Path]:
-    """The directories of a topic's first partitions."""
-    found = (each.data_directory.glob(f"{topic}-[01]") for each in brokers.values())
-    return [path for paths_of_one in found for path in paths_of_one]
-
-
 def make(zk: ZkSession, topic: str, *replicas: list[int]) -> None:
     topics.create_topic(zk, topic, dict(enumerate(replicas)))
 
 
-def test_leaders_are_those_of_the_assignment_and_every_broker_says_so(
+def test_first_replicas_lead_and_every_broker_knows_them(
     brokers: Brokers, zk: ZkSession, t: str
 ) -> None:
     make(zk, t, [0, 1, 2], [1, 2, 0], [2])
@@ -130,9 +124,7 @@ def test_leaders_are_those_of_the_assignment_and_every_broker_says_so(
     assert json.loads(data) == json.loads(zk.get(paths.partition(t, 0))[0])
 
 
-def test_a_killed_leader_is_replaced_and_leads_again_when_it_is_asked_to(
-    brokers: Brokers, zk: ZkSession, t: str
-) -> None:
+def test_killed_leader_is_replaced_and_rejoins(brokers: Brokers, zk: ZkSession, t: str) -> None:
     make(zk, t, [1, 2, 0], [1])
     eventually(lambda: led_by(zk, t, 1, 1))
     brokers[1].kill()
@@ -148,7 +140,7 @@ def test_a_killed_leader_is_replaced_and_leads_again_when_it_is_asked_to(
     assert zk.exists(paths.partition_state(t, 1)) is not None
 
 
-def test_the_next_controller_takes_over(brokers: Brokers, zk: ZkSession, t: str) -> None:
+def test_next_controller_takes_over(brokers: Brokers, zk: ZkSession, t: str) -> None:
     make(zk, t, [0, 1, 2], [1, 2, 0], [2, 0, 1])
     eventually(lambda: led_by(zk, t, 0, 1, 2))
     epoch = controller_epoch(zk)
@@ -168,23 +160,7 @@ def test_the_next_controller_takes_over(brokers: Brokers, zk: ZkSession, t: str)
     eventually(lambda: told(brokers[first], t).get(first, (-1, 0))[0] == leader)
 
 
-def test_a_controller_that_is_deposed_by_hand_is_followed_by_one_with_the_next_epoch(
-    brokers: Brokers, zk: ZkSession, t: str
-) -> None:
-    make(zk, t, [0, 1, 2])
-    eventually(lambda: led_by(zk, t, 0))
-    epoch = controller_epoch(zk)
-    zk.delete(paths.CONTROLLER)
-    eventually(lambda: controller_epoch(zk) == epoch + 1 and current_controller(zk) is not None)
-    make(zk, f"{t}u", [1, 0])
-    eventually(lambda: led_by(zk, f"{t}u", 1))
-    assert stored(zk, f"{t}u").controller_epoch == epoch + 1
-    assert stored(zk, t).leader_epoch == 0
-
-
-def test_what_comes_late_through_a_connection_that_the_controller_has_left_is_refused(
-    brokers: Brokers, zk: ZkSession
-) -> None:
+def test_request_on_old_controller_connection_is_refused(brokers: Brokers, zk: ZkSession) -> None:
     eventually(lambda: current_controller(zk) is not None)
     # The controller of this test; no broker has its id.
     epoch = controller_epoch(zk) + 1
@@ -203,28 +179,7 @@ def test_what_comes_late_through_a_connection_that_the_controller_has_left_is_re
     assert codes == [0, 0, ErrorCode.STALE_CONTROLLER_EPOCH, 0]
 
 
-def test_a_topic_is_deleted_once_every_replica_is(brokers: Brokers, zk: ZkSession, t: str) -> None:
-    make(zk, t, [0, 1], [1, 2])
-    make(zk, f"{t}kept", [2, 1])
-    eventually(lambda: led_by(zk, t, 0, 1))
-    assert logs(brokers, t)
-    brokers[2].kill()
-    topics.mark_for_deletion(zk, t)
-    time.sleep(2)
-    assert zk.exists(paths.topic(t)) is not None, "broker 2 still has a copy"
-    brokers[2].start()
-    eventually(lambda: zk.exists(paths.topic(t)) is None)
-    eventually(lambda: zk.exists(paths.delete_topic(t)) is None)
-    eventually(lambda: not logs(brokers, t))
-    assert stored(zk, f"{t}kept").leader in (1, 2)
-    make(zk, t, [2, 0])
-    eventually(lambda: led_by(zk, t, 2))
-    assert stored(zk, t).leader_epoch == 0
-
-
-def test_a_broker_that_stops_hands_its_leaderships_over_first(
-    brokers: Brokers, zk: ZkSession, t: str
-) -> None:
+def test_clean_stop_moves_leaderships_first(brokers: Brokers, zk: ZkSession, t: str) -> None:
     make(zk, t, [1, 2, 0], [0, 1], [1])
     eventually(lambda: led_by(zk, t, 1, 0, 1))
     brokers[1].stop()
@@ -235,7 +190,7 @@ def test_a_broker_that_stops_hands_its_leaderships_over_first(
     eventually(lambda: led_by(zk, t, 2, 0, 1))
 
 
-def test_the_last_stop_leaves_what_genuine_brokers_leave_and_epochs_go_on(
+def test_last_clean_stop_leaves_persistent_state_and_epochs_continue(
     brokers: Brokers, zk: ZkSession, t: str
 ) -> None:
     make(zk, t, [0, 1, 2], [2])
@@ -257,7 +212,9 @@ def test_the_last_stop_leaves_what_genuine_brokers_leave_and_epochs_go_on(
     brokers[1].start()
 
 
-def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSession, t: str) -> None:
+def test_preferred_leaders_are_elected_by_znode_and_by_request(
+    brokers: Brokers, zk: ZkSession, t: str
+) -> None:
     make(zk, t, [0, 1, 2], [0, 2, 1])
     eventually(lambda: led_by(zk, t, 0, 0))
     # As after a failure, with everybody in sync again.
@@ -305,9 +262,7 @@ def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSessio
     eventually(lambda: led_by(zk, t, 0, 0))
 
 
-def test_brokers_whose_levels_do_not_go_together_say_so(
-    brokers: Brokers, chroot: str, tmp_path: Path
-) -> None:
+def test_mixed_protocol_levels_are_logged(brokers: Brokers, chroot: str, tmp_path: Path) -> None:
     old = MortalBroker(
         tmp_path,
         {
@@ -330,7 +285,7 @@ def test_brokers_whose_levels_do_not_go_together_say_so(
         old.stop()
 
 
-def test_a_thousand_partitions_are_led_and_follow_a_death(brokers: Brokers, zk: ZkSession) -> None:
+def test_thousand_partitions_get_new_leaders_after_kill(brokers: Brokers, zk: ZkSession) -> None:
     make(zk, "many", *([n % 3, (n + 1) % 3] for n in range(999)))
     eventually(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()))
     brokers[0].kill()

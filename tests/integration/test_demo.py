@@ -46,7 +46,7 @@ def interrupted(data, log):
     assert running.returncode == 130
 
 
-def test_after_ctrl_c_every_line_is_accounted_for_and_a_rerun_takes_only_what_is_new(tmp_path):
+def test_demo_accounts_for_every_line_after_interrupt_and_rerun(tmp_path):
     log = tmp_path / "my access.log"
     access_log.generate(log, 2000)
     data = tmp_path / "my data"
@@ -79,5 +79,5 @@ def test_after_ctrl_c_every_line_is_accounted_for_and_a_rerun_takes_only_what_is
     assert "50 published = 50 streamed = 50 loaded" in demo(data, log)
 
 
-def test_a_log_that_is_not_there_is_one_sentence(tmp_path):
+def test_missing_access_log_is_reported(tmp_path):
     assert "no access log at" in demo(tmp_path / "data", tmp_path / "nowhere.log", status=2)

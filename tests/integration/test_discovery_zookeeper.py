@@ -48,7 +48,7 @@ def open_cluster(chroot: str) -> Iterator[Callable[[str], Cluster]]:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_brokers_that_join_and_leave_show(runtime, zk, fake, open_cluster):
+def test_brokers_that_join_and_leave_are_noticed(runtime, zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     cluster = open_cluster(runtime)
     assert sorted(cluster.brokers()) == [0]
@@ -62,9 +62,7 @@ def test_brokers_that_join_and_leave_show(runtime, zk, fake, open_cluster):
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_broker_that_comes_back_elsewhere_with_the_same_id_is_reached_there(
-    runtime, zk, fake, open_cluster
-):
+def test_broker_with_new_address_is_reached_there(runtime, zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     cluster = open_cluster(runtime)
     before = cluster.connection(0)
@@ -77,7 +75,7 @@ def test_a_broker_that_comes_back_elsewhere_with_the_same_id_is_reached_there(
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_new_topic_and_the_broker_that_takes_it_up_show(runtime, zk, fake, open_cluster):
+def test_new_topic_and_its_leaders_are_noticed(runtime, zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     register(zk, fake.brokers[1])
     cluster = open_cluster(runtime)
@@ -96,7 +94,7 @@ def test_a_new_topic_and_the_broker_that_takes_it_up_show(runtime, zk, fake, ope
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_added_partitions_show(runtime, zk, fake, open_cluster):
+def test_added_partitions_are_noticed(runtime, zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     topics.create_topic(zk, "t", {0: [0]})
     take_up(zk, "t", 0, 0)
@@ -108,7 +106,7 @@ def test_added_partitions_show(runtime, zk, fake, open_cluster):
     until(lambda: cluster.leader("t", 1) == 0)
 
 
-def test_a_partition_of_a_broker_that_is_gone_has_no_leader(zk, fake, open_cluster):
+def test_partition_of_removed_broker_has_no_leader(zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     topics.create_topic(zk, "t", {0: [0]})
     take_up(zk, "t", 0, 0)
@@ -118,7 +116,7 @@ def test_a_partition_of_a_broker_that_is_gone_has_no_leader(zk, fake, open_clust
     until(lambda: cluster.leader("t", 0) is None)
 
 
-def test_watchers_see_every_change(zk, fake, open_cluster):
+def test_watcher_is_called_until_removed(zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     cluster = open_cluster("threads")
     told: list[float] = []
@@ -133,7 +131,7 @@ def test_watchers_see_every_change(zk, fake, open_cluster):
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_changes_show_after_the_session_was_lost(runtime, zk, fake, open_cluster):
+def test_changes_are_noticed_after_lost_session(runtime, zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     cluster = open_cluster(runtime)
     topics.create_topic(zk, "t", {0: [0]})
@@ -145,13 +143,13 @@ def test_changes_show_after_the_session_was_lost(runtime, zk, fake, open_cluster
     until(lambda: len(cluster.known_partitions("t") or ()) == 2)
 
 
-def test_no_zookeeper_is_a_clear_error():
+def test_missing_zookeeper_is_reported():
     source = ZooKeeperSource("127.0.0.1:1", connect_timeout_ms=300)
     with pytest.raises(RegistryError, match=r"no ZooKeeper answered at 127\.0\.0\.1:1"):
         Cluster(source).start()
 
 
-def test_a_given_session_is_used_and_left_open(zk, fake):
+def test_given_session_is_used_and_left_open(zk, fake):
     register(zk, fake.brokers[0])
     with Cluster(ZooKeeperSource(session=zk)) as cluster:
         assert sorted(cluster.brokers()) == [0]

@@ -84,7 +84,7 @@ def test_example_runs(example, cluster, directory, started):
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
-def test_lint_leaves_out_the_virtual_environment_that_a_page_makes(page, tmp_path):
+def test_lint_skips_virtual_environment_of_page(page, tmp_path):
     (made,) = re.findall(r"python3 -m venv (\S+)", (ROOT / page).read_text(encoding="utf-8"))
     for name in ("pyproject.toml", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
@@ -103,13 +103,13 @@ def test_lint_leaves_out_the_virtual_environment_that_a_page_makes(page, tmp_pat
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page):
+def test_links_between_pages_resolve(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_files_and_programs_that_a_page_names_exist(page):
+def test_files_and_programs_named_by_page_exist(page):
     text = page.read_text(encoding="utf-8")
     folders = "tests|examples|scripts|bench|docker|zkbroker|spark_loader"
     for name in re.findall(rf"(?<![\w/])(?:{folders})/[\w/.@-]*\w", text):
@@ -120,7 +120,7 @@ def test_files_and_programs_that_a_page_names_exist(page):
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_commands_and_options_that_a_page_names_exist(page):
+def test_commands_and_options_named_by_page_exist(page):
     if page.name == "command-line.md":
         return  # generated from the commands
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
@@ -143,14 +143,14 @@ def test_commands_and_options_that_a_page_names_exist(page):
                 assert option in known or word[:2] in known, words
 
 
-def test_the_readmes_commands_exist():
+def test_make_targets_of_readme_exist():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^\$ make (\w+)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_every_alert_has_its_runbook():
+def test_every_alert_has_a_runbook():
     rules = (ROOT / "docker" / "prometheus" / "zkbroker-rules.yml").read_text("utf-8")
     page = (ROOT / "docs" / "runbooks.md").read_text("utf-8")
     sections = {

@@ -105,7 +105,7 @@ def test_sources_and_synonyms_are_listed_in_order_of_precedence(
     assert entry.synonyms == [ConfigSynonym(key, "800000", ConfigSource.DYNAMIC_DEFAULT_BROKER)]
 
 
-def test_a_time_is_shown_in_the_unit_in_which_it_was_given(first: BrokerConnection) -> None:
+def test_time_is_described_in_its_configured_unit(first: BrokerConnection) -> None:
     keys = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
     found = described(first, "1", *keys)
     assert [found[key].value for key in keys] == [None, None, "24"]
@@ -122,7 +122,7 @@ def test_a_time_is_shown_in_the_unit_in_which_it_was_given(first: BrokerConnecti
     assert found[keys[2]].synonyms == hours
 
 
-def test_every_key_is_shown_and_only_passwords_are_hidden(first: BrokerConnection) -> None:
+def test_all_settings_are_described_and_secrets_hidden(first: BrokerConnection) -> None:
     found = described(first, "1")
     assert len(found) > 200
     assert found["num.io.threads"].value == "8"
@@ -145,7 +145,7 @@ def test_every_key_is_shown_and_only_passwords_are_hidden(first: BrokerConnectio
         ("2", {"log_retention_ms": "5"}, ErrorCode.INVALID_REQUEST, "This is broker 1; ask bro"),
     ],
 )
-def test_what_may_not_change_is_refused_and_nothing_is_written(
+def test_invalid_change_is_refused_and_nothing_written(
     first: BrokerConnection,
     session: ZkSession,
     name: str,
@@ -159,7 +159,7 @@ def test_what_may_not_change_is_refused_and_nothing_is_written(
     assert broker_config(session, int(name) if name else None) == {}
 
 
-def test_a_default_of_topics_takes_effect_while_all_brokers_run(
+def test_topic_default_takes_effect_on_running_brokers(
     cluster: LocalCluster, first: BrokerConnection
 ) -> None:
     for broker in (1, 2):
@@ -186,7 +186,7 @@ def test_a_default_of_topics_takes_effect_while_all_brokers_run(
         until(lambda: asked[1]() == 0)
 
 
-def test_connections_of_one_address_are_limited_while_a_broker_runs(
+def test_connection_limit_takes_effect_on_running_broker(
     cluster: LocalCluster, first: BrokerConnection
 ) -> None:
     broker = cluster.brokers[0]
@@ -198,7 +198,7 @@ def test_connections_of_one_address_are_limited_while_a_broker_runs(
     assert log_lines(broker, "limit=max.connections.per.ip") > before
 
 
-def test_fetchers_and_the_cleaner_are_given_other_settings(
+def test_fetcher_and_cleaner_settings_take_effect(
     cluster: LocalCluster, first: BrokerConnection
 ) -> None:
     broker = cluster.brokers[0]
@@ -211,7 +211,7 @@ def test_fetchers_and_the_cleaner_are_given_other_settings(
     assert "is too small for log.cleaner.threads=2" in str(contradiction.error_message)
 
 
-def test_settings_that_a_tool_writes_into_zookeeper_take_effect(
+def test_settings_written_to_zookeeper_take_effect(
     cluster: LocalCluster, first: BrokerConnection, session: ZkSession
 ) -> None:
     broker = cluster.brokers[0]
@@ -226,9 +226,7 @@ def test_settings_that_a_tool_writes_into_zookeeper_take_effect(
     assert found["broker.id"].value == "1"
 
 
-def test_a_restarted_broker_goes_on_with_its_settings(
-    cluster: LocalCluster, first: BrokerConnection
-) -> None:
+def test_dynamic_settings_survive_restart(cluster: LocalCluster, first: BrokerConnection) -> None:
     with connect(cluster.brokers[1]) as second:
         assert alter(second, "2", min_insync_replicas="2").error_code == 0
     broker = cluster.brokers[1]

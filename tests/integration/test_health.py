@@ -26,7 +26,7 @@ def cluster(local_cluster):
         yield started
 
 
-def test_a_broker_that_is_missing_is_named_with_what_it_takes_along(cluster):
+def test_health_names_missing_broker_and_its_partitions(cluster):
     brokers, zookeeper = ("-b", cluster.bootstrap_servers), ("-z", cluster.zookeeper)
     for where in (brokers, zookeeper):
         eventually(lambda where=where: health(*where)[0] == 0)
@@ -51,7 +51,7 @@ def test_a_broker_that_is_missing_is_named_with_what_it_takes_along(cluster):
         eventually(lambda where=where: health(*where)[0] == 0)
 
 
-def test_a_cluster_that_cannot_be_asked_is_not_well():
+def test_unreachable_cluster_is_unhealthy():
     status, said = health("-b", "127.0.0.1:1", "--json")
     (problem,) = json.loads(said)["problems"]
     assert (status, problem["problem"]) == (1, "unreachable")

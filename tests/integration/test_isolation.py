@@ -252,9 +252,7 @@ def test_consume_command(written: Written, level: str, where: str) -> None:
 
 
 @LEVELS
-def test_consume_command_counts_from_the_end_that_its_level_has(
-    written: Written, level: str
-) -> None:
+def test_negative_offset_counts_from_end_of_isolation_level(written: Written, level: str) -> None:
     brokers = ["-b", written.cluster.bootstrap_servers]
     isolation = ["-X", f"isolation.level={level}"]
     group = ["-G", f"{written.topic}-{level}-end", written.topic, "-o", "-4", "-e"]
@@ -279,7 +277,7 @@ def test_kcat_habits(written: Written, level: str) -> None:
     assert found == BEFORE[level]
 
 
-def test_the_produce_command_sends_all_of_its_input_or_nothing(cluster: LocalCluster) -> None:
+def test_transactional_produce_command_is_atomic(cluster: LocalCluster) -> None:
     topic = cluster.create_topic()
     command = [sys.executable, "-m", "zkbroker.cli", "produce", "-b", cluster.bootstrap_servers]
     command += ["-t", topic, "-X", "transactional.id=typed", "-X", "max.request.size=100"]

@@ -38,7 +38,7 @@ Promise.all(shown).then(lines => {
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_tables_fit_the_page_and_scroll_in_their_box_where_they_cannot(tmp_path):
+def test_tables_of_manual_fit_or_scroll(tmp_path):
     site = tmp_path / "site"
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site]
     subprocess.run(build, cwd=ROOT, env={"NO_MKDOCS_2_WARNING": "1"} | os.environ, check=True)

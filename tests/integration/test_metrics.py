@@ -51,7 +51,7 @@ def samples(port):
     }
 
 
-def test_the_controller_says_what_it_decides(page):
+def test_controller_metrics_are_exposed(page):
     _, port = page
     eventually(lambda: samples(port)["zkbroker_controller_global_topic_count", ()] >= 1)
     found = samples(port)
@@ -118,7 +118,7 @@ def test_clients_are_listed_by_api_and_version(page):
     assert [(each["version"], each["count"]) for each in metadata] == [(0, 1)]
 
 
-def test_brokers_are_asked_past_the_proxy_of_the_environment(page):
+def test_clients_command_ignores_proxy_of_environment(page):
     _, port = page
     ran = subprocess.run(
         [sys.executable, "-m", "zkbroker.cli", "clients", f"127.0.0.1:{port}"],
@@ -131,13 +131,13 @@ def test_brokers_are_asked_past_the_proxy_of_the_environment(page):
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_another_path_is_not_found(page):
+def test_unknown_path_is_not_found(page):
     _, port = page
     with pytest.raises(urllib.error.HTTPError, match="404"):
         read(port, "/")
 
 
-def test_dashboard_and_alerts_ask_only_for_metrics_there_are(page):
+def test_dashboard_and_alerts_use_existing_metrics(page):
     cluster, port = page
     commit(cluster, "watched", {})
     found = samples(port)
@@ -150,7 +150,7 @@ def test_dashboard_and_alerts_ask_only_for_metrics_there_are(page):
     assert asked - known <= {"zkbroker_errors_total"}
 
 
-def test_labels_of_dashboard_and_alerts_are_those_of_the_series(page):
+def test_dashboard_and_alerts_use_existing_labels(page):
     cluster, port = page
     commit(cluster, "watched", {})
     labels = {}
@@ -178,7 +178,7 @@ def commit(cluster, group, offsets):
     return topic
 
 
-def test_what_groups_committed_stands_beside_the_ends_of_partitions(page):
+def test_committed_offsets_and_log_ends_are_exposed(page):
     cluster, port = page
     topic = commit(cluster, "counting", {})
     with open_cluster(cluster.bootstrap_servers, None) as brokers:
@@ -195,7 +195,7 @@ def test_what_groups_committed_stands_beside_the_ends_of_partitions(page):
     assert found["zkbroker_groups_left_out", ()] == 0
 
 
-def test_session_directories_connections_and_requests(page):
+def test_session_directory_connection_and_request_metrics_are_exposed(page):
     cluster, port = page
     found = samples(port)
     states = {state: found["zkbroker_zookeeper_session_state", (("state", state),)]
@@ -220,7 +220,7 @@ def test_session_directories_connections_and_requests(page):
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_the_rules_are_those_of_prometheus():
+def test_promtool_accepts_rules():
     directory = ROOT / "docker" / "prometheus"
     for command in (
         ("check", "config", "--syntax-only", "prometheus.yml"),
@@ -342,7 +342,7 @@ def test_flushes_are_timed(page):
     assert "zkbroker_log_flush_seconds_count" in found
 
 
-def test_a_session_that_is_suspended_is_seen(page):
+def test_suspended_session_is_exposed(page):
     cluster, port = page
     cluster.embedded_zookeeper.pause()
     try:

@@ -15,7 +15,7 @@ def under_min_isr(cluster: LocalCluster) -> str:
     return CliRunner(env=environment).invoke(cli, arguments, catch_exceptions=False).output
 
 
-def test_the_brokers_default_counts_for_topics_that_do_not_say(local_cluster: MakeCluster) -> None:
+def test_min_isr_defaults_to_broker_setting(local_cluster: MakeCluster) -> None:
     with local_cluster(properties={"min.insync.replicas": "2"}) as cluster:
         cluster.create_topic("default")
         cluster.create_topic("own", config={"min.insync.replicas": "1"})

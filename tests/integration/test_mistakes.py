@@ -52,13 +52,13 @@ def properties(cluster, tmp_path):
     return write
 
 
-def test_1_a_wrong_port(mistake):
+def test_wrong_port(mistake):
     said = mistake("consume", "-b", "127.0.0.1:1", "-t", "x")
     assert "127.0.0.1:1" in said
     assert "correct the addresses" in said
 
 
-def test_2_no_zookeeper(mistake, properties):
+def test_no_zookeeper(mistake, properties):
     for said in (
         mistake("topics", "list", "-z", "127.0.0.1:1"),
         mistake("broker", properties(zookeeper_connect="127.0.0.1:1")),
@@ -67,31 +67,31 @@ def test_2_no_zookeeper(mistake, properties):
         assert "start one there, or correct zookeeper.connect" in said
 
 
-def test_3_a_port_in_use(mistake, properties, cluster):
+def test_port_in_use(mistake, properties, cluster):
     port = cluster.broker(1).address[1]
     said = mistake("broker", properties(port=port))
     assert f"127.0.0.1:{port}: Address already in use" in said
     assert "set another one" in said
 
 
-def test_4_a_data_directory_that_cannot_be_used(mistake, properties, tmp_path):
+def test_unusable_data_directory(mistake, properties, tmp_path):
     (tmp_path / "file").write_text("not a directory")
     said = mistake("broker", properties(log_dirs=tmp_path / "file"))
     assert str(tmp_path / "file") in said
     assert "or change log.dirs" in said
 
 
-def test_5_a_bad_property(mistake, properties):
+def test_invalid_property(mistake, properties):
     said = mistake("broker", properties(num_partitions="many"))
     assert "num.partitions='many' is not allowed: give a whole number" in said
 
 
-def test_6_an_unknown_topic(mistake, cluster):
+def test_unknown_topic(mistake, cluster):
     said = mistake("consume", "-b", cluster.bootstrap_servers, "-t", "nowhere", "-e")
     assert "topic nowhere does not exist" in said
 
 
-def test_7_no_java(mistake, tmp_path):
+def test_no_java(mistake, tmp_path):
     said = mistake(
         "zookeeper", "--port", 0, "--data", tmp_path, environment={"PATH": "/", "JAVA_HOME": ""}
     )
@@ -100,13 +100,13 @@ def test_7_no_java(mistake, tmp_path):
 
 
 @pytest.mark.parametrize("command", [("up",), ("zookeeper", "--port", 0)])
-def test_a_place_that_cannot_be_written(mistake, tmp_path, command):
+def test_unwritable_data_option(mistake, tmp_path, command):
     (tmp_path / "file").touch()
     said = mistake(*command, "--data", tmp_path / "file" / "data")
     assert f"{tmp_path}/file/data: Not a directory: choose another place" in said
 
 
-def test_8_a_directory_of_another_cluster(mistake, properties, tmp_path):
+def test_data_directory_of_other_cluster(mistake, properties, tmp_path):
     (tmp_path / "data").mkdir()
     meta = "version=0\nbroker.id=5\ncluster.id=another\n"
     (tmp_path / "data" / "meta.properties").write_text(meta)
@@ -115,19 +115,19 @@ def test_8_a_directory_of_another_cluster(mistake, properties, tmp_path):
     assert "check zookeeper.connect, or give other log.dirs" in said
 
 
-def test_9_a_broker_id_that_is_taken(mistake, properties):
+def test_broker_id_in_use(mistake, properties):
     said = mistake("broker", properties(broker_id=1))
     assert "broker id 1 is in use" in said
     assert "another broker.id" in said
 
 
-def test_10_a_full_disk(mistake, properties):
+def test_full_disk(mistake, properties):
     said = mistake("broker", properties(), limit=0)
     assert "File too large" in said
     assert "or change log.dirs" in said
 
 
-def test_a_data_directory_of_a_running_broker(mistake, properties, cluster):
+def test_data_directory_in_use(mistake, properties, cluster):
     said = mistake("broker", properties(broker_id=1, log_dirs=cluster.broker(1).data_directory))
     assert "in use by another broker: stop it" in said
 
@@ -142,7 +142,7 @@ def test_a_data_directory_of_a_running_broker(mistake, properties, cluster):
         ("zkbroker produce -b 127.0.0.1:1 -t t <&-", 1),
     ],
 )
-def test_output_that_cannot_be_written_is_one_line(shell, status):
+def test_unwritable_output_is_one_error_line(shell, status):
     command = shell.replace("zkbroker", f"{sys.executable} -m zkbroker.cli", 1)
     ran = subprocess.run(
         ["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=300, check=False
@@ -155,7 +155,7 @@ def test_output_that_cannot_be_written_is_one_line(shell, status):
 @pytest.mark.parametrize(
     "command", ["consume -t lines -e -o beginning", "metadata", "topics describe", "consume --help"]
 )
-def test_a_reader_that_has_seen_enough_is_no_mistake(cluster, command):
+def test_closed_output_pipe_is_no_error(cluster, command):
     environment = os.environ | {
         "ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers,
         "ZKBROKER_ZOOKEEPER": cluster.zookeeper,
@@ -179,7 +179,7 @@ def test_a_reader_that_has_seen_enough_is_no_mistake(cluster, command):
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_a_misspelt_setting_of_every_broker(mistake, tmp_path):
+def test_misspelt_broker_setting(mistake, tmp_path):
     said = mistake("up", "--data", tmp_path / "data", "--set", "num.partitons=4")
     assert said == "error: num.partitons is no setting of a broker; did you mean num.partitions?"
     assert not (tmp_path / "data").exists()

@@ -46,7 +46,7 @@ def java(version):
     return f"echo 'openjdk version \"{version}\"' >&2"
 
 
-def test_a_machine_with_both_passes(machine):
+def test_preflight_passes_with_python_and_java(machine):
     machine.put("python3", NEW_PYTHON)
     machine.put("java", java("17.0.15"))
     ran = machine()
@@ -63,9 +63,7 @@ def test_a_machine_with_both_passes(machine):
         (NEW_PYTHON, java("1.8.0_382"), "java is version 1", "openjdk-17-jre-headless"),
     ],
 )
-def test_what_is_missing_or_too_old_is_said_with_the_command_that_installs_it(
-    machine, python, jvm, cause, cure
-):
+def test_preflight_names_missing_or_old_program_and_package(machine, python, jvm, cause, cure):
     if python is not None:
         machine.put("python3", python)
     if jvm is not None:

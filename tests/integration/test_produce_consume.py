@@ -51,7 +51,7 @@ def zkbroker(cluster, tool):
     return run
 
 
-def test_lines_go_in_and_come_out(shell, cluster):
+def test_lines_are_produced_and_consumed(shell, cluster):
     topic = cluster.create_topic(partitions=1)
     shell("produce", "-t", topic, stdin=b"one\ntwo\n\nlast without end")
     assert shell("consume", "-t", topic, "-e") == b"one\ntwo\n\nlast without end\n"
@@ -61,7 +61,7 @@ def test_lines_go_in_and_come_out(shell, cluster):
     assert shell("consume", "-t", topic, "-o", "end", "-e") == b""
 
 
-def test_a_terminated_member_leaves_its_group_with_its_offset(zkbroker, cluster):
+def test_terminated_member_commits_and_leaves_group(zkbroker, cluster):
     topic = cluster.create_topic(partitions=1)
     zkbroker("produce", "-t", topic, stdin=b"one\ntwo\n")
     options = ["-z", cluster.zookeeper, "-G", "ended", "-u", "-X", "auto.offset.reset=smallest"]
@@ -97,7 +97,7 @@ def test_keys_nulls_headers_and_codecs(zkbroker, cluster, codec):
     ]
 
 
-def test_one_key_goes_to_one_partition_and_json_is_for_programs(zkbroker, cluster):
+def test_fixed_key_uses_one_partition_and_json_output(zkbroker, cluster):
     topic = cluster.create_topic(partitions=4)
     zkbroker("produce", "-t", topic, "-k", "member", stdin=b"".join(b"%d\n" % n for n in range(50)))
     lines = [json.loads(line) for line in zkbroker("consume", "-t", topic, "-e", "-J").splitlines()]
@@ -107,7 +107,7 @@ def test_one_key_goes_to_one_partition_and_json_is_for_programs(zkbroker, cluste
     assert len(zkbroker("consume", "-t", topic, "-p", chosen, "-e").splitlines()) == 50
 
 
-def test_messages_by_time(zkbroker, cluster):
+def test_consume_by_timestamp(zkbroker, cluster):
     topic = cluster.create_topic(partitions=1)
     zkbroker("produce", "-t", topic, stdin=b"early\n")
     zkbroker("produce", "-t", topic, stdin=b"late\n")
@@ -120,14 +120,14 @@ def test_messages_by_time(zkbroker, cluster):
     assert zkbroker("consume", "-t", topic, "-o", f"e@{late}") == b"early\n"
 
 
-def test_files_are_messages(zkbroker, cluster, tmp_path):
+def test_file_is_one_message(zkbroker, cluster, tmp_path):
     topic = cluster.create_topic(partitions=1)
     (tmp_path / "a").write_bytes(b"line\nline\0binary")
     zkbroker("produce", "-t", topic, str(tmp_path / "a"))
     assert zkbroker("consume", "-t", topic, "-e", "-D", "") == b"line\nline\0binary"
 
 
-def test_a_group_goes_on_where_it_stopped(zkbroker, cluster):
+def test_group_continues_from_its_commit(zkbroker, cluster):
     topic = cluster.create_topic(partitions=2)
     zkbroker("produce", "-t", topic, stdin=b"".join(b"%d\n" % n for n in range(10)))
     group = [
@@ -154,7 +154,7 @@ def test_mistakes_are_one_line(shell, arguments, says):
     assert shown.count(b"error:") <= 2
 
 
-def test_performance_is_printed_as_the_genuine_tools_print_it(zkbroker, cluster):
+def test_perf_output_matches_genuine_tools(zkbroker, cluster):
     topic = cluster.create_topic(partitions=2)
     header, row = (
         zkbroker("perf", "produce", "-t", topic, "--messages", "5000", "--threads", "2")
@@ -181,7 +181,7 @@ def test_performance_is_printed_as_the_genuine_tools_print_it(zkbroker, cluster)
     )
 
 
-def test_a_topic_is_replayed_into_another(zkbroker, cluster):
+def test_topic_is_replayed_into_another(zkbroker, cluster):
     source, target = cluster.create_topic(partitions=2), cluster.create_topic(partitions=3)
     zkbroker("produce", "-t", source, "-K", ":", stdin=b"a:1\nb:2\na:3\n")
     assert b"replayed 3 messages" in zkbroker("replay", "--from", source, "--to", target)

@@ -96,9 +96,7 @@ def _set(session: ZkSession, client: str, key: str, quota: int | None) -> None:
     change_entity_config(session, ConfigEntity(client=client), {key: text})
 
 
-def test_a_producer_gets_its_quota_and_its_neighbour_all_it_wants(
-    cluster: LocalCluster, session: ZkSession
-) -> None:
+def test_producer_quota_limits_one_client_only(cluster: LocalCluster, session: ZkSession) -> None:
     _set(session, "greedy", "producer_byte_rate", QUOTA)
     with (
         connect(cluster.brokers[0], "greedy") as greedy,
@@ -117,7 +115,7 @@ def test_a_producer_gets_its_quota_and_its_neighbour_all_it_wants(
         assert pending[-1].result(60).topics[0].partitions[0].error_code == 0
 
 
-def test_a_consumer_gets_its_quota(cluster: LocalCluster, session: ZkSession) -> None:
+def test_consumer_quota_limits_rate(cluster: LocalCluster, session: ZkSession) -> None:
     _set(session, "reader", "consumer_byte_rate", QUOTA)
     with (
         connect(cluster.brokers[0], "filler") as filler,
@@ -129,7 +127,7 @@ def test_a_consumer_gets_its_quota(cluster: LocalCluster, session: ZkSession) ->
         assert _fetch_rate_of(reader, 3.0) < 1.4 * QUOTA
 
 
-def test_a_batch_above_the_quota_passes_nevertheless(
+def test_batch_above_quota_is_served_then_throttled(
     cluster: LocalCluster, session: ZkSession
 ) -> None:
     _set(session, "small", "consumer_byte_rate", 50)
@@ -142,7 +140,7 @@ def test_a_batch_above_the_quota_passes_nevertheless(
         assert answer.throttle_time_ms > 20_000
 
 
-def test_what_comes_behind_a_muted_produce_is_answered_in_its_turn(
+def test_requests_after_throttled_produce_are_answered_in_order(
     cluster: LocalCluster, session: ZkSession
 ) -> None:
     _set(session, "member", "producer_byte_rate", 8_000)
@@ -162,7 +160,7 @@ def test_what_comes_behind_a_muted_produce_is_answered_in_its_turn(
             assert answered == [*(["first"] if acks else []), "second", "beat"]
 
 
-def test_request_time_is_shared_by_all_connections_of_a_default(
+def test_request_quota_is_shared_by_connections_of_client(
     cluster: LocalCluster, session: ZkSession
 ) -> None:
     entity = ConfigEntity(user=DEFAULT, client="slow")
@@ -192,9 +190,7 @@ def test_rates_over_thirty_seconds_are_within_ten_percent(
         assert 0.9 * QUOTA < _fetch_rate_of(client, 30.0) < 1.1 * QUOTA
 
 
-def test_our_clients_read_and_write_all_above_their_quotas(
-    cluster: LocalCluster, session: ZkSession
-) -> None:
+def test_throttled_clients_deliver_everything(cluster: LocalCluster, session: ZkSession) -> None:
     cluster.create_topic("ours")
     quotas = {"producer_byte_rate": "50000", "consumer_byte_rate": "50000"}
     for client in ("ours", "ours-reader"):

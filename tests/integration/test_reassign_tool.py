@@ -47,7 +47,7 @@ def finish(zk, target):
     zk.delete(REASSIGN)
 
 
-def test_a_throttled_reassignment_writes_what_the_genuine_tool_writes(run, zk, tmp_path):
+def test_throttled_reassignment_writes_genuine_znodes(run, zk, tmp_path):
     create_topic(zk, "t2", {0: [1, 2], 1: [2, 0], 2: [2, 0]}, {"retention.ms": "1000"})
     text = '{"version":1,"partitions":[{"topic":"t2","partition":2,"replicas":[1,2]}]}'
     plan = write(tmp_path / "r2.json", text)
@@ -86,7 +86,7 @@ def test_a_throttled_reassignment_writes_what_the_genuine_tool_writes(run, zk, t
     assert "Throttle" not in run("reassign", "verify", plan)
 
 
-def test_a_running_reassignment_is_turned_back(run, zk, tmp_path):
+def test_running_reassignment_is_cancelled(run, zk, tmp_path):
     create_topic(zk, "t", {0: [0, 1], 1: [1, 2]})
     plan = write(
         tmp_path / "plan.json",
@@ -113,7 +113,7 @@ def test_a_running_reassignment_is_turned_back(run, zk, tmp_path):
     ("partition", "replicas", "problem"),
     [(0, [7], "broker 7 is not running; running are 0, 1, 2"), (9, [1], "no partition t-9")],
 )
-def test_what_cannot_be_is_refused_and_leaves_nothing(
+def test_invalid_reassignment_is_refused_and_writes_nothing(
     run, zk, tmp_path, partition, replicas, problem
 ):
     create_topic(zk, "t", {0: [0]})
@@ -126,7 +126,7 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
-def test_a_plan_is_printed_and_changes_nothing(run, zk, chroot, tmp_path):
+def test_plan_is_printed_and_changes_nothing(run, zk, chroot, tmp_path):
     create_topic(zk, "t", {number: [0] for number in range(6)})
     plan = json.loads(run("reassign", "plan"))["partitions"]
     assert len(plan) == 4
@@ -147,7 +147,7 @@ def test_a_plan_is_printed_and_changes_nothing(run, zk, chroot, tmp_path):
     assert {each["replicas"][0] for each in json.loads(shown[4])["partitions"]} == {1, 2}
 
 
-def test_racks_of_some_brokers_only_are_refused_or_not_looked_at(run, zk):
+def test_partial_racks_are_refused_unless_ignored(run, zk):
     create_topic(zk, "t", {0: [0, 1]})
     zk.set("/brokers/ids/0", BrokerInfo(0, "h", 9092, rack="a").to_json())
     for command in (["reassign", "plan", "--remove", 1], ["drain", 1, "--dry-run"]):
@@ -157,7 +157,7 @@ def test_racks_of_some_brokers_only_are_refused_or_not_looked_at(run, zk):
         assert planned == [{"topic": "t", "partition": 0, "replicas": [0, 2]}]
 
 
-def test_the_genuine_names_do_the_same(run, zk, chroot, tmp_path):
+def test_genuine_tool_names_are_supported(run, zk, chroot, tmp_path):
     create_topic(zk, "t", {0: [0, 1], 1: [1, 2]})
     plan = write(
         tmp_path / "plan.json",
@@ -175,7 +175,7 @@ def test_the_genuine_names_do_the_same(run, zk, chroot, tmp_path):
     )
 
 
-def test_a_broker_is_drained(run, zk, tmp_path):
+def test_broker_is_drained(run, zk, tmp_path):
     create_topic(zk, "t", {0: [0, 1], 1: [1, 2], 2: [2, 0], 3: [1, 0]})
     dry = json.loads(run("drain", 1, "--dry-run"))
     assert zk.exists(REASSIGN) is None
@@ -195,7 +195,7 @@ def test_a_broker_is_drained(run, zk, tmp_path):
         run("drain", 9)
 
 
-def test_an_election_is_asked_for(run, zk):
+def test_election_writes_its_znode(run, zk):
     create_topic(zk, "t", {0: [0], 1: [1]})
     with pytest.raises(ConfigError, match="no partition t-7"):
         run("elect", "t-7")
@@ -209,7 +209,7 @@ def test_an_election_is_asked_for(run, zk):
         run("elect")
 
 
-def test_troubled_partitions_are_listed(run, zk, chroot):
+def test_unhealthy_partitions_are_listed(run, zk, chroot):
     create_topic(zk, "t", {0: [0, 1], 1: [1, 2], 2: [2, 0], 3: [1, 0]})
     set_topic_config(zk, "t", {"min.insync.replicas": "2"})
     states = {0: (0, [0, 1]), 1: (1, [1]), 2: (7, [2, 0])}
@@ -231,7 +231,7 @@ def test_troubled_partitions_are_listed(run, zk, chroot):
     assert run("topics", "describe", "--under-replicated-partitions", "--json").count("isr") == 2
 
 
-def test_a_topic_grows_by_an_assignment(run, zk):
+def test_topic_grows_with_given_assignment(run, zk):
     create_topic(zk, "t", {0: [0]})
     run("topics", "alter", "t", "--partitions", 3, "--replica-assignment", "0,2,1")
     assert json.loads(zk.get("/brokers/topics/t")[0])["partitions"] == {
@@ -242,7 +242,7 @@ def test_a_topic_grows_by_an_assignment(run, zk):
     ).output  # fmt: skip
 
 
-def test_many_partitions_are_counted_by_topic(run, zk):
+def test_many_moved_partitions_are_summarized_by_topic(run, zk):
     create_topic(zk, "t", {number: [1, number % 2 * 2] for number in range(60)})
     assert run("elect") == "the controller elects the leaders of 60 partitions of 1 topic: t (60)\n"
     said = run("drain", 1)
@@ -250,7 +250,7 @@ def test_many_partitions_are_counted_by_topic(run, zk):
     assert len(said) < 400
 
 
-def test_what_cannot_be_drained_is_named(run, zk):
+def test_impossible_drain_is_refused(run, zk):
     create_topic(zk, "wide", {0: [0, 1, 2]})
     create_topic(zk, "t", {0: [0, 1]})
     with pytest.raises(ConfigError, match=r"topic wide has 3 replicas .* 2 to use: 0, 2"):

@@ -176,7 +176,7 @@ def fill(world: Reassigned, size: int) -> int:
     ],
     indirect=["world"],
 )
-def test_partitions_move_under_load_throttled_turned_back_and_drained(world, size, throttle, exact):
+def test_partitions_move_under_load_throttled_cancelled_and_drained(world, size, throttle, exact):
     filled = fill(world, size)
     sender = OurSender(world.cluster, LIVE, world.partitions, **{"enable.idempotence": "true"})
     sender.start()
@@ -237,7 +237,7 @@ def move_turn_back_and_drain(world, sender, throttle, *, exact):
 
 
 @pytest.mark.parametrize("world", [1], indirect=True)
-def test_requests_that_cannot_be_do_not_stay(world):
+def test_impossible_controller_requests_are_removed(world):
     before = world.assigned()
     for text in (
         json.dumps({"partitions": [{"topic": LIVE, "partition": 0, "replicas": [1, 77]}]}),
@@ -252,7 +252,7 @@ def test_requests_that_cannot_be_do_not_stay(world):
     assert world.assigned() == before
 
 
-def test_a_topic_is_deleted_while_its_partitions_move(local_cluster: MakeCluster) -> None:
+def test_topic_is_deleted_during_reassignment(local_cluster: MakeCluster) -> None:
     with local_cluster(brokers=2) as cluster, ZkSession(cluster.zookeeper) as session:
         cluster.create_topic("goes", partitions=10)
         plan = [

@@ -17,7 +17,7 @@ def cluster(local_cluster):
         yield running
 
 
-def test_a_transactional_producer_gets_the_reason_and_does_not_wait(cluster):
+def test_transactional_producer_is_refused_at_once(cluster):
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"})
     patience_s = 300
     began = time.monotonic()

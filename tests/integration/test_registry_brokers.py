@@ -19,7 +19,7 @@ from zkbroker.registry.brokers import (
 from zkbroker.zookeeper import BrokerIdInUse, ZkSession
 
 
-def test_a_registration_appears_and_goes_with_the_session(zk: ZkSession, chroot: str) -> None:
+def test_registration_lives_as_long_as_session(zk: ZkSession, chroot: str) -> None:
     assert list_brokers(zk) == {}
     with ZkSession(chroot) as other:
         register_broker(other, BrokerInfo(10, "h", 1))
@@ -32,7 +32,7 @@ def test_a_registration_appears_and_goes_with_the_session(zk: ZkSession, chroot:
     assert broker(zk, 9) is None
 
 
-def test_an_id_in_use_is_a_clear_error(zk: ZkSession, chroot: str) -> None:
+def test_broker_id_in_use_is_refused(zk: ZkSession, chroot: str) -> None:
     register_broker(zk, BrokerInfo(1, "one", 9092))
     with (
         ZkSession(chroot) as other,
@@ -42,13 +42,13 @@ def test_an_id_in_use_is_a_clear_error(zk: ZkSession, chroot: str) -> None:
     assert list_brokers(zk)[1].host == "one"
 
 
-def test_a_loopback_address_is_no_proof_of_a_dead_predecessor(zk: ZkSession, chroot: str) -> None:
+def test_loopback_registration_is_not_taken_over(zk: ZkSession, chroot: str) -> None:
     register_broker(zk, BrokerInfo(1, "127.0.0.1", 9092))
     with ZkSession(chroot) as other, pytest.raises(BrokerIdInUse):
         register_broker(other, BrokerInfo(1, "127.0.0.1", 9092), listening=True, wait_ms=50)
 
 
-def test_the_stale_node_of_a_killed_predecessor_is_waited_out(zk: ZkSession, chroot: str) -> None:
+def test_registration_waits_for_end_of_old_session(zk: ZkSession, chroot: str) -> None:
     predecessor = ZkSession(chroot).start()
     register_broker(predecessor, BrokerInfo(1, "old", 1))
     ending = threading.Timer(0.3, predecessor.close)
@@ -58,7 +58,7 @@ def test_the_stale_node_of_a_killed_predecessor_is_waited_out(zk: ZkSession, chr
     assert list_brokers(zk)[1].host == "new"
 
 
-def test_the_recorded_session_of_a_predecessor_is_taken_over_at_once(
+def test_recorded_session_of_killed_broker_is_closed_at_once(
     zk: ZkSession, chroot: str, tmp_path: Path
 ) -> None:
     record = SessionRecord(tmp_path / "session.json")
@@ -77,14 +77,14 @@ def test_the_recorded_session_of_a_predecessor_is_taken_over_at_once(
         assert zk.exists(paths.broker(1)) is None
 
 
-def test_a_node_left_by_hand_is_not_taken_over(zk: ZkSession) -> None:
+def test_persistent_registration_is_not_taken_over(zk: ZkSession) -> None:
     zk.create(paths.broker(1), BrokerInfo(1, "h", 1).to_json(), parents=True)
     with pytest.raises(BrokerIdInUse):
         register_broker(zk, BrokerInfo(1, "h", 1), listening=True, wait_ms=50)
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_broker_registers_again_after_its_session_was_lost(chroot: str, runtime: str) -> None:
+def test_broker_registers_again_after_lost_session(chroot: str, runtime: str) -> None:
     with ZkSession(chroot, runtime=runtime) as session, ZkSession(chroot) as reader:
         calls: list[int] = []
         registration = BrokerRegistration(
@@ -101,7 +101,7 @@ def test_a_broker_registers_again_after_its_session_was_lost(chroot: str, runtim
         assert reader.exists(paths.broker(1)) is None
 
 
-def test_a_broker_registers_again_when_its_node_is_removed(zk: ZkSession, chroot: str) -> None:
+def test_broker_registers_again_after_node_is_deleted(zk: ZkSession, chroot: str) -> None:
     registration = BrokerRegistration(zk, BrokerInfo(1, "h", 1))
     registration.start()
     with ZkSession(chroot) as other:
@@ -110,7 +110,7 @@ def test_a_broker_registers_again_when_its_node_is_removed(zk: ZkSession, chroot
     registration.close()
 
 
-def test_a_failing_callback_is_called_again(zk: ZkSession) -> None:
+def test_failed_registration_callback_is_repeated(zk: ZkSession) -> None:
     attempts: list[int] = []
 
     def registered() -> None:
@@ -125,7 +125,7 @@ def test_a_failing_callback_is_called_again(zk: ZkSession) -> None:
     registration.close()
 
 
-def test_the_list_of_brokers_is_kept_up_to_date(zk: ZkSession, chroot: str) -> None:
+def test_brokers_watch_follows_changes(zk: ZkSession, chroot: str) -> None:
     views: list[dict[int, BrokerInfo]] = []
     watch = BrokersWatch(zk, views.append)
     watch.start()
@@ -147,18 +147,18 @@ def test_the_list_of_brokers_is_kept_up_to_date(zk: ZkSession, chroot: str) -> N
     watch.close()
 
 
-def test_generated_ids_are_above_1000_and_unique(zk: ZkSession) -> None:
+def test_generated_broker_ids_are_above_1000_and_unique(zk: ZkSession) -> None:
     assert [next_broker_id(zk), next_broker_id(zk), next_broker_id(zk)] == [1001, 1002, 1003]
 
 
-def test_the_written_json_has_the_keys_and_types_of_genuine_brokers() -> None:
+def test_registration_json_matches_genuine_broker() -> None:
     lines = Path("tests/golden/data/znodes/kafka-2.3.0.txt").read_text().splitlines()
     golden = json.loads(next(line for line in lines if "/brokers/ids/0" in line).split("  ->  ")[1])
     ours = json.loads(BrokerInfo(0, "127.0.0.1", 29092, timestamp_ms=1795178465904).to_json())
     assert ours == golden
 
 
-def test_the_persistent_tree_is_that_of_genuine_brokers(zk: ZkSession) -> None:
+def test_persistent_tree_matches_genuine_brokers(zk: ZkSession) -> None:
     prepare_tree(zk)
     lines = Path("tests/golden/data/znodes/kafka-2.3.0.txt").read_text().splitlines()
     for line in lines:

@@ -18,7 +18,7 @@ def register(session: ZkSession, broker_id: int) -> None:
     session.create(paths.broker(broker_id), ephemeral=True, parents=True)
 
 
-def test_the_cluster_id_is_made_once(zk: ZkSession, chroot: str) -> None:
+def test_cluster_id_is_created_once(zk: ZkSession, chroot: str) -> None:
     assert read_cluster_id(zk) is None
     with ZkSession(chroot) as other:
         assert cluster_id(zk) == cluster_id(other) == read_cluster_id(zk)
@@ -42,14 +42,14 @@ def test_producer_ids_are_unique_in_the_cluster(zk: ZkSession, chroot: str) -> N
     assert len(taken) == len(set(taken)) == 6000
 
 
-def test_the_first_blocks_are_those_of_genuine_brokers(zk: ZkSession) -> None:
+def test_producer_id_blocks_match_genuine_brokers(zk: ZkSession) -> None:
     assert claim_block(zk, 3) == range(1000)
     golden = {"version": 1, "broker": 3, "block_start": "0", "block_end": "999"}
     assert json.loads(zk.get(paths.PRODUCER_ID_BLOCK)[0]) == golden
     assert claim_block(zk, 3) == range(1000, 2000)
 
 
-def test_one_broker_is_elected_and_the_next_when_it_leaves(zk: ZkSession, chroot: str) -> None:
+def test_next_controller_is_elected_when_first_leaves(zk: ZkSession, chroot: str) -> None:
     elected: list[tuple[int, int]] = []
     resigned: list[int] = []
     assert current_controller(zk) is None
@@ -81,7 +81,7 @@ def test_one_broker_is_elected_and_the_next_when_it_leaves(zk: ZkSession, chroot
     assert current_controller(zk) is None
 
 
-def test_the_office_is_lost_with_the_session_and_won_with_a_new_epoch(zk: ZkSession) -> None:
+def test_controller_is_elected_again_with_new_epoch_after_lost_session(zk: ZkSession) -> None:
     elected: list[int] = []
     election = ControllerElection(zk, 1, on_elected=elected.append)
     register(zk, 1)
@@ -97,9 +97,7 @@ def test_the_office_is_lost_with_the_session_and_won_with_a_new_epoch(zk: ZkSess
     election.close()
 
 
-def test_the_node_left_by_a_dead_predecessor_is_replaced_and_no_other(
-    zk: ZkSession, chroot: str
-) -> None:
+def test_controller_node_of_own_dead_session_is_replaced(zk: ZkSession, chroot: str) -> None:
     with ZkSession(chroot) as predecessor, ZkSession(chroot) as other:
         first = ControllerElection(predecessor, 1)
         register(predecessor, 1)
@@ -121,7 +119,7 @@ def test_the_node_left_by_a_dead_predecessor_is_replaced_and_no_other(
         rival.close()
 
 
-def test_the_office_is_stood_for_again_when_the_node_is_removed(zk: ZkSession, chroot: str) -> None:
+def test_controller_is_elected_again_after_node_is_deleted(zk: ZkSession, chroot: str) -> None:
     resigned: list[int] = []
     election = ControllerElection(zk, 1, on_resigned=lambda: resigned.append(1))
     register(zk, 1)
@@ -134,7 +132,7 @@ def test_the_office_is_stood_for_again_when_the_node_is_removed(zk: ZkSession, c
     election.close()
 
 
-def test_producer_ids_that_logs_know_are_not_given_out(zk: ZkSession) -> None:
+def test_producer_ids_found_in_logs_are_not_given_out(zk: ZkSession) -> None:
     raise_above(zk, 3, -1)
     assert zk.exists(paths.PRODUCER_ID_BLOCK) is None
     raise_above(zk, 3, 4711)

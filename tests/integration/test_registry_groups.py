@@ -8,7 +8,7 @@ from zkbroker.registry.groups import StreamSubscription
 from zkbroker.zookeeper import BadVersion, ClaimBlocked, SessionLost, ZkSession
 
 
-def test_members_and_what_they_take_are_read_and_watched(zk: ZkSession, chroot: str) -> None:
+def test_members_and_subscriptions_are_read_and_watched(zk: ZkSession, chroot: str) -> None:
     assert groups.members(zk, "g") == []
     assert groups.list_groups(zk) == []
     changed = zk.runtime.event()
@@ -34,9 +34,7 @@ def test_members_and_what_they_take_are_read_and_watched(zk: ZkSession, chroot: 
     assert groups.list_groups(zk) == ["g"]
 
 
-def test_a_claim_takes_all_or_nothing_and_names_the_owner_in_the_way(
-    zk: ZkSession, chroot: str
-) -> None:
+def test_claim_is_atomic_and_names_blocking_owner(zk: ZkSession, chroot: str) -> None:
     groups.register_consumer(zk, "g", "me", StreamSubscription({"t": 1}))
     with ZkSession(chroot) as other:
         groups.register_consumer(other, "g", "it", StreamSubscription({"t": 1}))
@@ -55,7 +53,7 @@ def test_a_claim_takes_all_or_nothing_and_names_the_owner_in_the_way(
     assert groups.owned_topics(zk, "g") == ["t"]
 
 
-def test_a_member_without_registration_can_claim_nothing(zk: ZkSession) -> None:
+def test_claim_needs_registration(zk: ZkSession) -> None:
     with pytest.raises(SessionLost, match="register again"):
         groups.claim(zk, "g", "me", {("t", 0): "me-0"})
     groups.register_consumer(zk, "g", "me", StreamSubscription({"t": 1}))
@@ -68,7 +66,7 @@ def test_a_member_without_registration_can_claim_nothing(zk: ZkSession) -> None:
     groups.claim(zk, "g", "me", {("t", 0): "me-0"})
 
 
-def test_large_claims_are_all_or_nothing_too(zk: ZkSession, chroot: str) -> None:
+def test_large_claim_is_atomic(zk: ZkSession, chroot: str) -> None:
     groups.register_consumer(zk, "g", "me", StreamSubscription({"t": 1}))
     wanted = {("t", n): "me-0" for n in range(2500)}
     with ZkSession(chroot) as other:
@@ -81,7 +79,7 @@ def test_large_claims_are_all_or_nothing_too(zk: ZkSession, chroot: str) -> None
     assert len(groups.owners(zk, "g", "t")) == 2500
 
 
-def test_of_two_claims_at_once_one_gets_all(zk: ZkSession, chroot: str) -> None:
+def test_one_of_two_concurrent_claims_wins(zk: ZkSession, chroot: str) -> None:
     wanted = [("t", n) for n in range(20)]
     with ZkSession(chroot) as other:
         outcomes: dict[str, bool] = {}
@@ -117,7 +115,7 @@ def test_offsets_are_committed_and_read(zk: ZkSession) -> None:
     assert group_offsets.committed_partitions(zk, "g", "t") == [0, 1]
 
 
-def test_a_zombie_cannot_overwrite_the_commit_of_its_successor(zk: ZkSession) -> None:
+def test_commit_with_old_version_is_refused(zk: ZkSession) -> None:
     first = group_offsets.commit_offset(zk, "g", "t", 0, 10, version=-1)
     group_offsets.commit_offset(zk, "g", "t", 0, 20)
     with pytest.raises(BadVersion, match="offset 20"):
@@ -127,7 +125,7 @@ def test_a_zombie_cannot_overwrite_the_commit_of_its_successor(zk: ZkSession) ->
     assert group_offsets.read_offset(zk, "g", "t", 0) == (20, 1)
 
 
-def test_many_commits_are_answered_one_by_one(zk: ZkSession) -> None:
+def test_batch_of_commits_returns_each_result(zk: ZkSession) -> None:
     group_offsets.commit_offset(zk, "g", "t", 1, 5)
     group_offsets.commit_offset(zk, "g", "t", 1, 6)
     answers = group_offsets.commit_offsets(
@@ -137,7 +135,7 @@ def test_many_commits_are_answered_one_by_one(zk: ZkSession) -> None:
     assert answers == {("t", 0): 0, ("t", 2): 0, ("u", 0): 0}
 
 
-def test_a_commit_whose_answer_was_lost_is_known_as_our_own(zk: ZkSession) -> None:
+def test_repeated_commit_with_old_version_succeeds(zk: ZkSession) -> None:
     version = group_offsets.commit_offset(zk, "g", "t", 0, 10, version=-1)
     assert group_offsets.commit_offset(zk, "g", "t", 0, 10, version=-1) == version
     assert group_offsets.commit_offset(zk, "g", "t", 0, 11, version=version) == version + 1

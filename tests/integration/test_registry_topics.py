@@ -9,7 +9,7 @@ from zkbroker.registry.topics_watch import TopicsView, TopicsWatch
 from zkbroker.zookeeper import NodeExists, NoNode, ZkSession
 
 
-def test_a_topic_is_created_with_its_settings_and_only_once(zk: ZkSession) -> None:
+def test_topic_is_created_once_with_its_settings(zk: ZkSession) -> None:
     topics.create_topic(zk, "t", {0: [1], 1: [2]}, {"retention.ms": "1000"})
     assert topics.list_topics(zk) == ["t"]
     assert topics.assignment(zk, "t") == {0: (1,), 1: (2,)}
@@ -34,7 +34,7 @@ def test_partitions_are_added_and_existing_ones_are_refused(zk: ZkSession) -> No
         topics.add_partitions(zk, "none", {1: [3]})
 
 
-def test_partitions_added_by_many_at_once_are_all_kept(zk: ZkSession) -> None:
+def test_concurrent_partition_additions_are_all_kept(zk: ZkSession) -> None:
     topics.create_topic(zk, "t", {0: [1]})
     tasks = [
         threading.Thread(target=topics.add_partitions, args=(zk, "t", {n: [1]}))
@@ -47,7 +47,7 @@ def test_partitions_added_by_many_at_once_are_all_kept(zk: ZkSession) -> None:
     assert topics.assignment(zk, "t") == dict.fromkeys(range(9), (1,))
 
 
-def test_a_topic_is_marked_and_removed(zk: ZkSession) -> None:
+def test_topic_is_marked_for_deletion_and_removed(zk: ZkSession) -> None:
     topics.create_topic(zk, "t", {0: [1]})
     zk.create(paths.partition_state("t", 0), b"{}", ephemeral=True, parents=True)
     zk.create(paths.CONTROLLER_EPOCH, b"1")
@@ -63,7 +63,7 @@ def test_a_topic_is_marked_and_removed(zk: ZkSession) -> None:
         topics.mark_for_deletion(zk, "t")
 
 
-def test_the_watch_follows_topics_settings_and_deletions(zk: ZkSession, chroot: str) -> None:
+def test_topics_watch_follows_settings_and_deletions(zk: ZkSession, chroot: str) -> None:
     views: list[TopicsView] = []
     watch = TopicsWatch(zk, views.append)
     watch.start()
@@ -98,7 +98,7 @@ def test_the_watch_follows_topics_settings_and_deletions(zk: ZkSession, chroot: 
     watch.close()
 
 
-def test_the_watch_misses_nothing_over_a_lost_session(zk: ZkSession, chroot: str) -> None:
+def test_topics_watch_misses_no_change_during_lost_session(zk: ZkSession, chroot: str) -> None:
     views: list[TopicsView] = []
     watch = TopicsWatch(zk, views.append)
     watch.start()

@@ -33,7 +33,7 @@ needs_twins = pytest.mark.skipif(
 
 
 @needs_twins
-def test_produce_of_one_plain_batch(line: Line) -> None:
+def test_call_count_of_plain_produce(line: Line) -> None:
     way = produce_way(line)
     print(way)
     assert len(way.files) <= 10
@@ -41,20 +41,20 @@ def test_produce_of_one_plain_batch(line: Line) -> None:
 
 
 @needs_twins
-def test_fetch_of_one_partition(line: Line) -> None:
+def test_call_count_of_plain_fetch(line: Line) -> None:
     way = fetch_way(line)
     print(way)
     assert len(way.files) <= 10
     assert way.count <= 25
 
 
-def test_leader_and_isr_of_one_known_partition(line: Line) -> None:
+def test_file_count_of_leader_and_isr(line: Line) -> None:
     way = leader_and_isr_way(line)
     print(way)
     assert len(way.files) <= 14
 
 
-def test_leader_and_isr_that_repeats_a_decision(line: Line) -> None:
+def test_file_count_of_repeated_leader_and_isr(line: Line) -> None:
     way = repeated_decision_way(line)
     print(way)
     assert len(way.files) <= 10

@@ -28,7 +28,7 @@ def committed(cluster, group):
         consumer.close()
 
 
-def test_every_form_of_a_reset(cluster, tool, tmp_path):
+def test_every_target_of_offset_reset(cluster, tool, tmp_path):
     reset = ["offsets", "reset", "counters"]
     find = ["-b", cluster.bootstrap_servers]
 
@@ -54,7 +54,7 @@ def test_every_form_of_a_reset(cluster, tool, tmp_path):
     assert "give -t TOPIC, or --all-topics" in tool(*reset, "latest", *find, status=2)
 
 
-def test_the_genuine_tool_of_groups(cluster, tool, tmp_path):
+def test_kafka_consumer_groups_matches_genuine_tool(cluster, tool, tmp_path):
     genuine = ["kafka-consumer-groups.sh", "--bootstrap-server", cluster.bootstrap_servers]
     reset = [*genuine, "--reset-offsets", "--group", "ours", "--topic", "read:0,1"]
     shown = tool(*reset, "--to-offset", 3)
@@ -111,7 +111,7 @@ def test_the_genuine_tool_of_groups(cluster, tool, tmp_path):
     assert "give exactly one of --list" in tool(*genuine, status=2)
 
 
-def test_members_of_a_group_with_their_clients_and_hosts(cluster, tool):
+def test_group_members_are_listed_with_clients_and_hosts(cluster, tool):
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

@@ -166,7 +166,7 @@ def shown_in(text):
     return sorted(kind for kind, secret in SECRETS.items() if secret in text)
 
 
-def test_nothing_shows_a_secret(broker, directory, stores):
+def test_no_output_contains_a_secret(broker, directory, stores):
     ports, pid = broker
     address = f"localhost:{ports['sasl']}"
     carol = client(directory, stores, "carol", SECRETS["from-file"])
@@ -212,7 +212,7 @@ def test_nothing_shows_a_secret(broker, directory, stores):
     assert "DEBUG" in log
 
 
-def test_what_a_broker_writes_is_its_owners_alone(broker, directory, stores):
+def test_broker_files_are_readable_by_owner_only(broker, directory, stores):
     ports, _ = broker
     carol = client(directory, stores, "carol", SECRETS["from-file"])
     address = f"localhost:{ports['sasl']}"

@@ -126,7 +126,7 @@ class Sender:
         return self.sent
 
 
-def test_every_step_keeps_the_cluster_serving(tmp_path):
+def test_migration_to_sasl_ssl_loses_no_message(tmp_path):
     with EmbeddedZooKeeper() as server, ZkSession(f"{server.connect_string}/kafka") as session:
         cluster = Cluster(tmp_path, f"{server.connect_string}/kafka", Authority())
         try:

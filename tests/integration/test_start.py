@@ -39,7 +39,7 @@ NOT_NEEDED = {
 }
 
 
-def test_a_broker_imports_what_it_needs_to_start(tmp_path, chroot):
+def test_broker_imports_only_needed_modules(tmp_path, chroot):
     properties = tmp_path / "server.properties"
     properties.write_text(
         f"broker.id=0\nport=0\nhost.name=127.0.0.1\nlog.dirs={tmp_path / 'data'}\n"

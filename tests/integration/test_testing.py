@@ -22,7 +22,7 @@ TESTS = re.findall(r"<!-- test: ([\w-]+) -->\n+```python\n(.*?)```", MANUAL, re.
 
 
 @pytest.mark.parametrize(("name", "code"), TESTS, ids=[name for name, _ in TESTS])
-def test_the_manuals_tests_pass_under_the_plugin(name, code, tmp_path):
+def test_examples_of_manual_pass_with_plugin(name, code, tmp_path):
     (tmp_path / "test_mine.py").write_text(code)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "zkbroker.testing.plugin", "test_mine.py"],
@@ -37,7 +37,7 @@ def test_the_manuals_tests_pass_under_the_plugin(name, code, tmp_path):
     assert "1 passed" in ran.stdout
 
 
-def test_a_cluster_leaves_nothing_behind():
+def test_stopped_cluster_leaves_no_process_or_file():
     with LocalCluster(brokers=2) as cluster:
         directory = cluster.directory
         pids = [broker.pid for broker in cluster.brokers] + [cluster.embedded_zookeeper.pid]
@@ -47,7 +47,7 @@ def test_a_cluster_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize("in_process", [False, True])
-def test_a_cluster_that_is_not_stopped_ends_with_the_interpreter(in_process, tmp_path):
+def test_running_cluster_ends_with_interpreter(in_process, tmp_path):
     program = (
         "from zkbroker.testing import LocalCluster\n"
         f"cluster = LocalCluster(in_process={in_process})\n"
@@ -67,8 +67,8 @@ def test_a_cluster_that_is_not_stopped_ends_with_the_interpreter(in_process, tmp
     assert list(tmp_path.glob("zkbroker-*")) == []
 
 
-def test_brokers_are_killed_paused_and_come_back_with_their_data():
-    with LocalCluster() as cluster:
+def test_killed_and_paused_broker_returns_with_its_data(chroot):
+    with LocalCluster(zookeeper=chroot) as cluster:
         topic = cluster.create_topic(partitions=2)
         broker = cluster.broker(1)
         host, port = broker.address
@@ -83,7 +83,7 @@ def test_brokers_are_killed_paused_and_come_back_with_their_data():
         assert broker.stop()
 
 
-def test_a_broker_is_added_and_a_zookeeper_shared():
+def test_broker_is_added_and_zookeeper_shared():
     with LocalCluster() as cluster:
         cluster.add_broker()
         with ZkSession(cluster.zookeeper) as session:
@@ -95,17 +95,17 @@ def test_a_broker_is_added_and_a_zookeeper_shared():
             _ = other.embedded_zookeeper
 
 
-def test_a_broker_that_cannot_start_says_why(tmp_path):
+def test_failed_broker_process_is_reported(tmp_path, chroot):
     (tmp_path / "broker-1").write_text("a file where the data directory should be")
     with (
         pytest.raises(ZkbrokerError, match="exited with status 1"),
-        LocalCluster(directory=tmp_path),
+        LocalCluster(directory=tmp_path, zookeeper=chroot),
     ):
         pass
 
 
-def test_brokers_run_in_this_process_when_asked():
-    with LocalCluster(brokers=2, in_process=True) as cluster:
+def test_brokers_run_in_process(chroot):
+    with LocalCluster(brokers=2, zookeeper=chroot, in_process=True) as cluster:
         topic = cluster.create_topic(partitions=4)
         broker = cluster.broker(1)
         host, port = broker.address
@@ -121,10 +121,10 @@ def test_brokers_run_in_this_process_when_asked():
     assert not any(thread.name.startswith("broker-") for thread in threading.enumerate())
 
 
-def test_a_broker_in_this_process_that_cannot_start_says_why(tmp_path):
+def test_failed_in_process_broker_is_reported(tmp_path, chroot):
     (tmp_path / "broker-1").write_text("a file where the data directory should be")
     with (
         pytest.raises(ZkbrokerError, match=r"log\.dirs"),
-        LocalCluster(directory=tmp_path, in_process=True),
+        LocalCluster(directory=tmp_path, zookeeper=chroot, in_process=True),
     ):
         pass

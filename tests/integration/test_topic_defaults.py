@@ -26,7 +26,7 @@ def run(cluster):
     return invoke
 
 
-def test_a_topic_gets_what_the_brokers_settings_say_and_takes_acks_all(cluster, run):
+def test_topic_uses_broker_defaults_and_accepts_acks_all(cluster, run):
     created = run("topics", "create", "visits")
     assert (created.stdout, created.stderr) == ('Created topic "visits".\n', "")
     assert "PartitionCount:2\tReplicationFactor:3" in run("topics", "describe", "visits").stdout
@@ -37,7 +37,7 @@ def test_a_topic_gets_what_the_brokers_settings_say_and_takes_acks_all(cluster, 
         producer.send([KeyedMessage("visits", b"x", partition=n) for n in range(2)])
 
 
-def test_a_topic_that_cannot_take_acks_all_is_warned_of(run):
+def test_topic_below_min_isr_gets_warning(run):
     created = run("topics", "create", "thin", "--replication-factor", "1")
     assert created.stderr == (
         "warning: partitions of thin have 1 replica and min.insync.replicas is 2: every message "
@@ -50,7 +50,7 @@ def test_a_topic_that_cannot_take_acks_all_is_warned_of(run):
     assert run("topics", "alter", "own", "--config", "retention.ms=1000").stderr == ""
 
 
-def test_metadata_shows_the_replicas_and_hides_the_brokers_own_topics(cluster, run):
+def test_metadata_command_hides_internal_topics(cluster, run):
     run("topics", "create", "shown")
     run("offsets", "reset", "g", "earliest", "-t", "shown", "--kept-by", "coordinator")
     shown = run("metadata")
@@ -62,7 +62,7 @@ def test_metadata_shows_the_replicas_and_hides_the_brokers_own_topics(cluster, r
     assert [sorted(each["isr"]) for each in found] == [[1, 2, 3]] * 2
 
 
-def test_a_partition_without_a_leader_names_the_missing_brokers(cluster, run):
+def test_description_names_missing_brokers(cluster, run):
     run("topics", "create", "lonely", "--replica-assignment", "3")
     until(lambda: "Leader: 3" in run("topics", "describe", "lonely").stdout)
     cluster.broker(3).kill()

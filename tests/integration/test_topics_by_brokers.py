@@ -29,7 +29,7 @@ def topics(cluster):
     return run
 
 
-def test_a_topic_is_made_described_altered_and_deleted(topics):
+def test_topic_is_created_described_altered_and_deleted(topics):
     created = topics(
         "create", "visits", "--partitions", "2", "--replication-factor", "2",
         "--config", "retention.ms=1000",
@@ -57,7 +57,7 @@ def test_a_topic_is_made_described_altered_and_deleted(topics):
     assert "visits" not in topics("list").output.splitlines()
 
 
-def test_defaults_are_those_of_the_brokers(topics):
+def test_topic_uses_broker_defaults(topics):
     topics("create", "plain")
     assert "PartitionCount:1\tReplicationFactor:1\t" in topics("describe", "plain").output
     assert topics("create", "plain", "--if-not-exists").output == ""
@@ -66,7 +66,7 @@ def test_defaults_are_those_of_the_brokers(topics):
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_an_assignment_is_kept(topics, cluster):
+def test_given_assignment_is_used(topics, cluster):
     first, second = (each.id for each in cluster.brokers)
     topics("create", "placed", "--replica-assignment", f"{first},{second}")
     topics(
@@ -81,7 +81,7 @@ def test_an_assignment_is_kept(topics, cluster):
     ]
 
 
-def test_partitions_below_min_isr_are_found(topics):
+def test_partitions_below_min_isr_are_listed(topics):
     topics(
         "create", "strict", "--partitions", "1", "--replication-factor", "1",
         "--config", "min.insync.replicas=2",
@@ -103,24 +103,24 @@ def test_partitions_below_min_isr_are_found(topics):
         (["delete", "nowhere"], UnknownTopicOrPartition, "there is no topic nowhere"),
     ],
 )
-def test_mistakes_are_named(topics, arguments, error, text):
+def test_invalid_topic_commands_are_refused(topics, arguments, error, text):
     with pytest.raises(error, match=text):
         topics(*arguments)
 
 
-def test_racks_are_left_out_by_zookeeper_alone(topics):
+def test_disable_rack_aware_needs_zookeeper(topics):
     refused = topics("create", "t", "--disable-rack-aware")
     assert refused.exit_code == 2
     assert "--disable-rack-aware needs -z" in refused.output
 
 
-def test_a_setting_to_delete_has_to_be_set(topics):
+def test_delete_config_needs_existing_setting(topics):
     topics("create", "bare")
     with pytest.raises(ConfigError, match="set are: none"):
         topics("alter", "bare", "--delete-config", "flush.ms")
 
 
-def test_the_genuine_tool_by_brokers(cluster):
+def test_kafka_topics_by_brokers(cluster):
     def tool(*arguments):
         where = ["--bootstrap-server", cluster.bootstrap_servers]
         return CliRunner().invoke(
@@ -137,6 +137,6 @@ def test_the_genuine_tool_by_brokers(cluster):
     assert "genuine" not in tool("--list").output.splitlines()
 
 
-def test_no_broker_answers():
+def test_unreachable_brokers_are_reported():
     with pytest.raises(ClientError):
         CliRunner().invoke(cli, ["topics", "list", "-b", "127.0.0.1:1"], catch_exceptions=False)

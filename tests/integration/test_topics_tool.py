@@ -36,7 +36,7 @@ def topics(zk, chroot):
 ONE = ("--partitions", "1", "--replication-factor", "1")
 
 
-def test_create_list_and_describe_have_the_genuine_form(topics, zk):
+def test_create_list_and_describe_match_genuine_output(topics, zk):
     created = topics(
         "create", "visits", "--partitions", "2", *ONE[2:], "--config", "retention.ms=1000"
     )
@@ -56,13 +56,13 @@ def test_create_list_and_describe_have_the_genuine_form(topics, zk):
     assert described["partitions"][0]["leader"] == 1
 
 
-def test_an_assignment_can_be_given(topics, zk):
+def test_topic_is_created_with_given_assignment(topics, zk):
     created = topics("create", "visits", "--replica-assignment", "1,7,1")
     assert "no broker 7 is registered; registered are 1" in created.stderr
     assert {p: list(r) for p, r in assignment(zk, "visits").items()} == {0: [1], 1: [7], 2: [1]}
 
 
-def test_a_topic_grows_and_its_settings_change(topics, zk):
+def test_partitions_and_settings_are_altered(topics, zk):
     topics("create", "visits", *ONE, "--config", "flush.ms=5")
     topics(
         "alter", "visits", "--partitions", "3", "--config", "retention.ms=9",
@@ -77,7 +77,7 @@ def test_a_topic_grows_and_its_settings_change(topics, zk):
         topics("alter", "visits", "--delete-config", "flush.ms")
 
 
-def test_a_topic_is_marked_for_deletion(topics, zk):
+def test_topic_is_marked_for_deletion(topics, zk):
     topics("create", "clicks", *ONE)
     topics("create", "visits", *ONE)
     topics("delete", "visits")
@@ -105,12 +105,12 @@ def test_a_topic_is_marked_for_deletion(topics, zk):
         (["delete", "nowhere"], UnknownTopicOrPartition, "nowhere"),
     ],
 )
-def test_mistakes_are_named(topics, arguments, error, text):
+def test_invalid_topic_commands_are_refused(topics, arguments, error, text):
     with pytest.raises(error, match=text):
         topics(*arguments)
 
 
-def test_a_topic_that_exists_is_error_36(topics):
+def test_existing_topic_is_refused(topics):
     topics("create", "visits", *ONE)
     with pytest.raises(ProtocolError) as caught:
         topics("create", "visits", *ONE)
@@ -118,7 +118,7 @@ def test_a_topic_that_exists_is_error_36(topics):
     assert topics("create", "visits", "--if-not-exists").exit_code == 0
 
 
-def test_a_default_that_no_broker_says_has_to_be_given(topics, zk):
+def test_unknown_broker_default_must_be_given(topics, zk):
     with pytest.raises(
         ClientError, match=r"default\.replication\.factor.*: give --partitions and --replication-f"
     ):
@@ -126,13 +126,13 @@ def test_a_default_that_no_broker_says_has_to_be_given(topics, zk):
     assert list_topics(zk) == []
 
 
-def test_an_assignment_says_how_many_there_are(topics):
+def test_assignment_excludes_counts(topics):
     ran = topics("create", "visits", "--replica-assignment", "1", "--partitions", "2")
     assert ran.exit_code == 2
     assert "leave out --partitions and --replication-factor" in ran.output
 
 
-def test_the_missing_brokers_of_a_partition_without_a_leader_are_named(topics, zk):
+def test_missing_brokers_of_leaderless_partition_are_named(topics, zk):
     topics("create", "visits", "--replica-assignment", "7:8")
     zk.create(paths.partition("visits", 0), LeaderAndIsr(7, 3, (7,), 1).to_json(), parents=True)
     line = "\tTopic: visits\tPartition: 0\tLeader: none\tReplicas: 7,8\tIsr: 7\tMissing: 7\n"

@@ -88,7 +88,7 @@ def test_transactions_are_counted_exactly(page):
     assert ("transaction_expired_total",) in found
 
 
-def test_every_metric_of_transactions_is_in_the_manual(page):
+def test_manual_lists_every_transaction_metric(page):
     from tests.support.markdown import ROOT
 
     manual = (ROOT / "docs" / "operations.md").read_text()

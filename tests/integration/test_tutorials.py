@@ -59,7 +59,7 @@ def cluster(directory, places):
         each.end()
 
 
-def test_producers_that_find_brokers_by_zookeeper(directory, places, cluster):
+def test_producer_tutorial(directory, places, cluster):
     Tutorial(FIRST, directory, places, cluster).follow()
 
 

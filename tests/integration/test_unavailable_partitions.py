@@ -22,7 +22,7 @@ def producer(cluster: LocalCluster, **settings: str) -> Producer:
     return Producer(ProducerConfig.from_properties(properties))
 
 
-def test_a_compacted_topic_wants_a_key(cluster: LocalCluster) -> None:
+def test_compacted_topic_requires_key(cluster: LocalCluster) -> None:
     topic = cluster.create_topic(config={"cleanup.policy": "compact"})
     with producer(cluster) as sending:
         with pytest.raises(SendFailed) as caught:
@@ -33,7 +33,7 @@ def test_a_compacted_topic_wants_a_key(cluster: LocalCluster) -> None:
         assert sending.metrics()["retries"] == 0
 
 
-def test_too_few_replicas_are_counted_and_named(cluster: LocalCluster) -> None:
+def test_not_enough_replicas_is_explained(cluster: LocalCluster) -> None:
     topic = cluster.create_topic(replication=1, config={"min.insync.replicas": "2"})
     with (
         # The settings are looked up between two attempts.
@@ -46,7 +46,7 @@ def test_too_few_replicas_are_counted_and_named(cluster: LocalCluster) -> None:
     assert "an answer was lost" not in said
 
 
-def test_a_partition_without_a_leader_is_explained(
+def test_leaderless_partition_is_explained(
     cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

@@ -68,7 +68,7 @@ def begun(answer):
     [(0, commit, 5, committed), (1, begin, 1, begun)],
     ids=["commits", "transactions"],
 )
-def test_five_hundred_that_wait_leave_fetches_served(cluster, key_type, make, version, error_of):
+def test_fetch_is_served_while_500_requests_wait(cluster, key_type, make, version, error_of):
     find = FindCoordinatorRequest("any", key_type)
     with connect(cluster.broker(1)) as asked:
         assert wait_until(lambda: asked.request(find).error_code == ErrorCode.NONE)

@@ -130,16 +130,14 @@ def native(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 @pytest.mark.timeout(900)
-def test_a_wheel_has_the_c_twins_and_serves(native: Installed) -> None:
+def test_wheel_has_c_extensions_and_serves(native: Installed) -> None:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{tag}-{tag}-linux_" in native.wheel.name
     assert "C extensions" not in native.message_goes_round()
 
 
 @pytest.mark.timeout(900)
-def test_the_recipe_of_wheels_runs_the_tests_in_the_wheel(
-    native: Installed, tmp_path: Path
-) -> None:
+def test_cibuildwheel_test_command_passes(native: Installed, tmp_path: Path) -> None:
     for name in RECIPE["test-sources"]:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
@@ -151,9 +149,7 @@ def test_the_recipe_of_wheels_runs_the_tests_in_the_wheel(
 
 
 @pytest.mark.timeout(900)
-def test_without_a_compiler_it_is_python_and_says_what_is_slower(
-    sdist: Path, tmp_path: Path
-) -> None:
+def test_wheel_without_compiler_is_pure_python_with_warning(sdist: Path, tmp_path: Path) -> None:
     pure = Installed(tmp_path, sdist, {"CC": "false"})
     for what in ("appends, compaction", "requests of producers", "Producer.send"):
         assert what in pure.built
@@ -164,8 +160,6 @@ def test_without_a_compiler_it_is_python_and_says_what_is_slower(
 
 
 @pytest.mark.timeout(900)
-def test_a_wheel_that_must_have_c_is_not_built_without_a_compiler(
-    sdist: Path, tmp_path: Path
-) -> None:
+def test_required_c_extensions_fail_build_without_compiler(sdist: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="false"):
         Installed(tmp_path, sdist, {"CC": "false", **RECIPE["environment"]})

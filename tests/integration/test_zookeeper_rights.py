@@ -1,16 +1,17 @@
 """Brokers whose ZooKeeper is theirs alone, and the tool that gives a cluster to its brokers."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 from kazoo.client import KazooClient
 
 from tests.support.clusters import TestCluster
 from tests.support.secure_zookeeper import SecureZooKeeper, jaas_line
 from zkbroker.admin.zookeeper_rights import secure, unsecure
+from zkbroker.cli.main import cli
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.zookeeper_security import take_zookeeper_security
@@ -54,7 +55,7 @@ def wrong_rights(session):
     return wrong
 
 
-def test_a_cluster_makes_every_node_its_own(server):
+def test_cluster_with_login_owns_every_node(server):
     chroot = f"{server.connect_string}/own"
     given = {**LOGIN, "zookeeper.set.acl": "true"}
     with TestCluster(brokers=2, zookeeper=chroot, properties=given) as cluster:
@@ -105,7 +106,7 @@ def genuine(server, request):
     return chroot
 
 
-def test_a_tree_is_given_to_the_login_and_back(genuine):
+def test_tree_is_secured_and_unsecured(genuine):
     with ZkSession(genuine, security=security()) as session:
         found = secure(session, dry_run=True)
         assert (found.changed, found.kept) == (26, 0)
@@ -122,7 +123,7 @@ def test_a_tree_is_given_to_the_login_and_back(genuine):
         assert {acl for acl, _ in session.acls([path or "/" for path in tree(session)])} == {OPEN}
 
 
-def test_a_walk_that_was_broken_off_is_begun_again(genuine):
+def test_interrupted_walk_can_be_repeated(genuine):
     class Stop(Exception):
         pass
 
@@ -143,29 +144,22 @@ def test_a_walk_that_was_broken_off_is_begun_again(genuine):
         assert done.changed == half - 2
 
 
-def test_without_a_login_nothing_is_given_away(genuine):
+def test_secure_without_login_is_refused(genuine):
     with ZkSession(genuine) as session:
         with pytest.raises(RegistryError, match="this session has no login"):
             secure(session)
         assert session.acls(["/brokers"]) == [(OPEN, 0)]
 
 
-def test_the_command_takes_its_login_from_files(genuine, tmp_path, server):
+def test_zookeeper_security_command_reads_login_from_files(genuine, tmp_path, server):
     jaas = tmp_path / "jaas.conf"
     jaas.write_text(f"Client {{ {LOGIN['zookeeper.sasl.jaas.config']} }};\n")
     config = tmp_path / "zk.properties"
     config.write_text(f"java.security.auth.login.config={jaas}\n")
-    command = [sys.executable, "-m", "zkbroker.cli", "zookeeper-security"]
 
     def run(*arguments, **environment):
-        done = subprocess.run(
-            [*command, *arguments],
-            env=os.environ | environment,
-            text=True,
-            capture_output=True,
-            timeout=300,
-        )
-        return done.returncode, done.stdout, done.stderr
+        done = CliRunner(env=environment).invoke(cli, ["zookeeper-security", *arguments])
+        return done.exit_code, done.stdout, f"{done.stderr}{done.exception}"
 
     code, out, err = run("secure", "-z", genuine, "--command-config", str(config))
     assert (code, out) == (
@@ -187,7 +181,7 @@ def test_the_command_takes_its_login_from_files(genuine, tmp_path, server):
     assert "nope" not in err
 
 
-def test_a_broker_with_a_wrong_password_ends_at_once(server, tmp_path):
+def test_broker_with_wrong_zookeeper_password_exits(server, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text(
         f"zookeeper.connect={server.connect_string}/wrong\nlog.dirs={tmp_path / 'data'}\n"
@@ -205,7 +199,7 @@ def test_a_broker_with_a_wrong_password_ends_at_once(server, tmp_path):
     assert "nope" not in done.stderr + done.stdout
 
 
-def test_what_kazoo_sees_is_what_genuine_tools_see(server):
+def test_acls_match_those_seen_by_genuine_tools(server):
     """The rights in the client's own words, as another program reads them."""
     with ZkSession(
         f"{server.connect_string}/seen", security=security(zookeeper_set_acl="true")

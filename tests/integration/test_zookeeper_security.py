@@ -52,7 +52,7 @@ def digest(login="kafka:pw", **more):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_login_by_sasl_owns_what_it_makes(chroot, runtime):
+def test_sasl_login_owns_its_nodes(chroot, runtime):
     own = sasl(zookeeper_set_acl="true")
     with ZkSession(chroot, security=own, runtime=runtime) as session:
         session.create("/brokers/ids/1", b"{}", ephemeral=True, parents=True)
@@ -100,13 +100,13 @@ def strangers_do_nothing(other):
     other.delete("/consumers/g/offsets", recursive=True)
 
 
-def test_without_set_acl_nodes_stay_open(chroot):
+def test_nodes_stay_open_without_set_acl(chroot):
     with ZkSession(chroot, security=sasl()) as session:
         session.create("/config/users/u", b"", parents=True)
         assert session.acls(["/config/users/u", "/gone"]) == [(OPEN, 0), None]
 
 
-def test_a_login_by_digest_owns_what_it_makes(chroot):
+def test_digest_login_owns_its_nodes(chroot):
     with (
         ZkSession(chroot, security=digest(zookeeper_set_acl="true")) as session,
         ZkSession(chroot, security=digest("kafka:other")) as other,
@@ -120,7 +120,7 @@ def test_a_login_by_digest_owns_what_it_makes(chroot):
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("login", [sasl(password="wrong"), sasl("other", password=USERS["kafka"])])
-def test_a_wrong_password_is_refused_at_the_start(server, runtime, login):
+def test_wrong_password_is_refused_at_start(server, runtime, login):
     session = ZkSession(server.connect_string, security=login, runtime=runtime)
     with pytest.raises(LoginRefused) as refused:
         session.start()
@@ -130,7 +130,7 @@ def test_a_wrong_password_is_refused_at_the_start(server, runtime, login):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_renewed_session_is_logged_in_again(chroot, runtime):
+def test_new_session_logs_in_again(chroot, runtime):
     own = sasl(zookeeper_set_acl="true")
     with ZkSession(chroot, security=own, runtime=runtime) as session:
         session.create("/brokers", b"", parents=True)
@@ -142,7 +142,7 @@ def test_a_renewed_session_is_logged_in_again(chroot, runtime):
         assert session.acls(["/brokers/1"])[0][0] == {KAFKA, WORLD_READS}
 
 
-def test_a_login_that_is_refused_later_is_tried_again(tmp_path, caplog):
+def test_later_refused_login_is_retried(tmp_path, caplog):
     with SecureZooKeeper(tmp_path / "zk", {"kafka": "one"}) as server:
         own = security(zookeeper_sasl_jaas_config=jaas_line("kafka", "one"))
         with ZkSession(server.connect_string, security=own) as session:
@@ -157,12 +157,12 @@ def test_a_login_that_is_refused_later_is_tried_again(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_server_without_logins_by_sasl_says_so(zookeeper, runtime):
+def test_server_without_sasl_is_reported(zookeeper, runtime):
     with pytest.raises(LoginRefused, match="accepts no SASL logins: give its server a JAAS file"):
         ZkSession(zookeeper.connect_string, security=sasl(), runtime=runtime).start()
 
 
-def test_a_server_that_wants_logins_says_so(tmp_path):
+def test_server_that_requires_login_is_reported(tmp_path):
     with SecureZooKeeper(tmp_path / "zk", {"kafka": "one"}, login_required=True) as server:
         with pytest.raises(
             LoginRefused, match=r"requires a login: set zookeeper\.sasl\.jaas\.config"

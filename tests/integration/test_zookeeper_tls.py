@@ -55,7 +55,7 @@ def security(properties):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_certificate_is_a_login_that_owns_what_it_makes(server, own, runtime):
+def test_certificate_owns_its_nodes(server, own, runtime):
     connect = f"{server.tls_connect_string}/{runtime}"
     with ZkSession(connect, security=security(own), runtime=runtime) as session:
         session.create("/brokers/ids", parents=True)
@@ -76,7 +76,7 @@ def test_a_certificate_is_a_login_that_owns_what_it_makes(server, own, runtime):
         assert len(session.children("/brokers/ids")) == 3
 
 
-def test_a_session_ends_and_another_begins_by_tls(server, own):
+def test_expired_session_is_replaced_over_tls(server, own):
     with ZkSession(server.tls_connect_string, security=security(own)) as session:
         states = []
         session.on_state(states.append)
@@ -87,7 +87,7 @@ def test_a_session_ends_and_another_begins_by_tls(server, own):
         assert session.children("/")
 
 
-def test_pkcs12_is_taken(server, own, stores, authority):
+def test_pkcs12_stores_are_accepted(server, own, stores, authority):
     given = {
         **own,
         "zookeeper.ssl.keystore.location": authority.issue("broker").pkcs12(stores, "secret"),
@@ -100,7 +100,7 @@ def test_pkcs12_is_taken(server, own, stores, authority):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_what_does_not_fit_is_refused_at_once(server, own, stores, runtime):
+def test_tls_refusals_are_explained(server, own, stores, runtime):
     def refusal(changes):
         given = {key: text for key, text in {**own, **changes}.items() if text}
         session = ZkSession(
@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused_at_once(server, own, stores, runtime):
     assert "no TLS with ZooKeeper at" in text
 
 
-def test_the_wrong_one_of_two_ports_is_named(server, own):
+def test_plain_and_tls_port_mixed_up_is_reported(server, own):
     plain = ZkSession(server.tls_connect_string, connect_timeout_ms=1500)
     with pytest.raises(RegistryError, match=r"its port for TLS \(zookeeper\.ssl\.client\.enable"):
         plain.start()

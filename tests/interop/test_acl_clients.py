@@ -76,7 +76,7 @@ def test_confluent_kafka_creates_describes_and_deletes(cluster: LocalCluster) ->
     assert described("confluent", ResourcePatternType.MATCH) == set()
 
 
-def test_confluent_kafka_reports_what_is_wrong(cluster: LocalCluster) -> None:
+def test_confluent_kafka_reports_refused_acls(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     odd = AclBinding(
         ResourceType.TOPIC,

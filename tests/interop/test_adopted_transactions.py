@@ -170,7 +170,7 @@ READERS = [by_simple, by_assigned, by_group, by_confluent, by_kafka_python]
 
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("topic", ["settled", "open"])
-def test_committed_messages_are_read_and_no_others(adopted, topic, read):
+def test_read_committed_returns_committed_messages_only(adopted, topic, read):
     wanted = getattr(adopted, topic).committed
     assert len(wanted) == (3 if topic == "open" else len(wanted)) > 0
     assert read(adopted, topic, COMMITTED, wanted[-1]) == wanted
@@ -178,7 +178,7 @@ def test_committed_messages_are_read_and_no_others(adopted, topic, read):
 
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("topic", ["settled", "open"])
-def test_readers_of_uncommitted_messages_get_all(adopted, topic, read):
+def test_read_uncommitted_returns_all_messages(adopted, topic, read):
     wanted = list(getattr(adopted, topic).values)
     assert read(adopted, topic, "read_uncommitted", wanted[-1]) == wanted
 

@@ -67,7 +67,7 @@ def test_messages_of_the_oldest_format(console):
     assert console.of("messages?topic=old&partition=1&from=-3")["ended"] is True
 
 
-def test_groups_of_zookeeper_and_nothing_of_what_is_not_there(console):
+def test_groups_of_zookeeper_are_shown(console):
     found = console.eventually(
         "groups", lambda view: view["groups"] and view["groups"][0]["lag"] is not None
     )

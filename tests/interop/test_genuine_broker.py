@@ -132,7 +132,7 @@ def brokers(chroot: str, tmp_path: Path):
     genuine.kill()
 
 
-def test_a_data_directory_goes_to_kafka_and_comes_back(brokers) -> None:
+def test_genuine_broker_uses_our_data_directory_and_returns_it(brokers) -> None:
     ours, genuine = brokers
     story = Story()
     ours.start()
@@ -161,7 +161,7 @@ def test_a_data_directory_goes_to_kafka_and_comes_back(brokers) -> None:
     ours.stop()
 
 
-def test_the_genuine_dump_tool_finds_our_segments_valid(brokers) -> None:
+def test_genuine_dump_tool_accepts_our_segments(brokers) -> None:
     ours, _ = brokers
     story = Story()
     ours.start()
@@ -179,7 +179,7 @@ def test_the_genuine_dump_tool_finds_our_segments_valid(brokers) -> None:
         assert [int(line.split()[1]) for line in lines] == list(range(len(messages)))
 
 
-def test_a_genuine_broker_obeys_settings_that_our_tool_changes(brokers, chroot: str) -> None:
+def test_genuine_broker_follows_settings_of_our_tool(brokers, chroot: str) -> None:
     _, genuine = brokers
     genuine.start()
     story = Story()

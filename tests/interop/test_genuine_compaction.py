@@ -102,7 +102,7 @@ class State:
         return all(count < self.ends[topic] / 2 for topic, count in counts.items())
 
 
-def test_kafka_opens_what_we_compacted_and_the_other_way_round(chroot: str, tmp_path: Path) -> None:
+def test_compacted_logs_open_in_both_brokers(chroot: str, tmp_path: Path) -> None:
     ours = MortalBroker(
         tmp_path,
         {

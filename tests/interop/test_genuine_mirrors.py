@@ -106,7 +106,7 @@ def mirror(
     return metrics
 
 
-def test_a_genuine_cluster_is_mirrored_into_ours_and_back(ours, theirs):
+def test_genuine_cluster_is_mirrored_both_ways(ours, theirs):
     topic = "there-and-back"
     fill(f"{ours.zookeeper}/genuine", bootstrap(theirs), topic)
     source = {"zookeeper.connect": f"{ours.zookeeper}/genuine"}
@@ -121,7 +121,7 @@ def test_a_genuine_cluster_is_mirrored_into_ours_and_back(ours, theirs):
     assert told(f"{ours.zookeeper}/genuine", back) == told(ours.bootstrap_servers, back)
 
 
-def test_stored_messages_pass_from_one_genuine_cluster_to_another(ours, theirs, tmp_path):
+def test_messages_are_mirrored_between_genuine_clusters(ours, theirs, tmp_path):
     topic = "genuine-to-genuine"
     fill(f"{ours.zookeeper}/genuine", bootstrap(theirs), topic)
     with genuine(tmp_path / "other", ours, "other"):
@@ -133,9 +133,7 @@ def test_stored_messages_pass_from_one_genuine_cluster_to_another(ours, theirs, 
 
 
 @pytest.mark.parametrize("wanted", [None, "false", "true"])
-def test_a_target_without_producer_ids_is_used_without_them_unless_they_are_asked_for(
-    ours, theirs, wanted, caplog
-):
+def test_idempotence_is_off_for_targets_without_producer_ids(ours, theirs, wanted, caplog):
     caplog.set_level("INFO", logger="zkbroker.mirror")
     topic = f"no-ids-{wanted}"
     ours.create_topic(topic, partitions=PARTITIONS)
@@ -152,7 +150,7 @@ def test_a_target_without_producer_ids_is_used_without_them_unless_they_are_aske
     assert "idempotence=false" in caplog.text
 
 
-def test_a_genuine_0_8_cluster_is_mirrored_into_one_of_0_7(ours, theirs, tmp_path):
+def test_genuine_0_8_cluster_is_mirrored_into_0_7(ours, theirs, tmp_path):
     topic = "down-to-0-7"
     fill(f"{ours.zookeeper}/genuine", bootstrap(theirs), topic)
     with (
@@ -179,7 +177,7 @@ def test_a_genuine_0_8_cluster_is_mirrored_into_one_of_0_7(ours, theirs, tmp_pat
 
 
 @pytest.mark.parametrize("into_ours", [True, False])
-def test_genuine_mirror_maker_goes_through_our_brokers(ours, theirs, tmp_path, into_ours):
+def test_genuine_mirror_maker_works_with_our_brokers(ours, theirs, tmp_path, into_ours):
     topic = f"maker-{into_ours}"
     ends = [
         (f"{ours.zookeeper}/genuine", f"{ours.zookeeper}/genuine", bootstrap(theirs)),

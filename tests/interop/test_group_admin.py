@@ -41,7 +41,7 @@ def member(cluster, topic):
     consumer.close()
 
 
-def test_kafka_pythons_admin_client_sees_the_group(cluster, topic, member):
+def test_kafka_python_admin_client_describes_group(cluster, topic, member):
     group = member.config["group_id"]
     admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
     try:
@@ -57,7 +57,7 @@ def test_kafka_pythons_admin_client_sees_the_group(cluster, topic, member):
         admin.close()
 
 
-def test_confluents_admin_client_sees_changes_and_deletes_the_group(cluster, topic, member):
+def test_confluent_admin_client_describes_alters_and_deletes_group(cluster, topic, member):
     group = member.config["group_id"]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 

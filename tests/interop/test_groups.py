@@ -194,7 +194,7 @@ def test_members_of_all_libraries_share_one_group(groups_broker, strategy):
         scene.produce()
 
 
-def test_sticky_members_of_two_libraries_keep_what_they_can(groups_broker):
+def test_sticky_members_of_two_libraries_keep_partitions(groups_broker):
     # nobody crashes, so nobody need be missed soon: a slow machine must not look like a crash
     with scene_of(groups_broker, "sticky", session_ms=30_000) as scene:
         # The first member leads. Ours reads what members of both libraries held; kafka-python puts
@@ -211,7 +211,7 @@ def test_sticky_members_of_two_libraries_keep_what_they_can(groups_broker):
 
 
 @needs_old
-def test_members_of_all_libraries_live_through_a_kill_of_their_coordinator(own_broker):
+def test_members_of_all_libraries_survive_kill_of_coordinator(own_broker):
     with scene_of(own_broker) as scene:
         scene.join("zkbroker", "confluent", "kafka-python", "kafka-python-2.0.2-as-0.10")
         scene.produce()

@@ -48,7 +48,7 @@ def test_java_members_share_a_group_with_all_others(groups_broker, strategy):  #
 
 
 @pytest.mark.parametrize("leader", [pytest.param("zkbroker", marks=pytest.mark.soak), "java"])
-def test_sticky_members_of_java_and_ours_keep_what_they_can(groups_broker, leader):  # noqa: F811
+def test_sticky_members_of_java_and_ours_keep_partitions(groups_broker, leader):  # noqa: F811
     ours, theirs = "zkbroker", NEWEST
     kinds = (ours, theirs, ours) if leader == "zkbroker" else (theirs, ours, theirs)
     with scene_of(groups_broker, "sticky", session_ms=30_000) as scene:
@@ -65,7 +65,7 @@ def test_sticky_members_of_java_and_ours_keep_what_they_can(groups_broker, leade
 
 
 @pytest.mark.parametrize("strategy", ["range", pytest.param("sticky", marks=pytest.mark.soak)])
-def test_java_members_live_through_a_kill_of_their_coordinator(own_broker, strategy):  # noqa: F811
+def test_java_members_survive_kill_of_coordinator(own_broker, strategy):  # noqa: F811
     with scene_of(own_broker, strategy) as scene:
         scene.join(NEWEST, "zkbroker", OLDEST)
         scene.produce()

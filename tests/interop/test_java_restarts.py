@@ -24,7 +24,7 @@ cluster = module_cluster(3, properties={"offsets.topic.num.partitions": "3"})
     "version",
     [pytest.param(v, marks=[] if v == VERSIONS[-1] else [pytest.mark.soak]) for v in VERSIONS],
 )
-def test_a_stream_lives_through_kills_of_every_broker(cluster: LocalCluster, version: str) -> None:
+def test_java_stream_survives_kill_of_each_broker(cluster: LocalCluster, version: str) -> None:
     topic = cluster.create_topic(partitions=PARTITIONS)
     command = java_clients.command(
         "Stream", version, cluster.bootstrap_servers, topic, str(PARTITIONS)

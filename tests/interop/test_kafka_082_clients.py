@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support import java_clients
 from tests.support.clusters import MakeCluster
 from tests.support.group_members import wait_for
+from zkbroker.cli.main import cli
 from zkbroker.registry import groups
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
@@ -39,9 +41,9 @@ def genuine(main_class: str, *arguments: object, text: str = "") -> str:
 
 
 def ours(main_class: str, *arguments: object) -> str:
-    return java_clients.run(
-        [sys.executable, "-m", "zkbroker.cli", main_class, *map(str, arguments)]
-    )
+    done = CliRunner().invoke(cli, [main_class, *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
 
 def write(cluster: LocalCluster, topic: str, lines: list[str], *options: str) -> None:
@@ -101,7 +103,9 @@ def test_both_producers_write_with_every_codec(
     assert dumped.count("isvalid: true payloadsize") == MESSAGES
 
 
-def test_offsets_kept_by_brokers_carry_a_consumer_on(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_consumer_continues_from_offsets_kept_by_brokers(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
     cluster.create_topic("kept", partitions=2)
     lines = [str(number) for number in range(MESSAGES)]
     write(cluster, "kept", lines, "--batch-size", "10")
@@ -120,7 +124,7 @@ def test_offsets_kept_by_brokers_carry_a_consumer_on(cluster: LocalCluster, tmp_
     assert sorted(first + rest) == sorted(lines)
 
 
-def test_the_tools_print_what_ours_print(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_our_tools_print_output_of_genuine_tools(cluster: LocalCluster, tmp_path: Path) -> None:
     made = genuine(
         "kafka.admin.TopicCommand", "--zookeeper", cluster.zookeeper, "--create",
         "--topic", "told", "--partitions", 3, "--replication-factor", 1,
@@ -182,7 +186,7 @@ class Member:
         self._thread.join(120)
 
 
-def test_the_replica_verification_reads_from_followers_too(cluster: LocalCluster) -> None:
+def test_replica_verification_tool_reads_from_followers(cluster: LocalCluster) -> None:
     cluster.create_topic("verified", replication=2)
     write(cluster, "verified", [f"line {n}" for n in range(50)])
     tool = Member(

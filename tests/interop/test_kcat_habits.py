@@ -144,7 +144,7 @@ def test_tee_prints_lines(cluster):
     assert ours(cluster, "-P", "-t", topic, "-T", stdin=b"a\nb\n") == (0, b"a\nb\n")
 
 
-def test_the_mode_is_guessed_as_by_kcat(cluster):
+def test_mode_is_guessed_like_kcat(cluster):
     topic = cluster.create_topic(partitions=1)
     assert ours(cluster, "-t", topic, stdin=b"a\n") == (0, b"")
     assert kcat(cluster, "-C", "-t", topic, "-e", "-q") == (0, b"a\n")
@@ -168,7 +168,7 @@ def test_groups_are_shared_with_kcat(cluster):
     assert len(ours(cluster, *again)[1].split()) == len(kcat(cluster, *again)[1].split()) == 4
 
 
-def test_settings_come_from_kcats_files(cluster, tmp_path, monkeypatch):
+def test_settings_are_read_from_kcat_files(cluster, tmp_path, monkeypatch):
     topic = cluster.create_topic(partitions=1)
     kcat(cluster, "-P", "-t", topic, stdin=b"a\n")
     file = tmp_path / "kcat.conf"
@@ -190,13 +190,13 @@ def test_settings_come_from_kcats_files(cluster, tmp_path, monkeypatch):
         (["kcat", "-b", "h:1", "-Y"], "option -Y not recognized"),
     ],
 )
-def test_what_to_type_instead(arguments, says):
+def test_errors_name_command_to_use(arguments, says):
     ran = CliRunner().invoke(cli, arguments, env={"KCAT_CONFIG": "/dev/null"})
     assert ran.exit_code != 0
     assert says in ran.stderr
 
 
-def test_our_own_commands_take_kcats_letters(cluster):
+def test_own_commands_accept_kcat_options(cluster):
     topic = cluster.create_topic(partitions=1)
     servers = ["-b", cluster.bootstrap_servers, "-t", topic]
     sent = CliRunner().invoke(cli, ["produce", "-P", "-q", *servers, "-z", "snappy"], input="a\n\n")

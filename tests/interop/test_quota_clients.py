@@ -78,7 +78,7 @@ def test_librdkafka_reports_throttle_times(cluster: LocalCluster) -> None:
     consumer.close()
 
 
-def test_kafka_python_keeps_to_its_quota(
+def test_kafka_python_is_throttled_to_its_quota(
     cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.create_topic("of-python")
@@ -118,7 +118,7 @@ def test_java_shows_throttle_times_in_its_metrics(cluster: LocalCluster, version
         assert float(throttle_ms) > 0
 
 
-def test_a_client_that_alters_incrementally_is_refused_clearly(cluster: LocalCluster) -> None:
+def test_incremental_alter_configs_is_refused(cluster: LocalCluster) -> None:
     cluster.create_topic("altered")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)

@@ -320,7 +320,7 @@ def peers(zookeeper, tmp_path: Path):
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 12))]
 )
-def test_a_genuine_broker_and_ours_say_the_same(peers, seed) -> None:
+def test_genuine_broker_and_ours_give_same_responses(peers, seed) -> None:
     genuine, ours = peers
     requests = Requests(seed)
     for turn in range(2500):

@@ -89,7 +89,7 @@ def job(
 
 @pytest.mark.parametrize(("protocol", "mechanism"), list(ways()))
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_client_writes_and_reads(
+def test_client_produces_and_consumes_after_login(
     cluster: LocalCluster, directory: Path, library: str, protocol: str, mechanism: str
 ) -> None:
     reason = missing(library)
@@ -102,7 +102,7 @@ def test_a_client_writes_and_reads(
 @pytest.mark.parametrize(
     ("protocol", "mechanism"), [("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", OFTEN)]
 )
-def test_the_client_reports_a_wrong_password(
+def test_client_reports_wrong_password(
     cluster: LocalCluster, directory: Path, library: str, protocol: str, mechanism: str
 ) -> None:
     reason = missing(library)

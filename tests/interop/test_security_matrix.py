@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -172,7 +171,12 @@ def test_own_clients(cluster: LocalCluster, credentials: Credentials, way: Way) 
     assert all(f":{port}" in cluster.bootstrap(first.listener) for port in ports)
 
 
-def test_the_command_line(cluster: LocalCluster, credentials: Credentials, way: Way) -> None:
+CERTIFIED = WAYS[-1]
+"""For commands and mirrors, whose settings become a `ClientSecurity` as those of clients do."""
+
+
+def test_the_command_line(cluster: LocalCluster, credentials: Credentials) -> None:
+    way = CERTIFIED
     topic = cluster.create_topic()
     file = credentials.java_file(way)
     where = ["-b", cluster.bootstrap(way.listener), "--command-config", file]
@@ -201,7 +205,8 @@ def test_the_command_line(cluster: LocalCluster, credentials: Credentials, way: 
     assert f"{topic}:0:21" in offsets
 
 
-def test_mirrors(cluster: LocalCluster, credentials: Credentials, way: Way, tmp_path: Path) -> None:
+def test_mirrors(cluster: LocalCluster, credentials: Credentials) -> None:
+    way = CERTIFIED
     topic = cluster.create_topic()
     settings = {
         "bootstrap.servers": cluster.bootstrap(way.listener),
@@ -221,7 +226,7 @@ def test_mirrors(cluster: LocalCluster, credentials: Credentials, way: Way, tmp_
         wait_until(lambda: mirror.metrics()["messages"] == len(VALUES), _LIMIT_S)
 
 
-def test_what_is_acknowledged_is_at_both_brokers(
+def test_acknowledged_messages_are_on_both_brokers(
     cluster: LocalCluster, credentials: Credentials
 ) -> None:
     topic = cluster.create_topic(partitions=4)
@@ -240,7 +245,7 @@ def test_what_is_acknowledged_is_at_both_brokers(
     assert stored[0] == stored[1]
 
 
-def test_a_refused_client_gets_the_reason(cluster: LocalCluster, credentials: Credentials) -> None:
+def test_refused_client_gets_reason(cluster: LocalCluster, credentials: Credentials) -> None:
     def refused(listener: str, **settings: str) -> str:
         given = {key.replace("_", "."): value for key, value in settings.items()}
         security = ClientSecurity.from_properties(given)

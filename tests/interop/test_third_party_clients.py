@@ -125,7 +125,7 @@ def seen_by(reader: Client, writer: Client, sent: list[Record]) -> list[Record]:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_every_client_reads_what_every_client_wrote(
+def test_every_client_reads_messages_of_every_client(
     broker: BrokerProcess,
     written: dict[str, tuple[Client, str, list[Record]]],
     library: str,

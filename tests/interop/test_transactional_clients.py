@@ -265,7 +265,7 @@ def run(cluster: LocalCluster, client: str, kinds: Sequence[str], seed: int) -> 
         for each in CLIENTS
     ],
 )
-def test_each_message_is_copied_once_whatever_is_killed(cluster: LocalCluster, client: str) -> None:
+def test_each_message_is_copied_once_despite_kills(cluster: LocalCluster, client: str) -> None:
     run(cluster, client, ["program_killed", "coordinator_killed"], seed=1)
 
 

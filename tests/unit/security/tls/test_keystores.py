@@ -88,7 +88,7 @@ def test_what_is_no_key_is_refused_with_what_to_change(tmp_path: Path):
         ({"keystore_location": p12, "keystore_password": Secret("no")}, "the password is wrong"),
         ({"keystore_location": mixed}, "does not match its first certificate"),
         ({"keystore_location": locked}, "is encrypted: set ssl.key.password"),
-        ({"keystore_location": locked, "key_password": Secret("no")}, "cannot be decrypted"),
+        ({"keystore_location": locked, "key_password": Secret("no")}, "ssl.key.password is wrong"),
         ({"keystore_location": bare}, "holds no certificate"),
         ({"keystore_location": AUTHORITY.trusted(tmp_path)}, "holds no private key"),
         ({"key_location": rubbish, "certificate_location": pem}, "is not a PEM file"),
