@@ -203,8 +203,8 @@ def can_be_sent(request: Any, version: int) -> bool:
 
 
 def test_hidden_topic_looks_like_missing_topic(bobs: list[Bob]) -> None:
-    told = bobs[0].ask(m.MetadataRequest(["allowed", "nowhere"]), 5).topics
-    assert [(each.topic, each.error_code, each.partitions) for each in told] == [
+    topics = bobs[0].ask(m.MetadataRequest(["allowed", "nowhere"]), 5).topics
+    assert [(each.topic, each.error_code, each.partitions) for each in topics] == [
         ("allowed", 29, []),
         ("nowhere", 29, []),
     ]
@@ -215,37 +215,37 @@ def test_hidden_topic_looks_like_missing_topic(bobs: list[Bob]) -> None:
 def test_acl_changes_reach_every_broker(
     bobs: list[Bob], zk: ZkSession, friend: BrokerConnection
 ) -> None:
-    def told() -> list[int]:
+    def errors() -> list[int]:
         return [bob.ask(m.MetadataRequest(["allowed"])).topics[0].error_code for bob in bobs]
 
     acl = AclCreation(TOPIC, "all", 4, ANONYMOUS, BOB, Operation.DESCRIBE, Permission.ALLOW)
     assert codes(friend.request(m.CreateAclsRequest([acl]))) == {0}
-    assert told()[0] == 0, "the broker that was asked obeys at once"
-    until(lambda: told() == [0, 0])
+    assert errors()[0] == 0, "the broker that stored it uses it at once"
+    until(lambda: errors() == [0, 0])
     filters = [AclFilter(TOPIC, "all", 4, ANONYMOUS, BOB)]
     (deleted,) = friend.request(m.DeleteAclsRequest(filters)).results
     assert [(each.resource_name, each.host) for each in deleted.matching] == [("all", BOB)]
-    assert told()[0] == 29
-    until(lambda: told() == [29, 29])
+    assert errors()[0] == 29
+    until(lambda: errors() == [29, 29])
     grant(zk, Operation.READ, TOPIC, "*")
-    until(lambda: told() == [0, 0])
+    until(lambda: errors() == [0, 0])
     revoke(zk, Pattern(TOPIC, "*"))
-    until(lambda: told() == [29, 29])
+    until(lambda: errors() == [29, 29])
 
 
 def test_user_with_create_right_auto_creates_topic(bobs: list[Bob], zk: ZkSession) -> None:
-    def told(name: str) -> int:
+    def error_of(name: str) -> int:
         return int(bobs[0].ask(m.MetadataRequest([name])).topics[0].error_code)
 
     pattern = PatternType.PREFIXED
     grant(zk, Operation.DESCRIBE, TOPIC, "made-", pattern_type=pattern)
     grant(zk, Operation.DESCRIBE, TOPIC, "seen")
     until(lambda: 3 in codes(bobs[0].ask(m.ListOffsetsRequest(topics=offsets("seen")))))
-    assert told("made-a") == 29
+    assert error_of("made-a") == 29
     assert "made-a" not in zk.children("/brokers/topics")
     grant(zk, Operation.CREATE, TOPIC, "made-", pattern_type=pattern)
-    until(lambda: told("made-a") in (0, 5))
-    until(lambda: told("made-a") == 0)
+    until(lambda: error_of("made-a") in (0, 5))
+    until(lambda: error_of("made-a") == 0)
     until(lambda: led(zk, "made-a"))
     revoke(zk, Pattern(TOPIC, "made-", pattern))
     revoke(zk, Pattern(TOPIC, "seen"))

@@ -183,10 +183,10 @@ def produced(
     producer = Producer(
         {**place, **secured.librdkafka[user], "acks": "all", "enable.idempotence": idempotent}
     )
-    told: list[KafkaError | None] = []
-    producer.produce("t", value, on_delivery=lambda error, message: told.append(error))
+    errors: list[KafkaError | None] = []
+    producer.produce("t", value, on_delivery=lambda error, message: errors.append(error))
     producer.flush(30)
-    (error,) = told
+    (error,) = errors
     return error
 
 

@@ -39,7 +39,7 @@ def test_small_benchmark_run_makes_its_section_of_page(name: str, tmp_path: Path
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("acks_all --requests 5", "of 5 requests"),
         ("lake --rows 2000 --loads 2 --files 4", "rows"),
@@ -49,11 +49,11 @@ def test_small_benchmark_run_makes_its_section_of_page(name: str, tmp_path: Path
         ("requests --rounds 1 --seconds 0.1 --only 16", "fetch 16 KiB, magic 0"),
     ],
 )
-def test_other_benchmarks_of_page_measure(command: str, said: str) -> None:
+def test_other_benchmarks_of_page_measure(command: str, message: str) -> None:
     run = [sys.executable, "-m", *f"bench.{command}".split()]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert said in done.stdout
+    assert message in done.stdout
 
 
 def images(text: str) -> list[str]:

@@ -35,7 +35,7 @@ def run(zk, chroot):
 
 
 def _sections():
-    """Yield what the genuine tool was given, what it said, and what it wrote."""
+    """Yield name, arguments, output and written znodes of each command of the genuine tool."""
     for section in GENUINE.read_text().split("\n## ")[1:]:
         name, _, rest = section.partition("\n")
         if not name.startswith(SECTIONS) or name.endswith(LEFT_OUT):
@@ -46,7 +46,7 @@ def _sections():
             option, blank, value = part.partition(" ")
             arguments.append("--" + option.removeprefix("--"))
             arguments += [value] if blank else []
-        said = [line[4:] for line in lines if line.startswith("  | ")]
+        output = [line[4:] for line in lines if line.startswith("  | ")]
         written = [
             match.groups()
             for line in lines
@@ -56,7 +56,7 @@ def _sections():
                 )
             )
         ]
-        yield name, arguments, said, written
+        yield name, arguments, output, written
 
 
 def _settings(line):
@@ -69,10 +69,10 @@ def test_configs_tool_matches_genuine_output_and_znodes(run, zk, chroot):
     create_topic(zk, "t-cfg", {0: [1]})
     change_entity_config(zk, ConfigEntity(user="alice"), {"SCRAM-SHA-256": "salt=secret"})
     shown = 0
-    for name, arguments, said, written in _sections():
+    for name, arguments, output, written in _sections():
         notes = set(zk.children(paths.CONFIG_CHANGES))
         given = [chroot if each.startswith("ZK:") else each for each in arguments]
-        if "Invalid config(s)" in "".join(said):
+        if "Invalid config(s)" in "".join(output):
             with pytest.raises(ConfigError, match="consumer_byte_rate is not set"):
                 run("kafka-configs", *given)
             continue
@@ -81,11 +81,11 @@ def test_configs_tool_matches_genuine_output_and_znodes(run, zk, chroot):
         lines = ran.output.splitlines()
         assert "secret" not in ran.output
         if "--describe" in arguments:
-            credentials = [line for line in said if "SCRAM" in line]
-            plain = [_settings(line) for line in said if line not in credentials]
+            credentials = [line for line in output if "SCRAM" in line]
+            plain = [_settings(line) for line in output if line not in credentials]
             assert sorted(_settings(line) for line in lines if "SCRAM" not in line) == sorted(plain)
         else:
-            assert lines == said, name
+            assert lines == output, name
         for path, data in written:
             if path.startswith(paths.CONFIG_CHANGE_PREFIX):
                 (note,) = set(zk.children(paths.CONFIG_CHANGES)) - notes
@@ -157,7 +157,7 @@ def test_quotas_are_set_described_and_removed(run, zk):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--user", "a", "--config", "producer_rate=1"],
          "producer_rate is not a setting of user-principal 'a'"),
@@ -170,8 +170,8 @@ def test_quotas_are_set_described_and_removed(run, zk):
         (["--topic", "none", "--config", "retention.ms=2"], "none"),
     ],
 )  # fmt: skip
-def test_invalid_settings_are_refused(run, zk, arguments, said):
-    with pytest.raises((ConfigError, ProtocolError), match=re.escape(said)):
+def test_invalid_settings_are_refused(run, zk, arguments, message):
+    with pytest.raises((ConfigError, ProtocolError), match=re.escape(message)):
         run("configs", "alter", *arguments)
     assert entity_config(zk, ConfigEntity(user="a")) == {}
 
@@ -184,7 +184,7 @@ def test_static_broker_setting_is_refused(run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["describe"], "give an entity, such as --topic NAME"),
         (["describe", "--topic", "t", "--user", "u"], "only a user and a client go together"),
@@ -194,10 +194,10 @@ def test_static_broker_setting_is_refused(run):
         (["alter", "--user", "u"], "give --config, --config-file or --delete-config"),
     ],
 )
-def test_incomplete_command_is_usage_error(run, arguments, said):
+def test_incomplete_command_is_usage_error(run, arguments, message):
     ran = run("configs", *arguments)
     assert ran.exit_code == 2
-    assert said in ran.output
+    assert message in ran.output
 
 
 @pytest.fixture(scope="module")

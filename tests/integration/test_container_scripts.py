@@ -61,9 +61,9 @@ def test_healthcheck_passes_for_each_listener(
 
 def test_healthcheck_fails_without_broker(tmp_path: Path) -> None:
     port = str(free_port())
-    status, said = check(tmp_path, port, f"SSL://0.0.0.0:{port}")
+    status, message = check(tmp_path, port, f"SSL://0.0.0.0:{port}")
     assert status == 1
-    assert said.startswith("not healthy: ")
+    assert message.startswith("not healthy: ")
 
 
 def test_environment_variables_become_properties(

@@ -1,7 +1,7 @@
-"""Controllers of real broker processes on a real ZooKeeper: who leads, after whatever happens.
+"""Controllers of real broker processes on a real ZooKeeper: leaders after starts, stops and kills.
 
-The replicas do not have to copy anything here: what is looked at is what the controller decides,
-stores and tells. ISRs are kept from shrinking by a long `replica.lag.time.max.ms`.
+The replicas do not have to copy anything here: the tests check what the controller decides, stores
+and sends. ISRs are kept from shrinking by a long `replica.lag.time.max.ms`.
 """
 
 import json
@@ -98,8 +98,8 @@ def led_by(zk: ZkSession, topic: str, *leaders: int) -> bool:
     return True
 
 
-def told(process: BrokerProcess, topic: str) -> dict[int, tuple[int, int]]:
-    """What a broker tells clients: leader and leader epoch of each partition."""
+def announced(process: BrokerProcess, topic: str) -> dict[int, tuple[int, int]]:
+    """Leader and leader epoch of each partition, in the metadata of a broker."""
     with connect(process) as connection:
         answer = connection.request(MetadataRequest([topic], allow_auto_topic_creation=False), 7)
     return {
@@ -119,7 +119,9 @@ def test_first_replicas_lead_and_every_broker_knows_them(
     eventually(lambda: led_by(zk, t, 0, 1, 2))
     assert stored(zk, t, 1).isr == (1, 2, 0)
     for process in brokers.values():
-        eventually(lambda process=process: told(process, t) == {0: (0, 0), 1: (1, 0), 2: (2, 0)})
+        eventually(
+            lambda process=process: announced(process, t) == {0: (0, 0), 1: (1, 0), 2: (2, 0)}
+        )
     data, _ = zk.get(paths.partition_state(t, 0))
     assert json.loads(data) == json.loads(zk.get(paths.partition(t, 0))[0])
 
@@ -133,10 +135,10 @@ def test_killed_leader_is_replaced_and_rejoins(brokers: Brokers, zk: ZkSession, 
     assert stored(zk, t).leader_epoch == 1
     assert stored(zk, t).isr == (2, 0)
     assert stored(zk, t, 1).isr == (1,), "the last replica in sync"
-    eventually(lambda: told(brokers[0], t) == {0: (2, 1), 1: (-1, -1)})
+    eventually(lambda: announced(brokers[0], t) == {0: (2, 1), 1: (-1, -1)})
     brokers[1].start()
     eventually(lambda: led_by(zk, t, 2, 1))
-    eventually(lambda: told(brokers[1], t) == {0: (2, 1), 1: (1, 2)})
+    eventually(lambda: announced(brokers[1], t) == {0: (2, 1), 1: (1, 2)})
     assert zk.exists(paths.partition_state(t, 1)) is not None
 
 
@@ -157,7 +159,7 @@ def test_next_controller_takes_over(brokers: Brokers, zk: ZkSession, t: str) -> 
     assert stored(zk, f"{t}u").isr == ((first + 1) % 3,)
     brokers[first].start()
     leader = stored(zk, t, first).leader
-    eventually(lambda: told(brokers[first], t).get(first, (-1, 0))[0] == leader)
+    eventually(lambda: announced(brokers[first], t).get(first, (-1, 0))[0] == leader)
 
 
 def test_request_on_old_controller_connection_is_refused(brokers: Brokers, zk: ZkSession) -> None:

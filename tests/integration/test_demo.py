@@ -56,13 +56,13 @@ def test_demo_accounts_for_every_line_after_interrupt_and_rerun(tmp_path):
     assert "2000 published = 2000 streamed = 2000 loaded" in shown
     for moment in ("2 consumers", "a third joined", "the first left"):
         assert moment in shown
-    # What is said to do next is about this log and these data.
+    # The suggested commands name this log and these data.
     again = re.search(r"^  make demo (.*)   # again", shown, re.MULTILINE)
     assert shlex.split(again[1]) == [f"INPUT={log}", f"DATA={data}"]
     status, verify, files = re.findall(
         r"^  (\S+/zkbroker-load \w+ --output '.*'/lake)$", shown, re.MULTILINE
     )
-    for command, said in (
+    for command, text in (
         (status, "page-views"),
         (verify, "no gap, no duplicate"),
         (files, ".parquet"),
@@ -70,7 +70,7 @@ def test_demo_accounts_for_every_line_after_interrupt_and_rerun(tmp_path):
         ran = subprocess.run(
             shlex.split(command), cwd=ROOT, capture_output=True, text=True, timeout=300, check=True
         )
-        assert said in ran.stdout
+        assert text in ran.stdout
     with log.open("a", encoding="ascii") as more:
         more.writelines(
             f'10.0.0.{n} - - [18/May/2015:00:00:{n:02} +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'

@@ -119,15 +119,15 @@ def test_partition_of_removed_broker_has_no_leader(zk, fake, open_cluster):
 def test_watcher_is_called_until_removed(zk, fake, open_cluster):
     register(zk, fake.brokers[0])
     cluster = open_cluster("threads")
-    told: list[float] = []
-    unwatch = cluster.watch(lambda: told.append(time.monotonic()))
+    calls: list[float] = []
+    unwatch = cluster.watch(lambda: calls.append(time.monotonic()))
     register(zk, fake.brokers[1])
-    until(lambda: len(told) > 0)
+    until(lambda: len(calls) > 0)
     unwatch()
-    count = len(told)
+    count = len(calls)
     register(zk, fake.brokers[2])
     until(lambda: len(cluster.brokers()) == 3)
-    assert len(told) == count
+    assert len(calls) == count
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -73,9 +73,9 @@ def test_example_runs(example, cluster, directory, started):
     started.add(example)
     shown = run_example(example, cluster, directory)
     if example.name == "spark":
-        # It says what it does while nothing else shows that it does anything.
-        said = ("starting Spark", "counting the messages", "planning", "loading: ", "publishing: ")
-        places = [shown.find(each) for each in said]
+        # A load shows its progress.
+        steps = ("starting Spark", "counting the messages", "planning", "loading: ", "publishing: ")
+        places = [shown.find(each) for each in steps]
         assert places[0] == 0
         assert places == sorted(places)
     if example.name == "walk":

@@ -137,7 +137,7 @@ def test_all_settings_are_described_and_secrets_hidden(first: BrokerConnection) 
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "code", "told"),
+    ("name", "settings", "code", "message"),
     [
         ("1", {"broker_id": "5"}, ErrorCode.INVALID_REQUEST, "broker.id needs a restart"),
         ("", {"num_partitons": "5"}, ErrorCode.INVALID_REQUEST, "did you mean num.partitions?"),
@@ -151,11 +151,11 @@ def test_invalid_change_is_refused_and_nothing_written(
     name: str,
     settings: dict[str, str],
     code: ErrorCode,
-    told: str,
+    message: str,
 ) -> None:
     answer = alter(first, name, message_max_bytes="900000", **settings)
     assert answer.error_code == code
-    assert told in str(answer.error_message)
+    assert message in str(answer.error_message)
     assert broker_config(session, int(name) if name else None) == {}
 
 

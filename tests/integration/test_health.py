@@ -30,19 +30,19 @@ def test_health_names_missing_broker_and_its_partitions(cluster):
     brokers, zookeeper = ("-b", cluster.bootstrap_servers), ("-z", cluster.zookeeper)
     for where in (brokers, zookeeper):
         eventually(lambda where=where: health(*where)[0] == 0)
-        status, said = health(*where)
-        assert said.startswith("healthy: brokers 1, 2, controller ")
+        status, output = health(*where)
+        assert output.startswith("healthy: brokers 1, 2, controller ")
         assert json.loads(health(*where, "--json")[1])["healthy"] is True
     cluster.broker(2).stop()
     try:
         for where in (brokers, zookeeper):
             eventually(lambda where=where: "strict-0" in health(*where)[1].rpartition("refuse")[2])
-            status, said = health(*where)
+            status, output = health(*where)
             assert status == 1
-            assert "broker 2 is not registered and has replicas: " in said
-            assert "partitions with replicas that are not in sync: " in said
-            status, said = health(*where, "--json")
-            found = {each["problem"]: each["partitions"] for each in json.loads(said)["problems"]}
+            assert "broker 2 is not registered and has replicas: " in output
+            assert "partitions with replicas that are not in sync: " in output
+            status, output = health(*where, "--json")
+            found = {each["problem"]: each["partitions"] for each in json.loads(output)["problems"]}
             assert found["under_min_isr_partitions"] == [{"topic": "strict", "partition": 0}]
             assert len(found["broker_missing"]) >= 3
     finally:
@@ -52,8 +52,8 @@ def test_health_names_missing_broker_and_its_partitions(cluster):
 
 
 def test_unreachable_cluster_is_unhealthy():
-    status, said = health("-b", "127.0.0.1:1", "--json")
-    (problem,) = json.loads(said)["problems"]
+    status, output = health("-b", "127.0.0.1:1", "--json")
+    (problem,) = json.loads(output)["problems"]
     assert (status, problem["problem"]) == (1, "unreachable")
     assert "127.0.0.1:1" in problem["text"]
 

@@ -53,83 +53,83 @@ def properties(cluster, tmp_path):
 
 
 def test_wrong_port(mistake):
-    said = mistake("consume", "-b", "127.0.0.1:1", "-t", "x")
-    assert "127.0.0.1:1" in said
-    assert "correct the addresses" in said
+    error = mistake("consume", "-b", "127.0.0.1:1", "-t", "x")
+    assert "127.0.0.1:1" in error
+    assert "correct the addresses" in error
 
 
 def test_no_zookeeper(mistake, properties):
-    for said in (
+    for error in (
         mistake("topics", "list", "-z", "127.0.0.1:1"),
         mistake("broker", properties(zookeeper_connect="127.0.0.1:1")),
     ):
-        assert "no ZooKeeper answered at 127.0.0.1:1" in said
-        assert "start one there, or correct zookeeper.connect" in said
+        assert "no ZooKeeper answered at 127.0.0.1:1" in error
+        assert "start one there, or correct zookeeper.connect" in error
 
 
 def test_port_in_use(mistake, properties, cluster):
     port = cluster.broker(1).address[1]
-    said = mistake("broker", properties(port=port))
-    assert f"127.0.0.1:{port}: Address already in use" in said
-    assert "set another one" in said
+    error = mistake("broker", properties(port=port))
+    assert f"127.0.0.1:{port}: Address already in use" in error
+    assert "set another one" in error
 
 
 def test_unusable_data_directory(mistake, properties, tmp_path):
     (tmp_path / "file").write_text("not a directory")
-    said = mistake("broker", properties(log_dirs=tmp_path / "file"))
-    assert str(tmp_path / "file") in said
-    assert "or change log.dirs" in said
+    error = mistake("broker", properties(log_dirs=tmp_path / "file"))
+    assert str(tmp_path / "file") in error
+    assert "or change log.dirs" in error
 
 
 def test_invalid_property(mistake, properties):
-    said = mistake("broker", properties(num_partitions="many"))
-    assert "num.partitions='many' is not allowed: give a whole number" in said
+    error = mistake("broker", properties(num_partitions="many"))
+    assert "num.partitions='many' is not allowed: give a whole number" in error
 
 
 def test_unknown_topic(mistake, cluster):
-    said = mistake("consume", "-b", cluster.bootstrap_servers, "-t", "nowhere", "-e")
-    assert "topic nowhere does not exist" in said
+    error = mistake("consume", "-b", cluster.bootstrap_servers, "-t", "nowhere", "-e")
+    assert "topic nowhere does not exist" in error
 
 
 def test_no_java(mistake, tmp_path):
-    said = mistake(
+    error = mistake(
         "zookeeper", "--port", 0, "--data", tmp_path, environment={"PATH": "/", "JAVA_HOME": ""}
     )
-    assert "need Java 17" in said
-    assert "apt-get install openjdk-17-jre-headless" in said
+    assert "need Java 17" in error
+    assert "apt-get install openjdk-17-jre-headless" in error
 
 
 @pytest.mark.parametrize("command", [("up",), ("zookeeper", "--port", 0)])
 def test_unwritable_data_option(mistake, tmp_path, command):
     (tmp_path / "file").touch()
-    said = mistake(*command, "--data", tmp_path / "file" / "data")
-    assert f"{tmp_path}/file/data: Not a directory: choose another place" in said
+    error = mistake(*command, "--data", tmp_path / "file" / "data")
+    assert f"{tmp_path}/file/data: Not a directory: choose another place" in error
 
 
 def test_data_directory_of_other_cluster(mistake, properties, tmp_path):
     (tmp_path / "data").mkdir()
     meta = "version=0\nbroker.id=5\ncluster.id=another\n"
     (tmp_path / "data" / "meta.properties").write_text(meta)
-    said = mistake("broker", properties())
-    assert "belong to cluster another" in said
-    assert "check zookeeper.connect, or give other log.dirs" in said
+    error = mistake("broker", properties())
+    assert "belong to cluster another" in error
+    assert "check zookeeper.connect, or give other log.dirs" in error
 
 
 def test_broker_id_in_use(mistake, properties):
-    said = mistake("broker", properties(broker_id=1))
-    assert "broker id 1 is in use" in said
-    assert "another broker.id" in said
+    error = mistake("broker", properties(broker_id=1))
+    assert "broker id 1 is in use" in error
+    assert "another broker.id" in error
 
 
 def test_full_disk(mistake, properties):
-    said = mistake("broker", properties(), limit=0)
-    assert "File too large" in said
-    assert "or change log.dirs" in said
+    error = mistake("broker", properties(), limit=0)
+    assert "File too large" in error
+    assert "or change log.dirs" in error
 
 
 def test_data_directory_in_use(mistake, properties, cluster):
-    said = mistake("broker", properties(broker_id=1, log_dirs=cluster.broker(1).data_directory))
-    assert "in use by another broker: stop it" in said
+    error = mistake("broker", properties(broker_id=1, log_dirs=cluster.broker(1).data_directory))
+    assert "in use by another broker: stop it" in error
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,6 @@ def test_closed_output_pipe_is_no_error(cluster, command):
 
 
 def test_misspelt_broker_setting(mistake, tmp_path):
-    said = mistake("up", "--data", tmp_path / "data", "--set", "num.partitons=4")
-    assert said == "error: num.partitons is no setting of a broker; did you mean num.partitions?"
+    error = mistake("up", "--data", tmp_path / "data", "--set", "num.partitons=4")
+    assert error == "error: num.partitons is no setting of a broker; did you mean num.partitions?"
     assert not (tmp_path / "data").exists()

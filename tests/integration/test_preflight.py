@@ -1,4 +1,4 @@
-"""What `make` says on a machine that lacks something, before it installs anything."""
+"""The check of `make` for missing programs, before it installs anything."""
 
 import os
 import shutil

@@ -138,7 +138,7 @@ def test_group_continues_from_its_commit(zkbroker, cluster):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["consume", "-t", "t", "-o", "middle"], b"give beginning, end, stored"),
         (["consume", "-t", "t", "-f", "%q"], b"%q"),
@@ -148,9 +148,9 @@ def test_group_continues_from_its_commit(zkbroker, cluster):
         (["produce", "-t", "bad/name"], b"bad/name"),
     ],
 )
-def test_mistakes_are_one_line(shell, arguments, says):
+def test_mistakes_are_one_line(shell, arguments, message):
     shown = shell(*arguments, stdin=b"x\n", status=1)
-    assert says in shown
+    assert message in shown
     assert shown.count(b"error:") <= 2
 
 

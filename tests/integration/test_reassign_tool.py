@@ -179,9 +179,9 @@ def test_broker_is_drained(run, zk, tmp_path):
     create_topic(zk, "t", {0: [0, 1], 1: [1, 2], 2: [2, 0], 3: [1, 0]})
     dry = json.loads(run("drain", 1, "--dry-run"))
     assert zk.exists(REASSIGN) is None
-    said = run("drain", 1, "--throttle", 1000)
-    assert "Successfully started reassignment of t-0, t-1, t-3" in said
-    assert "Current partition replica assignment" not in said
+    output = run("drain", 1, "--throttle", 1000)
+    assert "Successfully started reassignment of t-0, t-1, t-3" in output
+    assert "Current partition replica assignment" not in output
     asked = json.loads(zk.get(REASSIGN)[0])
     assert asked == dry == json.loads((tmp_path / "drain-1.json").read_text())
     assert {each["partition"] for each in asked["partitions"]} == {0, 1, 3}
@@ -245,9 +245,9 @@ def test_topic_grows_with_given_assignment(run, zk):
 def test_many_moved_partitions_are_summarized_by_topic(run, zk):
     create_topic(zk, "t", {number: [1, number % 2 * 2] for number in range(60)})
     assert run("elect") == "the controller elects the leaders of 60 partitions of 1 topic: t (60)\n"
-    said = run("drain", 1)
-    assert "reassignment of 60 partitions of 1 topic: t (60)" in said
-    assert len(said) < 400
+    output = run("drain", 1)
+    assert "reassignment of 60 partitions of 1 topic: t (60)" in output
+    assert len(output) < 400
 
 
 def test_impossible_drain_is_refused(run, zk):

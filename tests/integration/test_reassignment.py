@@ -105,9 +105,9 @@ class Reassigned:
 class Copied(threading.Thread):
     """How much a broker has copied, from time to time."""
 
-    def __init__(self, world: Reassigned, broker: int) -> None:
+    def __init__(self, reassigned: Reassigned, broker: int) -> None:
         super().__init__(name="copied")
-        self._world, self._broker = world, broker
+        self._reassigned, self._broker = reassigned, broker
         self._samples: list[tuple[float, int, float]] = []
         """Of each: before it was counted, how much, after."""
         self.over = threading.Event()
@@ -115,7 +115,7 @@ class Copied(threading.Thread):
     def run(self) -> None:
         while not self.over.wait(0.1):
             before = time.monotonic()
-            self._samples.append((before, self._world.copied(self._broker), time.monotonic()))
+            self._samples.append((before, self._reassigned.copied(self._broker), time.monotonic()))
 
     def rate(self) -> float | None:
         """Bytes a second, without the first and the last fifth; None where it was over at once.
@@ -131,7 +131,7 @@ class Copied(threading.Thread):
 
 
 @pytest.fixture
-def world(local_cluster: MakeCluster, tmp_path, request) -> Iterator[Reassigned]:
+def reassigned(local_cluster: MakeCluster, tmp_path, request) -> Iterator[Reassigned]:
     with (
         local_cluster(
             3, replication=2, properties=QUOTA, directory=tmp_path / "cluster"
@@ -143,12 +143,12 @@ def world(local_cluster: MakeCluster, tmp_path, request) -> Iterator[Reassigned]
         yield Reassigned(cluster, session, tmp_path, request.param)
 
 
-def fill(world: Reassigned, size: int) -> int:
+def fill(reassigned: Reassigned, size: int) -> int:
     """Give every partition of the large topic some data; returns how many messages."""
     each = max(1, size // len(VALUE))
     config = ProducerConfig.from_properties(
         {
-            "zookeeper.connect": world.cluster.zookeeper,
+            "zookeeper.connect": reassigned.cluster.zookeeper,
             "producer.type": "async",
             "request.required.acks": "-1",
             # A follower takes a batch whole, however large: many are needed for a slow move.
@@ -158,7 +158,7 @@ def fill(world: Reassigned, size: int) -> int:
     with Producer(config) as producer:
         sent = [
             producer.send(KeyedMessage(BULK, VALUE, partition=number))
-            for number in range(world.partitions)
+            for number in range(reassigned.partitions)
             for _ in range(each)
         ]
         for future in sent:
@@ -167,41 +167,45 @@ def fill(world: Reassigned, size: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("world", "size", "throttle", "exact"),
+    ("reassigned", "size", "throttle", "exact"),
     [
         (6, 400_000, 400_000, False),
         pytest.param(
             200, 500_000, 500_000, True, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]
         ),
     ],
-    indirect=["world"],
+    indirect=["reassigned"],
 )
-def test_partitions_move_under_load_throttled_cancelled_and_drained(world, size, throttle, exact):
-    filled = fill(world, size)
-    sender = OurSender(world.cluster, LIVE, world.partitions, **{"enable.idempotence": "true"})
+def test_partitions_move_under_load_throttled_cancelled_and_drained(
+    reassigned, size, throttle, exact
+):
+    filled = fill(reassigned, size)
+    sender = OurSender(
+        reassigned.cluster, LIVE, reassigned.partitions, **{"enable.idempotence": "true"}
+    )
     sender.start()
     try:
-        move_turn_back_and_drain(world, sender, throttle, exact=exact)
+        move_cancel_and_drain(reassigned, sender, throttle, exact=exact)
     finally:
         sender.over.set()
         sender.join()
     print(sender.check())
-    bulk = read_all(world.cluster, BULK)
+    bulk = read_all(reassigned.cluster, BULK)
     assert sum(map(len, bulk.values())) == filled
     assert {value for values in bulk.values() for value in values} == {VALUE}
 
 
-def move_turn_back_and_drain(world, sender, throttle, *, exact):
+def move_cancel_and_drain(reassigned, sender, throttle, *, exact):
     # A broker comes, and gets its share.
-    fourth = world.cluster.add_broker().id
-    spread = world.plan("-t", LIVE, "-t", BULK)
+    fourth = reassigned.cluster.add_broker().id
+    spread = reassigned.plan("-t", LIVE, "-t", BULK)
     asked = decode_target(spread.read_text())
-    assert sum(fourth in replicas for replicas in asked.values()) >= world.partitions // 2
-    copied = Copied(world, fourth)
+    assert sum(fourth in replicas for replicas in asked.values()) >= reassigned.partitions // 2
+    copied = Copied(reassigned, fourth)
     copied.start()
-    world.run("reassign", "execute", spread, "--throttle", throttle)
+    reassigned.run("reassign", "execute", spread, "--throttle", throttle)
     assert sender.acknowledges()
-    world.finish(spread)
+    reassigned.finish(spread)
     copied.over.set()
     copied.join()
     rate = copied.rate()
@@ -210,35 +214,35 @@ def move_turn_back_and_drain(world, sender, throttle, *, exact):
         assert rate is not None
         assert rate > throttle * 0.8
     assert rate is None or rate < throttle * 1.2
-    assert all(world.assigned()[key] == replicas for key, replicas in asked.items())
-    assert world.throttles() == []
+    assert all(reassigned.assigned()[key] == replicas for key, replicas in asked.items())
+    assert reassigned.throttles() == []
 
     # Its moves away are slow, and turned back.
-    before = world.assigned()
-    away = world.plan("-t", BULK, "--remove", fourth)
-    world.run("reassign", "execute", away, "--throttle", 1_000)
-    assert world.throttles()
+    before = reassigned.assigned()
+    away = reassigned.plan("-t", BULK, "--remove", fourth)
+    reassigned.run("reassign", "execute", away, "--throttle", 1_000)
+    assert reassigned.throttles()
     assert sender.acknowledges()
-    shown = world.run("reassign", "cancel", f"{away}.rollback")
+    shown = reassigned.run("reassign", "cancel", f"{away}.rollback")
     assert "is being reverted" in shown
-    world.finish(f"{away}.rollback")
-    assert world.assigned() == before
-    assert world.throttles() == []
-    assert wait_until(world.only_assigned_logs_are_left)
+    reassigned.finish(f"{away}.rollback")
+    assert reassigned.assigned() == before
+    assert reassigned.throttles() == []
+    assert wait_until(reassigned.only_assigned_logs_are_left)
 
     # Another broker is emptied.
     drained = spread.with_name("drain.json")
-    world.run("drain", 2, "--plan", drained)
-    world.finish(drained)
-    assert all(2 not in replicas for replicas in world.assigned().values())
-    assert wait_until(world.only_assigned_logs_are_left)
-    assert not list(world.cluster.broker(2).data_directory.glob("[lb]*-*[0-9]"))
+    reassigned.run("drain", 2, "--plan", drained)
+    reassigned.finish(drained)
+    assert all(2 not in replicas for replicas in reassigned.assigned().values())
+    assert wait_until(reassigned.only_assigned_logs_are_left)
+    assert not list(reassigned.cluster.broker(2).data_directory.glob("[lb]*-*[0-9]"))
     assert sender.acknowledges()
 
 
-@pytest.mark.parametrize("world", [1], indirect=True)
-def test_impossible_controller_requests_are_removed(world):
-    before = world.assigned()
+@pytest.mark.parametrize("reassigned", [1], indirect=True)
+def test_impossible_controller_requests_are_removed(reassigned):
+    before = reassigned.assigned()
     for text in (
         json.dumps({"partitions": [{"topic": LIVE, "partition": 0, "replicas": [1, 77]}]}),
         json.dumps({"partitions": [{"topic": LIVE, "partition": 0, "replicas": [-1]}]}),
@@ -246,10 +250,10 @@ def test_impossible_controller_requests_are_removed(world):
         "{broken",
     ):
         for path in (paths.REASSIGN_PARTITIONS, paths.PREFERRED_REPLICA_ELECTION):
-            world.session.create(path, text.encode())
-            gone = wait_until(lambda path=path: not world.session.exists(path))
+            reassigned.session.create(path, text.encode())
+            gone = wait_until(lambda path=path: not reassigned.session.exists(path))
             assert gone, f"{path} {text}"
-    assert world.assigned() == before
+    assert reassigned.assigned() == before
 
 
 def test_topic_is_deleted_during_reassignment(local_cluster: MakeCluster) -> None:

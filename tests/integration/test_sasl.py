@@ -149,9 +149,11 @@ def test_scram_users_change_while_brokers_run(cluster: LocalCluster, mechanism: 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:3])
 def test_refused_login_names_user_and_mechanism(cluster: LocalCluster, mechanism: str) -> None:
-    with pytest.raises(AuthenticationFailed, match=f"the user 'mallory' by {mechanism} at") as said:
+    with pytest.raises(
+        AuthenticationFailed, match=f"the user 'mallory' by {mechanism} at"
+    ) as refused:
         connect(cluster, mechanism, "mallory", "hush")
-    assert "hush" not in str(said.value)
+    assert "hush" not in str(refused.value)
 
 
 def test_mechanism_of_other_listener_is_refused(cluster: LocalCluster) -> None:

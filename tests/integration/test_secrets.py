@@ -216,10 +216,10 @@ def test_broker_files_are_readable_by_owner_only(broker, directory, stores):
     ports, _ = broker
     carol = client(directory, stores, "carol", SECRETS["from-file"])
     address = f"localhost:{ports['sasl']}"
-    code, said = run(
+    code, output = run(
         "produce", "-t", "t", "-b", address, "--command-config", carol, given="hello\n"
     )
-    assert code == 0, said
+    assert code == 0, output
     found = {path: path.stat().st_mode & 0o777 for path in (directory / "data").rglob("*")}
     assert (directory / "data").stat().st_mode & 0o777 == 0o700
     assert {"00000000000000000000.log", "meta.properties"} <= {path.name for path in found}

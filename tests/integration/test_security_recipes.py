@@ -126,15 +126,15 @@ def test_recipe_tls(recipe):
     recipe.run_all(certificates)
     with recipe.broker():
         assert recipe.run_all(use)[-1].splitlines()[0] == "hello"
-        said = recipe.run(
+        output = recipe.run(
             f"echo hello | zkbroker produce -t visits -b localhost:{recipe.port}"
             " -X message.send.max.retries=0 -X request.timeout.ms=2000",
             code=1,
         )
-        assert "hello" not in said
-        said = recipe.run(f"zkbroker topics create more -z {recipe.zookeeper}", code=1)
-        assert "no broker has a listener of security.protocol=PLAINTEXT; they have SSL" in said
-        assert "--command-config FILE" in said
+        assert "hello" not in output
+        output = recipe.run(f"zkbroker topics create more -z {recipe.zookeeper}", code=1)
+        assert "no broker has a listener of security.protocol=PLAINTEXT; they have SSL" in output
+        assert "--command-config FILE" in output
 
 
 def test_recipe_acls(recipe):
@@ -147,14 +147,14 @@ def test_recipe_acls(recipe):
         create = f"zkbroker topics create other --partitions 1 -z {recipe.zookeeper}"
         recipe.run(f"{create} --command-config broker-client.properties")
         read = f"zkbroker consume -e --command-config alice.properties -b localhost:{recipe.port}"
-        said = recipe.run(f"{read} -t other", code=1)
-        assert "other" in said
-        said = recipe.run("zkbroker metadata -b localhost:1 --command-config alice.properties", 1)
-        assert "can be read by every user" not in said
+        output = recipe.run(f"{read} -t other", code=1)
+        assert "other" in output
+        output = recipe.run("zkbroker metadata -b localhost:1 --command-config alice.properties", 1)
+        assert "can be read by every user" not in output
         recipe.run("sed -i s/alice-secret/wrong/ secrets.properties")
-        said = recipe.run(f"{read} -t visits", code=1)
-        assert "login of the user 'alice'" in said
-        assert "wrong" not in said
+        output = recipe.run(f"{read} -t visits", code=1)
+        assert "login of the user 'alice'" in output
+        assert "wrong" not in output
 
 
 def test_recipe_zookeeper(recipe):

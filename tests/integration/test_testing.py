@@ -1,4 +1,4 @@
-"""What `zkbroker.testing` promises to those who test with it."""
+"""`zkbroker.testing`: clusters for tests of other projects."""
 
 import os
 import re

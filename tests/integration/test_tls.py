@@ -64,9 +64,9 @@ def test_keystore_changes_by_alter_configs(
     cluster: LocalCluster, credentials: Credentials, tmp_path: Path
 ) -> None:
     assert topics(cluster, credentials) == []
-    code, said = alter(cluster, str(tmp_path / "none.pem"))
+    code, message = alter(cluster, str(tmp_path / "none.pem"))
     assert code != ErrorCode.NONE
-    assert "cannot be read" in said
+    assert "cannot be read" in message
     other = credentials.authority.issue("CN=broker", hosts=("b.example",)).pem(tmp_path)
     assert alter(cluster, other) == (0, "")
 

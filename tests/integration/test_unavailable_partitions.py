@@ -41,9 +41,9 @@ def test_not_enough_replicas_is_explained(cluster: LocalCluster) -> None:
         pytest.raises(SendFailed) as caught,
     ):
         sending.send(KeyedMessage(topic, b"x"))
-    said = str(caught.value.failed[0][1])
-    assert "1 of 1 replicas in sync, and min.insync.replicas=2: give the topic more" in said
-    assert "an answer was lost" not in said
+    text = str(caught.value.failed[0][1])
+    assert "1 of 1 replicas in sync, and min.insync.replicas=2: give the topic more" in text
+    assert "an answer was lost" not in text
 
 
 def test_leaderless_partition_is_explained(
@@ -83,9 +83,9 @@ def test_leaderless_partition_is_explained(
         finally:
             cluster.broker(2).start()
     assert sent.returncode == 1
-    said = sent.stderr.decode()
-    assert said.count("not registered: 2") == 2, said
-    assert "does not answer" not in said
+    text = sent.stderr.decode()
+    assert text.count("not registered: 2") == 2, text
+    assert "does not answer" not in text
 
 
 def view_of(cluster: LocalCluster) -> str:

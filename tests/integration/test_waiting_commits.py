@@ -34,7 +34,7 @@ def cluster(local_cluster):
         "transaction.state.log.num.partitions": "1",
         "transaction.state.log.replication.factor": "2",
         "transaction.state.log.min.isr": "1",
-        # Long enough for the test to look: nobody gives up, and nobody is dropped meanwhile.
+        # Long enough for the test to look: no request times out, and no replica leaves the ISR.
         "offsets.commit.timeout.ms": "60000",
         "replica.lag.time.max.ms": "60000",
         "zookeeper.session.timeout.ms": "60000",

@@ -115,12 +115,12 @@ class Installed:
                     check=True,
                     timeout=120,
                 )
-                said = run(
+                output = run(
                     *(command, "consume", "-b", address, "-o", "beginning", "-c", "1", "visits"),
                     cwd=self.directory,
                 )
                 process.communicate(timeout=300)
-        assert "by a wheel" in said
+        assert "by a wheel" in output
         return log.read_text()
 
 
@@ -143,9 +143,9 @@ def test_cibuildwheel_test_command_passes(native: Installed, tmp_path: Path) -> 
         copy(ROOT / name, tmp_path / name)
     path = f"{native.directory / 'bin'}:{os.environ['PATH']}"
     for command in RECIPE["test-command"].split(" && "):
-        said = run(*shlex.split(command), cwd=tmp_path, environment={"PATH": path})
-    assert " passed" in said
-    assert "failed" not in said
+        output = run(*shlex.split(command), cwd=tmp_path, environment={"PATH": path})
+    assert " passed" in output
+    assert "failed" not in output
 
 
 @pytest.mark.timeout(900)

@@ -1,4 +1,4 @@
-"""A ZooKeeper address without brokers is said, with where there are some; nothing is made."""
+"""Commands with a ZooKeeper address without brokers name clusters elsewhere, and create nothing."""
 
 import json
 import os
@@ -77,8 +77,8 @@ def test_command_names_clusters_elsewhere_and_creates_nothing(cluster, zookeeper
             address = f"{zookeeper.connect_string}{chroot}"
             ran = CliRunner().invoke(cli, [*command.split(), *given, address], input="lost\n")
             assert isinstance(ran.exception, RegistryError), ran.output
-            said = f"no broker is registered under {address if chroot else f'{address}/'}; there"
-            assert str(ran.exception).startswith(said)
+            error = f"no broker is registered under {address if chroot else f'{address}/'}; there"
+            assert str(ran.exception).startswith(error)
             assert cluster.zookeeper in str(ran.exception)
             assert ran.output == ""
         assert {*session.children("/"), *session.children("/clusters")} == before
@@ -87,9 +87,9 @@ def test_command_names_clusters_elsewhere_and_creates_nothing(cluster, zookeeper
 def test_wrong_chroot_is_one_error_line(cluster, zookeeper):
     ran = typed("topics", "list", "-z", zookeeper.connect_string)
     assert (ran.returncode, ran.stdout) == (1, b"")
-    said = ran.stderr.decode()
-    assert said.startswith("error: no broker is registered under")
-    assert said.count("\n") == 1
+    error = ran.stderr.decode()
+    assert error.startswith("error: no broker is registered under")
+    assert error.count("\n") == 1
 
 
 def test_loader_names_clusters_elsewhere_and_creates_nothing(cluster, zookeeper, tmp_path):

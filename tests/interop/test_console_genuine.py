@@ -81,13 +81,13 @@ def test_groups_of_zookeeper_are_shown(console):
 
 def test_topics_are_changed_in_zookeeper(console):
     body = {"name": "made", "partitions": 1, "replication": 1, "confirm": "made"}
-    status, said = console.post("topics", body)
-    assert status == 200, said
+    status, answer = console.post("topics", body)
+    assert status == 200, answer
     console.eventually("topics?search=made", lambda view: view["total"] == 1)
-    status, said = console.post(
+    status, answer = console.post(
         "topics/made/alter", {"settings": {"retention.ms": "7"}, "confirm": "made"}
     )
-    assert status == 200, said
+    assert status == 200, answer
     console.eventually(
         "topics/made", lambda view: [each["value"] for each in view["settings"]] == ["7"]
     )

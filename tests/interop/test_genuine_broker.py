@@ -57,7 +57,7 @@ class Story:
 
             assert wait_until(led, interval_s=0.1)
 
-    def write(self, port: int, who: bytes, sets: int = 12) -> None:
+    def write(self, port: int, prefix: bytes, sets: int = 12) -> None:
         """Write sets of 1 to 9 messages, with null keys, null values and empty ones among them."""
         self.wait_led(port)
         with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
@@ -66,7 +66,7 @@ class Story:
                     fresh: list[Message] = [
                         (
                             None if n % 3 == 0 else b"key-%d" % n,
-                            None if n % 7 == 1 else b"%s %d " % (who, turn) * (n * n * 3),
+                            None if n % 7 == 1 else b"%s %d " % (prefix, turn) * (n * n * 3),
                         )
                         for n in range(turn % 9 + 1)
                     ]

@@ -47,13 +47,13 @@ class State:
 
             assert wait_until(led, interval_s=0.1)
 
-    def write(self, port: int, who: bytes) -> None:
+    def write(self, port: int, prefix: bytes) -> None:
         self.wait_led(port)
         with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
             for topic, codec in CODECS.items():
                 for turn in range(120):
                     fresh = {
-                        b"key-%d" % ((turn * 7 + n) % 40): who + b" %d %d " % (turn, n) * 5
+                        b"key-%d" % ((turn * 7 + n) % 40): prefix + b" %d %d " % (turn, n) * 5
                         for n in range(8)
                     }
                     rows = [(key, value, -1, ()) for key, value in fresh.items()]

@@ -85,7 +85,7 @@ def fill(where: str, servers: str, topic: str) -> None:
     sender.close()
 
 
-def told(servers: str, topic: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+def stored(servers: str, topic: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
     found = contents(servers, topic)
     return {number: [(key, value) for key, value, *_ in row] for number, row in found.items()}
 
@@ -111,14 +111,14 @@ def test_genuine_cluster_is_mirrored_both_ways(ours, theirs):
     fill(f"{ours.zookeeper}/genuine", bootstrap(theirs), topic)
     source = {"zookeeper.connect": f"{ours.zookeeper}/genuine"}
     mirror(source, {"bootstrap.servers": ours.bootstrap_servers}, topic)
-    assert told(ours.bootstrap_servers, topic) == told(f"{ours.zookeeper}/genuine", topic)
+    assert stored(ours.bootstrap_servers, topic) == stored(f"{ours.zookeeper}/genuine", topic)
 
     back = "and-back"
     ours.create_topic(back, partitions=PARTITIONS)
     fill(ours.bootstrap_servers, ours.bootstrap_servers, back)
     source = {"zookeeper.connect": ours.zookeeper}
     mirror(source, {"zookeeper.connect": f"{ours.zookeeper}/genuine"}, back)
-    assert told(f"{ours.zookeeper}/genuine", back) == told(ours.bootstrap_servers, back)
+    assert stored(f"{ours.zookeeper}/genuine", back) == stored(ours.bootstrap_servers, back)
 
 
 def test_messages_are_mirrored_between_genuine_clusters(ours, theirs, tmp_path):
@@ -127,7 +127,9 @@ def test_messages_are_mirrored_between_genuine_clusters(ours, theirs, tmp_path):
     with genuine(tmp_path / "other", ours, "other"):
         source = {"zookeeper.connect": f"{ours.zookeeper}/genuine"}
         metrics = mirror(source, {"zookeeper.connect": f"{ours.zookeeper}/other"}, topic)
-        assert told(f"{ours.zookeeper}/other", topic) == told(f"{ours.zookeeper}/genuine", topic)
+        assert stored(f"{ours.zookeeper}/other", topic) == stored(
+            f"{ours.zookeeper}/genuine", topic
+        )
         assert metrics["encoded_batches"] <= PARTITIONS  # where the first chunk begins
         assert metrics["stored_batches"] > 0
 
@@ -146,7 +148,7 @@ def test_idempotence_is_off_for_targets_without_producer_ids(ours, theirs, wante
             mirror({"zookeeper.connect": ours.zookeeper}, target, topic, identity=False)
         return
     mirror({"zookeeper.connect": ours.zookeeper}, target, topic, identity=False)
-    assert told(f"{ours.zookeeper}/genuine", topic) == told(ours.bootstrap_servers, topic)
+    assert stored(f"{ours.zookeeper}/genuine", topic) == stored(ours.bootstrap_servers, topic)
     assert "idempotence=false" in caplog.text
 
 
@@ -162,7 +164,7 @@ def test_genuine_0_8_cluster_is_mirrored_into_0_7(ours, theirs, tmp_path):
         source = {"zookeeper.connect": f"{ours.zookeeper}/genuine"}
         mirror(source, target, topic, identity=False)
         sent = [
-            value or b"" for _, row in told(bootstrap(theirs), topic).items() for _, value in row
+            value or b"" for _, row in stored(bootstrap(theirs), topic).items() for _, value in row
         ]
         found: list[bytes] = []
         with Cluster07(tree.connect_string) as cluster:
@@ -201,13 +203,13 @@ def test_genuine_mirror_maker_works_with_our_brokers(ours, theirs, tmp_path, int
             stdout=output,
             stderr=output,
         )
-    expected = [pair for row in told(origin, topic).values() for pair in row if pair[1]]
+    expected = [pair for row in stored(origin, topic).values() for pair in row if pair[1]]
 
     def arrived() -> bool:
         with connect(target) as cluster:
             if topic not in cluster.topics():
                 return False
-        found = [pair for row in told(target, topic).values() for pair in row if pair[1]]
+        found = [pair for row in stored(target, topic).values() for pair in row if pair[1]]
         return sorted(found, key=str) == sorted(expected, key=str)
 
     try:

@@ -49,8 +49,8 @@ def test_kafka_python_admin_client_describes_group(cluster, topic, member):
         described = admin.describe_groups([group])[group]
         assert described["group_state"] == "Stable"
         assert described["protocol_data"] == "range"
-        (told,) = described["members"]
-        assert told["client_host"] == "/127.0.0.1"
+        (member,) = described["members"]
+        assert member["client_host"] == "/127.0.0.1"
         offsets = admin.list_group_offsets({group: None})[group]
         assert {p.partition: o.offset for p, o in offsets.items()} == {0: 0, 1: 0}
     finally:

@@ -127,26 +127,26 @@ def test_consumer_continues_from_offsets_kept_by_brokers(
 def test_our_tools_print_output_of_genuine_tools(cluster: LocalCluster, tmp_path: Path) -> None:
     made = genuine(
         "kafka.admin.TopicCommand", "--zookeeper", cluster.zookeeper, "--create",
-        "--topic", "told", "--partitions", 3, "--replication-factor", 1,
+        "--topic", "printed", "--partitions", 3, "--replication-factor", 1,
     )  # fmt: skip
-    assert made == 'Created topic "told".\n'
-    write(cluster, "told", [str(number) for number in range(30)], "--batch-size", "1")
+    assert made == 'Created topic "printed".\n'
+    write(cluster, "printed", [str(number) for number in range(30)], "--batch-size", "1")
     zookeeper = ("--zookeeper", cluster.zookeeper)
-    alter = ("kafka.admin.TopicCommand", *zookeeper, "--alter", "--topic", "told")
+    alter = ("kafka.admin.TopicCommand", *zookeeper, "--alter", "--topic", "printed")
     genuine(*alter, "--config", "retention.ms=86400000")
     genuine(*alter, "--partitions", 4)
     config = group_file(tmp_path, cluster, "tellers")
     genuine(
-        CONSUMER, *zookeeper, "--topic", "told", "--consumer.config", config, "--from-beginning",
+        CONSUMER, *zookeeper, "--topic", "printed", "--consumer.config", config, "--from-beginning",
         "--max-messages", 30,
     )  # fmt: skip
     brokers = ("--broker-list", cluster.bootstrap_servers)
     checker = ("kafka.tools.ConsumerOffsetChecker", *zookeeper, "--group", "tellers")
     for tool in (
-        ("kafka.admin.TopicCommand", *zookeeper, "--describe", "--topic", "told"),
+        ("kafka.admin.TopicCommand", *zookeeper, "--describe", "--topic", "printed"),
         ("kafka.admin.TopicCommand", *zookeeper, "--list"),
-        ("kafka.tools.GetOffsetShell", *brokers, "--topic", "told", "--time", -1),
-        ("kafka.tools.GetOffsetShell", *brokers, "--topic", "told", "--time", -2),
+        ("kafka.tools.GetOffsetShell", *brokers, "--topic", "printed", "--time", -1),
+        ("kafka.tools.GetOffsetShell", *brokers, "--topic", "printed", "--time", -2),
         checker,
     ):
         assert genuine(*tool).splitlines() == ours(*tool).splitlines(), tool

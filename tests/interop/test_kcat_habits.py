@@ -1,4 +1,4 @@
-"""What users of kcat type, said to kcat and to `zkbroker kcat`: same output, same status."""
+"""Commands of kcat and of `zkbroker kcat`: same output, same status."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def filled(cluster):
 
 
 def first_broker(cluster):
-    # Of several kcat asks any, and says which.
+    # Of several kcat asks any, and prints which.
     return cluster.bootstrap_servers.split(",")[0]
 
 
@@ -180,7 +180,7 @@ def test_settings_are_read_from_kcat_files(cluster, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["produce", "-L", "-t", "t"], "zkbroker metadata"),
         (["consume", "-Q", "-t", "t"], "zkbroker offsets get"),
@@ -190,10 +190,10 @@ def test_settings_are_read_from_kcat_files(cluster, tmp_path, monkeypatch):
         (["kcat", "-b", "h:1", "-Y"], "option -Y not recognized"),
     ],
 )
-def test_errors_name_command_to_use(arguments, says):
+def test_errors_name_command_to_use(arguments, message):
     ran = CliRunner().invoke(cli, arguments, env={"KCAT_CONFIG": "/dev/null"})
     assert ran.exit_code != 0
-    assert says in ran.stderr
+    assert message in ran.stderr
 
 
 def test_own_commands_accept_kcat_options(cluster):

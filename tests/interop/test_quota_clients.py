@@ -110,8 +110,8 @@ def test_java_shows_throttle_times_in_its_metrics(cluster: LocalCluster, version
     topic = f"of-java-{version}"
     cluster.create_topic(topic)
     given = (cluster.bootstrap_servers, version, topic, str(MESSAGES), str(SIZE))
-    said = java_clients.run(java_clients.command("ThrottledClient", version, *given))
-    found = {line.split()[0]: line.split()[1:] for line in said.splitlines()}
+    output = java_clients.run(java_clients.command("ThrottledClient", version, *given))
+    found = {line.split()[0]: line.split()[1:] for line in output.splitlines()}
     assert found.keys() == {"produce", "fetch"}
     for millis, throttle_ms in found.values():
         assert int(millis) > LEAST_S * 1000

@@ -216,32 +216,32 @@ class Requests:
 
 
 def answer(key: int, data: bytes, port: int) -> object:
-    """What an answer says, whatever the order of its topics and partitions."""
+    """The content of an answer, whatever the order of its topics and partitions."""
     reader = Reader(data)
     reader.number(">i")
-    said: dict[object, object] = {}
+    content: dict[object, object] = {}
     if key == METADATA:
         for _ in reader.count():
             broker = reader.number(">i")
-            said["broker", broker] = (reader.bytes(">h"), reader.number(">i") == port)
+            content["broker", broker] = (reader.bytes(">h"), reader.number(">i") == port)
         for _ in reader.count():
             error, topic = reader.number(">h"), reader.bytes(">h")
-            said[topic] = error
+            content[topic] = error
             for _ in reader.count():
                 error, number = reader.number(">h"), reader.number(">i")
                 leader = reader.number(">i")
                 replicas, isr = (
                     [reader.number(">i") for _ in reader.count()] for _ in ("replicas", "isr")
                 )
-                said[topic, number] = (error, leader, replicas, isr)
+                content[topic, number] = (error, leader, replicas, isr)
     else:
         for _ in reader.count():
             topic = reader.bytes(">h")
             for _ in reader.count():
                 number = reader.number(">i")
-                said[topic, number] = partition_answer(key, reader)
+                content[topic, number] = partition_answer(key, reader)
     assert reader.at == len(data)
-    return said
+    return content
 
 
 def partition_answer(key: int, reader: Reader) -> tuple[object, ...]:
@@ -280,9 +280,9 @@ class Peer:
 def all_led(peer: Peer) -> bool:
     body = array([string(name) for name in TOPICS])
     data = peer.ask(struct.pack(">hhi", METADATA, 0, 1) + string("client") + body)
-    said = answer(METADATA, data, peer.port)
-    assert isinstance(said, dict)
-    partitions = [each for name, each in said.items() if isinstance(name, tuple)]
+    content = answer(METADATA, data, peer.port)
+    assert isinstance(content, dict)
+    partitions = [each for name, each in content.items() if isinstance(name, tuple)]
     # the broker itself is one of them
     return len(partitions) == 1 + sum(TOPICS.values()) and all(
         each[0] in (0, b"127.0.0.1") for each in partitions

@@ -95,7 +95,7 @@ def write_job(broker: BrokerProcess, client: Client) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def written(broker: BrokerProcess) -> dict[str, tuple[Client, str, list[Record]]]:
-    """Topic → who wrote it, with which codec, and what."""
+    """Topic → the client that wrote it, the codec and the records."""
     host, port = broker.address
     available = [client for client in EVERY if missing(client.library) is None]
     expected = {

@@ -87,17 +87,17 @@ def _local_ports(pid: int) -> set[int]:
 def _sessions(host: str, ports: set[int]) -> list[int]:
     """Ask a server for the sessions of its connections that come from these ports."""
     name, _, port = host.rpartition(":")
-    said = b""
+    received = b""
     with contextlib.suppress(OSError), socket.create_connection((name, int(port)), 5) as asked:
         asked.sendall(b"cons")
         while part := asked.recv(65536):
-            said += part
-    lines = re.findall(r"^ */[\d.]+:(\d+)\[.*sid=0x([0-9a-f]+)", said.decode(), re.MULTILINE)
+            received += part
+    lines = re.findall(r"^ */[\d.]+:(\d+)\[.*sid=0x([0-9a-f]+)", received.decode(), re.MULTILINE)
     return [int(session, 16) for of_client, session in lines if int(of_client) in ports]
 
 
 def _received(thief: socket.socket) -> bytes:
-    """Return what came; nothing when the server closed the connection, or said nothing in time."""
+    """Return the bytes of an answer; none when the server closed the connection, or was silent."""
     try:
         return thief.recv(1024)
     except (ConnectionResetError, TimeoutError):
