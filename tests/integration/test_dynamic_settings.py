@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.broker_requests import message_set, metadata, produce
 from tests.support.brokers import connect
-from tests.support.clusters import MakeCluster
+from tests.support.clusters import module_cluster
 from tests.support.zookeeper import until
 from zkbroker.cluster import Broker
 from zkbroker.errors import ErrorCode, NetworkError
@@ -34,12 +34,9 @@ from zkbroker.zookeeper import ZkSession
 BROKER = ConfigResourceType.BROKER
 
 
-@pytest.fixture(scope="module")
-def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
-    with local_cluster(2, properties={"num.partitions": 1, "log.retention.hours": 24}) as running:
-        yield running
-        for broker in running.brokers:
-            assert "Traceback" not in broker.log_path.read_text()
+cluster = module_cluster(
+    2, check_logs=True, properties={"num.partitions": 1, "log.retention.hours": 24}
+)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import pytest
 from click.testing import CliRunner
 
-from tests.support.clusters import MakeCluster
+from tests.support.clusters import module_cluster
 from tests.support.zookeeper import until
 from zkbroker.cli.main import cli
 from zkbroker.client import Cluster, StaticSource
@@ -47,11 +47,9 @@ BEFORE = {
 AFTER = {COMMITTED: [*BEFORE[COMMITTED], b"o0", b"o1", b"plain"], UNCOMMITTED: BEFORE[UNCOMMITTED]}
 
 
-@pytest.fixture(scope="module")
-def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
-    small = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
-    with local_cluster(1, properties=small) as running:
-        yield running
+cluster = module_cluster(
+    properties={"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+)
 
 
 @dataclass

@@ -1,20 +1,16 @@
-"""Who asks for transactions where they cannot be served hears it at once, and why."""
+"""Transactional producers are refused at once where the protocol level is too old."""
 
 import time
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tests.support.clusters import module_cluster
 
-@pytest.fixture(scope="module")
-def cluster(local_cluster):
-    # Beside genuine brokers of 0.8.2, which could not take markers.
-    settings = {
-        "inter.broker.protocol.version": "0.8.2",
-        "log.message.format.version": "0.8.2",
-    }
-    with local_cluster(properties=settings) as running:
-        yield running
+# Beside genuine brokers of 0.8.2, which could not take markers.
+cluster = module_cluster(
+    properties={"inter.broker.protocol.version": "0.8.2", "log.message.format.version": "0.8.2"}
+)
 
 
 def test_transactional_producer_is_refused_at_once(cluster):

@@ -1,7 +1,5 @@
 """Genuine administration clients and ACLs, on a cluster whose anonymous clients are super users."""
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -17,20 +15,11 @@ from confluent_kafka.admin import (
 from tests.interop.kafka_python import kafka
 from tests.support import java_clients
 from tests.support.authorized import SETTINGS
-from tests.support.clusters import MakeCluster
+from tests.support.clusters import module_cluster
 from zkbroker.testing import LocalCluster
 
-VERSIONS = java_clients.versions()
-
-
-@pytest.fixture(scope="module")
-def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
-    properties = {**SETTINGS, "super.users": "User:ANONYMOUS"}
-    # One: what is changed through one broker is known to the others some milliseconds later.
-    with local_cluster(properties=properties) as running:
-        yield running
-        for broker in running.brokers:
-            assert "Traceback" not in broker.log_path.read_text()
+# One broker: others learn of a change some milliseconds later.
+cluster = module_cluster(check_logs=True, properties={**SETTINGS, "super.users": "User:ANONYMOUS"})
 
 
 def test_confluent_kafka_creates_describes_and_deletes(cluster: LocalCluster) -> None:
@@ -130,11 +119,8 @@ def test_kafka_python_creates_describes_and_deletes(cluster: LocalCluster) -> No
     admin.close()
 
 
-@pytest.mark.skipif(not VERSIONS, reason=java_clients.REASON)
-@pytest.mark.parametrize(
-    "version",
-    [pytest.param(v, marks=[] if v == VERSIONS[-1] else [pytest.mark.soak]) for v in VERSIONS],
-)
+@pytest.mark.skipif(not java_clients.versions(), reason=java_clients.REASON)
+@pytest.mark.parametrize("version", java_clients.version_parameters())
 def test_the_java_client_creates_describes_and_deletes(cluster: LocalCluster, version: str) -> None:
     command = java_clients.command("AclChecks", version, cluster.bootstrap_servers)
     lines = [line.split("\t") for line in java_clients.run(command).splitlines()]

@@ -10,8 +10,7 @@ from tests.support import java_clients
 from tests.support.clusters import module_cluster
 from zkbroker.testing import LocalCluster
 
-VERSIONS = java_clients.versions()
-pytestmark = pytest.mark.skipif(not VERSIONS, reason=java_clients.REASON)
+pytestmark = pytest.mark.skipif(not java_clients.versions(), reason=java_clients.REASON)
 
 PARTITIONS = 6
 LONG_S = 120
@@ -20,10 +19,7 @@ LONG_S = 120
 cluster = module_cluster(3, properties={"offsets.topic.num.partitions": "3"})
 
 
-@pytest.mark.parametrize(
-    "version",
-    [pytest.param(v, marks=[] if v == VERSIONS[-1] else [pytest.mark.soak]) for v in VERSIONS],
-)
+@pytest.mark.parametrize("version", java_clients.version_parameters())
 def test_java_stream_survives_kill_of_each_broker(cluster: LocalCluster, version: str) -> None:
     topic = cluster.create_topic(partitions=PARTITIONS)
     command = java_clients.command(

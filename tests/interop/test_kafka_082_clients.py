@@ -7,14 +7,13 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tests.support import java_clients
-from tests.support.clusters import MakeCluster
+from tests.support.clusters import module_cluster
 from tests.support.group_members import wait_for
 from zkbroker.cli.main import cli
 from zkbroker.registry import groups
@@ -27,12 +26,7 @@ CONSUMER = "kafka.tools.ConsoleConsumer"
 MESSAGES = 300
 
 
-@pytest.fixture(scope="module")
-def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
-    with local_cluster(brokers=2, properties={"offsets.topic.num.partitions": "2"}) as running:
-        yield running
-        for broker in running.brokers:
-            assert "Traceback" not in broker.log_path.read_text()
+cluster = module_cluster(2, check_logs=True, properties={"offsets.topic.num.partitions": "2"})
 
 
 def genuine(main_class: str, *arguments: object, text: str = "") -> str:

@@ -105,7 +105,7 @@ def test_kafka_python_is_throttled_to_its_quota(
     consumer.close()
 
 
-@pytest.mark.parametrize("version", java_clients.versions())
+@pytest.mark.parametrize("version", java_clients.version_parameters())
 def test_java_shows_throttle_times_in_its_metrics(cluster: LocalCluster, version: str) -> None:
     topic = f"of-java-{version}"
     cluster.create_topic(topic)

@@ -96,13 +96,7 @@ def test_kafkajs(cluster: LocalCluster, credentials: Credentials, way: Way) -> N
     assert all(value in found for value in VALUES)
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        pytest.param(v, marks=[] if v == java_clients.versions()[-1] else [pytest.mark.soak])
-        for v in java_clients.versions()
-    ],
-)
+@pytest.mark.parametrize("version", java_clients.version_parameters())
 def test_java(cluster: LocalCluster, credentials: Credentials, way: Way, version: str) -> None:
     topic = cluster.create_topic()
     file = credentials.java_file(way)

@@ -32,11 +32,12 @@ class TestCluster(LocalCluster):
         self._processes._make_broker = MortalBroker
 
 
-def module_cluster(brokers: int = 1, **settings: Any) -> Any:
+def module_cluster(brokers: int = 1, *, check_logs: bool = False, **settings: Any) -> Any:
     """Return a fixture: the cluster that the tests of a file share.
 
     Args:
         brokers: how many.
+        check_logs: fail at the end if a broker logged a traceback.
         settings: as `LocalCluster` takes them.
     """
 
@@ -44,5 +45,7 @@ def module_cluster(brokers: int = 1, **settings: Any) -> Any:
     def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
         with local_cluster(brokers, **settings) as running:
             yield running
+            for broker in running.brokers if check_logs else ():
+                assert "Traceback" not in broker.log_path.read_text(), broker.log_path
 
     return cluster

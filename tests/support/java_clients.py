@@ -14,6 +14,9 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 SOURCES = Path(__file__).parents[1] / "interop" / "java"
 PLACE = Path(
@@ -40,6 +43,12 @@ def versions() -> list[str]:
         return []
     found = [each.name for each in PLACE.iterdir() if re.fullmatch(r"\d+(\.\d+)+", each.name)]
     return sorted((v for v in found if v != OLD), key=lambda v: [int(n) for n in v.split(".")])
+
+
+def version_parameters() -> list[Any]:
+    """Return the versions as parameters of a test; only the newest one is outside the soak run."""
+    known = versions()
+    return [pytest.param(v, marks=[] if v == known[-1] else [pytest.mark.soak]) for v in known]
 
 
 def old_missing() -> bool:
