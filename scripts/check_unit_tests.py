@@ -102,6 +102,7 @@ TOGETHER = {
     "spark_loader/reading/columns.py": "spark_loader/reading/test_reader.py",
     "spark_loader/source/stream.py": "spark_loader/source/test_datasource.py",
     "spark_loader/source/tasks.py": "spark_loader/source/test_datasource.py",
+    "zkbroker/admin/log_findings.py": "admin/test_log_check.py",
     "zkbroker/admin/log_clean.py": "cli/test_log.py",
     "zkbroker/admin/reset_offsets.py": "cli/test_offset_reset.py",
     "zkbroker/cli/api_versions.py": "admin/test_broker_queries.py",

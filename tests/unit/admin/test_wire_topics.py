@@ -102,6 +102,14 @@ def test_old_brokers_are_named(brokers, cluster, topics):
         cluster_settings.broker_defaults(cluster, ["num.partitions"])
 
 
+def test_settings_of_unreachable_brokers(brokers, cluster):
+    for broker in brokers.brokers.values():
+        broker.stop()
+    assert cluster_settings.effective_min_isr(cluster, ["visits"]) == {}
+    with pytest.raises(ClientError, match=r"asked for num\.partitions \(.*broker 0"):
+        cluster_settings.broker_defaults(cluster, ["num.partitions"])
+
+
 @pytest.mark.parametrize("with_sources", [True, False])
 def test_own_settings_are_recognized_with_and_without_sources(
     brokers, cluster, topics, with_sources
