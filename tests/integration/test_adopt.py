@@ -45,7 +45,7 @@ def test_adopted_genuine_data_is_served_unchanged(directory, chroot, tmp_path):
             "broker.id": "0",
             "zookeeper.connect": chroot,
             "log.dirs": str(directory),
-            # What was published long ago is to be there still.
+            # Keep the old messages.
             "log.retention.ms": "-1",
         },
     )

@@ -1,4 +1,4 @@
-"""A cluster of two brokers with an authorizer: what a client with few rights gets and leaves.
+"""A cluster of two brokers with an authorizer: requests of a client with few rights.
 
 The brokers connect from 127.0.0.1, where everything is allowed, and the client from 127.0.0.2.
 """
@@ -145,7 +145,7 @@ def codes(value: Any) -> set[int]:
 
 
 def tree(zk: ZkSession, path: str = "") -> dict[str, bytes]:
-    """All that stands in ZooKeeper, but what brokers change by themselves."""
+    """All nodes in ZooKeeper and their data, except those that brokers change by themselves."""
     found: dict[str, bytes] = {}
     for name in zk.children(path or "/"):
         child = f"{path}/{name}"
@@ -194,7 +194,7 @@ def test_request_without_rights_is_refused_and_changes_nothing(
 
 
 def can_be_sent(request: Any, version: int) -> bool:
-    """Whether a version has what a request asks for: all topics, since 1 or 2."""
+    """Whether a version can encode a request: one for all topics, since 1 or 2."""
     try:
         encode_request(RequestHeader(request.api_key, version, 1, "bob"), request)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Clients of 0.7 at a broker with an authorizer: what they are refused leaves nothing."""
+"""Clients of 0.7 at a broker with an authorizer: refused requests change nothing."""
 
 import re
 import socket

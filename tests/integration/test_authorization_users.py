@@ -1,4 +1,4 @@
-"""Real users: brokers and clients that show certificates, or log in, and have what ACLs give them.
+"""Users with ACLs: brokers and clients that show certificates, or log in.
 
 Two brokers with an authorizer. They replicate as super users, by certificates or by logins; alice
 may write, bob may read, and a client that is neither may do nothing.
@@ -36,7 +36,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 @dataclass
 class Secured:
-    """A running cluster: what its users are called, and how each connects."""
+    """A running cluster, the names of its users, and the settings of their clients."""
 
     cluster: LocalCluster
     names: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Every benchmark of the performance page runs to its end, and the page shows what it found."""
+"""Every benchmark of the performance page runs to its end, and the page shows its results."""
 
 import subprocess
 import sys

@@ -162,7 +162,7 @@ def sequenced(producer_id: int, sequence: int) -> bytes:
 def test_topic_of_0_8_tool_is_served_and_deleted(start: Start, zk: ZkSession) -> None:
     process = start()
     with connect(process) as connection:
-        # What `kafka-topics.sh --create` of 0.8 writes, and later its `--delete`.
+        # Written by `kafka-topics.sh --create` of 0.8, and later by its `--delete`.
         zk.create(paths.topic("old"), encode_assignment({0: [0], 1: [0]}), parents=True)
         eventually(lambda: led(connection, "old"))
         assert produce(connection, "old", message_set(0, [b"v"]), version=0).error_code == 0
@@ -267,7 +267,7 @@ def test_clean_stop_answers_waiting_fetch_and_writes_shutdown_mark(
         assert (answer.error_code, answer.high_watermark) == (0, 1)
         assert sent.result(60).topics == []
     assert zk.exists(paths.broker(0)) is None
-    # The last broker leaves what a genuine one leaves, so that genuine ones may follow.
+    # The last broker leaves a persistent state, as a genuine one does.
     state, stat = zk.get(paths.partition_state("t", 0))
     assert (json.loads(state)["leader"], json.loads(state)["isr"]) == (0, [0])
     assert stat.ephemeral_owner == 0

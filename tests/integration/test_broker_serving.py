@@ -78,7 +78,7 @@ def test_zstd_is_refused_for_older_versions(connection: BrokerConnection, topic:
     produce(connection, topic, message_set(2, [b"before"]))
     assert produce(connection, topic, data, version=7).base_offset == 1
     for version in range(10):
-        # What comes before it is given; it is refused where it is the first.
+        # Entries before it are returned; it is refused if it is the first.
         assert values(fetch(connection, topic, 0, version=version)) == [b"before"]
         refused_fetch = fetch(connection, topic, 1, version=version)
         assert refused_fetch.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

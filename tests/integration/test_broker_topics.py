@@ -274,7 +274,7 @@ def test_transactional_batch_without_transactional_id_is_refused(
         base_sequence=0,
         is_transactional=True,
     )
-    # Without the transactional id, which older requests cannot carry, nobody can be asked.
+    # Without the transactional id, which older requests cannot carry, no coordinator can be asked.
     for version, data, code in (
         (2, batch, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (2, message_set(1, [b"before"]) + batch, ErrorCode.INVALID_TXN_STATE),

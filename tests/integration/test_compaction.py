@@ -1,4 +1,4 @@
-"""A compacted topic over the wire: what it refuses, what old clients see of it, what is counted."""
+"""A compacted topic over the wire: refused messages, fetches of all versions, metrics."""
 
 import urllib.request
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def compacting(local_cluster: MakeCluster) -> Iterator[tuple[BrokerConnection, int]]:
-    """A broker that looks often for what to compact: a connection, and its admin port."""
+    """A broker that checks often for logs to compact: a connection, and its admin port."""
     port = free_port()
     properties = {"admin.port": str(port), "log.cleaner.backoff.ms": "50"}
     with local_cluster(properties=properties) as cluster:
@@ -163,7 +163,7 @@ def test_every_fetch_version_passes_emptied_batches(
             records = list(iter_records(found.records, start_offset=offset))
             seen += [record.offset for record in records]
             if version < 4:
-                # An old client knows messages alone, and goes on behind the last one it got.
+                # An old client continues after the last message that it received.
                 assert records, f"nothing at offset {offset}: it would be asked for again for ever"
                 offset = records[-1].offset + 1
             else:

@@ -1,4 +1,4 @@
-"""`zkbroker configs` and `kafka-configs`: what genuine tools write and say, on a real ZooKeeper."""
+"""`zkbroker configs` and `kafka-configs`: output and znodes as of the genuine tools."""
 
 import json
 import re

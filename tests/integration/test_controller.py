@@ -65,7 +65,7 @@ def shared(chroot: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Br
 
 @pytest.fixture
 def brokers(shared: Brokers, zk: ZkSession) -> Brokers:
-    """All three, running and with a controller, whatever the test before did to them."""
+    """All three brokers, running and with a controller."""
     for process in shared.values():
         if not process.alive:
             process.start()

@@ -37,7 +37,7 @@ def interrupted(data, log):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # A shell ignores Ctrl-C for what runs behind it; children would inherit that.
+        # A shell ignores Ctrl-C for background commands; children would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as running:
         assert wait_until(lambda: (data / "cluster" / "broker-2.log").exists())

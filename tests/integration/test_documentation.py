@@ -22,7 +22,7 @@ def cluster(tmp_path_factory):
         "legacy07.listener": "127.0.0.1:0",
         "legacy07.log.dir": str(tmp_path_factory.mktemp("legacy07")),
     }
-    # The 0.7 registry lies in the root of ZooKeeper, whatever tree the brokers use.
+    # The 0.7 registry is in the root of ZooKeeper, not in the tree of the brokers.
     with TestCluster(brokers=1, properties=properties) as started:
         yield started
 
@@ -64,7 +64,7 @@ def run_example(example, cluster, directory):
 
 @pytest.mark.parametrize("example", examples(), ids=str)
 def test_example_runs(example, cluster, directory, started):
-    # What one publishes the next one reads, so each is preceded by those above it on its page.
+    # An example may read messages of an earlier one, so those above it on its page run first.
     page = [each for each in examples() if each.page == example.page]
     for each in page[: page.index(example)]:
         if each not in started:

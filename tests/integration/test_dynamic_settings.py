@@ -96,7 +96,7 @@ def test_sources_and_synonyms_are_listed_in_order_of_precedence(
         ConfigSynonym(key, "800000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ConfigSynonym(key, "1000012", ConfigSource.DEFAULT),
     ]
-    # Of all brokers there is what was set for all of them, and nothing else.
+    # The default entity has only the settings that were set for all brokers.
     (entry,) = described(first, "").values()
     assert (entry.value, entry.source) == ("800000", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     assert entry.synonyms == [ConfigSynonym(key, "800000", ConfigSource.DYNAMIC_DEFAULT_BROKER)]

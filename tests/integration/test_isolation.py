@@ -1,4 +1,4 @@
-"""Each of our readers, at both isolation levels, beside transactions that go on.
+"""Each of our readers, at both isolation levels, during transactions.
 
 One partition holds, in this order:
 
@@ -66,7 +66,7 @@ class Written:
         return found[key] or 0
 
     def commit(self) -> None:
-        """Commit what is open, and wait until it is seen."""
+        """Commit the open transaction, and wait until readers see it."""
         self.producer.commit()
         until(lambda: self.end(COMMITTED) == self.end(UNCOMMITTED))
 

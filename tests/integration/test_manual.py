@@ -12,7 +12,7 @@ from tests.support.markdown import ROOT
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
-# Each page in a frame of each width, and what is too wide in it.
+# Each page in a frame of each width, and the counts of its elements that are too wide.
 MEASURE = """<!DOCTYPE html><body><script>
 const shown = [];
 for (const page of %s) for (const width of [1280, 400]) {

@@ -69,7 +69,7 @@ def test_controller_metrics_are_exposed(page):
             if name.startswith("zkbroker_controller_") and name.endswith("_queue_size")
         }
 
-    # What it last sent may have no answer yet.
+    # Its last requests may have no answer yet.
     eventually(lambda: queued() == {0})
 
 
@@ -171,7 +171,7 @@ def test_dashboard_and_alerts_use_existing_labels(page):
 
 
 def commit(cluster, group, offsets):
-    """Commit for a new topic, and beside it what is given; returns the topic."""
+    """Commit for a new topic, and the given offsets; return the topic."""
     topic = cluster.create_topic(partitions=2)
     with open_cluster(cluster.bootstrap_servers, None) as brokers:
         set_offsets(brokers, group, {(topic, 0): 0, (topic, 1): 0, **offsets})

@@ -13,7 +13,7 @@ TOOLS = ("sh", "sed", "head", "printf", "dirname")
 
 @pytest.fixture
 def machine(tmp_path):
-    """A PATH with the tools of any machine, and what else is put there."""
+    """A PATH with the tools of any machine, to which a test adds programs."""
     for tool in TOOLS:
         found = shutil.which(tool)
         if found:

@@ -154,8 +154,7 @@ def test_requests_after_throttled_produce_are_answered_in_order(
             for name, pending in sent.items():
                 _note(answered, name, pending)
             sent["beat"].result(120)
-            # Two produces at 2.5 seconds each stand before it, whatever the time until they came
-            # let through.
+            # Two throttled produces of 2.5 seconds each precede it, minus the quota that was left.
             assert time.monotonic() - started > 3
             assert answered == [*(["first"] if acks else []), "second", "beat"]
 

@@ -1,4 +1,4 @@
-"""`zkbroker reassign`, `drain` and `elect`: what they write, in a ZooKeeper without brokers."""
+"""`zkbroker reassign`, `drain` and `elect`: their znodes, in a ZooKeeper without brokers."""
 
 import json
 
@@ -37,7 +37,7 @@ def write(path, text):
 
 
 def finish(zk, target):
-    """What the controller does when all replicas are in sync."""
+    """Finish a reassignment, as the controller does when all replicas are in sync."""
     for topic in {topic for topic, _ in target}:
         replicas = {str(number): list(each) for (_, number), each in target.items()}
         zk.set(

@@ -1,6 +1,6 @@
-"""Real brokers under load: one comes, moves are throttled and turned back, one is drained.
+"""Reassignments under load: a broker is added, moves are throttled and cancelled, one is drained.
 
-What was acknowledged is there in the end, on the brokers that were asked for and nowhere else.
+Acknowledged messages are there in the end, on the requested brokers only.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ QUOTA = {
 
 
 class Reassigned:
-    """A cluster, its tools, and what lies where.
+    """A cluster, its tools, and the places of its replicas.
 
     Args:
         cluster: three brokers that run.

@@ -66,7 +66,7 @@ def test_recorded_session_of_killed_broker_is_closed_at_once(
         first = BrokerRegistration(predecessor, BrokerInfo(1, "127.0.0.1", 1), record=record)
         first.start()
         assert record.load() == predecessor.session_id
-        # As after `kill -9`: nothing deregisters, the node stands in the old session.
+        # As after `kill -9`: the node stays in the old session.
         second = BrokerRegistration(zk, BrokerInfo(1, "127.0.0.1", 2), record=record)
         first._loop.close()
         second.start()

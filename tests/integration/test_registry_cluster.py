@@ -139,7 +139,7 @@ def test_producer_ids_found_in_logs_are_not_given_out(zk: ZkSession) -> None:
     assert claim_block(zk, 3) == range(4712, 5712)
     raise_above(zk, 3, 5711)
     assert claim_block(zk, 3) == range(5712, 6712)
-    # One below what was claimed changes nothing.
+    # An id below the claimed blocks changes nothing.
     raise_above(zk, 3, 6711)
     raise_above(zk, 3, 17)
     assert claim_block(zk, 3) == range(6712, 7712)

@@ -95,7 +95,7 @@ class Cluster:
 
 
 class Sender:
-    """Sends numbers, one after the other, until it is stopped; keeps what was acknowledged."""
+    """Sends numbers, one after the other, until it is stopped; keeps the acknowledged ones."""
 
     def __init__(self, first, properties):
         config = ProducerConfig.from_properties(

@@ -1,4 +1,4 @@
-"""The recipes of docs/security.md, run as they stand there, and what they promise."""
+"""The recipes of docs/security.md run unchanged, and protect as they promise."""
 
 import os
 import re
@@ -143,7 +143,7 @@ def test_recipe_acls(recipe):
     recipe.run_all(users)
     with recipe.broker():
         assert recipe.run_all(use)[-1].splitlines()[0] == "hello"
-        # Alice may do what she was allowed, and a stranger nothing.
+        # Alice has her rights only, and a wrong login has none.
         create = f"zkbroker topics create other --partitions 1 -z {recipe.zookeeper}"
         recipe.run(f"{create} --command-config broker-client.properties")
         read = f"zkbroker consume -e --command-config alice.properties -b localhost:{recipe.port}"

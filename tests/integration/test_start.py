@@ -1,4 +1,4 @@
-"""What a broker imports until it is ready: each module is a part of the time of its start."""
+"""Modules that a broker imports until it is ready: each adds to the time of its start."""
 
 import json
 import subprocess

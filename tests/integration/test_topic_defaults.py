@@ -1,4 +1,4 @@
-"""What a topic gets whose counts are not given, and what is shown of it, on three real brokers."""
+"""Defaults of a new topic, and its description, on three real brokers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a broker counts of a known number of transactions, and how far readers are behind."""
+"""Metrics of a known number of transactions, and the lag of the last stable offset."""
 
 import urllib.request
 
@@ -60,7 +60,7 @@ def test_transactions_are_counted_exactly(page):
     for number in range(5):
         producer.begin_transaction()
         producer.produce(topic, b"x", partition=0)
-        producer.flush(60)  # an abort drops what was not sent
+        producer.flush(60)  # an abort drops unsent messages
         if number < 3:
             producer.commit_transaction(60)
         else:
@@ -76,7 +76,7 @@ def test_transactions_are_counted_exactly(page):
     assert found["last_stable_offset_lag", "0", topic] == 4
     assert found["transactional_ids", "ongoing"] == 1
     assert found["transaction_oldest_open_seconds",] > 0
-    # Nobody ends it: its time is over soon.
+    # It is not ended: the coordinator aborts it after its timeout.
     shows(begun=6, commits=3, aborts=3, timeouts=1)
     assert lag() == 0
     found = samples(port)

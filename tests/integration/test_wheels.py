@@ -31,7 +31,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     timeout: int = 600,
 ) -> str:
-    """Run a command without this tree on its path; returns what it printed."""
+    """Run a command without this tree on its path; returns its output."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     done = subprocess.run(
         command,
@@ -47,7 +47,7 @@ def run(
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution, made of a copy without what was built here."""
+    """The source distribution, made of a copy without built files."""
     copy = tmp_path_factory.mktemp("copy")
     unbuilt = shutil.ignore_patterns("*.so", "__pycache__")
     for name in (*SOURCES, "LICENSE"):

@@ -1,4 +1,4 @@
-"""Brokers whose ZooKeeper is theirs alone, and the tool that gives a cluster to its brokers."""
+"""Brokers that own their nodes in ZooKeeper, and the tool that secures an existing tree."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def tree(session, path=""):
 
 
 def wrong_rights(session):
-    """Nodes whose rights are not what a broker with `zookeeper.set.acl` gives."""
+    """Nodes whose rights differ from those that a broker with `zookeeper.set.acl` sets."""
     nodes = list(tree(session))
     wrong = {}
     for node, (acl, _) in zip(nodes, session.acls([node or "/" for node in nodes]), strict=True):

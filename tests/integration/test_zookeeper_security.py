@@ -1,4 +1,4 @@
-"""Logins at a real ZooKeeper, the rights on what is made, and what strangers can do."""
+"""Logins at a real ZooKeeper, and the rights on the nodes that they create."""
 
 import pytest
 

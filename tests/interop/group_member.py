@@ -1,4 +1,4 @@
-"""One member of a group, of any client library, as a process that reports what happens to it.
+"""One member of a group, of any client library, as a process that reports its events.
 
     python group_member.py LIBRARY ADDRESS GROUP TOPIC STRATEGY [API_VERSION]
 

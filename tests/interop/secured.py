@@ -39,7 +39,7 @@ MODULES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Secured:
-    """What a client does, and how it connects.
+    """The job of a client, and its settings.
 
     Args:
         bootstrap: `host:port`.

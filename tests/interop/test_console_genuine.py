@@ -1,4 +1,4 @@
-"""The console over a genuine 0.8.2.2 broker: what it cannot say is null, all else is shown."""
+"""The console over a genuine 0.8.2.2 broker: values that it does not provide are null."""
 
 import pytest
 

@@ -38,7 +38,7 @@ Answers = list[FetchResponsePartition]
 
 
 class Story:
-    """What was written so far, and how it is written and read by requests of version 0."""
+    """The messages written so far; writes and reads by requests of version 0."""
 
     def __init__(self) -> None:
         self.written: dict[tuple[str, int], list[Message]] = {

@@ -1,4 +1,4 @@
-"""A genuine 0.8.2.2 broker opens what our cleaner left, serves it, and goes on compacting it."""
+"""A genuine 0.8.2.2 broker opens, serves and compacts logs that our cleaner compacted."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ CODECS = {"plain": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4"
 
 
 class State:
-    """The latest value of each key, and what offsets there are."""
+    """The latest value of each key, and the offsets in the log."""
 
     def __init__(self) -> None:
         self.latest: dict[str, dict[bytes, bytes]] = {topic: {} for topic in CODECS}

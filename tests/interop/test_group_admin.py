@@ -1,4 +1,4 @@
-"""What genuine administration clients ask about groups."""
+"""Groups, as genuine administration clients describe and change them."""
 
 import uuid
 

@@ -52,7 +52,7 @@ def test_sticky_members_of_java_and_ours_keep_partitions(groups_broker, leader):
     ours, theirs = "zkbroker", NEWEST
     kinds = (ours, theirs, ours) if leader == "zkbroker" else (theirs, ours, theirs)
     with scene_of(groups_broker, "sticky", session_ms=30_000) as scene:
-        # The first member leads, and so shares out by what the members of both kinds tell it.
+        # The first member leads, and assigns by the subscriptions of both kinds of members.
         (first,) = scene.join(kinds[0])
         second, third = scene.join(*kinds[1:])
         before = {member: set(member.held) for member in (first, second, third)}

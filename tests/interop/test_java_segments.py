@@ -39,7 +39,7 @@ Expected = dict[tuple[int, Codec, int | None], list[list[str]]]
 
 
 def records(magic: int, number: int) -> list[Any]:
-    """What one batch holds: null, empty, binary and long ones; headers from magic 2 on."""
+    """Records of a batch: null, empty, binary and long ones; headers from magic 2 on."""
     pairs: list[tuple[bytes | None, bytes | None]] = [
         (None, b"no key"),
         (b"", b""),
@@ -93,7 +93,7 @@ def broker(
 
 @pytest.fixture(scope="module")
 def expected(broker: BrokerProcess) -> Expected:
-    """Write every case; what must be read of it."""
+    """Write every case; return the records that must be read."""
     found: Expected = {}
     connection = BrokerConnection(get_runtime("threads"), *broker.address)
     with connection:

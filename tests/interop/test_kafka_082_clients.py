@@ -247,5 +247,5 @@ def test_genuine_consumers_share_a_group_with_ours(
         for member in members:
             member.process.kill()
             member.process.wait()
-    # Nobody crashed, so nothing was delivered twice.
+    # No member crashed, so nothing was delivered twice.
     assert Counter(line for member in members for line in member.read) == Counter(sent)

@@ -21,7 +21,7 @@ from zkbroker.zookeeper import ZkSession
 
 QUOTA = 500_000
 MESSAGES, SIZE = 150, 10_000
-"""Three times what the quota lets through in a second."""
+"""Three times the quota of a second."""
 LEAST_S = (MESSAGES * SIZE - QUOTA) / QUOTA * 0.8
 UNTHROTTLED_S = MESSAGES * SIZE / QUOTA
 """A client that takes longer, on a busy machine, may have kept below its quota by itself."""

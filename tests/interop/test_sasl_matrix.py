@@ -33,7 +33,7 @@ OFTEN = "SCRAM-SHA-512"
 
 
 def ways() -> Iterator[object]:
-    """Each protocol with each mechanism; what repeats another way is left to the soak run."""
+    """Each protocol with each mechanism; some combinations only in the soak run."""
     for protocol in LISTENERS:
         for mechanism in MECHANISMS:
             rare = protocol == "SASL_SSL" and mechanism != OFTEN

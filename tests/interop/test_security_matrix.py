@@ -1,4 +1,4 @@
-"""Every client by every way to connect: it writes, joins a group, and reads what it wrote.
+"""Every client by every way to connect: it produces, joins a group, and consumes.
 
 The ways stand in `tests/support/security_ways.py`. Brokers copy among themselves by the listener
 that asks for certificates.

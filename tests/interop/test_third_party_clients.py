@@ -1,4 +1,4 @@
-"""Clients of all years write, and all of them read what each of them wrote, byte for byte."""
+"""Clients of all years produce, and each consumes the messages of all, byte for byte."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -115,7 +115,7 @@ def written(broker: BrokerProcess) -> dict[str, tuple[Client, str, list[Record]]
 
 
 def seen_by(reader: Client, writer: Client, sent: list[Record]) -> list[Record]:
-    """What a reader must find of what a writer sent."""
+    """Return the records that a reader must find of those that a writer sent."""
     found = []
     for offset, each in enumerate(sent):
         timestamp = each["timestamp"] if writer.timestamps and reader.timestamps else None

@@ -126,7 +126,7 @@ class Rounds:
         self.feeder.send([KeyedMessage(self.source, value) for value in values])
 
     def round(self, kind: str) -> None:
-        """Feed, break something in the midst of it, and see that it goes on."""
+        """Feed the copier, break something meanwhile, and check that it continues."""
         before = self.ends(stable=True)
         self.feed()
         if not self.programs or self.programs[-1].poll() is not None:
@@ -142,7 +142,7 @@ class Rounds:
         stable = self.ends(stable=True)
         return all((stable[key] or 0) > (before[key] or 0) for key in stable)
 
-    # -- what is broken
+    # -- faults
 
     def program_killed(self) -> None:
         self.programs[-1].kill()
@@ -172,7 +172,7 @@ class Rounds:
         time.sleep(self.chance.uniform(0, 4))
         broker.start()
 
-    # -- what came of it
+    # -- results
 
     def finish(self) -> None:
         """Wait until everything is copied and nothing is open, and read it with each reader."""
@@ -181,7 +181,7 @@ class Rounds:
         for program in self.programs:
             program.send_signal(signal.SIGCONT)
             program.kill()
-        # What the killed ones left open ends by itself.
+        # Transactions of killed copiers end by their timeout.
         deadline = time.monotonic() + A_ROUND_S
         while self.ends(stable=True) != self.ends(stable=False):
             assert time.monotonic() < deadline, "a transaction hangs"

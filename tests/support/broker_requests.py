@@ -1,4 +1,4 @@
-"""Requests of a client that asks one broker by hand, and what their answers hold."""
+"""Requests to one broker over a connection, and parts of their answers."""
 
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import (

@@ -52,7 +52,7 @@ def running_broker(
         settings: what differs from the defaults.
         topics: made at the start, of one partition each.
     """
-    kept = {"log.retention.hours": "-1"}  # whatever timestamps a test writes
+    kept = {"log.retention.hours": "-1"}  # tests write old timestamps
     process = MortalBroker(
         directory, {"broker.id": "0", "zookeeper.connect": zookeeper, **kept, **settings}
     )

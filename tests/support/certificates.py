@@ -144,11 +144,11 @@ class Authority(Certificate):
         return Certificate(key, [builder.sign(self.key, hashes.SHA256())])
 
     def trusted(self, directory: Path) -> str:
-        """Write what trusts this authority, as PEM."""
+        """Write a truststore with this authority, as PEM."""
         return _write(directory / f"trusted-{self.number}.pem", self.chain_pem().encode())
 
     def trusted_pkcs12(self, directory: Path, password: str) -> str:
-        """Write what trusts this authority, as PKCS#12."""
+        """Write a truststore with this authority, as PKCS#12."""
         encryption = serialization.BestAvailableEncryption(password.encode())
         data = pkcs12.serialize_java_truststore(
             [pkcs12.PKCS12Certificate(self.chain[0], b"authority")], encryption

@@ -19,7 +19,7 @@ def missing() -> str | None:
 
 
 def command(script: str) -> list[str]:
-    """What runs a program of `tests/interop/node`."""
+    """Return the command that runs a program of `tests/interop/node`."""
     return ["node", str(SOURCES / script)]
 
 

@@ -1,4 +1,4 @@
-"""Programs run to their end, and processes looked at from outside."""
+"""Programs run to their end, the state of processes, and polled conditions."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The ways to connect to a cluster that the security matrix tries, and what each client calls them.
+"""The ways to connect to a cluster in the security matrix, as settings of each client.
 
 A way is a listener and the settings of a client for it. `WAYS` is the table; a way is added by a
 line there, with the settings of its listener in `PROPERTIES` where it needs some.

@@ -1,9 +1,9 @@
-"""How the tests are shared out among the workers of pytest-xdist.
+"""The distribution of tests to the workers of pytest-xdist.
 
-Invariants: the tests of a file run on one worker, for what they share is started once; so do all
-files that share a Spark session, the dearest of all. What takes longest begins first, so that no
-worker ends long after the others: Spark, then the folders in the order of their names, among which
-the unit tests, thousands of short ones, are last.
+Invariants: the tests of a file run on one worker, so that what they share is started once; so do
+all files that share a Spark session, the most expensive of all. The longest tests begin first, so
+that no worker ends long after the others: Spark, then the folders in the order of their names, of
+which the unit tests, thousands of short ones, are last.
 """
 
 import math
@@ -43,7 +43,7 @@ def take_own_ports(worker: str | None) -> None:
 
 
 def own_place_first(found: list[pytest.Item | pytest.Collector], worker: str, count: int) -> None:
-    """Turn what a folder holds in place, so that each worker begins to collect elsewhere.
+    """Rotate the contents of a folder, so that workers begin to collect at different files.
 
     Together they would compile the same file, which takes much longer than to read what another
     worker has compiled.
@@ -53,7 +53,7 @@ def own_place_first(found: list[pytest.Item | pytest.Collector], worker: str, co
 
 
 def longest_first(items: list[pytest.Item]) -> None:
-    """Sort the tests in place, in whatever order files were found; those of a file keep theirs."""
+    """Sort the tests in place, independently of the order of files; those of a file keep theirs."""
     items.sort(key=lambda item: (item.get_closest_marker("spark") is None, item.path.parts))
 
 

@@ -114,7 +114,7 @@ def expire(session: ZkSession) -> None:
 
 
 def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
-    """Wait for what another task or process brings about."""
+    """Wait for a condition that another task or process fulfils."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the awaited condition did not come true"
