@@ -83,7 +83,7 @@ class Reader:
 
 
 def entries(data: bytes) -> list[object]:
-    """The entries of a message set: of compressed ones the inner messages, of a cut one its head."""
+    """The entries of a message set: of compressed ones the inner messages, of cut ones the head."""
     found: list[object] = []
     at = 0
     while len(data) - at >= 12:
