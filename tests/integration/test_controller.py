@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.broker_requests import message_set, metadata, produce
 from tests.support.brokers import MortalBroker, connect
 from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
@@ -136,6 +137,12 @@ def test_killed_leader_is_replaced_and_rejoins(brokers: Brokers, zk: ZkSession, 
     assert stored(zk, t).isr == (2, 0)
     assert stored(zk, t, 1).isr == (1,), "the last replica in sync"
     eventually(lambda: announced(brokers[0], t) == {0: (2, 1), 1: (-1, -1)})
+    with connect(brokers[0]) as connection:
+        lost = metadata(connection, t, 7).partitions[1]
+        refused = produce(connection, t, message_set(2, [b"v"]), partition=0)
+    assert lost.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (lost.isr, lost.offline_replicas) == ([], [1])
+    assert refused.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
     brokers[1].start()
     eventually(lambda: led_by(zk, t, 2, 1))
     eventually(lambda: announced(brokers[1], t) == {0: (2, 1), 1: (1, 2)})

@@ -42,12 +42,6 @@ def test_broker_id_in_use_is_refused(zk: ZkSession, chroot: str) -> None:
     assert list_brokers(zk)[1].host == "one"
 
 
-def test_loopback_registration_is_not_taken_over(zk: ZkSession, chroot: str) -> None:
-    register_broker(zk, BrokerInfo(1, "127.0.0.1", 9092))
-    with ZkSession(chroot) as other, pytest.raises(BrokerIdInUse):
-        register_broker(other, BrokerInfo(1, "127.0.0.1", 9092), listening=True, wait_ms=50)
-
-
 def test_registration_waits_for_end_of_old_session(zk: ZkSession, chroot: str) -> None:
     predecessor = ZkSession(chroot).start()
     register_broker(predecessor, BrokerInfo(1, "old", 1))
@@ -75,12 +69,6 @@ def test_recorded_session_of_killed_broker_is_closed_at_once(
         assert stat.ephemeral_owner == zk.session_id
         second.close()
         assert zk.exists(paths.broker(1)) is None
-
-
-def test_persistent_registration_is_not_taken_over(zk: ZkSession) -> None:
-    zk.create(paths.broker(1), BrokerInfo(1, "h", 1).to_json(), parents=True)
-    with pytest.raises(BrokerIdInUse):
-        register_broker(zk, BrokerInfo(1, "h", 1), listening=True, wait_ms=50)
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])

@@ -42,13 +42,6 @@ def test_producer_ids_are_unique_in_the_cluster(zk: ZkSession, chroot: str) -> N
     assert len(taken) == len(set(taken)) == 6000
 
 
-def test_producer_id_blocks_match_genuine_brokers(zk: ZkSession) -> None:
-    assert claim_block(zk, 3) == range(1000)
-    golden = {"version": 1, "broker": 3, "block_start": "0", "block_end": "999"}
-    assert json.loads(zk.get(paths.PRODUCER_ID_BLOCK)[0]) == golden
-    assert claim_block(zk, 3) == range(1000, 2000)
-
-
 def test_next_controller_is_elected_when_first_leaves(zk: ZkSession, chroot: str) -> None:
     elected: list[tuple[int, int]] = []
     resigned: list[int] = []
