@@ -58,9 +58,9 @@ def test_wrong_port(mistake):
     assert "correct the addresses" in error
 
 
-def test_no_zookeeper(mistake, properties):
+def test_no_zookeeper(mistake, properties, tool):
     for error in (
-        mistake("topics", "list", "-z", "127.0.0.1:1"),
+        tool("topics", "list", "-z", "127.0.0.1:1", status=1),
         mistake("broker", properties(zookeeper_connect="127.0.0.1:1")),
     ):
         assert "no ZooKeeper answered at 127.0.0.1:1" in error
@@ -86,8 +86,8 @@ def test_invalid_property(mistake, properties):
     assert "num.partitions='many' is not allowed: give a whole number" in error
 
 
-def test_unknown_topic(mistake, cluster):
-    error = mistake("consume", "-b", cluster.bootstrap_servers, "-t", "nowhere", "-e")
+def test_unknown_topic(tool, cluster):
+    error = tool("consume", "-b", cluster.bootstrap_servers, "-t", "nowhere", "-e", status=1)
     assert "topic nowhere does not exist" in error
 
 

@@ -365,14 +365,9 @@ def test_invalid_path_is_refused_and_keeps_connection(zk: ZkSession, path: str) 
     assert zk.generation == generation
 
 
-def test_second_server_on_data_directory_is_refused(tmp_path: Path) -> None:
-    with EmbeddedZooKeeper(tmp_path) as first:
-        with pytest.raises(RegistryError, match="in use by another ZooKeeper"):
-            EmbeddedZooKeeper(tmp_path).start()
-        first.kill()
-        first.start()
-    with EmbeddedZooKeeper(tmp_path):
-        pass
+def test_second_server_on_data_directory_is_refused(server: EmbeddedZooKeeper) -> None:
+    with pytest.raises(RegistryError, match="in use by another ZooKeeper"):
+        EmbeddedZooKeeper(server.data_dir).start()
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])

@@ -83,16 +83,13 @@ def test_killed_and_paused_broker_returns_with_its_data(chroot):
         assert broker.stop()
 
 
-def test_broker_is_added_and_zookeeper_shared():
-    with LocalCluster() as cluster:
+def test_broker_is_added_and_zookeeper_shared(chroot):
+    with LocalCluster(zookeeper=chroot) as cluster:
         cluster.add_broker()
         with ZkSession(cluster.zookeeper) as session:
             assert sorted(list_brokers(session)) == [1, 2]
-        with (
-            LocalCluster(zookeeper=f"{cluster.zookeeper}/other") as other,
-            pytest.raises(ZkbrokerError, match="did not start"),
-        ):
-            _ = other.embedded_zookeeper
+        with pytest.raises(ZkbrokerError, match="did not start"):
+            _ = cluster.embedded_zookeeper
 
 
 def test_failed_broker_process_is_reported(tmp_path, chroot):
