@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.controlled_cluster import ControlledCluster, Sent
+from tests.support.controlled_cluster import ControlledCluster, SentRequest
 from tests.support.recorded_story import Event, SentState, Step, read_story
 from zkbroker.errors import ProtocolError
 from zkbroker.protocol import ApiKey
@@ -59,7 +59,7 @@ class Replay:
     def play(self, step: Step) -> Step:
         """Play the events of a step, and return what our controller did."""
         self.decided.clear()
-        self.cluster.forget()
+        self.cluster.clear_sent()
         self.ours = Step(step.name, step.title)
         for event in step.events:
             self._meet(event)
@@ -70,7 +70,7 @@ class Replay:
     def _meet(self, event: Event) -> None:
         cluster = self.cluster
         session = cluster.session
-        began = len(cluster.notes.sent)
+        began = len(cluster.channels.sent)
         before = {path: node.data for path, node in cluster.server.nodes.items()}
         match event.kind:
             case "join":
@@ -83,10 +83,10 @@ class Replay:
             case "elected":
                 self.controller = event.broker
                 cluster.settings = replace(cluster.settings, controller_id=event.broker)
-                cluster.notes.unanswered.clear()
-                cluster.begin()
+                cluster.channels.unanswered.clear()
+                cluster.elect_controller()
             case "isr":
-                cluster.isr_changed(event.key, *event.isr)
+                cluster.change_isr(event.key, *event.isr)
             case "put" if event.path.startswith(paths.CONTROLLER):
                 pass
             case "put" if cluster.exists(event.path):
@@ -108,7 +108,7 @@ class Replay:
         if event.kind == "put":
             before[event.path] = event.data.encode()
         self._note_writes(event, before)
-        for sent in cluster.notes.sent[began:]:
+        for sent in cluster.channels.sent[began:]:
             self._receive(sent)
 
     # -- the actions of our controller
@@ -127,7 +127,7 @@ class Replay:
 
     # -- the order in which a genuine broker accepts requests
 
-    def _receive(self, sent: Sent) -> None:
+    def _receive(self, sent: SentRequest) -> None:
         broker = self.brokers[sent.broker]
         request = sent.request
         if request.controller_id != self.controller:

@@ -110,7 +110,7 @@ def test_controller_continues_from_genuine_states(run: str, form: StateForm) -> 
     last = {state.leader for state in genuine.values()} - {-1}
     first = max(last)
     cluster.start(first)
-    cluster.begin()
+    cluster.elect_controller()
     for key, state in genuine.items():
         now = cluster.state(key)
         if first in state.isr:
@@ -133,7 +133,7 @@ def test_controller_continues_from_genuine_states(run: str, form: StateForm) -> 
     for key, state in genuine.items():
         if first in state.isr:
             isr = cluster.term.context.replicas(key)
-            cluster.isr_changed(key, *isr)
+            cluster.change_isr(key, *isr)
             grown = cluster.state(key)
             assert set(grown.isr) == set(isr)
             assert grown.leader_epoch == state.leader_epoch + 1, "a leader's change keeps the epoch"
@@ -145,7 +145,7 @@ def test_last_broker_leaves_genuine_states(run: str) -> None:
     genuine = states_of(last_tree(run))
     first = max({state.leader for state in genuine.values()} - {-1})
     cluster.start(first)
-    cluster.begin()
+    cluster.elect_controller()
     broker = PartitionStates(cluster.sessions[first], StateForm.EPHEMERAL)
     led = {key: cluster.state(key) for key in genuine if cluster.state(key).leader == first}
     assert broker.register_leader(led) == set()

@@ -1,7 +1,7 @@
-"""A controller's term of office over a simulated ZooKeeper, with brokers that only take notes.
+"""A controller's term over a simulated ZooKeeper, with channels that keep all requests.
 
-Nothing takes time: `settle` lets the term react to what has changed, and brokers answer, until
-nothing is left to do.
+Nothing takes time: `settle` lets the term react to changes, and brokers respond, until nothing is
+left to do.
 """
 
 import json
@@ -20,6 +20,7 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.leader_and_isr import PartitionError
 from zkbroker.registry import paths, topics
 from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.notifications import note_isr_changes
 from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
 from zkbroker.registry.state_form import StateForm
 from zkbroker.replica.fencing import states_in
@@ -27,8 +28,8 @@ from zkbroker.zookeeper import NoNode
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A request, as it went out."""
+class SentRequest:
+    """A request to a broker, and the callback for its response."""
 
     broker: int
     request: Any
@@ -40,17 +41,26 @@ class Sent:
 
 
 @dataclass
-class Notes:
-    """Takes the place of the channels: keeps what is sent, and answers it when asked to."""
+class PlayedChannels:
+    """Replaces the channels to brokers: keeps all requests, and responds to them in `answer`.
 
-    sent: list[Sent] = field(default_factory=list)
-    unanswered: list[Sent] = field(default_factory=list)
+    Args:
+        sent: all requests.
+        unanswered: the requests without a response.
+        open_to: the brokers with a channel.
+        errors: (broker, partition) -> error code of the partition in responses.
+        silent: the brokers that do not respond.
+        refusals: broker -> error code of its whole LeaderAndIsr and StopReplica responses.
+        metadata_refusals: broker -> error code of its UpdateMetadata responses.
+    """
+
+    sent: list[SentRequest] = field(default_factory=list)
+    unanswered: list[SentRequest] = field(default_factory=list)
     open_to: set[int] = field(default_factory=set)
     errors: dict[tuple[int, Key], int] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
     refusals: dict[int, int] = field(default_factory=dict)
     metadata_refusals: dict[int, int] = field(default_factory=dict)
-    """What a broker answers to every LeaderAndIsr and StopReplica as a whole."""
 
     def open(self, broker: BrokerInfo) -> None:
         self.open_to.add(broker.id)
@@ -60,8 +70,8 @@ class Notes:
         self.unanswered = [each for each in self.unanswered if each.broker != broker]
 
     def send(self, broker: int, request: Any, version: int, answered: Any) -> None:
-        assert broker in self.open_to, "said to a broker that is not there"
-        item = Sent(broker, request, version, answered)
+        assert broker in self.open_to, "a request to a broker without a channel"
+        item = SentRequest(broker, request, version, answered)
         self.sent.append(item)
         self.unanswered.append(item)
 
@@ -73,7 +83,7 @@ class Notes:
                 item.answered(item.broker, self._response(item))
         return bool(due)
 
-    def _response(self, item: Sent) -> Any:
+    def _response(self, item: SentRequest) -> Any:
         if item.request.api_key == ApiKey.UPDATE_METADATA:
             return UpdateMetadataResponse(self.metadata_refusals.get(item.broker, 0))
         if item.request.api_key == ApiKey.LEADER_AND_ISR:
@@ -87,32 +97,33 @@ class Notes:
             0, [PartitionError(*key, self.errors.get((item.broker, key), 0)) for key in keys]
         )
 
-    def of(self, api_key: ApiKey, broker: int | None = None) -> list[Sent]:
+    def requests(self, api_key: ApiKey, broker: int | None = None) -> list[SentRequest]:
         return [
             each
             for each in self.sent
             if each.request.api_key == api_key and broker in (None, each.broker)
         ]
 
-    def decided(self, key: Key) -> dict[int, Any]:
-        """The last decision for a partition that each broker was told."""
-        return {
-            each.broker: each.states()[key]
-            for each in self.of(ApiKey.LEADER_AND_ISR)
-            if key in each.states()
-        }
+    def leader_and_isr(self, key: Key) -> dict[int, Any]:
+        """Return broker -> the last state of a partition that a LeaderAndIsr sent to it."""
+        return self._states(ApiKey.LEADER_AND_ISR, key)
 
     def metadata(self, key: Key) -> dict[int, Any]:
+        """Return broker -> the last state of a partition that an UpdateMetadata sent to it."""
+        return self._states(ApiKey.UPDATE_METADATA, key)
+
+    def _states(self, api_key: ApiKey, key: Key) -> dict[int, Any]:
         return {
             each.broker: each.states()[key]
-            for each in self.of(ApiKey.UPDATE_METADATA)
+            for each in self.requests(api_key)
             if key in each.states()
         }
 
     def stopped(self, broker: int, *, delete: bool) -> set[Key]:
+        """Return the partitions that StopReplica requests to a broker have stopped or deleted."""
         return {
             key
-            for each in self.of(ApiKey.STOP_REPLICA, broker)
+            for each in self.requests(ApiKey.STOP_REPLICA, broker)
             if each.request.delete_partitions == delete
             for key in each.request.replicas()
         }
@@ -122,7 +133,7 @@ class Notes:
 
 
 class ControlledCluster:
-    """Brokers, topics and one term of office."""
+    """Brokers, topics and one controller's term."""
 
     def __init__(self, form: StateForm = StateForm.EPHEMERAL, **settings: Any) -> None:
         self.server = new_server()
@@ -130,13 +141,13 @@ class ControlledCluster:
         self.session = InstantSession(self.server)
         self.states = PartitionStates(self.session, form)
         self.settings = TermSettings(**{"controller_id": 0, **settings})
-        self.notes = Notes()
+        self.channels = PlayedChannels()
         self.signals: set[Signal] = set()
         self.counts = ElectionCounts()
         self.epoch = 0
         self.sessions: dict[int, InstantSession] = {}
         self.led_by_others: list[Key] = []
-        """What the next controller heard of leaders before its election."""
+        """The leaders that the next controller knew from metadata before its election."""
         self.term: ControllerTerm
 
     # -- brokers
@@ -147,12 +158,22 @@ class ControlledCluster:
             info = BrokerInfo(broker, "127.0.0.1", 9000 + broker)
             session.create(paths.broker(broker), info.to_json(), ephemeral=True)
 
+    def join(self, *brokers: int) -> None:
+        """Start brokers, and let the controller react."""
+        self.start(*brokers)
+        self.settle()
+
     def kill(self, *brokers: int) -> None:
         for broker in brokers:
             self.sessions.pop(broker).close()
 
-    def isr_changed(self, key: Key, *isr: int) -> None:
-        """The leader of a partition changes its ISR, without a note."""
+    def lose(self, *brokers: int) -> None:
+        """Kill brokers, and let the controller react."""
+        self.kill(*brokers)
+        self.settle()
+
+    def change_isr(self, key: Key, *isr: int) -> None:
+        """Let a partition's leader store another ISR, without a notification."""
         state = self.state(key)
         leader = PartitionStates(self.sessions[state.leader], self.states.form)
         wanted = LeaderAndIsr(
@@ -160,13 +181,29 @@ class ControlledCluster:
         )
         assert leader.update_isr({key: wanted})[key].written
 
+    def announce_isr(self, key: Key, *isr: int) -> None:
+        """Let a partition's leader store another ISR, and let the controller react to the note."""
+        self.change_isr(key, *isr)
+        note_isr_changes(self.session, [key])
+        self.settle()
+
     # -- topics
 
-    def topic(self, name: str, *replicas: list[int], **config: str) -> None:
+    def create_topic(self, name: str, *replicas: list[int], **config: str) -> None:
         settings = {key.replace("_", "."): value for key, value in config.items()}
         topics.create_topic(self.session, name, dict(enumerate(replicas)), settings)
 
-    def ask(self, path: str, data: Any) -> None:
+    def add_topic(self, name: str, *replicas: list[int], **config: str) -> None:
+        """Create a topic, and let the controller react."""
+        self.create_topic(name, *replicas, **config)
+        self.settle()
+
+    def delete_topic(self, name: str = "t") -> None:
+        """Mark a topic for deletion, and let the controller react."""
+        topics.mark_for_deletion(self.session, name)
+        self.settle()
+
+    def create_json(self, path: str, data: Any) -> None:
         self.session.create(path, json.dumps(data).encode())
 
     def exists(self, path: str) -> bool:
@@ -180,8 +217,8 @@ class ControlledCluster:
 
     # -- the controller
 
-    def begin(self) -> None:
-        """Elect a controller that knows nothing yet."""
+    def elect_controller(self) -> None:
+        """Begin the term of a new controller."""
         self.epoch += 1
         version = self.session.set(paths.CONTROLLER_EPOCH, b"%d" % self.epoch).version
         self.signals.clear()
@@ -189,7 +226,7 @@ class ControlledCluster:
             self.settings,
             self.session,
             self.states,
-            self.notes,
+            self.channels,
             self._signal,
             self.epoch,
             version,
@@ -207,18 +244,18 @@ class ControlledCluster:
             signals, self.signals = self.signals, set()
             if signals:
                 self.term.work(signals)
-            if not self.notes.answer() and not self.signals:
+            if not self.channels.answer() and not self.signals:
                 return
 
-    def forget(self) -> None:
-        """Look only at what is sent from now on."""
-        self.notes.sent.clear()
+    def clear_sent(self) -> None:
+        """Forget all sent requests."""
+        self.channels.sent.clear()
 
     def state(self, key: Key) -> LeaderAndIsr:
         return self.states.read([key])[key]
 
-    def led(self, key: Key) -> tuple[int, int, list[int]]:
-        """Leader, leader epoch and ISR of a partition, as stored."""
+    def stored(self, key: Key) -> tuple[int, int, list[int]]:
+        """Return the stored leader, leader epoch and ISR of a partition."""
         state = self.state(key)
         return state.leader, state.leader_epoch, list(state.isr)
 

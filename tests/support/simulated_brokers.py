@@ -1,12 +1,12 @@
-"""Brokers with controllers on a virtual clock, over a network and a ZooKeeper that fail.
+"""Real controllers on a virtual clock, over a network and a ZooKeeper that fail.
 
-A broker here obeys: it fences by controller epoch, broker epoch and leader epoch, registers what it
-leads, and changes ISRs. The world watches everything that is stored and said, and ends the run
-where one of these does not hold:
+The brokers are simulated: they fence requests by controller, broker and leader epoch, and change
+ISRs. `ControllerSimulation` checks everything that is stored and sent, and ends the run if one of
+these rules is broken:
 
-    - leader epochs of a partition only grow, and each has one leader at most
-    - what a broker is told was stored before
-    - a leader that is not in the ISR before the election is elected nowhere
+    - leader epochs of a partition only grow, and each has at most one leader
+    - a state that a broker receives was stored before
+    - an elected leader was in the ISR before the election
 """
 
 import json
@@ -41,10 +41,15 @@ _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)(/state)?$")
 
 
 class WatchedZooKeeper(SimZooKeeper):
-    """Notes every decision that is stored."""
+    """Reports every stored partition state, and every deleted topic, to an observer.
 
-    def __init__(self, world: "World", *args: Any) -> None:
-        self.world = world
+    Args:
+        observer: has `state_stored`, `topic_deleted` and `persistent`.
+        args: those of `SimZooKeeper`.
+    """
+
+    def __init__(self, observer: Any, *args: Any) -> None:
+        self.observer = observer
         super().__init__(*args)
 
     def transaction(self, operations: Any, owner: int) -> Any:
@@ -54,18 +59,19 @@ class WatchedZooKeeper(SimZooKeeper):
         if refused is None:
             for each in operations:
                 if isinstance(each, Delete) and each.path.startswith(f"{paths.TOPICS}/"):
-                    gone = each.path.removeprefix(f"{paths.TOPICS}/")
-                    if "/" not in gone:
-                        self.world.forget(gone)
+                    topic = each.path.removeprefix(f"{paths.TOPICS}/")
+                    if "/" not in topic:
+                        self.observer.topic_deleted(topic)
                 found = _STATE.match(each.path)
-                if found and bool(found[3]) is self.world.persistent and each.path in self.nodes:
+                if found and bool(found[3]) is self.observer.persistent and each.path in self.nodes:
                     key = (found[1], int(found[2]))
-                    self.world.stored(key, earlier.get(each.path), self.nodes[each.path].data)
+                    data = self.nodes[each.path].data
+                    self.observer.state_stored(key, earlier.get(each.path), data)
         return refused
 
 
-class World:
-    """All brokers, and what is known of all that happened."""
+class ControllerSimulation:
+    """All brokers, and the history of all stored states."""
 
     def __init__(self, seed: int, brokers: int, form: StateForm, **config: Any) -> None:
         self.random = random_module.Random(seed)
@@ -81,9 +87,9 @@ class World:
         for path in (*paths.PERSISTENT, "/admin"):
             if path not in self.server.nodes:
                 self.server.create(path, parents=True)
-        self.brokers = {number: Broker(self, number) for number in range(brokers)}
+        self.brokers = {number: SimBroker(self, number) for number in range(brokers)}
 
-    def stored(self, key: Key, before: bytes | None, data: bytes) -> None:
+    def state_stored(self, key: Key, before: bytes | None, data: bytes) -> None:
         if not data:
             return
         now = json.loads(data)
@@ -104,15 +110,15 @@ class World:
                 assert set(now["isr"]) <= set(earlier["isr"]), f"{key}: a controller grew the ISR"
                 assert leader in (-1, *earlier["isr"]), f"{key}: {leader} was not in sync"
 
-    def forget(self, topic: str) -> None:
-        """A topic is gone; its name may begin anew."""
+    def topic_deleted(self, topic: str) -> None:
+        """Forget a deleted topic: a new topic of its name starts again at epoch 0."""
         for known in (self.history, self.last_epoch):
             for key in [key for key in known if key[0] == topic]:
                 del known[key]
 
-    def told(self, broker: int, key: Key, state: Any) -> None:
+    def check_stored(self, broker: int, key: Key, state: Any) -> None:
         assert (key, state.leader_epoch, state.leader, tuple(state.isr)) in self.decisions, (
-            f"broker {broker} was told of {key} what was never stored: {state}"
+            f"broker {broker} received a state of {key} that was never stored: {state}"
         )
 
     def controllers(self) -> list[int]:
@@ -126,19 +132,19 @@ class World:
         return self.clock.run(self.clock.now + seconds, done)
 
 
-class Broker:
-    """A broker that obeys; it may die, and live again."""
+class SimBroker:
+    """A broker that follows its controller's requests; it can be killed and started again."""
 
-    def __init__(self, world: World, number: int) -> None:
-        self.world = world
+    def __init__(self, simulation: ControllerSimulation, number: int) -> None:
+        self.simulation = simulation
         self.number = number
         self.alive = False
         self.start()
 
     def start(self) -> None:
-        world = self.world
+        simulation = self.simulation
         self.process = Process(f"broker {self.number}")
-        self.session = SimSession(world.server, self.process)
+        self.session = SimSession(simulation.server, self.process)
         self.runtime = self.session.runtime
         self.alive = True
         self.epoch = -1
@@ -146,19 +152,19 @@ class Broker:
         self.partitions: dict[Key, Any] = {}
         self.metadata: dict[Key, Any] = {}
         self.live: list[int] = []
-        self.states = PartitionStates(self.session, world.form)
+        self.states = PartitionStates(self.session, simulation.form)
         config = BrokerConfig(
             zookeeper_connect="simulated:1",
             broker_id=self.number,
-            partition_state_znodes=str(world.form),
-            **world.config,
+            partition_state_znodes=str(simulation.form),
+            **simulation.config,
         )
         self.controller = Controller(
             config,
             self.session,
             self.states,
             self.number,
-            lambda info: Line(self, info.id),
+            lambda info: LossyConnection(self, info.id),
             lambda live: [key for key, each in self.metadata.items() if each.leader not in live],
         )
         self._changed = self.runtime.event()
@@ -168,12 +174,12 @@ class Broker:
     def kill(self) -> None:
         self.alive = False
         self.process.dead = True
-        self.session.hearing_changed()
+        self.session.connectivity_changed()
 
     def _register(self) -> None:
         info = BrokerInfo(self.number, "h", 1 + self.number)
         generation = None
-        standing = False
+        controller_started = False
         while True:
             try:
                 if generation != self.session.generation:
@@ -190,9 +196,9 @@ class Broker:
                     stat = self.session.exists(path)
                     if stat is not None:
                         self.epoch = stat.czxid
-                if not standing:
+                if not controller_started:
                     self.controller.start()
-                    standing = True
+                    controller_started = True
             except RegistryError:
                 generation = None
                 self.runtime.sleep(0.5)
@@ -202,7 +208,7 @@ class Broker:
             if self.session.state is not SessionState.CONNECTED:
                 continue
 
-    # -- what it is told
+    # -- the controller's requests
 
     def handle(self, request: Any) -> Any:
         if request.api_key == ApiKey.UPDATE_METADATA:
@@ -223,7 +229,7 @@ class Broker:
         answers = []
         for topic, state in states_in(request):
             key = (topic, state.partition)
-            self.world.told(self.number, key, state)
+            self.simulation.check_stored(self.number, key, state)
             known = self.partitions.get(key)
             if known is not None and known.leader_epoch >= state.leader_epoch:
                 answers.append(PartitionError(*key, ErrorCode.STALE_CONTROLLER_EPOCH))
@@ -248,39 +254,39 @@ class Broker:
         self.controller_epoch = request.controller_epoch
         return 0
 
-    # -- what it does as a leader
+    # -- a leader's actions
 
-    def led(self) -> list[Key]:
+    def led_partitions(self) -> list[Key]:
         return sorted(k for k, s in self.partitions.items() if s.leader == self.number)
 
     def change_isr(self, key: Key, share: float) -> None:
-        """As a leader, take replicas into an ISR or out of it; in a task of its own.
+        """Store another ISR of a partition that this broker leads, in a separate task.
 
         Args:
-            key: what this broker leads.
-            share: how many of the live replicas are in sync.
+            key: the partition.
+            share: the probability that a live replica is in the new ISR.
         """
         state = self.partitions[key]
         live = [
             broker
             for broker in state.replicas
             if broker != self.number
-            and self.world.brokers[broker].alive
-            and self.world.random.random() < share
+            and self.simulation.brokers[broker].alive
+            and self.simulation.random.random() < share
         ]
-        wanted = LeaderAndIsr(
+        new_state = LeaderAndIsr(
             self.number,
             state.leader_epoch,
             (self.number, *live),
             state.controller_epoch,
             state.zk_version,
         )
-        if set(wanted.isr) == set(state.isr):
+        if set(new_state.isr) == set(state.isr):
             return
 
         def change() -> None:
             try:
-                outcome = self.states.update_isr({key: wanted})[key]
+                outcome = self.states.update_isr({key: new_state})[key]
             except RegistryError:
                 return
             if outcome.state is not None and outcome.still_leader:
@@ -291,38 +297,42 @@ class Broker:
 
         self.runtime.spawn(change, name="isr")
 
-    def ask_for_shutdown(self, of: int) -> None:
-        epoch = self.world.brokers[of].epoch
+    def request_shutdown(self, broker_id: int) -> None:
+        """Ask this broker's controller for a controlled shutdown of a broker."""
+        epoch = self.simulation.brokers[broker_id].epoch
 
-        def ask() -> None:
+        def request() -> None:
             try:
-                self.controller.controlled_shutdown(of, epoch)
+                self.controller.controlled_shutdown(broker_id, epoch)
             except (ProtocolError, RegistryError):
                 pass
 
-        self.runtime.spawn(ask, name="shutdown")
+        self.runtime.spawn(request, name="shutdown")
 
 
-class Line:
-    """A connection between two brokers: slow, lossy, and silent where the other one is."""
+class LossyConnection:
+    """A connection between two brokers with delays and lost answers.
 
-    def __init__(self, sender: Broker, to: int) -> None:
+    A request to a frozen broker times out.
+    """
+
+    def __init__(self, sender: SimBroker, to: int) -> None:
         self.sender = sender
         self.to = to
         self.closed = False
 
     def send(self, request: Any, version: int) -> Any:
-        world, runtime = self.sender.world, self.sender.runtime
-        runtime.sleep(world.random.uniform(0.001, 0.05))
-        target = world.brokers[self.to]
+        simulation, runtime = self.sender.simulation, self.sender.runtime
+        runtime.sleep(simulation.random.uniform(0.001, 0.05))
+        target = simulation.brokers[self.to]
         if not target.alive:
             raise NetworkError("refused")
         if target.process.frozen:
             runtime.sleep(REQUEST_TIMEOUT_S)
             raise NetworkError("timed out")
         answer = target.handle(request)
-        runtime.sleep(world.random.uniform(0.001, 0.05))
-        if world.random.random() < 0.02 or self.closed:
+        runtime.sleep(simulation.random.uniform(0.001, 0.05))
+        if simulation.random.random() < 0.02 or self.closed:
             raise NetworkError("the answer was lost")
         return answer
 

@@ -1,10 +1,10 @@
-"""A cluster of brokers on a virtual clock: one schedule, decided by its seed.
+"""A cluster of brokers on a virtual clock: the seed decides one whole schedule of events.
 
-    start --> disturbed: faults, requests to the controller, aims; produced and consumed meanwhile
-          --> healed --> at rest, or it is a problem
+    start --> disturbed: faults, requests to the controller, aims; producers and consumers go on
+          --> healed --> settled, or the schedule has failed
 
-What happens is chosen by `simulated_faults`, and by `simulated_aims`, which put situations together
-that chance finds too seldom; what must hold is known to `simulated_truth`.
+`simulated_faults` chooses random faults, `simulated_aims` builds situations that are too rare among
+random faults, and `simulated_checks` checks the safety rules.
 """
 
 import copy
@@ -15,13 +15,13 @@ from typing import Any
 
 from tests.support.simulated_aims import AIMS
 from tests.support.simulated_brokers import WatchedZooKeeper
-from tests.support.simulated_faults import MOVED, SESSION_TIMEOUT_S, Faults
+from tests.support.simulated_checks import SafetyChecker
+from tests.support.simulated_faults import PERMANENT, SESSION_TIMEOUT_S, Faults
 from tests.support.simulated_logs import NEVER, Disk
 from tests.support.simulated_network import SimNetwork
 from tests.support.simulated_node import SimNode, info
 from tests.support.simulated_real_logs import RealDisk
 from tests.support.simulated_time import Clock
-from tests.support.simulated_truth import Truth
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.log import LogConfig
 from zkbroker.log import TopicPartition
@@ -32,19 +32,18 @@ DISTURBED_S = 16.0
 REST_S = 90.0
 CHECK_S = 0.25
 AIMED = 0.3
-"""Share of the schedules that have an aim."""
+"""The share of schedules with an aim."""
 
 
 class SimCluster:
     """One schedule.
 
     Args:
-        seed: decides everything.
-        unclean: replicas that are not in sync are elected where no other lives.
-        loss: what is acknowledged may be lost, as with `unclean`; replicas must agree in the end.
-        aim: what the schedule puts together, a name of `AIMS`, or "" for nothing; None: the seed
-            says.
-        directory: where the real logs are to be; None: logs in memory.
+        seed: decides all random choices.
+        unclean: whether replicas that are not in sync may be elected.
+        loss: acknowledged records may be lost, as with `unclean`; replicas must agree at the end.
+        aim: a name of `AIMS`, or "" for none; None lets the seed choose.
+        directory: for real logs; None for logs in memory.
     """
 
     def __init__(
@@ -61,8 +60,8 @@ class SimCluster:
         self.clock = Clock()
         self.form = random.choice(list(StateForm))
         self.flush_messages = random.choice((1, NEVER, NEVER))
-        named = sorted(name for name, each in AIMS.items() if each.by_chance)
-        chosen = random.choice(named) if random.random() < AIMED else ""
+        aims = [name for name, each in AIMS.items() if each.by_chance]
+        chosen = random.choice(aims) if random.random() < AIMED else ""
         self.aim = chosen if aim is None else aim
         if self.aim:
             self.flush_messages = AIMS[self.aim].flush_messages or self.flush_messages
@@ -72,13 +71,13 @@ class SimCluster:
         self.min_insync_replicas = 2
         ids = list(range(brokers))
         self.nodes: dict[int, SimNode] = {}
-        self.truth = Truth(
+        self.checker = SafetyChecker(
             lambda: self.clock.now,
             self.nodes,
             lambda key: self._assignments[key.topic][1].get(key.partition, ()),
             persistent=self.form is StateForm.PERSISTENT,
             loss=loss,
-            torn=self.flushes,
+            all_may_lose_power=self.flushes,
         )
         self.infos = {number: info(number) for number in ids}
         self._config = BrokerConfig(
@@ -90,7 +89,7 @@ class SimCluster:
         )
         self._values = 0
         self._assignments: dict[str, tuple[bytes, dict[int, tuple[int, ...]]]] = {}
-        self.server = WatchedZooKeeper(self.truth, self.clock, random, SESSION_TIMEOUT_S)
+        self.server = WatchedZooKeeper(self.checker, self.clock, random, SESSION_TIMEOUT_S)
         for path in (*paths.PERSISTENT, "/admin"):
             if path not in self.server.nodes:
                 self.server.create(path, parents=True)
@@ -98,8 +97,8 @@ class SimCluster:
             number: [ids[(number + at) % brokers] for at in range(3)]
             for number in range(random.choice((1, 1, 2)))
         }
-        self.server.create(paths.topic_config(MOVED), topics.encode_config({}))
-        self.server.create(paths.topic(MOVED), topics.encode_assignment(replicas))
+        self.server.create(paths.topic_config(PERMANENT), topics.encode_config({}))
+        self.server.create(paths.topic(PERMANENT), topics.encode_assignment(replicas))
         self.network = SimNetwork(self.clock, random)
         self.disks: dict[int, Disk | RealDisk] = {
             number: Disk()
@@ -117,18 +116,18 @@ class SimCluster:
 
     @property
     def acks(self) -> int:
-        return self.truth.acks
+        return self.checker.acks
 
     @property
     def flushes(self) -> bool:
-        """Whether what is acknowledged is on stable storage."""
+        """Whether acknowledged records are on stable storage."""
         return self.flush_messages == 1
 
     def config(self, broker_id: int) -> BrokerConfig:
         return replace_id(self._config, broker_id)
 
     def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
-        """The replicas of a topic's partitions as they are assigned; none without that topic."""
+        """Return partition -> assigned replicas of a topic; empty if it does not exist."""
         node = self.server.nodes.get(paths.topic(topic))
         if node is None:
             return {}
@@ -140,7 +139,7 @@ class SimCluster:
 
     @property
     def keys(self) -> list[TopicPartition]:
-        """Every partition that exists."""
+        """All partitions that exist."""
         return [
             TopicPartition(topic, number)
             for topic in sorted(self.server.names[paths.TOPICS])
@@ -148,11 +147,11 @@ class SimCluster:
         ]
 
     def live(self) -> list[SimNode]:
-        return [each for each in self.nodes.values() if each.alive and not each.leaving]
+        return [each for each in self.nodes.values() if each.alive and not each.stopping]
 
     def leader_of(self, key: TopicPartition) -> SimNode | None:
-        """The broker that was elected and knows it."""
-        state = self.truth.decided.get(key)
+        """Return the elected leader; None if it has not begun to lead."""
+        state = self.checker.stored_states.get(key)
         node = None if state is None else self.nodes.get(state["leader"])
         if node is None or not node.alive or node.process.frozen:
             return None
@@ -161,13 +160,13 @@ class SimCluster:
         return node if current else None
 
     def _check_often(self) -> None:
-        self.truth.check()
+        self.checker.check_replicas_agree()
         self.clock.at(self.clock.now + CHECK_S, None, self._check_often)
 
     def unsettled(self) -> str | None:
-        """Why the cluster is not as it should be when nothing is wrong; None when it is.
+        """Return what is still to be done before the cluster is at rest; None if nothing is.
 
-        While a disk is broken deletions and reassignments may have to wait; all else may not.
+        Deletions and reassignments may wait for a broken disk; everything else may not.
         """
         active = [node.id for node in self.nodes.values() if node.controller.active]
         if len(active) != 1:
@@ -180,15 +179,15 @@ class SimCluster:
                 if path in self.server.nodes:
                     return f"{path} is not carried out"
         for key in self.keys:
-            wrong = None if key.topic in deleting else self._unsettled(key)
-            if wrong is not None:
-                return f"{key}: {wrong}"
+            reason = None if key.topic in deleting else self._partition_unsettled(key)
+            if reason is not None:
+                return f"{key}: {reason}"
         return None
 
-    def _unsettled(self, key: TopicPartition) -> str | None:
-        state = self.truth.decided.get(key)
+    def _partition_unsettled(self, key: TopicPartition) -> str | None:
+        state = self.checker.stored_states.get(key)
         if state is None:
-            return "not decided"
+            return "no stored state"
         replicas = [
             number
             for number in self.assignment(key.topic)[key.partition]
@@ -205,7 +204,7 @@ class SimCluster:
         if led.high_watermark != led.log_end_offset:
             return f"high watermark {led.high_watermark} of {led.log_end_offset}"
         logs = [self.nodes[number].disk.records(key) or (0, []) for number in replicas]
-        # One that was a leader may have deleted records that others did not hear of in time.
+        # A former leader may have deleted records that the other replicas still have.
         start = max(first for first, _ in logs)
         if any(
             records[start - first :] != logs[0][1][start - logs[0][0] :] for first, records in logs
@@ -213,36 +212,36 @@ class SimCluster:
             return f"the logs of {replicas} differ"
         return None
 
-    # -- what happens
+    # -- events
 
     def start(self, number: int) -> None:
         node = self.nodes[number] = SimNode(self, number, self.disks[number])
         self.network.peers[number] = node
 
     def restart(self, node: SimNode) -> None:
-        """Start a broker again, if that life of it is the last one and over."""
+        """Start a broker again, if `node` is its latest process and has ended."""
         if self.nodes[node.id] is node and not node.alive:
-            self.truth.tell(f"start {node.id}")
+            self.checker.record_event(f"start {node.id}")
             self.start(node.id)
 
-    def left(self, node: SimNode) -> None:
-        """A broker has handed over what it led, or given that up, and ends."""
-        self.truth.tell(f"{node.id} stops")
+    def stopped(self, node: SimNode) -> None:
+        """End a broker's process after its controlled shutdown, and start it again later."""
+        self.checker.record_event(f"{node.id} stops")
         node.close_logs()
         node.session.close()
         node.process.dead = True
         self.network.died(node.process, silently=False)
         seconds = self.random.uniform(0.2, 5.0)
-        self.faults.lasts(seconds)
+        self.faults.extend(seconds)
         self.clock.at(self.clock.now + seconds, None, lambda: self.restart(node))
 
-    def _at(self, mean_s: float, act: Callable[[], object]) -> None:
-        def again() -> None:
+    def _repeat(self, mean_s: float, act: Callable[[], object]) -> None:
+        def act_and_repeat() -> None:
             if self.disturbing:
                 act()
-                self._at(mean_s, act)
+                self._repeat(mean_s, act)
 
-        self.clock.at(self.clock.now + self.random.expovariate(1 / mean_s), None, again)
+        self.clock.at(self.clock.now + self.random.expovariate(1 / mean_s), None, act_and_repeat)
 
     def _produce(self) -> None:
         random = self.random
@@ -257,7 +256,7 @@ class SimCluster:
             self.produce(random.choice(leaders), key, random.choice((1, 1, 2, 3)), acks)
 
     def produce(self, node: SimNode, key: TopicPartition, count: int, acks: int) -> None:
-        """Have new values appended; what becomes of it is told to the truth."""
+        """Have a broker append new values; it reports the outcome to the checker."""
         values = list(range(self._values, self._values + count))
         self._values += count
         self.clock.at(
@@ -270,7 +269,7 @@ class SimCluster:
         node = self.random.choice(list(self.nodes.values()))
         if node.alive and not node.process.frozen:
             key = self.random.choice(self.keys)
-            offset = self.random.choice((0, max(0, self.truth.seen(key) - 3)))
+            offset = self.random.choice((0, max(0, self.checker.consumed_count(key) - 3)))
             node.consume(key, offset)
 
     def _write_back(self) -> None:
@@ -281,7 +280,7 @@ class SimCluster:
     # -- the schedule
 
     def run(self) -> list[str]:
-        """Run the schedule and return what was wrong, nothing when all held."""
+        """Run the schedule, and return every broken rule."""
         try:
             return self._run()
         finally:
@@ -290,83 +289,85 @@ class SimCluster:
                 node.ended()
 
     def _run(self) -> list[str]:
-        random, clock, truth = self.random, self.clock, self.truth
+        random, clock, checker = self.random, self.clock, self.checker
         while self.unsettled() is not None and clock.now < SESSION_TIMEOUT_S:
             clock.run(clock.now + CHECK_S)
-        calm = clock.now + random.uniform(4.0, DISTURBED_S)
+        disturbed_until_s = clock.now + random.uniform(4.0, DISTURBED_S)
         pace = random.choice((0.25, 0.6, 1.5))
-        self._at(random.choice((0.05, 0.2, 0.6)), self._produce)
-        self._at(0.4, self._consume)
-        self._at(1.0, self._write_back)
+        self._repeat(random.choice((0.05, 0.2, 0.6)), self._produce)
+        self._repeat(0.4, self._consume)
+        self._repeat(1.0, self._write_back)
         if self.aim:
             self._follow_aim()
-            # It needs a cluster that is not disturbed by much else.
-            pace, calm = 12.0, clock.now + AIMS[self.aim].seconds
-        while clock.now < calm and not truth.problems:
+            # Few other faults may interfere with an aim.
+            pace, disturbed_until_s = 12.0, clock.now + AIMS[self.aim].seconds
+        while clock.now < disturbed_until_s and not checker.problems:
             clock.run(clock.now + random.expovariate(1 / pace))
             self.faults.next()
-        while clock.now < self.faults.quiet_from_s and not truth.problems:
-            # Who was asked to leave may go only now, and stay away for a while.
+        while clock.now < self.faults.quiet_from_s and not checker.problems:
+            # A broker may finish its controlled shutdown only now, and restarts after a while.
             clock.run(self.faults.quiet_from_s)
-        if truth.problems:
-            return truth.problems
+        if checker.problems:
+            return checker.problems
         self.disturbing = False
         self.network.heal()
-        truth.tell("healed")
+        checker.record_event("healed")
         broken = [number for number, disk in self.disks.items() if disk.broken is not None]
         if broken:
             self._settle(without=broken)
         for number in broken:
             self.faults.repair_disk(number, 0.5)
         self._settle()
-        if not truth.problems:
-            truth.check()
-            truth.check_acknowledged()
-        return truth.problems
+        if not checker.problems:
+            checker.check_replicas_agree()
+            checker.check_acknowledged()
+        return checker.problems
 
     def _led_without(self, broken: Collection[int]) -> bool:
-        """Whether every partition has a replica in sync that can be used."""
-        return len(self.truth.decided) == len(self.keys) and all(
+        """Return whether every partition has a usable replica in sync."""
+        return len(self.checker.stored_states) == len(self.keys) and all(
             any(
                 broker not in broken or not self.disks[broker].unusable(TopicPartition(*key))
                 for broker in state["isr"]
             )
-            for key, state in self.truth.decided.items()
+            for key, state in self.checker.stored_states.items()
         )
 
     def _settle(self, *, without: Collection[int] = ()) -> None:
-        """Run until nothing is left to do.
+        """Run until the cluster is settled.
 
         Args:
-            without: brokers whose disk is broken. Where nobody else is in sync, which may also come
-                about by what is decided now, there is nothing to wait for.
+            without: brokers with a broken disk. A partition cannot settle while they are its only
+                replicas in sync, which may also become true during the run.
         """
-        clock, truth = self.clock, self.truth
+        clock, checker = self.clock, self.checker
         begun = clock.now
-        while clock.now < begun + REST_S and not truth.problems:
+        while clock.now < begun + REST_S and not checker.problems:
             if without and not self._led_without(without):
                 return
             clock.run(clock.now + 0.5)
             if self.unsettled() is None:
                 break
         else:
-            if not truth.problems:
-                truth.problem(f"not settled {REST_S:g} s after all healed: {self.unsettled()}")
+            if not checker.problems:
+                checker.problem(
+                    f"not settled {REST_S:g} s after the last repair: {self.unsettled()}"
+                )
         self.settle_s = max(self.settle_s, clock.now - begun)
 
     def _follow_aim(self) -> None:
         steps = AIMS[self.aim].steps(self)
 
-        def go_on() -> None:
+        def next_step() -> None:
             wait_s: Any = next(steps, None) if self.disturbing else None
             if wait_s is not None:
-                self.clock.at(self.clock.now + wait_s, None, go_on)
+                self.clock.at(self.clock.now + wait_s, None, next_step)
 
-        go_on()
+        next_step()
 
 
 def replace_id(config: BrokerConfig, broker_id: int) -> BrokerConfig:
-    """The same settings for another broker; making them anew is slow."""
+    """Return the same settings for another broker; parsing them again is slow."""
     other = copy.copy(config)
     object.__setattr__(other, "broker_id", broker_id)
     return other

@@ -1,8 +1,7 @@
-"""A group of consumers on the virtual clock, what happens to it, and what must hold.
+"""A group of consumers on the virtual clock, with random faults and the rules that must hold.
 
-A schedule is made from its seed: consumers join, leave, crash, freeze for longer than the session
-timeout or not, lose their connection, brokers come and go, topics grow, all of ZooKeeper goes away.
-Then everything heals, and the group must come to rest.
+The seed decides a schedule: consumers join, leave, crash, freeze, and lose their connections;
+brokers start and stop, topics grow, ZooKeeper fails. At the end the group must settle.
 """
 
 import logging
@@ -24,7 +23,7 @@ MAX_ROUNDS = 60
 
 
 class SimConsumer:
-    """A process with a session, a rebalancer, and the member of which the rebalancer thinks."""
+    """A consumer process: a session, a rebalancer, and the member that the rebalancer calls."""
 
     def __init__(self, group: "SimGroup", number: int, streams: dict[str, int]) -> None:
         self.group = group
@@ -53,7 +52,7 @@ class SimConsumer:
             try:
                 self.rebalancer.start()
                 return
-            except Exception:  # noqa: BLE001 - as an application would: again until it works
+            except Exception:  # noqa: BLE001 - an application would retry, too
                 self.group.clock.sleep(self.process, 0.5)
 
     def leave(self) -> None:
@@ -97,8 +96,8 @@ class SimConsumer:
             self.group.clock.sleep(self.process, random.uniform(0, 0.3))
 
     @property
-    def told_lost(self) -> bool:
-        """Whether everything that the server knows about the session was delivered here."""
+    def knows_session_state(self) -> bool:
+        """Whether the client's view of the session's end is that of the server."""
         return self.session.alive_at_server or self.session.state is SessionState.LOST
 
 
@@ -128,16 +127,16 @@ class SimGroup:
         self.server.create("/brokers/ids", parents=True)
         self.server.answers_lost = self.random.choice((0.0, 0.03, 0.1))
         self.server.on_answer_lost = self._cut
-        # Small groups more often than large ones: what goes wrong goes wrong in small ones too.
-        self.most = 2 + int(11 * self.random.random() ** 2)
+        # Small groups are more frequent than large ones: they show the same faults faster.
+        self.max_members = 2 + int(11 * self.random.random() ** 2)
         self.quiet_from_s = 0.0
         self.settle_s = 0.0
         self.settle_rounds = 0
 
-    # -- what happens
+    # -- events
 
     def join(self) -> None:
-        if len(self.live()) < self.most:
+        if len(self.live()) < self.max_members:
             self.created += 1
             streams = {"t": self.random.choice((1, 1, 1, 2, 3))}
             if "u" in self.counts and self.random.random() < 0.7:
@@ -147,9 +146,9 @@ class SimGroup:
     def live(self) -> list[SimConsumer]:
         return [c for c in self.consumers if not c.process.dead and not c.leaving]
 
-    def disturb(self) -> None:
+    def apply_random_event(self) -> None:
         random = self.random
-        self._disturbed_until(0.0)
+        self._extend_disturbance(0.0)
         action = random.choices(
             ("join", "leave", "crash", "freeze", "cut", "broker", "grow", "outage"),
             (5, 3, 2, 4, 4, 1, 1, 0.3),
@@ -174,22 +173,22 @@ class SimGroup:
                 )
             case "outage":
                 seconds = random.uniform(0.1, 2 * SESSION_TIMEOUT_S)
-                self._disturbed_until(seconds)
+                self._extend_disturbance(seconds)
                 for consumer in self.consumers:
                     if not consumer.process.dead:
                         consumer.session.break_link(seconds)
             case _ if live:
-                self._harm(action, random.choice(live))
+                self._harm_member(action, random.choice(live))
 
-    def _disturbed_until(self, seconds: float) -> None:
+    def _extend_disturbance(self, seconds: float) -> None:
         self.quiet_from_s = max(self.quiet_from_s, self.clock.now + seconds)
 
     def _cut(self, session: SimSession) -> None:
         seconds = self.random.uniform(0, SESSION_TIMEOUT_S)
-        self._disturbed_until(seconds)
+        self._extend_disturbance(seconds)
         session.break_link(seconds)
 
-    def _harm(self, action: str, consumer: SimConsumer) -> None:
+    def _harm_member(self, action: str, consumer: SimConsumer) -> None:
         random = self.random
         seconds = random.choice((random.uniform(0, 2), random.uniform(0, 3 * SESSION_TIMEOUT_S)))
         match action:
@@ -197,16 +196,16 @@ class SimGroup:
                 consumer.leave()
             case "crash":
                 consumer.process.dead = True
-                consumer.session.hearing_changed()
-                # Until then the server believes that it lives.
-                self._disturbed_until(SESSION_TIMEOUT_S)
+                consumer.session.connectivity_changed()
+                # ZooKeeper keeps its session for that long.
+                self._extend_disturbance(SESSION_TIMEOUT_S)
             case "cut":
-                self._disturbed_until(seconds)
+                self._extend_disturbance(seconds)
                 consumer.session.break_link(seconds)
             case "freeze" if not consumer.process.frozen:
-                self._disturbed_until(seconds)
+                self._extend_disturbance(seconds)
                 self.clock.freeze(consumer.process)
-                consumer.session.hearing_changed()
+                consumer.session.connectivity_changed()
                 self.clock.at(self.clock.now + seconds, None, lambda: self._thaw(consumer))
 
     def _thaw(self, consumer: SimConsumer) -> None:
@@ -215,19 +214,19 @@ class SimGroup:
             consumer.session.thawed()
             self.clock.resume(consumer.process)
 
-    # -- what must hold
+    # -- rules
 
     def check_exclusive(self, starter: SimConsumer) -> None:
-        """Nobody else may believe to own what is being started.
+        """Check that no other consumer owns the partitions that one starts to consume.
 
-        Except one who was not told yet that its session is over, and whose lease has run out: it
-        delivers nothing.
+        A consumer whose session has expired unnoticed, and whose lease is over, delivers nothing
+        and does not count.
         """
         for other in self.consumers:
             if other is starter or other.process.dead or other.left:
                 continue
             both = other.owned.keys() & starter.owned.keys()
-            if both and (other.told_lost or other.session.lease_valid()):
+            if both and (other.knows_session_state or other.session.lease_valid()):
                 self.problems.append(
                     f"{self.clock.now:.3f}: {starter.id} and {other.id} own {sorted(both)}"
                 )
@@ -248,7 +247,7 @@ class SimGroup:
         partitions = {name: range(self.counts[name]) for name in threads}
         return ASSIGNORS[self.strategy](partitions, threads)
 
-    def at_rest(self) -> bool:
+    def settled(self) -> bool:
         live = self.live()
         if any(not consumer.rebalancer.settled or consumer.paused for consumer in live):
             return False
@@ -256,7 +255,7 @@ class SimGroup:
             return False
         if any(c.leaving and not (c.left or c.process.dead) for c in self.consumers):
             return False
-        believed = {
+        owned = {
             key: f"{consumer.id}-{number}"
             for consumer in live
             for key, number in consumer.owned.items()
@@ -268,44 +267,44 @@ class SimGroup:
             if any(name in consumer.streams for consumer in live)
         }
         owners = self.owners()
-        return owners.keys() == everything and believed == owners == self.expected()
+        return owners.keys() == everything and owned == owners == self.expected()
 
     # -- the run
 
     def run(self) -> list[str]:
-        """Run the schedule and return what was wrong, nothing when all held."""
-        for _ in range(self.random.randint(1, self.most)):
+        """Run the schedule, and return every broken rule."""
+        for _ in range(self.random.randint(1, self.max_members)):
             self.join()
-        calm = self.random.uniform(2.0, DISTURBED_S)
+        disturbed_until_s = self.random.uniform(2.0, DISTURBED_S)
         pace = self.random.choice((0.5, 1.5, 4.0))
-        while self.clock.now < calm:
+        while self.clock.now < disturbed_until_s:
             self.clock.run(self.clock.now + self.random.expovariate(1 / pace))
-            self.disturb()
+            self.apply_random_event()
         if not self.live():
             self.join()
         self.server.answers_lost = 0.0
-        self._disturbed_until(0.0)
+        self._extend_disturbance(0.0)
         self.clock.run(self.quiet_from_s)
         healed = self.clock.now
         for consumer in self.consumers:
             consumer.rounds_before = consumer.rebalancer.rebalances
-        if not self.clock.run(healed + REST_S, self.at_rest):
-            self.problems.append(f"not at rest {REST_S:g} s after all healed: {self._state()}")
+        if not self.clock.run(healed + REST_S, self.settled):
+            self.problems.append(f"not settled {REST_S:g} s after the last fault: {self._state()}")
         self.settle_s = self.clock.now - healed
         self.settle_rounds = max(
             consumer.rebalancer.rebalances - consumer.rounds_before for consumer in self.live()
         )
         if self.settle_rounds > MAX_ROUNDS:
             self.problems.append(f"{self.settle_rounds} rounds to settle")
-        # What a member had begun to look at when the group came to rest may cost it one more round.
+        # A rebalance that has begun already may cost one more round.
         self.clock.run(self.clock.now + SESSION_TIMEOUT_S)
-        # Rest is rest: nothing moves any more.
+        # After that no member may rebalance any more.
         counts = [consumer.rebalancer.rebalances for consumer in self.live()]
         self.clock.run(self.clock.now + 3 * SESSION_TIMEOUT_S)
         if counts != [consumer.rebalancer.rebalances for consumer in self.live()]:
-            self.problems.append("it moved on at rest")
-        if not self.at_rest():
-            self.problems.append(f"the rest did not last: {self._state()}")
+            self.problems.append("a member rebalanced after the group had settled")
+        if not self.settled():
+            self.problems.append(f"the group did not stay settled: {self._state()}")
         return self.problems
 
     def _state(self) -> str:
@@ -322,7 +321,7 @@ class SimGroup:
 
 
 class ErrorsSeen(logging.Handler):
-    """Collects what was logged as an error: the loop logs a fault and goes on."""
+    """Collects logged errors: the rebalancer's loop logs an error and goes on."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

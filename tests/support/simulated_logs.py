@@ -1,9 +1,9 @@
-"""Logs in memory for whole simulated clusters, on disks that outlive the broker's process.
+"""Logs in memory for simulated clusters, on disks that outlive the broker's process.
 
-A record is an offset, the leader epoch it was appended under, and a number. What a process wrote
-survives its death; a power cut takes what was not flushed. A disk has two directories, of which one
-may fail: its logs refuse everything until the broker is started again. The rules about leader
-epochs are the real ones (`zkbroker.log.epochs`); simulations are told what they check as `Witness`.
+A record has an offset, the leader epoch of its append, and a number as its value. Written records
+survive the end of the process; a power cut loses records that were not flushed. A disk has two
+directories, of which one may fail: its logs refuse all operations until the broker restarts. The
+leader epochs are kept by the real `zkbroker.log.epochs`; an `AppendObserver` checks appends.
 """
 
 import random as random_module
@@ -41,13 +41,13 @@ def encode(first: int, records: Iterable[Record]) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> list[tuple[int, int, int]]:
-    """Return (offset, leader epoch, value) of each record; one that is cut is left out."""
+    """Return (offset, leader epoch, value) of each complete record."""
     whole = len(data) - len(data) % _RECORD.size
     return list(_RECORD.iter_unpack(bytes(data[:whole])))
 
 
 class Slice(bytes):
-    """What a read found, with the interface of a `FileSlice` as far as handlers use it."""
+    """The bytes of a read, with the part of `FileSlice` that handlers use."""
 
     __slots__ = ()
 
@@ -58,8 +58,8 @@ class Slice(bytes):
     def close(self) -> None: ...
 
 
-class Witness(Protocol):
-    """Is told what happens to logs."""
+class AppendObserver(Protocol):
+    """Is notified of appends and of broken logs."""
 
     def appended(self, key: TopicPartition, broker: int, epoch: int) -> object: ...
 
@@ -68,7 +68,7 @@ class Witness(Protocol):
 
 @dataclass
 class StoredLog:
-    """What is on a disk of one partition; records before `durable` survive a power cut."""
+    """A partition's log on a disk; records before `durable` survive a power cut."""
 
     directory: int = 0
     records: list[Record] = field(default_factory=list)
@@ -76,7 +76,7 @@ class StoredLog:
     durable: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=list)
     stable_epochs: list[tuple[int, int]] = field(default_factory=list)
-    """Those that survive a power cut."""
+    """The leader epochs that survive a power cut."""
 
     @property
     def end(self) -> int:
@@ -87,10 +87,10 @@ class Disk:
     """The disk of a broker.
 
     Attributes:
-        broken: the directory that cannot be used, None for none.
-        new: whether a directory is there that is not known to be this broker's; as in a real one,
-            by the missing `meta.properties`.
-        lost: what was in a directory in whose place an empty one came.
+        broken: the unusable directory, or None.
+        new: whether a directory is empty and has never belonged to this broker, which a real
+            broker sees by the missing `meta.properties`.
+        lost: the logs of a directory that was replaced by an empty one.
     """
 
     def __init__(self) -> None:
@@ -101,19 +101,19 @@ class Disk:
         self.lost: dict[TopicPartition, StoredLog] = {}
 
     def records(self, key: TopicPartition) -> tuple[int, list[Record]] | None:
-        """Return where a partition's log begins and what is in it; None without a log."""
+        """Return the start offset and the records of a partition's log; None without a log."""
         stored = self.logs.get(key)
         return None if stored is None else (stored.start, stored.records)
 
     def unusable(self, key: TopicPartition) -> bool:
-        """Whether a partition's log is in the broken directory, or may be there."""
+        """Return whether a partition's log is or may be in the broken directory."""
         stored = self.logs.get(key)
         if self.broken is None:
             return False
         return stored is None or stored.directory == self.broken
 
     def repair(self, *, emptied: bool) -> None:
-        """Bring the broken directory back, or a new one in its place."""
+        """Repair the broken directory, or replace it by an empty one."""
         directory, self.broken = self.broken, None
         if emptied:
             self.new = True
@@ -121,29 +121,29 @@ class Disk:
                 self.lost[key] = self.logs.pop(key)
                 self.high_watermarks.pop(key, None)
 
-    def find(self, *, but: Collection[str]) -> None:
-        """Bring back what was lost with a directory, where the new one has nothing instead.
+    def restore(self, *, except_topics: Collection[str]) -> None:
+        """Restore the lost logs that the empty directory has not replaced.
 
-        What is missing still was never there; the broker is told to begin with nothing.
+        Partitions that still have no log never had one; the broker may create them empty.
         """
         for key, stored in self.lost.items():
-            if key.topic not in but:
+            if key.topic not in except_topics:
                 self.logs.setdefault(key, stored)
         self.lost.clear()
         self.new = False
 
     def flush(self) -> None:
-        """Write back everything, as the operating system does some time."""
+        """Write back everything, as the operating system eventually does."""
         for stored in self.logs.values():
             stored.durable, stored.stable_epochs = stored.end, stored.epochs
 
     def cut_power(self, random: random_module.Random) -> None:
-        """Lose what was not flushed, or some of it."""
+        """Lose all records that were not flushed, or some of them."""
         for stored in self.logs.values():
             end = random.choice((stored.durable, random.randint(stored.durable, stored.end)))
             del stored.records[end - stored.start :]
-            # As recovery does: an epoch that begins at the end stays, and those that the file has
-            # not are found in the records.
+            # Recovery keeps an epoch that begins at the end, and reads the epochs that are missing
+            # from the file out of the records.
             found = [each for each in stored.stable_epochs if each[1] <= end]
             for offset, (epoch, _) in enumerate(stored.records, stored.start):
                 if epoch > (found[-1][0] if found else -1):
@@ -152,7 +152,7 @@ class Disk:
 
 
 class StoredEpochs(LeaderEpochs):
-    """The real rules, kept on the disk."""
+    """The real leader epochs, stored on a simulated disk."""
 
     def __init__(self, stored: StoredLog) -> None:
         self._stored = stored
@@ -202,7 +202,7 @@ class SimLog:
 
     @property
     def writer(self) -> "SimLog":
-        """As of a `Log`, which has its appends in a part."""
+        """The object that appends; in a real `Log` it is a separate one."""
         return self
 
     def begin_epoch(self, epoch: int, *, may_fall: bool = False) -> None:
@@ -217,7 +217,7 @@ class SimLog:
         self, data: bytes, *, leader_epoch: int, now_ms: int | None = None, **given: object
     ) -> AppendResult:
         self.begin_epoch(leader_epoch)
-        self._logs.witness.appended(self.topic_partition, self._logs.broker_id, leader_epoch)
+        self._logs.observer.appended(self.topic_partition, self._logs.broker_id, leader_epoch)
         base = self.log_end_offset
         self.stored.records += [(leader_epoch, value) for _, _, value in decode(data)]
         return self._written(base, len(data))
@@ -230,7 +230,7 @@ class SimLog:
             raise ProtocolError("the first offset is below the end")
         for at, (offset, epoch, value) in enumerate(found):
             if offset != base + at:
-                self._logs.witness.problem(
+                self._logs.observer.problem(
                     f"{self.topic_partition} at {self._logs.broker_id}: a gap before {offset}"
                 )
             self.epochs.assign(epoch, offset, durable=False)
@@ -259,7 +259,7 @@ class SimLog:
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    # -- cutting
+    # -- truncating
 
     def truncate_to(self, offset: int) -> int:
         self._require_online()
@@ -271,7 +271,7 @@ class SimLog:
             return self.log_end_offset
         del self.stored.records[offset - self.stored.start :]
         self.epochs.truncate_to(offset)
-        self._cut(offset)
+        self._truncated(offset)
         return offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -280,7 +280,7 @@ class SimLog:
         self.stored.start = offset
         self.stored.durable = offset
         self.epochs.clear()
-        self._cut(offset)
+        self._truncated(offset)
 
     def advance_start_to(self, offset: int) -> int:
         self._require_online()
@@ -291,7 +291,7 @@ class SimLog:
             self.stored.durable = max(self.stored.durable, offset)
         return self.stored.start
 
-    def _cut(self, end: int) -> None:
+    def _truncated(self, end: int) -> None:
         self._truncations += 1
         self.stored.durable = min(self.stored.durable, end)
         self._wake()
@@ -338,7 +338,7 @@ class SimLog:
                 if not event.wait(timeout_s):
                     raise RequestTimedOut("not flushed")
                 if truncations != self._truncations:
-                    raise StorageError("cut meanwhile")
+                    raise StorageError("the log was truncated meanwhile")
         finally:
             self._waiting.remove(event)
 
@@ -347,13 +347,13 @@ class SimLogs:
     """The part of `LogManager` that replication uses.
 
     Args:
-        disk: what an earlier process left.
-        broker_id: whose it is.
-        runtime: of the broker's process.
-        random: how long flushes take.
-        witness: is told of appends.
-        min_insync_replicas: of every topic.
-        flush_messages: likewise.
+        disk: the disk, with the logs of earlier processes.
+        broker_id: the broker that owns it.
+        runtime: the runtime of the broker's process.
+        random: decides how long flushes take.
+        observer: is notified of appends.
+        min_insync_replicas: setting of every topic.
+        flush_messages: setting of every topic.
     """
 
     def __init__(
@@ -362,7 +362,7 @@ class SimLogs:
         broker_id: int,
         runtime: SimRuntime,
         random: random_module.Random,
-        witness: Witness,
+        observer: AppendObserver,
         *,
         min_insync_replicas: int = 1,
         flush_messages: int = NEVER,
@@ -371,7 +371,7 @@ class SimLogs:
         self.broker_id = broker_id
         self.runtime = runtime
         self.random = random
-        self.witness = witness
+        self.observer = observer
         self.config: Any = SimpleNamespace(
             min_insync_replicas=min_insync_replicas,
             flush_messages=flush_messages,
@@ -421,7 +421,7 @@ class SimLogs:
         self.disk.logs.pop(key, None)
 
     def fail(self, directory: int) -> None:
-        """Have a directory fail now."""
+        """Let a directory fail now."""
         self.disk.broken = directory
         lost = [key for key, log in self._logs.items() if log.stored.directory == directory]
         for key in lost:

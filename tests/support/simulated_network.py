@@ -1,10 +1,9 @@
-"""Connections between simulated brokers: requests and answers take time, and get lost with them.
+"""Connections between simulated brokers: requests and responses are delayed, and may be lost.
 
-On one connection everything keeps its order; two connections have nothing to do with one another,
-so that what was sent through one that broke may be served after what came through the next one.
-What is on its way when two brokers are parted is lost. A
-process that is paused serves what reached it when it goes on. One that dies has its connections
-closed; after a power cut nobody is told.
+One connection keeps the order of its requests. A request on a broken connection may be served after
+a request on the next one. A network cut loses all messages on their way. A paused process serves
+the received requests when it resumes. The connections of a killed process are closed; after a power
+cut the other side gets no notice.
 """
 
 import random as random_module
@@ -29,7 +28,7 @@ class Peer(Protocol):
 
 
 class SimContext:
-    """What a handler sees of a request, as `RequestContext` tells it."""
+    """The part of `RequestContext` that handlers use."""
 
     def __init__(self, version: int, connection: int = 0) -> None:
         self.api_version = version
@@ -45,7 +44,7 @@ class SimContext:
         finally:
             self._wake = lambda: None
 
-    def gone(self) -> None:
+    def client_gone(self) -> None:
         """The client closed its side."""
         self.peer_gone = True
         self._wake()
@@ -60,44 +59,44 @@ class SimContext:
 
 
 @dataclass(eq=False)
-class Held:
-    """A request that is to be kept on its way, or is."""
+class HeldRequest:
+    """A request that the network delays until it is released; `matches` chooses it."""
 
     sender: int
     target: int
-    wanted: Callable[[Any], bool]
+    matches: Callable[[Any], bool]
     arrive: Callable[[], None] | None = None
 
 
 class SimNetwork:
-    """Who can reach whom, and how fast."""
+    """The network between all brokers, with its delays and cuts."""
 
     def __init__(self, clock: Clock, random: random_module.Random) -> None:
         self.clock = clock
         self.random = random
         self.peers: dict[int, Peer] = {}
         self.lost = LOST
-        # On a slow network what a leader has acknowledged is longer on its way to the others.
+        # A slow network delays the followers' copies of acknowledged records.
         self._usual_s = random.choice((0.004, 0.004, 0.1, 0.4))
         self._cut_until: dict[tuple[int, int], float] = {}
-        self._held: list[Held] = []
+        self._held: list[HeldRequest] = []
         self._connections: dict[Process, list[SimConnection]] = {}
         self.opened = 0
 
     def cut(self, one: int, other: int, seconds: float) -> None:
-        """Nothing arrives between two brokers for a while."""
+        """Cut the network between two brokers for some seconds."""
         until = self.clock.now + seconds
         for pair in ((one, other), (other, one)):
             self._cut_until[pair] = max(until, self._cut_until.get(pair, 0.0))
 
-    def hold(self, sender: int, target: int, wanted: Callable[[Any], bool]) -> "Held":
-        """Keep the next such request on its way until it is released."""
-        held = Held(sender, target, wanted)
+    def hold(self, sender: int, target: int, matches: Callable[[Any], bool]) -> "HeldRequest":
+        """Delay the next request that matches until it is released."""
+        held = HeldRequest(sender, target, matches)
         self._held.append(held)
         return held
 
-    def release(self, held: "Held") -> None:
-        """Let a request arrive that was held; none is held any more."""
+    def release(self, held: "HeldRequest") -> None:
+        """Let a held request arrive, and hold none for it any more."""
         if held in self._held:
             self._held.remove(held)
         if held.arrive is not None:
@@ -114,7 +113,7 @@ class SimNetwork:
         return self.clock.now >= self._cut_until.get((sender, target), 0.0)
 
     def delay(self) -> float:
-        """A few milliseconds; now and then long enough to overtake what came later."""
+        """Return a delay of some milliseconds; rarely longer, so that a later message overtakes."""
         chance = self.random.random()
         if chance < 0.94:
             return 0.0005 + chance * self._usual_s
@@ -122,24 +121,24 @@ class SimNetwork:
 
     def connect(self, sender: int, runtime: SimRuntime, target: int, timeout_s: float) -> Any:
         connection = SimConnection(self, sender, runtime, target, timeout_s)
-        known = self._connections.setdefault(runtime.process, [])
-        known[:] = [each for each in known if not each.closed]
-        known.append(connection)
+        open_connections = self._connections.setdefault(runtime.process, [])
+        open_connections[:] = [each for each in open_connections if not each.closed]
+        open_connections.append(connection)
         return connection
 
     def send_on(
         self, sender: int, target: int, request: Any, delay_s: float, arrive: Callable[[], None]
     ) -> None:
-        """Bring a request to where it is sent, unless it is held on its way."""
+        """Deliver a request after a delay, unless it is held."""
         for held in self._held:
-            if (held.sender, held.target) == (sender, target) and held.wanted(request):
+            if (held.sender, held.target) == (sender, target) and held.matches(request):
                 self._held.remove(held)
                 held.arrive = arrive
                 return
         self.clock.at(self.clock.now + delay_s, None, arrive)
 
     def died(self, process: Process, *, silently: bool) -> None:
-        """A process is no more: its connections are closed, unless nobody was left to say so."""
+        """A process ended: its connections are closed, but not after a power cut (`silently`)."""
         for connection in self._connections.pop(process, []):
             if not silently:
                 connection.hang_up()
@@ -189,7 +188,7 @@ class SimConnection:
 
         def arrive() -> None:
             if not network.reaches(self._sender, self._target) or fate < network.lost / 2:
-                return  # the sender waits until its patience is over
+                return  # the sender waits until its request times out
             if peer.process.dead:
                 clock.at(clock.now + 0.001, self._runtime.process, finish)
             else:
@@ -221,7 +220,7 @@ class SimConnection:
         self._peer = None
 
     def hang_up(self) -> None:
-        """Let the other side know that nobody waits for its answer any more."""
+        """Tell the other side that its response is not awaited any more."""
         context, self._context = self._context, None
         peer = self._peer
         if context is not None and peer is not None:
@@ -230,7 +229,7 @@ class SimConnection:
 
             def arrive() -> None:
                 if network.reaches(self._sender, self._target):
-                    clock.at(clock.now, peer.process, context.gone)
+                    clock.at(clock.now, peer.process, context.client_gone)
 
             clock.at(clock.now + network.delay(), None, arrive)
 

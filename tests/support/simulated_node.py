@@ -1,9 +1,9 @@
-"""A broker of a simulated cluster: the real parts that replicate and control, wired as in a node.
+"""A broker of a simulated cluster, composed of real parts as a `BrokerNode` composes them.
 
-Real are the replica manager with its partitions, fetchers and truncation, the writer of ISRs, the
-controller with its election and channels, the fence, the view, and the handlers of what brokers ask
-one another. Simulated are disk, clock, network and ZooKeeper session, and the registration, which
-in a real broker looks at addresses of the machine.
+Real: the replica manager with its partitions, fetchers and truncation, the writer of ISRs, the
+controller with its election and channels, the fence, the view, and the handlers of requests between
+brokers. Simulated: disk, clock, network, ZooKeeper session, and the registration, which reads the
+addresses of the machine in a real broker.
 """
 
 import os
@@ -62,7 +62,7 @@ TOPICS = ("t", "d")
 
 
 class SimNode:
-    """One life of a broker's process."""
+    """One process of a broker, from its start to its end."""
 
     def __init__(self, cluster: "SimCluster", broker_id: int, disk: Disk | RealDisk) -> None:
         self.cluster = cluster
@@ -70,12 +70,12 @@ class SimNode:
         self.disk = disk
         self.process = Process(f"broker {broker_id}")
         random = cluster.random
-        # Two clocks of a cluster run apart by some percent, and began at different times.
-        rate, began_s = random.uniform(0.9, 1.1), random.randrange(10**6)
+        # The clocks of two brokers differ, and their rates differ by some percent.
+        rate, start_s = random.uniform(0.9, 1.1), random.randrange(10**6)
         self.session = SimSession(cluster.server, self.process)
         self.runtime = self.session.runtime
-        self.runtime.rate, self.runtime.began_s = rate, began_s
-        self.leaving = False
+        self.runtime.rate, self.runtime.start_s = rate, start_s
+        self.stopping = False
         self.broker_epoch: int | None = None
         self._take_over = random.random() < 0.5
         states = self._states = PartitionStates(self.session, cluster.form)  # type: ignore[arg-type]
@@ -84,14 +84,14 @@ class SimNode:
             "flush_messages": cluster.flush_messages,
         }
         self._logs: Any = (
-            SimLogs(disk, broker_id, self.runtime, random, cluster.truth, **settings)
+            SimLogs(disk, broker_id, self.runtime, random, cluster.checker, **settings)
             if isinstance(disk, Disk)
             else RealLogs(
                 disk,
                 broker_id,
                 self.runtime,
                 random,
-                cluster.truth,
+                cluster.checker,
                 now_ms=self.runtime.now_ms,
                 **settings,
             )
@@ -162,10 +162,10 @@ class SimNode:
             **ReplicationHandlers(services, fence, self.controller, self._learn_epoch).all(),
         }
         for topic in TOPICS:
-            self.replicas.subscribe(topic, self._leads, lambda key: None)
+            self.replicas.subscribe(topic, self._report_leadership, lambda key: None)
         self._changed = self.runtime.event()
         self.session.on_state(lambda state: self._changed.set())
-        self.runtime.spawn(self._live, name="registration")
+        self.runtime.spawn(self._keep_registered, name="registration")
 
     def clock(self) -> float:
         return self.runtime.clock_ms() / 1000
@@ -177,20 +177,20 @@ class SimNode:
     def partition(self, key: TopicPartition) -> Partition | None:
         return self.replicas.get(*key)
 
-    def _leads(self, leadership: Leadership) -> None:
-        self.cluster.truth.leads(self, leadership)
+    def _report_leadership(self, leadership: Leadership) -> None:
+        self.cluster.checker.leadership_began(self, leadership)
 
-    # -- life
+    # -- registration
 
-    def _live(self) -> None:
+    def _keep_registered(self) -> None:
         registered: int | None = None
-        looked = started = standing = False
-        while not self.leaving:
+        lost_logs_found = started = controller_started = False
+        while not self.stopping:
             self._changed.clear()
             try:
-                if not looked:
-                    self._look_for_lost_logs()
-                    looked = True
+                if not lost_logs_found:
+                    self._find_lost_logs()
+                    lost_logs_found = True
                 if registered != self.session.session_id:
                     self._register()
                     registered = self.session.session_id
@@ -198,9 +198,9 @@ class SimNode:
                     started = True
                     self.writer.start()
                     self.replicas.start()
-                if not standing:
+                if not controller_started:
                     self.controller.start()
-                    standing = True
+                    controller_started = True
             except RegistryError:
                 self.runtime.sleep(RETRY_S)
                 continue
@@ -209,8 +209,8 @@ class SimNode:
             else:
                 self._changed.wait(RETRY_S)
 
-    def _look_for_lost_logs(self) -> None:
-        """As a node does, in a directory that is not known to be this broker's."""
+    def _find_lost_logs(self) -> None:
+        """Leave the ISRs of logs that were lost with a directory, as a real broker does."""
         if not self.disk.new:
             return
         assigned = [
@@ -222,7 +222,7 @@ class SimNode:
         lost = self._states.leave_isrs(self.id, assigned)
         note_isr_changes(self.session, assigned)  # type: ignore[arg-type]
         if lost.last or lost.others:
-            self.cluster.truth.tell(f"{self.id} has lost {lost}")
+            self.cluster.checker.record_event(f"{self.id} has lost {lost}")
             self.replicas.refuse_to_lead(lost.last, lost.others)
         else:
             self.disk.new = False
@@ -242,7 +242,7 @@ class SimNode:
             if stat.ephemeral_owner == session.session_id:
                 break
             if self._take_over:
-                # Its predecessor, which is known to be dead by the lock of the data directory.
+                # The lock of the data directory proves that the previous process is dead.
                 try:
                     session.transaction(
                         [Delete(path, stat.version), Create(path, data, ephemeral=True)]
@@ -259,17 +259,17 @@ class SimNode:
         if stat is not None and stat.ephemeral_owner == self.session.session_id:
             self.broker_epoch = stat.czxid
 
-    def _learn_epoch(self, named: int) -> None:
-        if self.broker_epoch is None or named > self.broker_epoch:
+    def _learn_epoch(self, requested: int) -> None:
+        if self.broker_epoch is None or requested > self.broker_epoch:
             try:
                 self._read_epoch()
             except RegistryError:
                 pass
 
-    # -- its disk
+    # -- disk
 
     def ended(self, *, power: bool = False) -> None:
-        """The process is no more, or the power of its machine."""
+        """The process has ended, or its machine has lost power."""
         if isinstance(self._logs, RealLogs):
             self._logs.release()
         if power:
@@ -278,11 +278,11 @@ class SimNode:
             self.disk.end_process()
 
     def write_back(self) -> None:
-        """As the operating system does some time."""
+        """Write back the disk's caches, as the operating system eventually does."""
         self.disk.flush()
 
     def close_logs(self) -> None:
-        """The end of a clean stop."""
+        """Flush and close the logs at the end of a clean stop."""
         if isinstance(self._logs, RealLogs):
             self._logs.close()
             return
@@ -292,31 +292,33 @@ class SimNode:
     def fail_disk(self, directory: int) -> None:
         self._logs.fail(directory)
 
-    def trim(self, key: TopicPartition) -> None:
+    def delete_records(self, key: TopicPartition) -> None:
         """Delete the records below the high watermark, as DeleteRecords does."""
         partition = self.partition(key)
         leading = None if partition is None else partition.leading
         if leading is None:
             return
-        self.cluster.truth.tell(f"{self.id} trims {key} to {leading.high_watermark}")
+        self.cluster.checker.record_event(
+            f"{self.id} deletes records of {key} before {leading.high_watermark}"
+        )
 
         def delete() -> None:
             try:
-                self.cluster.truth.trimmed(key, leading.high_watermark)
+                self.cluster.checker.records_deleted(key, leading.high_watermark)
                 leading.delete_records_before(-1)
             except ZkbrokerError:
                 return
 
-        self.runtime.spawn(delete, name="trim")
+        self.runtime.spawn(delete, name="delete records")
 
-    # -- its end
+    # -- controlled shutdown
 
-    def leave(self) -> None:
-        """Have leaderships handed over, then stop; a start that is not finished just ends."""
-        self.leaving = True
-        self.runtime.spawn(self._leave, name="leave")
+    def stop(self) -> None:
+        """Hand over all leaderships and end the process; one that is starting just ends."""
+        self.stopping = True
+        self.runtime.spawn(self._stop, name="stop")
 
-    def _leave(self) -> None:
+    def _stop(self) -> None:
         epoch = self.broker_epoch
         try:
             chosen = None if epoch is None else current_controller(self.session)  # type: ignore[arg-type]
@@ -330,7 +332,7 @@ class SimNode:
                 connection.close()
         except ZkbrokerError:
             pass
-        self.cluster.left(self)
+        self.cluster.stopped(self)
 
     # -- requests
 
@@ -345,7 +347,7 @@ class SimNode:
             return response
 
     def produce(self, key: TopicPartition, values: list[int], acks: int) -> None:
-        """Append and wait as a produce request does; in a task of its own."""
+        """Append and wait for acks as a Produce request does; needs its own task."""
         partition = self.partition(key)
         if partition is None:
             return
@@ -358,7 +360,7 @@ class SimNode:
             leadership = partition.leadership()
             last_offset = leadership.append(data, acks=acks).last_offset
             if not isinstance(self.disk, Disk):
-                self.cluster.truth.appended(key, self.id, leadership.leader_epoch)
+                self.cluster.checker.appended(key, self.id, leadership.leader_epoch)
             (error,) = wait_for_acks(
                 [Unacknowledged(leadership, last_offset)],
                 acks,
@@ -369,7 +371,9 @@ class SimNode:
         except ZkbrokerError:
             return
         if error is None and acks == -1:
-            self.cluster.truth.acknowledged(self, leadership, last_offset - len(values) + 1, values)
+            self.cluster.checker.acknowledged(
+                self, leadership, last_offset - len(values) + 1, values
+            )
 
     def consume(self, key: TopicPartition, offset: int) -> None:
         """Read as a consumer does."""
@@ -388,7 +392,7 @@ class SimNode:
                 seen = decode_batches(os.pread(found.fd, found.size, found.position))
                 found.close()
             for at, _, value in seen:
-                self.cluster.truth.consumed(self, key, at, value)
+                self.cluster.checker.consumed(self, key, at, value)
 
 
 def info(broker_id: int) -> BrokerInfo:

@@ -1,9 +1,8 @@
-"""The real logs in a simulated cluster: on a file system that loses what was not flushed.
+"""Real logs in a simulated cluster, on a file system that loses unflushed data in a power cut.
 
-`RealDisk` and `real_logs` stand where `Disk` and `SimLogs` stand otherwise: the real `LogManager`,
-its tasks on the virtual clock, its files in a directory of the machine under a `PowerCutFileSystem`
-that outlives processes and dies with the power. A record is a batch of the real format; its value
-is the number that the simulation knows.
+`RealDisk` and `RealLogs` replace `Disk` and `SimLogs`: the real `LogManager` with its tasks on the
+virtual clock and its files in a directory of the machine, under a `PowerCutFileSystem`. Records are
+batches of the real format; their values are the simulated numbers.
 """
 
 import os
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.powercut import PowerCutFileSystem
-from tests.support.simulated_logs import NEVER, Record, Witness
+from tests.support.simulated_logs import NEVER, AppendObserver, Record
 from tests.support.simulated_time import SimRuntime
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import LogManager, TopicPartition
@@ -25,7 +24,7 @@ TIMESTAMP = 1_500_000_000_000
 
 
 def encode_values(values: Iterable[int]) -> bytearray:
-    """Return what a producer sends: one batch."""
+    """Return the one batch that a producer sends."""
     builder = MessageSetBuilder(2)
     for value in values:
         builder.append(None, b"%d" % value, TIMESTAMP)
@@ -45,7 +44,7 @@ def decode_batches(data: bytes) -> list[tuple[int, int, int]]:
 
 
 class RealDisk:
-    """The disk of a broker: a directory, and what of it is stable."""
+    """The disk of a broker: a directory whose unflushed data a power cut loses."""
 
     broken: int | None = None
     new = False
@@ -73,11 +72,11 @@ class RealDisk:
         return False
 
     def records(self, key: TopicPartition) -> tuple[int, list[Record]] | None:
-        """Return where a partition's log begins and what is in it; None without a log."""
+        """Return the start offset and the records of a partition's log; None without a log."""
         path = self.directory / str(key)
         if not path.is_dir():
             return None
-        # What was deleted by its offset may lie in the first file still.
+        # Records that were deleted by offset may still be in the first file.
         start = read_offsets(self.directory / START_OFFSETS).get(key, 0)
         found: list[tuple[int, int, int]] = []
         for file in sorted(path.glob(f"*{LOG}")):
@@ -94,24 +93,24 @@ class RealDisk:
         return known[1]
 
     def flush(self) -> None:
-        """Write back everything, as the operating system does some time."""
+        """Write back everything, as the operating system eventually does."""
         self.fs.write_back()
 
     def cut_power(self, random: random_module.Random) -> None:
-        """Lose what was not flushed, or some of it."""
+        """Lose all data that was not flushed, or some of it."""
         self.fs.cut()
         self.end_process()
         self._cuts += 1
         self.fs = self._file_system()
 
     def end_process(self) -> None:
-        """Close what a dead process had open."""
+        """Close the open files of a dead process."""
         self.fs.close_open()
         self.fs.close_all()
 
 
 class RealRuntime(SimRuntime):
-    """The runtime of a process, which recovers its logs before its first task."""
+    """The runtime of a process that recovers its logs before its first task."""
 
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Any:
         if name.startswith("recover-"):
@@ -128,7 +127,7 @@ class _Done:
 
 
 class RealLogs(LogManager):
-    """The real manager, which tells a witness of appends."""
+    """The real manager, with the interface of `SimLogs`."""
 
     def __init__(
         self,
@@ -136,7 +135,7 @@ class RealLogs(LogManager):
         broker_id: int,
         runtime: SimRuntime,
         random: random_module.Random,
-        witness: Witness,
+        observer: AppendObserver,
         *,
         now_ms: Callable[[], int],
         min_insync_replicas: int = 1,
@@ -149,7 +148,7 @@ class RealLogs(LogManager):
                 flush_messages=flush_messages,
                 retention_ms=-1,
                 segment_bytes=2048,
-                # Indexes are pre-allocated, and a cut of the power copies every file.
+                # Indexes are pre-allocated, and a power cut copies every file.
                 index_max_bytes=4096,
             ),
             runtime=RealRuntime(runtime.clock, runtime.process),  # type: ignore[arg-type]
@@ -161,13 +160,13 @@ class RealLogs(LogManager):
         self.runtime = runtime
 
     def release(self) -> None:
-        """Give the directories up, as the end of a process does."""
+        """Release the directory locks, as the end of a process does."""
         for directory in self._directories.all:
             directory.close()
 
 
 def materialise(response: Any) -> Any:
-    """Put bytes in the place of slices of files, as a socket does."""
+    """Replace slices of files by their bytes, as a socket does."""
     for topic in getattr(response, "topics", ()):
         for each in topic.partitions:
             found = getattr(each, "records", None)

@@ -1,10 +1,12 @@
 """A ZooKeeper session on a virtual clock, with delays and faults.
 
-`SimSession` answers to the part of `ZkSession` that consumer groups use, with the same behaviour:
-requests take time both ways and keep their order; a read that is asked for while the connection is
-away waits for it, a change fails at once; a request whose answer is lost fails with ConnectionLost
-whether it was carried out or not; watches fire once, and all of them when the connection breaks;
-LOST comes only with the connection to a server that knows that the session is over.
+`SimSession` has the part of `ZkSession` that consumer groups and brokers use, and behaves like it:
+
+    - requests and answers take time and keep their order
+    - without a connection, a read waits for it and a change fails at once
+    - a request whose answer is lost fails with ConnectionLost, even if it was carried out
+    - a watch fires once; all watches fire when the connection breaks
+    - the client learns that its session has expired (LOST) when it reconnects
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +51,7 @@ class SimSession:
         self.state = SessionState.CONNECTED
         self.session_id = server.open(self)
         self._callbacks: list[Callable[[SessionState], object]] = []
-        # Counts faults, and connections: a fault that heals unnoticed leaves the connection.
+        # Numbers of faults and of connections: a short fault does not end the connection.
         self._link = 0
         self._connection = 0
         self._broken = False
@@ -63,14 +65,14 @@ class SimSession:
         self._stalled_in: list[Callable[[], object]] = []
         self._fired: list[Any] = []
 
-    # -- what happens to the connection
+    # -- faults of the connection
 
     @property
     def alive_at_server(self) -> bool:
         return self.session_id in self.server.sessions
 
-    def hearing_changed(self) -> None:
-        """Start or stop the server's clock, after the link or the process changed."""
+    def connectivity_changed(self) -> None:
+        """Start or stop the session's expiry, after the link or the process changed."""
         silent = self._broken or self.process.frozen or self.process.dead
         if silent == self._silent:
             return
@@ -79,7 +81,7 @@ class SimSession:
         if not silent:
             return
         silence, number = self._silence, self.session_id
-        # Both count from the last heartbeat before; the client from when it sent it.
+        # Server and client count from the last heartbeat.
         self._heard_until = self.clock.now - self.server.random.uniform(
             0.0, self.server.session_timeout_s / 3
         )
@@ -98,13 +100,13 @@ class SimSession:
         )
 
     def break_link(self, heal_after_s: float) -> None:
-        """The connection breaks; the client notices after a while, unless it heals before."""
+        """Break the connection; the client notices later, unless it heals before."""
         if self._broken or self.closed:
             return
         self._broken = True
         self._link += 1
         link = self._link
-        self.hearing_changed()
+        self.connectivity_changed()
         notice = self.server.session_timeout_s * self.server.random.uniform(0.0, 0.66)
 
         def heal_unnoticed() -> None:
@@ -112,7 +114,7 @@ class SimSession:
                 self._heal_unnoticed()
 
         if self.state is not SessionState.CONNECTED:
-            # It was about to connect: that succeeds later.
+            # The client is connecting already: that takes longer now.
             self.clock.at(
                 self.clock.now + heal_after_s, self.process, lambda: self._reconnect(link)
             )
@@ -132,7 +134,7 @@ class SimSession:
             self.clock.at(self.clock.now + 0.01, self.process, lambda: self._reconnect(link))
             return
         self._broken = False
-        self.hearing_changed()
+        self.connectivity_changed()
         stalled, self._stalled_out = self._stalled_out, []
         for request, execute in stalled:
             self._send(request, execute)
@@ -145,7 +147,7 @@ class SimSession:
         if self.closed or self._broken:
             return
         if self.alive_at_server:
-            self.hearing_changed()
+            self.connectivity_changed()
             return
         self._broken = True
         self._link += 1
@@ -162,7 +164,7 @@ class SimSession:
         self._stalled_in.clear()
         self._fail_all(ConnectionLost("the connection broke"))
         self._change(SessionState.SUSPENDED)
-        # The client knows nothing of what fired at the server and is on its way.
+        # The notifications on their way are lost.
         fired, self._fired = self._fired, []
         for watch in (*self.server.forget_watches(self), *fired):
             watch.set()
@@ -174,7 +176,7 @@ class SimSession:
             self._suspend(link)
         self._broken = False
         if self.alive_at_server:
-            self.hearing_changed()
+            self.connectivity_changed()
             self._connected()
             return
         self.generation += 1
@@ -230,7 +232,7 @@ class SimSession:
         self._requests.append(request)
         if self.state is SessionState.SUSPENDED:
             self._queue.append((request, execute))
-            # Sent when the connection is back even if nobody waits for it any more.
+            # The request is sent on reconnection even if it has timed out.
             self.clock.at(
                 self.clock.now + self.server.session_timeout_s + 2,
                 self.process,
@@ -282,7 +284,7 @@ class SimSession:
         self._deliver(heard)
 
     def _deliver(self, act: Callable[[], object]) -> None:
-        """Bring something from the server to the client, in order."""
+        """Deliver a message of the server to the client, in order."""
         self._last_in = max(self.clock.now + self._delay(), self._last_in)
         connection = self._connection
 
@@ -307,7 +309,7 @@ class SimSession:
         if at_once:
             request.waiting.switch()
         else:
-            # Something else is in the middle of telling about a change of state.
+            # The callbacks of a state change may still be running.
             self.clock.at(self.clock.now, self.process, request.waiting.switch)
 
     def _read(self, execute: Callable[[], Any]) -> Any:
@@ -319,7 +321,7 @@ class SimSession:
                 if self.clock.now >= deadline or self.closed:
                     raise
 
-    # -- what groups use
+    # -- the interface of `ZkSession`
 
     def get(self, path: str, watch: Any = None) -> tuple[bytes, NodeStat]:
         def execute() -> tuple[bytes, NodeStat]:
@@ -361,7 +363,7 @@ class SimSession:
             return found
 
         everything = list(zip(paths, watches or [None] * len(paths), strict=True))
-        # Others' changes may come between any two of the reads; one place is enough for a run.
+        # Other clients may change nodes between two reads; one such gap is enough for a run.
         cut = self.server.random.randrange(len(everything) + 1) if everything else 0
         answers: list[tuple[bytes, NodeStat] | None] = []
         for part in (everything[:cut], everything[cut:]):
@@ -388,7 +390,7 @@ class SimSession:
     ) -> str:
         def execute() -> str:
             made = self.server.numbered(path) if sequential else path
-            # The session that carries the request out is the one at that time.
+            # The node belongs to the session at the time of execution.
             self.server.create(made, data, self.session_id if ephemeral else 0, parents)
             return made
 
@@ -432,7 +434,7 @@ class SimSession:
         def execute() -> list[TransactionFailed | None]:
             refused = [self.server.transaction(batch, self.session_id) for batch in batches]
             if self.server.random.random() < self.server.answers_lost:
-                # Carried out, and nobody is told.
+                # The transactions are carried out, but the answer is lost.
                 self.server.on_answer_lost(self)
             return refused
 

@@ -1,6 +1,6 @@
-"""What the steps of aims are made of: whom they look for, and what they wait for.
+"""Conditions and waits from which the steps of aims are built.
 
-Invariant: steps give back how long to wait (s); every wait for something ends after some time.
+Invariant: a step yields the seconds until the next one; a wait for a condition has a time limit.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -16,8 +16,8 @@ POLL_S = 0.01
 Steps = Iterator[float]
 
 
-def until(condition: Callable[[], Any], *, for_s: float, every_s: float = POLL_S) -> Steps:
-    """Wait until something is so, or for a time."""
+def wait_until(condition: Callable[[], Any], *, for_s: float, every_s: float = POLL_S) -> Steps:
+    """Wait for a condition, at most for some time."""
     for _ in range(int(for_s / every_s)):
         if condition():
             return
@@ -25,7 +25,7 @@ def until(condition: Callable[[], Any], *, for_s: float, every_s: float = POLL_S
 
 
 def all_in_sync(cluster: "SimCluster", key: TopicPartition) -> bool:
-    state = cluster.truth.decided.get(key)
+    state = cluster.checker.stored_states.get(key)
     replicas = cluster.assignment(key.topic).get(key.partition, ())
     return (
         state is not None
@@ -34,7 +34,7 @@ def all_in_sync(cluster: "SimCluster", key: TopicPartition) -> bool:
     )
 
 
-def pick(cluster: "SimCluster") -> TopicPartition:
+def random_partition(cluster: "SimCluster") -> TopicPartition:
     return cluster.random.choice([key for key in cluster.keys if key.topic == "t"])
 
 
@@ -43,24 +43,27 @@ def led_by(cluster: "SimCluster", key: TopicPartition, broker: int) -> bool:
     return leader is not None and leader.id == broker
 
 
-def led_by_another(cluster: "SimCluster", key: TopicPartition, than: int) -> bool:
+def led_by_other_than(cluster: "SimCluster", key: TopicPartition, broker: int) -> bool:
     leader = cluster.leader_of(key)
-    return leader is not None and leader.id != than
+    return leader is not None and leader.id != broker
 
 
-def knows(node: "SimNode", key: TopicPartition, epoch: int) -> bool:
+def has_epoch(node: "SimNode", key: TopicPartition, epoch: int) -> bool:
+    """Return whether a live broker has received a leader epoch or a later one."""
     partition = node.partition(key)
     return node.alive and partition is not None and partition.leader_epoch >= epoch
 
 
-def others(cluster: "SimCluster", key: TopicPartition, *but: "SimNode") -> list["SimNode"]:
-    ids = {each.id for each in but}
+def other_replicas(
+    cluster: "SimCluster", key: TopicPartition, *excluded: "SimNode"
+) -> list["SimNode"]:
+    ids = {each.id for each in excluded}
     replicas = cluster.assignment(key.topic)[key.partition]
     return [cluster.nodes[each] for each in replicas if each not in ids]
 
 
-def again_and_again(episode: Callable[["SimCluster"], Steps]) -> Callable[["SimCluster"], Steps]:
-    """Return the steps of an episode that begins anew, after some seconds of rest."""
+def repeated(episode: Callable[["SimCluster"], Steps]) -> Callable[["SimCluster"], Steps]:
+    """Return the steps of an endlessly repeated episode, with pauses of some seconds."""
 
     def steps(cluster: "SimCluster") -> Steps:
         while True:
@@ -70,16 +73,16 @@ def again_and_again(episode: Callable[["SimCluster"], Steps]) -> Callable[["SimC
     return steps
 
 
-def led_by_the_second(
+def elect_second_replica(
     cluster: "SimCluster", key: TopicPartition
 ) -> Generator[float, None, list["SimNode"] | None]:
-    """Have a broker without a replica become the controller, and the second replica the leader.
+    """Make a broker without a replica the controller, and the second replica the leader.
 
-    Return the three replicas, the preferred one first; None where there are more or fewer, or it
-    did not come to that.
+    Return the three replicas, the preferred one first; None if this was not reached, or the
+    partition has more or fewer replicas.
     """
     replicas = cluster.assignment(key.topic)[key.partition]
-    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    yield from wait_until(lambda: all_in_sync(cluster, key), for_s=8.0)
     if led_by(cluster, key, replicas[0]):
         cluster.faults.kill(cluster.nodes[replicas[0]], 3.5)
         yield 4.0
@@ -89,7 +92,7 @@ def led_by_the_second(
             break
         cluster.faults.depose()
         yield 0.5
-    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    yield from wait_until(lambda: all_in_sync(cluster, key), for_s=8.0)
     replicas = cluster.assignment(key.topic)[key.partition]
     if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
         return None

@@ -1,8 +1,8 @@
 """A virtual clock, and processes whose tasks run on it one at a time.
 
-Everything that happens is an entry (time, number, process, function) of one heap; the run pops them
-in order. Tasks are greenlets that give way only where they wait, so that a run is decided by its
-seed alone. A frozen process keeps its entries until it is resumed, a dead one never runs again.
+Every event is an entry (time, number, process, function) of one heap, and runs in this order. Tasks
+are greenlets that switch only when they wait, so that the seed alone decides a run. The events of a
+frozen process wait until it is resumed; those of a dead process never run.
 """
 
 import heapq
@@ -14,7 +14,7 @@ import greenlet
 
 
 class Process:
-    """What is frozen, resumed and killed as one."""
+    """A group of tasks that are frozen, resumed and killed together."""
 
     __slots__ = ("backlog", "dead", "frozen", "name")
 
@@ -26,7 +26,7 @@ class Process:
 
 
 class Clock:
-    """The heap of what is to happen."""
+    """The virtual time and the heap of future events."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -40,7 +40,7 @@ class Clock:
         heapq.heappush(self._heap, (when, next(self._numbers), process, act))
 
     def run(self, until: float, done: Callable[[], bool] | None = None) -> bool:
-        """Run until a time; True when `done` came true before."""
+        """Run all events until a time; return whether `done` became true by then."""
         if done is not None and done():
             return True
         heap = self._heap
@@ -87,7 +87,7 @@ class Clock:
         return task
 
     def close(self) -> None:
-        """End every task that waits: to leave that to the garbage collector is not safe."""
+        """End all waiting tasks; the garbage collector could not end them safely."""
         self._heap.clear()
         for _ in range(3):
             for waiting in list(self._tasks):
@@ -161,7 +161,7 @@ class SimTask:
 
 
 class SimLock:
-    """`runtime.Lock` on the virtual clock: for one task at a time, which may take it again."""
+    """`runtime.Lock` on the virtual clock: a reentrant lock."""
 
     __slots__ = ("_clock", "_owner", "_process", "_waiting", "depth")
 
@@ -190,18 +190,18 @@ class SimLock:
 
 
 class SimRuntime:
-    """`Runtime` of one process on the virtual clock; sockets and queues are not needed."""
+    """`Runtime` of one process on the virtual clock, without sockets and queues."""
 
     name = "simulated"
 
     def __init__(self, clock: Clock, process: Process) -> None:
         self.clock = clock
         self.process = process
-        self.rate, self.began_s = 1.0, 0.0
-        """How fast the clock of the process runs, and where it began."""
+        self.rate, self.start_s = 1.0, 0.0
+        """The rate of the process's clock, and its time at the start."""
 
     def clock_ms(self) -> int:
-        return int((self.began_s + self.clock.now * self.rate) * 1000)
+        return int((self.start_s + self.clock.now * self.rate) * 1000)
 
     now_ms = clock_ms
 

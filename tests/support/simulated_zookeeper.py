@@ -1,4 +1,4 @@
-"""A ZooKeeper server in memory: nodes, sessions, watches that fire once. Its work takes no time."""
+"""A ZooKeeper server in memory: nodes, sessions, one-time watches. Its operations take no time."""
 
 import random as random_module
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from zkbroker.zookeeper import (
 
 
 class Client(Protocol):
-    """Whoever holds a session."""
+    """The owner of a session."""
 
     def fired(self, watch: Any) -> None:
-        """Have a watch set when the news arrives, or when the connection is known to be gone."""
+        """Set a watch when its notification arrives, or when the connection loss is noticed."""
 
 
 class _Node:
@@ -45,7 +45,7 @@ class _Node:
 
 
 class SimZooKeeper:
-    """The server; what it does takes no time."""
+    """The server: its tree of nodes, its sessions and their watches."""
 
     def __init__(
         self, clock: Clock, random: random_module.Random, session_timeout_s: float
@@ -59,12 +59,12 @@ class SimZooKeeper:
         self._last_session = 0
         self.zxid = 0
         self._sequence = 0
-        # How often the connection breaks between a transaction and its answer, and what does it.
+        # The probability that a transaction's answer is lost, and the reaction to it.
         self.answers_lost = 0.0
         self.on_answer_lost: Callable[[Client], object] = lambda session: None
         self._fired: list[tuple[str, str]] | None = None
-        # (path, "data" | "children") -> the sessions and what to set
-        # (a dictionary, not a set: the order must not depend on addresses in memory)
+        # (path, "data" | "children") -> (session, watch) in the order of their registration; a set
+        # would make the order depend on addresses in memory.
         self.watches: dict[tuple[str, str], dict[tuple[Client, Any], None]] = {}
 
     # -- the tree
@@ -106,7 +106,7 @@ class SimZooKeeper:
         self._fire(parent, "children")
 
     def numbered(self, prefix: str) -> str:
-        """The path of the next sequential node; one count for the whole tree is enough here."""
+        """Return the path of the next sequential node; the whole tree shares one counter."""
         self._sequence += 1
         return f"{prefix}{self._sequence:010d}"
 
@@ -154,7 +154,7 @@ class SimZooKeeper:
                     raise BadVersion(path)
 
     def transaction(self, operations: Sequence[Any], owner: int) -> TransactionFailed | None:
-        """Try every operation on what those before it left, and undo all when one fails."""
+        """Apply all operations in order; undo them all if one fails."""
         undo: list[tuple[str, _Node | None]] = []
         fired: list[tuple[str, str]] = []
         self._fired = fired
@@ -175,7 +175,7 @@ class SimZooKeeper:
         return None
 
     def _undo(self, undo: list[tuple[str, _Node | None]]) -> None:
-        # Nodes that are created or deleted have no children here.
+        # Created and deleted nodes have no children here.
         for path, before in reversed(undo):
             parent, _, name = path.rpartition("/")
             if before is None:
@@ -217,7 +217,7 @@ class SimZooKeeper:
         return self._last_session
 
     def expire(self, number: int) -> None:
-        """End a session: its ephemeral nodes go."""
+        """End a session and delete its ephemeral nodes."""
         if self.sessions.pop(number, None) is not None:
             for path in [path for path, node in self.nodes.items() if node.owner == number]:
                 self.delete(path)

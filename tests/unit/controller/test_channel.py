@@ -1,4 +1,4 @@
-"""On a virtual clock: order, repetition, giving up, overflow."""
+"""Channels to brokers on a virtual clock: order, retries, closing, overflow."""
 
 import pytest
 
@@ -15,39 +15,41 @@ from zkbroker.registry.brokers import BrokerInfo
 BROKER = BrokerInfo(1, "h", 1)
 
 
-class Line:
-    """A connection that takes a second for each request, and fails as often as it is told."""
+class SlowConnection:
+    """A connection that takes a second for each request; `failures` requests of the test fail."""
 
-    def __init__(self, world, info):
-        self.world, self.info, self.closed = world, info, False
+    def __init__(self, test, info):
+        self.test, self.info, self.closed = test, info, False
         self.in_flight = 0
-        world.lines.append(self)
+        test.connections.append(self)
 
     def send(self, request, version):
-        self.world.attempts += 1
+        self.test.attempts += 1
         self.in_flight += 1
-        assert self.in_flight == 1, "one at a time"
-        self.world.runtime.sleep(1.0)
+        assert self.in_flight == 1, "one request at a time"
+        self.test.runtime.sleep(1.0)
         self.in_flight -= 1
-        if self.world.failures or self.closed:
-            self.world.failures = max(0, self.world.failures - 1)
+        if self.test.failures or self.closed:
+            self.test.failures = max(0, self.test.failures - 1)
             raise NetworkError("no answer")
-        self.world.received.append(request)
-        return f"answer {len(self.world.received)}"
+        self.test.received.append(request)
+        return f"answer {len(self.test.received)}"
 
     def close(self):
         self.closed = True
 
 
-class World:
+class SlowChannels:
+    """Channels over slow connections, with the functions that they have posted."""
+
     def __init__(self, limit=100):
         self.clock = Clock()
         self.runtime = SimRuntime(self.clock, Process("controller"))
         self.attempts = self.failures = 0
-        self.received, self.lines, self.posted, self.overflowed = [], [], [], []
+        self.received, self.connections, self.posted, self.overflowed = [], [], [], []
         self.channels = BrokerChannels(
             self.runtime,
-            lambda info: Line(self, info),
+            lambda info: SlowConnection(self, info),
             limit,
             self.posted.append,
             self.overflowed.append,
@@ -61,97 +63,97 @@ class World:
 
 
 @pytest.fixture
-def world():
-    return World()
+def slow():
+    return SlowChannels()
 
 
-def test_requests_arrive_in_order_one_at_a_time(world):
+def test_requests_are_sent_in_order_one_at_a_time(slow):
     requests = [UpdateMetadataRequest(epoch) for epoch in range(5)]
     answers = []
     for request in requests:
-        world.channels.send(1, request, 5, lambda *answer: answers.append(answer))
-    assert world.channels.queued() == {1: 5}
-    world.clock.run(10.0)
-    assert world.received == requests
-    world.take_posted()
+        slow.channels.send(1, request, 5, lambda *answer: answers.append(answer))
+    assert slow.channels.queued() == {1: 5}
+    slow.clock.run(10.0)
+    assert slow.received == requests
+    slow.take_posted()
     assert answers == [(1, f"answer {n}") for n in range(1, 6)]
-    assert world.channels.queued() == {1: 0}
+    assert slow.channels.queued() == {1: 0}
 
 
-def test_a_request_is_repeated_until_it_is_answered(world):
-    world.failures = 50
-    world.channels.send(1, UpdateMetadataRequest(1), 5, None)
-    world.channels.send(1, UpdateMetadataRequest(2), 5, None)
-    world.clock.run(1000.0)
-    assert [each.controller_id for each in world.received] == [1, 2]
-    assert world.attempts == 52
+def test_request_is_repeated_until_answered(slow):
+    slow.failures = 50
+    slow.channels.send(1, UpdateMetadataRequest(1), 5, None)
+    slow.channels.send(1, UpdateMetadataRequest(2), 5, None)
+    slow.clock.run(1000.0)
+    assert [each.controller_id for each in slow.received] == [1, 2]
+    assert slow.attempts == 52
 
 
-def test_nothing_is_said_to_a_broker_that_is_gone(world):
-    world.failures = 10**9
-    world.channels.send(1, UpdateMetadataRequest(1), 5, lambda *a: pytest.fail("answered"))
-    world.clock.run(3.0)
-    world.channels.drop(1)
-    attempts = world.attempts
-    world.clock.run(30.0)
-    assert world.attempts <= attempts + 1
-    assert world.lines[0].closed
-    world.channels.send(1, UpdateMetadataRequest(1), 5, None)
-    assert world.channels.queued() == {}
+def test_dropped_broker_gets_no_requests(slow):
+    slow.failures = 10**9
+    slow.channels.send(1, UpdateMetadataRequest(1), 5, lambda *a: pytest.fail("answered"))
+    slow.clock.run(3.0)
+    slow.channels.drop(1)
+    attempts = slow.attempts
+    slow.clock.run(30.0)
+    assert slow.attempts <= attempts + 1
+    assert slow.connections[0].closed
+    slow.channels.send(1, UpdateMetadataRequest(1), 5, None)
+    assert slow.channels.queued() == {}
 
 
-def test_a_new_registration_gets_its_own_queue(world):
-    world.failures = 10**9
-    world.channels.send(1, UpdateMetadataRequest(1), 5, None)
-    world.clock.run(2.0)
-    world.channels.open(BROKER)
-    world.failures = 0
-    world.channels.send(1, UpdateMetadataRequest(2), 5, None)
-    world.clock.run(60.0)
-    assert [each.controller_id for each in world.received] == [2]
+def test_new_registration_discards_old_queue(slow):
+    slow.failures = 10**9
+    slow.channels.send(1, UpdateMetadataRequest(1), 5, None)
+    slow.clock.run(2.0)
+    slow.channels.open(BROKER)
+    slow.failures = 0
+    slow.channels.send(1, UpdateMetadataRequest(2), 5, None)
+    slow.clock.run(60.0)
+    assert [each.controller_id for each in slow.received] == [2]
 
 
-def test_an_answer_after_the_end_is_not_reported(world):
-    world.channels.send(1, UpdateMetadataRequest(1), 5, lambda *a: pytest.fail("answered"))
-    world.clock.run(0.5)
-    world.channels.close()
-    world.clock.run(60.0)
-    world.take_posted()
+def test_response_after_close_is_not_reported(slow):
+    slow.channels.send(1, UpdateMetadataRequest(1), 5, lambda *a: pytest.fail("answered"))
+    slow.clock.run(0.5)
+    slow.channels.close()
+    slow.clock.run(60.0)
+    slow.take_posted()
 
 
-def test_an_answer_that_is_still_to_be_reported_at_the_end_says_nothing_any_more(world):
-    world.channels.send(1, StopReplicaRequest(0, 1), 1, lambda *a: pytest.fail("answered"))
-    world.clock.run(2.0)
-    assert world.posted
-    world.channels.open(BROKER)  # it registered anew
-    world.take_posted()
+def test_posted_response_of_old_registration_is_discarded(slow):
+    slow.channels.send(1, StopReplicaRequest(0, 1), 1, lambda *a: pytest.fail("answered"))
+    slow.clock.run(2.0)
+    assert slow.posted
+    slow.channels.open(BROKER)  # a new registration
+    slow.take_posted()
 
 
-def test_a_queue_that_is_too_long_is_replaced_except_for_what_is_waited_for():
-    world = World(limit=4)
-    world.failures = 10**9
-    world.clock.run(1.0)
+def test_overflowing_queue_keeps_only_stop_replica():
+    slow = SlowChannels(limit=4)
+    slow.failures = 10**9
+    slow.clock.run(1.0)
     stop = StopReplicaRequest(0, 1)
-    world.channels.send(1, stop, 1, None)
+    slow.channels.send(1, stop, 1, None)
     for epoch in range(4):
-        world.channels.send(1, LeaderAndIsrRequest(epoch), 2, None)
-    world.take_posted()
-    assert world.overflowed == [1]
-    assert world.channels.queued() == {1: 1}
-    world.failures = 0
-    world.clock.run(60.0)
-    assert stop in world.received
+        slow.channels.send(1, LeaderAndIsrRequest(epoch), 2, None)
+    slow.take_posted()
+    assert slow.overflowed == [1]
+    assert slow.channels.queued() == {1: 1}
+    slow.failures = 0
+    slow.clock.run(60.0)
+    assert stop in slow.received
 
 
-def test_a_request_that_cannot_be_encoded_does_not_end_the_channel(world):
-    send, errors = Line.send, [ValueError("too long")]
+def test_unencodable_request_does_not_end_channel(slow):
+    send, errors = SlowConnection.send, [ValueError("too long")]
 
     def fail_once(request, version):
         if errors:
             raise errors.pop()
-        return send(world.lines[0], request, version)
+        return send(slow.connections[0], request, version)
 
-    world.lines[0].send = fail_once
-    world.channels.send(1, UpdateMetadataRequest(1), 5, None)
-    world.clock.run(30.0)
-    assert [each.controller_id for each in world.received] == [1]
+    slow.connections[0].send = fail_once
+    slow.channels.send(1, UpdateMetadataRequest(1), 5, None)
+    slow.clock.run(30.0)
+    assert [each.controller_id for each in slow.received] == [1]

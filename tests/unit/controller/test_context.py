@@ -11,7 +11,7 @@ def context_of(assignment, leaders, live=(0, 1, 2)):
     return context
 
 
-def test_balance_is_owed_to_live_brokers_above_the_share():
+def test_imbalance_counts_live_brokers_above_percentage():
     assignment = {n: (n % 3, (n + 1) % 3) for n in range(30)}
     leaders = {n: n % 3 for n in range(30)}
     leaders[0] = leaders[3] = 1  # 2 of broker 0's 10
@@ -27,7 +27,7 @@ def test_balance_is_owed_to_live_brokers_above_the_share():
     assert context.imbalanced(0) == []
 
 
-def test_a_replica_is_online_where_its_broker_and_its_directory_are():
+def test_replica_is_online_with_live_broker_and_directory():
     context = context_of({0: (0, 1, 5)}, {0: 0})
     key = ("t", 0)
     assert context.online_replicas(key) == (0, 1)
@@ -38,7 +38,7 @@ def test_a_replica_is_online_where_its_broker_and_its_directory_are():
     assert not context.has_leader(key)
 
 
-def test_a_topic_says_itself_whether_unclean_elections_are_allowed():
+def test_topic_setting_overrides_unclean_default():
     context = ControllerContext(unclean_default=True)
     context.configs = {"t": {"unclean.leader.election.enable": "False"}, "u": {}}
     assert not context.unclean("t")
@@ -46,7 +46,7 @@ def test_a_topic_says_itself_whether_unclean_elections_are_allowed():
     assert context.unclean("v")
 
 
-def test_nothing_is_left_of_a_forgotten_topic():
+def test_forget_topic_removes_all_its_state():
     context = context_of({0: (0,)}, {0: 0})
     context.reassigning = {("t", 0): (1,)}
     context.offline_replicas = {(("t", 0), 0), (("u", 0), 0)}

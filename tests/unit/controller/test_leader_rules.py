@@ -1,4 +1,4 @@
-"""Each line of the table in the module, and what must never happen."""
+"""Each row of the election table in the module, and the invariants of elections."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from zkbroker.controller.leader_rules import Election
         ([], {0}, None),
     ],
 )
-def test_a_new_partition(replicas, live, expected):
+def test_election_of_new_partition(replicas, live, expected):
     assert rules.new_partition(replicas, live) == expected
 
 
@@ -28,11 +28,11 @@ def test_a_new_partition(replicas, live, expected):
         ([2, 1], {0, 1}, False, Election(1, (1,))),
         ([2], {0, 1}, False, None),
         ([2], {0, 1}, True, Election(0, (0,), unclean=True)),
-        ([2, 1], {0, 1}, True, Election(1, (1,))),  # unclean only when nobody in sync lives
+        ([2, 1], {0, 1}, True, Election(1, (1,))),  # unclean only without a live replica in sync
         ([2], set(), True, None),
     ],
 )
-def test_an_offline_partition(isr, live, unclean, expected):
+def test_election_of_offline_partition(isr, live, unclean, expected):
     assert rules.offline_partition([0, 1, 2], isr, live, unclean=unclean) == expected
 
 
@@ -45,7 +45,7 @@ def test_an_offline_partition(isr, live, unclean, expected):
         ([0, 3], {0}, None),
     ],
 )
-def test_a_reassigned_partition(isr, live, expected):
+def test_election_of_reassigned_partition(isr, live, expected):
     assert rules.reassigned([3, 4], isr, live) == expected
 
 
@@ -57,7 +57,7 @@ def test_a_reassigned_partition(isr, live, expected):
         ([1, 0], {1}, None),
     ],
 )
-def test_a_preferred_leader(isr, live, expected):
+def test_election_of_preferred_leader(isr, live, expected):
     assert rules.preferred([0, 1], isr, live) == expected
 
 
@@ -71,7 +71,7 @@ def test_a_preferred_leader(isr, live, expected):
         ([1, 2], {0}, {1, 2}, None),
     ],
 )
-def test_a_controlled_shutdown(isr, live, leaving, expected):
+def test_election_at_controlled_shutdown(isr, live, leaving, expected):
     assert rules.controlled_shutdown([0, 1, 2], isr, live, leaving) == expected
 
 
@@ -86,7 +86,7 @@ def test_a_controlled_shutdown(isr, live, leaving, expected):
         (-1, [0], {0}, None),
     ],
 )
-def test_a_lost_replica(leader, isr, lost, expected):
+def test_election_without_lost_replica(leader, isr, lost, expected):
     assert rules.without_replicas(leader, isr, lost) == expected
 
 
@@ -101,7 +101,7 @@ def test_a_lost_replica(leader, isr, lost, expected):
         ({0}, 2, (0, 2), {0}, None),
     ],
 )
-def test_replicas_that_went_and_came_back_unseen(back, leader, isr, live, expected):
+def test_election_after_unnoticed_restart(back, leader, isr, live, expected):
     before = Election(leader, isr)
     assert rules.without_restarted(back, [0, 1, 2], before, live) == expected
 
@@ -111,9 +111,7 @@ some = st.lists(brokers, unique=True, max_size=4)
 
 
 @given(replicas=some, isr=some, live=st.sets(brokers), leaving=st.sets(brokers), leader=brokers)
-def test_a_leader_lives_is_assigned_and_in_the_isr_unless_unclean(
-    replicas, isr, live, leaving, leader
-):
+def test_clean_election_chooses_live_assigned_replica_of_isr(replicas, isr, live, leaving, leader):
     elected = [
         rules.offline_partition(replicas, isr, live, unclean=False),
         rules.reassigned(replicas, isr, live),

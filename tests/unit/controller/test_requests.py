@@ -1,10 +1,10 @@
-"""What is sent, in every version; against what genuine controllers sent for the same decisions."""
+"""The controller's requests in every version, compared with those of genuine controllers."""
 
 from threading import Event
 
 import pytest
 
-from tests.support.controlled_cluster import Notes
+from tests.support.controlled_cluster import PlayedChannels
 from tests.support.recorded_frames import GOLDEN, plain, recorded
 from zkbroker.controller.answers import BrokerAnswers
 from zkbroker.controller.context import ControllerContext, LiveBroker
@@ -50,32 +50,32 @@ def batch_for(level, ports, epochs):
         ("t3", number): LeaderAndIsr(replicas[0], 0, replicas, 1, 0)
         for number, replicas in T3.items()
     }
-    notes = Notes(open_to=set(ports))
+    channels = PlayedChannels(open_to=set(ports))
     batch = RequestBatch(
         context,
         Term(0, 1, level),
         BrokerAnswers(context, Event(), Event()),
-        notes,
+        channels,
         ThreadsRuntime(),
     )
-    return context, notes, batch
+    return context, channels, batch
 
 
 @pytest.mark.parametrize("level", RUNS)
-def test_the_requests_are_those_of_genuine_controllers(level):
+def test_requests_equal_those_of_genuine_controllers(level):
     to, version, leader_and_isr = genuine(level, ApiKey.LEADER_AND_ISR)
-    told, metadata_version, update_metadata = genuine(level, ApiKey.UPDATE_METADATA)
+    metadata_to, metadata_version, update_metadata = genuine(level, ApiKey.UPDATE_METADATA)
     ports = {leader.id: leader.port for leader in leader_and_isr.live_leaders}
     epochs = {to: leader_and_isr.broker_epoch}
-    if told != to:
-        epochs[told] = update_metadata.broker_epoch
-    _, notes, batch = batch_for(level, ports, epochs)
+    if metadata_to != to:
+        epochs[metadata_to] = update_metadata.broker_epoch
+    _, channels, batch = batch_for(level, ports, epochs)
     keys = [("t3", number) for number in T3]
     for key in keys:
         batch.decided(key, [to], new=True)
-    batch.metadata(keys, [told])
+    batch.metadata(keys, [metadata_to])
     batch.flush()
-    ours = {each.request.api_key: each for each in notes.sent}
+    ours = {each.request.api_key: each for each in channels.sent}
     assert ours[ApiKey.LEADER_AND_ISR].version == version
     assert ours[ApiKey.UPDATE_METADATA].version == metadata_version
     for key, theirs in (
@@ -86,8 +86,8 @@ def test_the_requests_are_those_of_genuine_controllers(level):
         assert plain(in_order(each.request), each.version) == plain(in_order(theirs), each.version)
 
 
-def test_one_request_of_each_kind_goes_to_a_broker_and_in_this_order():
-    _, notes, batch = batch_for("2.3", {0: 1, 1: 2}, {})
+def test_batch_sends_one_request_of_each_kind_in_order():
+    _, channels, batch = batch_for("2.3", {0: 1, 1: 2}, {})
     batch.stop(("t3", 0), [1], delete=True)
     batch.stop(("t3", 0), [1], delete=False)
     batch.metadata([("t3", 1), ("t3", 2)])
@@ -95,7 +95,7 @@ def test_one_request_of_each_kind_goes_to_a_broker_and_in_this_order():
     batch.decided(("t3", 2), [1, 7])
     batch.brokers_changed([0, 1])
     batch.flush()
-    assert notes.kinds() == [
+    assert channels.kinds() == [
         (1, "UPDATE_METADATA"),
         (1, "LEADER_AND_ISR"),
         (0, "UPDATE_METADATA"),
@@ -103,31 +103,31 @@ def test_one_request_of_each_kind_goes_to_a_broker_and_in_this_order():
         (1, "STOP_REPLICA"),
         (1, "STOP_REPLICA"),
     ]
-    assert [each.request.delete_partitions for each in notes.sent[-2:]] == [False, True]
-    notes.sent.clear()
+    assert [each.request.delete_partitions for each in channels.sent[-2:]] == [False, True]
+    channels.sent.clear()
     batch.flush()
-    assert notes.sent == []
+    assert channels.sent == []
 
 
-def test_a_replica_that_was_to_be_made_is_made_whatever_is_decided_after_that():
-    _, notes, batch = batch_for("2.3", {0: 1}, {})
+def test_is_new_survives_later_decision():
+    _, channels, batch = batch_for("2.3", {0: 1}, {})
     batch.decided(("t3", 0), [0], new=True)
     batch.decided(("t3", 0), [0])
     batch.flush()
-    assert notes.decided(("t3", 0))[0].is_new
+    assert channels.leader_and_isr(("t3", 0))[0].is_new
 
 
-def test_the_oldest_level_gets_the_oldest_requests():
-    _, notes, batch = batch_for("0.8.2", {0: 1}, {0: 77})
+def test_protocol_level_0_8_2_sends_version_0():
+    _, channels, batch = batch_for("0.8.2", {0: 1}, {0: 77})
     batch.decided(("t3", 0), [0])
     batch.metadata([("t3", 0)])
     batch.stop(("t3", 0), [0], delete=True)
     batch.flush()
-    assert {each.version for each in notes.sent} == {0}
-    assert notes.stopped(0, delete=True) == {("t3", 0)}
+    assert {each.version for each in channels.sent} == {0}
+    assert channels.stopped(0, delete=True) == {("t3", 0)}
 
 
-def test_a_listener_is_sent_with_its_protocol():
+def test_endpoints_are_sent_with_security_protocol():
     info = BrokerInfo(
         1, "h", 1, "r",
         ("IN://h:1", "SASL_SSL://[::1]:2"),

@@ -1,7 +1,7 @@
 """Seeded schedules of a whole cluster; see `tests/support/simulated_cluster.py`.
 
-Each rule that keeps replication safe is switched off once, and the schedules must find what comes
-of it; `MUTATIONS` lists in which schedules, and how many of them it took.
+Each mutation in `MUTATIONS` disables one rule of safe replication, and the schedules must find the
+broken result.
 """
 
 import gc
@@ -49,32 +49,32 @@ DEFAULT_SCHEDULES = 60
 AIMED_SCHEDULES = 3
 FULL_SCHEDULES = 100_000
 PARTS = 10
-"""In which they may be run one by one: all take some hours of a processor."""
-FAILED_ONCE = (
-    8_531,
-    9_006,
-    9_418,
-    9_577,
-    11_321,
-    11_380,
-    12_307,
-    13_375,
-    16_147,
-    26_088,
-    29_592,
-    34_416,
-    42_077,
-    79_343,
-)
-MOST_SCHEDULES = 300
+"""The parts of the soak test, which takes some hours of a processor in all."""
+FIXED_BUGS = {
+    8_531: "a replica joined an ISR with records that its leader had replaced and then deleted",
+    9_006: "the simulation took a broker for healed that had not yet restarted",
+    9_418: "a late request through an abandoned connection created a deleted topic again",
+    9_577: "a deposed controller sent its successor's state with an outdated replica list",
+    11_321: "a follower's running fetch was aborted when it had to follow one more partition",
+    11_380: "as 11_321",
+    12_307: "as 11_321",
+    13_375: "as 11_321",
+    16_147: "the response to an earlier deletion counted for a later one",
+    26_088: "unflushed records of a killed broker counted as flushed at its next fetch",
+    29_592: "a replica joined an ISR after its directory had failed",
+    34_416: "a broker with a new disk left an ISR, and the leader was not notified",
+    42_077: "after a power cut of all brokers the last replica in sync had a broken disk",
+    79_343: "a broker's exit from an ISR hid from the new controller that the leader had restarted",
+}
+MUTATION_SCHEDULES = 300
 REAL_SCHEDULES = 6
 REAL_EVERY = 100
-"""Of how many schedules one is over real logs."""
+"""One of so many schedules runs on real logs."""
 FAST = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
-class ErrorsSeen(logging.Handler):
-    """Collects faults that a loop logged before it went on."""
+class LoggedErrors(logging.Handler):
+    """Collects the exceptions that background loops have logged."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -86,86 +86,78 @@ class ErrorsSeen(logging.Handler):
 
 
 @contextmanager
-def errors_seen() -> Iterator[ErrorsSeen]:
-    seen = ErrorsSeen()
+def logged_errors() -> Iterator[list[str]]:
+    handler = LoggedErrors()
     logger = logging.getLogger("zkbroker")
     before = logger.handlers, logger.level, logger.propagate
-    logger.handlers, logger.propagate = [seen], False
+    logger.handlers, logger.propagate = [handler], False
     logger.setLevel(logging.ERROR)
     try:
-        yield seen
+        yield handler.texts
     finally:
         logger.handlers, _, logger.propagate = before
         logger.setLevel(before[1])
 
 
 def run_seeds(seeds: range) -> tuple[list[str], float, int]:
+    """Return the problems, the longest time to settle (s), and the number of acknowledgements."""
     problems: list[str] = []
     longest_s, acks = 0.0, 0
-    with errors_seen() as seen:
+    with logged_errors() as errors:
         for seed in seeds:
             with tempfile.TemporaryDirectory(dir=FAST, prefix="model-") as directory:
                 real = seed % REAL_EVERY == REAL_EVERY - 1
                 cluster = SimCluster(seed, directory=Path(directory) if real else None)
                 found = cluster.run()
-            problems += [f"seed {seed} {cluster.aim}: {each}" for each in (*found, *seen.texts)]
-            seen.texts.clear()
+            problems += [f"seed {seed} {cluster.aim}: {each}" for each in (*found, *errors)]
+            errors.clear()
             longest_s, acks = max(longest_s, cluster.settle_s), acks + cluster.acks
     return problems, longest_s, acks
 
 
-def seldom_collect() -> None:
+def collect_garbage_rarely() -> None:
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
 
 
-def test_every_schedule_keeps_what_was_acknowledged_and_settles() -> None:
+def test_schedules_keep_acknowledged_records_and_settle() -> None:
     problems, _, acks = run_seeds(range(DEFAULT_SCHEDULES))
     assert problems == []
     assert acks > 10 * DEFAULT_SCHEDULES
 
 
 @pytest.mark.parametrize("aim", sorted(AIMS))
-def test_what_chance_seldom_puts_together_is_survived_too(aim: str) -> None:
-    with errors_seen() as seen:
+def test_schedules_of_rare_situations_keep_acknowledged_records(aim: str) -> None:
+    with logged_errors() as errors:
         for seed in range(AIMED_SCHEDULES):
             assert SimCluster(seed, aim=aim).run() == [], f"seed {seed}"
-    assert seen.texts == []
+    assert errors == []
 
 
-def test_the_real_logs_keep_what_was_acknowledged_too(tmp_path: Path) -> None:
-    with errors_seen() as seen:
+def test_schedules_on_real_logs_keep_acknowledged_records(tmp_path: Path) -> None:
+    with logged_errors() as errors:
         for seed in range(REAL_SCHEDULES):
             cluster = SimCluster(seed, directory=tmp_path / f"{seed}")
             assert cluster.run() == [], f"seed {seed} {cluster.aim}"
-    assert seen.texts == []
+    assert errors == []
 
 
-def test_schedules_that_failed_once_settle() -> None:
-    # In this order: a replica entered an ISR with records that the leader had replaced and deleted,
-    # which its epochs did not show any more; a broker was still away when all was said to be
-    # healed; a request that came late, through a connection that was left, made a deleted topic
-    # anew; a deposed controller sent the next one's decision with the replicas of before; a
-    # follower's fetch was cut off when it was to follow another partition, too (four); an answer to
-    # an earlier deletion was taken for one to the next; what a killed broker had not flushed
-    # counted as flushed at its next fetch; a replica entered an ISR when its directory had failed;
-    # one with a new disk left an ISR, and the leader did not hear of it; the last one in sync,
-    # after all power went, was one whose disk was broken.
-    problems = [each for seed in FAILED_ONCE for each in run_seeds(range(seed, seed + 1))[0]]
+def test_schedules_that_found_bugs_pass() -> None:
+    problems = [each for seed in FIXED_BUGS for each in run_seeds(range(seed, seed + 1))[0]]
     assert problems == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(14400)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_hundred_thousand_schedules_settle(part: int) -> None:
+def test_hundred_thousand_schedules_settle(part: int) -> None:
     step, size = 100, FULL_SCHEDULES // PARTS
     wanted = soak.seeds(part * size, size)
     seeds = [wanted[start : start + step] for start in range(0, len(wanted), step)]
     problems: list[str] = []
     longest_s, acks, done = 0.0, 0, 0
-    # A schedule leaves few cycles, and what is imported leaves none: a seventh of the time.
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count(), seldom_collect) as pool:
+    # A schedule leaves few reference cycles: rare collections save a seventh of the time.
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count(), collect_garbage_rarely) as pool:
         for found, seconds, acknowledged in pool.imap_unordered(run_seeds, seeds):
             problems += found
             longest_s, acks, done = max(longest_s, seconds), acks + acknowledged, done + step
@@ -177,8 +169,8 @@ def test_a_hundred_thousand_schedules_settle(part: int) -> None:
     assert problems == []
 
 
-def test_what_fires_while_the_connection_is_away_is_not_lost() -> None:
-    """As with a genuine client, which sets all of its watches when it loses the connection."""
+def test_watch_that_fires_without_connection_is_not_lost() -> None:
+    """A genuine client, too, fires all of its watches when it loses the connection."""
     clock, process = Clock(), Process("watching")
     server = SimZooKeeper(clock, random.Random(1), 3.0)
     session = SimSession(server, process)
@@ -193,12 +185,11 @@ def test_what_fires_while_the_connection_is_away_is_not_lost() -> None:
     clock.close()
 
 
-# -- what is found when a rule is switched off
+# -- mutations: each disables one rule
 
 
-def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """KIP-101: a follower's high watermark is late, so it cuts what others have, or keeps what
-    they have not."""
+def truncate_to_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """KIP-101: a follower's late high watermark removes replicated records or keeps others."""
 
     def cut(
         epoch: int, end: int, *, high_watermark: int, log_end_offset: int, own_end_of: object
@@ -208,8 +199,8 @@ def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
-def never_ask_twice(patch: pytest.MonkeyPatch) -> None:
-    """KIP-279: after two changes of the leader in short order one answer is not enough."""
+def truncate_after_one_question(patch: pytest.MonkeyPatch) -> None:
+    """KIP-279: after two quick changes of the leader one OffsetForLeaderEpoch is not enough."""
 
     def cut(*args: Any, **more: Any) -> TruncationPoint:
         return cut_by_answer(*args, **more)._replace(complete=True)
@@ -217,8 +208,8 @@ def never_ask_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
-def ignore_the_answers_epoch(patch: pytest.MonkeyPatch) -> None:
-    """KIP-279: where an epoch ends at the leader says nothing about a log without that epoch."""
+def truncate_by_end_offset_alone(patch: pytest.MonkeyPatch) -> None:
+    """KIP-279: an epoch's end offset at the leader means nothing for a log without that epoch."""
 
     def cut(epoch: int, end: int, *, log_end_offset: int, **more: Any) -> TruncationPoint:
         return TruncationPoint(
@@ -228,27 +219,26 @@ def ignore_the_answers_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
-def fetch_on_before_the_flush(patch: pytest.MonkeyPatch) -> None:
-    """A follower says that it has what its disk has not."""
+def fetch_before_flush(patch: pytest.MonkeyPatch) -> None:
+    """A follower reports an end offset that it has not flushed."""
     patch.setattr(Following, "wait_flushed", lambda self: None)
 
 
-def take_everybody_for_steady(patch: pytest.MonkeyPatch) -> None:
-    """A new controller does not see that a broker went, lost messages, and came back."""
+def ignore_unnoticed_restarts(patch: pytest.MonkeyPatch) -> None:
+    """A new controller ignores that a broker has restarted and lost records."""
     patch.setattr(Partitions, "demote_unseen_restarts", lambda self, keys: {})
 
 
-def take_amendments_for_decisions(patch: pytest.MonkeyPatch) -> None:
-    """A new controller does not see that a broker went and came back before another one left the
-    ISR."""
+def forget_decision_zxid(patch: pytest.MonkeyPatch) -> None:
+    """A new controller misses a restart that happened before another broker left the ISR."""
     to_json = partition_states.LeaderAndIsr.to_json
     patch.setattr(
         partition_states.LeaderAndIsr, "to_json", lambda self, amended=False: to_json(self)
     )
 
 
-def cut_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What the leader does not have stays."""
+def never_truncate(patch: pytest.MonkeyPatch) -> None:
+    """A follower keeps records that the leader does not have."""
 
     def cut(*args: Any, log_end_offset: int, **more: Any) -> TruncationPoint:
         return TruncationPoint(log_end_offset, complete=True)
@@ -256,8 +246,8 @@ def cut_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
-def obey_every_controller(patch: pytest.MonkeyPatch) -> None:
-    """A deposed controller's requests are carried out, and what it decides is stored."""
+def accept_deposed_controllers(patch: pytest.MonkeyPatch) -> None:
+    """A deposed controller's requests are carried out, and its decisions are stored."""
     transactions = controller_writes.controller_transactions
 
     def unchecked(session: Any, operations: Any, epoch_version: int) -> Any:
@@ -271,9 +261,11 @@ def obey_every_controller(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerFence, "check", lambda *args: None)
 
 
-def obey_every_connection(patch: pytest.MonkeyPatch) -> None:
-    """What a controller sent again is carried out once more when it comes late, such as that a
-    topic be there which was deleted since."""
+def accept_abandoned_connections(patch: pytest.MonkeyPatch) -> None:
+    """A repeated request is carried out again when the first copy arrives late.
+
+    It may create a topic that was deleted since.
+    """
     check = ControllerFence.check
 
     def unchecked(self: ControllerFence, *epochs: int, **ignored: int) -> None:
@@ -282,8 +274,8 @@ def obey_every_connection(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerFence, "check", unchecked)
 
 
-def take_answers_to_earlier_deletions(patch: pytest.MonkeyPatch) -> None:
-    """A topic that was made again is called deleted while a broker still has it."""
+def accept_responses_to_earlier_deletions(patch: pytest.MonkeyPatch) -> None:
+    """A topic that was created again is taken for deleted while a broker still has it."""
     answered = TopicDeletion._answered
 
     def any_answer(self: TopicDeletion, beginnings: int, broker: int, response: Any) -> None:
@@ -292,8 +284,8 @@ def take_answers_to_earlier_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopicDeletion, "_answered", any_answer)
 
 
-def serve_every_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A follower that was left behind under an earlier epoch fetches on, and counts."""
+def accept_fetches_of_any_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A follower of an earlier epoch keeps fetching, and counts for the high watermark."""
     of_partition = Partition.leadership
     record = Leadership.record_follower_fetch
 
@@ -307,8 +299,8 @@ def serve_every_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "record_follower_fetch", record_follower_fetch)
 
 
-def trust_an_isr_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
-    """A leader that was replaced, and cannot store anything, goes on alone."""
+def use_isr_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
+    """A replaced leader, which cannot store an ISR any more, acknowledges alone."""
 
     def propose(self: InSyncReplicas, members: Any) -> bool:
         if self.proposed is not None or set(members) == set(self.members):
@@ -326,8 +318,8 @@ def trust_an_isr_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncReplicas, "resolve", resolve)
 
 
-def trust_positions_of_before(patch: pytest.MonkeyPatch) -> None:
-    """A leader that did not hear of another one's epoch believes what followers had before it."""
+def keep_positions_over_missed_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A leader that missed another leader's epoch keeps its followers' old fetch positions."""
     begin_epoch = Leadership.begin_epoch
 
     def begin(self: Leadership, state: Any) -> None:
@@ -337,8 +329,8 @@ def trust_positions_of_before(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "begin_epoch", begin)
 
 
-def count_only_stored_members(patch: pytest.MonkeyPatch) -> None:
-    """A proposed member may be stored, and elected, before its leader knows."""
+def wait_for_stored_members_alone(patch: pytest.MonkeyPatch) -> None:
+    """A proposed member may be stored and elected before its leader gets the answer."""
     patch.setattr(InSyncReplicas, "electable", property(lambda self: frozenset(self.members)))
     patch.setattr(RemoteReplica, "keeps_up", lambda *args: False)
 
@@ -354,40 +346,41 @@ def acknowledge_without_replicas(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "_advance", advance)
 
 
-def append_under_any_epoch(patch: pytest.MonkeyPatch) -> None:
-    """What was fetched under an earlier epoch is appended."""
+def append_records_of_earlier_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A follower appends records that it fetched under an earlier epoch."""
 
-    def log_of_anybody(self: Following, name: str) -> Any:
+    def log_of_any_role(self: Following, name: str) -> Any:
         if name != "log":
             raise AttributeError(name)
         return self.replica.log
 
-    patch.setattr(Following, "__getattr__", log_of_anybody)
+    patch.setattr(Following, "__getattr__", log_of_any_role)
     patch.setattr(FollowedPartitions, "current", lambda self, followed: True)
 
 
-def write_without_versions(patch: pytest.MonkeyPatch) -> None:
-    """An ISR is stored over whatever was decided meanwhile."""
+def store_isr_without_version(patch: pytest.MonkeyPatch) -> None:
+    """An ISR overwrites the controller's newer decision."""
     update = partition_states.PartitionStates.update_isr
 
     def update_isr(self: Any, changes: Any) -> Any:
-        anyhow = {
+        unconditional = {
             key: partition_states.replace(state, zk_version=-1) for key, state in changes.items()
         }
-        return update(self, anyhow)
+        return update(self, unconditional)
 
     patch.setattr(partition_states.PartitionStates, "update_isr", update_isr)
 
 
-def join_before_the_epoch_start(patch: pytest.MonkeyPatch) -> None:
-    """KAFKA-7128: a replica that misses what was acknowledged under an earlier leader, above the
-    high watermark that this one has heard of, enters the ISR."""
+def join_isr_before_epoch_start(patch: pytest.MonkeyPatch) -> None:
+    """KAFKA-7128: a replica joins the ISR without records of an earlier leader.
+
+    They were acknowledged, but the new leader's high watermark is still below them.
+    """
     patch.setattr(RemoteReplica, "may_join", lambda self, mark, *_: self.log_end_offset >= mark)
 
 
-def go_on_when_superseded(patch: pytest.MonkeyPatch) -> None:
-    """A leader that learns, from a refused change, that the controller has decided something newer
-    acknowledges on with the replicas that it knows."""
+def acknowledge_when_superseded(patch: pytest.MonkeyPatch) -> None:
+    """A leader keeps acknowledging after a refused ISR change has shown a newer decision."""
     resolve = InSyncReplicas.resolve
 
     def resolved(self: InSyncReplicas, update: IsrUpdate) -> None:
@@ -397,19 +390,22 @@ def go_on_when_superseded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncReplicas, "resolve", resolved)
 
 
-def delete_without_the_dead(patch: pytest.MonkeyPatch) -> None:
-    """A topic goes while a broker that is away has it, and comes back under the same name."""
+def delete_topics_without_dead_brokers(patch: pytest.MonkeyPatch) -> None:
+    """A topic is deleted while a dead broker has a log of it, and created again."""
     patch.setattr(TopicDeletion, "_ready", lambda self, topic: True)
 
 
-def lead_empty(patch: pytest.MonkeyPatch) -> None:
-    """A broker whose directory was lost leads what it was in sync for."""
+def lead_with_empty_log(patch: pytest.MonkeyPatch) -> None:
+    """A broker leads the partitions of a lost directory, with empty logs."""
     patch.setattr(ReplicaManager, "refuse_to_lead", lambda self, *keys: None)
 
 
-def stay_the_leader(patch: pytest.MonkeyPatch) -> None:
-    """A broker whose directory was lost stays in sync where it is the stored leader. When it comes
-    back before the others, it becomes the only one in sync, and nobody leads any more."""
+def leader_stays_in_isr_without_log(patch: pytest.MonkeyPatch) -> None:
+    """A broker stays in the ISRs that it leads although it has lost their logs.
+
+    If it restarts before the others, it becomes the only replica in sync, and the partition has no
+    leader any more.
+    """
     leave_isrs = PartitionStates.leave_isrs
 
     def left(self: PartitionStates, broker_id: int, keys: Any) -> LostLogs:
@@ -420,8 +416,8 @@ def stay_the_leader(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionStates, "leave_isrs", left)
 
 
-def cut_any_answer(patch: pytest.MonkeyPatch) -> None:
-    """What was deleted is taken for deleted where a directory could not be read."""
+def ignore_failed_deletions(patch: pytest.MonkeyPatch) -> None:
+    """A replica in an unreadable directory is reported as deleted."""
     delete = SimLogs.delete
 
     def deleted(self: SimLogs, key: Any) -> None:
@@ -433,7 +429,7 @@ def cut_any_answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimLogs, "delete", deleted)
 
 
-def elect_from_the_assignment(patch: pytest.MonkeyPatch) -> None:
+def elect_without_isr(patch: pytest.MonkeyPatch) -> None:
     """A replica that is not in sync is elected although unclean election is off."""
 
     def offline(
@@ -447,14 +443,14 @@ def elect_from_the_assignment(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A rule switched off.
+    """A disabled rule.
 
     Args:
-        patch: does that.
-        schedules: how many it took from seed 0 on until something went wrong.
-        aim: what the schedules put together, see `SimCluster`; None: what each seed says.
+        patch: disables the rule.
+        schedules: how many schedules, from seed 0 on, were last needed to find the mutation.
+        aim: the situation of the schedules, see `SimCluster`; None lets each seed choose.
         unclean: whether replicas that are not in sync are elected.
-        loss: whether only what must hold then, too, is looked at.
+        loss: whether acknowledged records may be lost, see `SimCluster`.
     """
 
     patch: Callable[[pytest.MonkeyPatch], None]
@@ -469,49 +465,57 @@ class Mutation:
 
 MUTATIONS = {
     "truncate to the high watermark": Mutation(
-        cut_at_the_high_watermark, 1, aim="late high watermark"
+        truncate_to_high_watermark, 1, aim="late high watermark"
     ),
     "truncate by the end offset alone": Mutation(
-        ignore_the_answers_epoch, 1, aim="double failover"
+        truncate_by_end_offset_alone, 1, aim="double failover"
     ),
-    "no second question": Mutation(never_ask_twice, 1, aim="double failover"),
-    "no second question, unclean": Mutation(never_ask_twice, 23, unclean=True, loss=True),
-    "no truncation": Mutation(cut_nothing, 1),
-    "no epoch start at ISR growth": Mutation(join_before_the_epoch_start, 1, aim="joining behind"),
-    "no controller fence": Mutation(obey_every_controller, 20, aim="zombie controller"),
-    "a connection that was left": Mutation(obey_every_connection, 1, aim="late request"),
-    "an answer to an earlier deletion": Mutation(
-        take_answers_to_earlier_deletions, 2, aim="deleted again"
+    "one question": Mutation(truncate_after_one_question, 1, aim="double failover"),
+    "one question, unclean": Mutation(truncate_after_one_question, 23, unclean=True, loss=True),
+    "no truncation": Mutation(never_truncate, 1),
+    "no epoch start at ISR growth": Mutation(
+        join_isr_before_epoch_start, 1, aim="lagging replica joins"
     ),
-    "no leader epoch fence": Mutation(serve_every_epoch, 4, aim="unheard epochs"),
-    "positions of before a missed epoch": Mutation(
-        trust_positions_of_before, 10, aim="led between"
+    "no controller fence": Mutation(accept_deposed_controllers, 20, aim="zombie controller"),
+    "no connection fence": Mutation(accept_abandoned_connections, 1, aim="late controller request"),
+    "response to an earlier deletion": Mutation(
+        accept_responses_to_earlier_deletions, 2, aim="repeated deletion"
     ),
-    "no leader epoch at a follower": Mutation(append_under_any_epoch, 5),
-    "ISR before it is stored": Mutation(trust_an_isr_before_it_is_stored, 3),
-    "ISR without version": Mutation(write_without_versions, 3),
-    "on when decided anew": Mutation(go_on_when_superseded, 1, aim="decided anew"),
+    "no leader epoch fence": Mutation(accept_fetches_of_any_epoch, 4, aim="follower misses epochs"),
+    "positions kept over a missed epoch": Mutation(
+        keep_positions_over_missed_epoch, 10, aim="leader misses epoch"
+    ),
+    "no leader epoch at a follower": Mutation(append_records_of_earlier_epoch, 5),
+    "ISR before it is stored": Mutation(use_isr_before_it_is_stored, 3),
+    "ISR without version": Mutation(store_isr_without_version, 3),
+    "superseded leader acknowledges": Mutation(
+        acknowledge_when_superseded, 1, aim="superseded leader"
+    ),
     "proposed members not waited for": Mutation(
-        count_only_stored_members, 1, aim="growth unheard of"
+        wait_for_stored_members_alone, 1, aim="unconfirmed ISR growth"
     ),
     "high watermark without ISR": Mutation(acknowledge_without_replicas, 1),
-    "no flush before the next fetch": Mutation(fetch_on_before_the_flush, 3, aim="torn"),
-    "went and came back unseen": Mutation(take_everybody_for_steady, 1, aim="bounce"),
-    "came back before an amendment": Mutation(
-        take_amendments_for_decisions, 1, aim="beside a new disk"
+    "no flush before the next fetch": Mutation(fetch_before_flush, 3, aim="power cut after ack"),
+    "restart ignored": Mutation(ignore_unnoticed_restarts, 1, aim="unnoticed restart"),
+    "restart before an ISR exit ignored": Mutation(
+        forget_decision_zxid, 1, aim="unnoticed restart, new disk"
     ),
     "unclean election": Mutation(lambda patch: None, 12, unclean=True),
-    "leader not in sync": Mutation(elect_from_the_assignment, 6),
-    "topic deleted without the dead": Mutation(delete_without_the_dead, 2),
-    "empty log leads": Mutation(lead_empty, 1, aim="lost disk"),
-    "lost log stays the leader": Mutation(stay_the_leader, 1, aim="leader's new disk"),
-    "unread directory taken for empty": Mutation(cut_any_answer, 1, aim="unread directory"),
+    "leader not in sync": Mutation(elect_without_isr, 6),
+    "topic deleted without dead brokers": Mutation(delete_topics_without_dead_brokers, 2),
+    "empty log leads": Mutation(lead_with_empty_log, 1, aim="last replica loses disk"),
+    "leader without log stays in ISR": Mutation(
+        leader_stays_in_isr_without_log, 1, aim="leader loses disk"
+    ),
+    "unreadable directory taken for empty": Mutation(
+        ignore_failed_deletions, 1, aim="unreadable directory"
+    ),
 }
 
 
 def schedules_until_found(mutation: Mutation, most: int) -> tuple[int, list[str]]:
-    """Return how many schedules it took to find what a mutation breaks, and what that was."""
-    with pytest.MonkeyPatch.context() as patch, errors_seen():
+    """Return the number of schedules until a mutation was found, and the problems found."""
+    with pytest.MonkeyPatch.context() as patch, logged_errors():
         mutation.patch(patch)
         for seed in range(most):
             problems = mutation.cluster(seed).run()
@@ -522,16 +526,16 @@ def schedules_until_found(mutation: Mutation, most: int) -> tuple[int, list[str]
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_the_schedules_find_what_a_rule_prevents(name: str) -> None:
+def test_schedules_find_each_mutation(name: str) -> None:
     mutation = MUTATIONS[name]
-    found, problems = schedules_until_found(mutation, MOST_SCHEDULES)
+    found, problems = schedules_until_found(mutation, MUTATION_SCHEDULES)
     print(name, found, problems[:1])
-    assert problems, f"once it took {mutation.schedules} schedules"
+    assert problems, f"last time {mutation.schedules} schedules were enough"
 
 
-def test_after_unclean_elections_replicas_agree_again() -> None:
-    """What was acknowledged may be gone then; replicas that differ for ever may not be."""
-    with errors_seen() as seen:
+def test_replicas_agree_after_unclean_elections() -> None:
+    """Acknowledged records may be lost then, but replicas must not differ for ever."""
+    with logged_errors() as errors:
         for seed in range(DEFAULT_SCHEDULES // 2):
             assert SimCluster(seed, unclean=True, loss=True).run() == [], f"seed {seed}"
-    assert seen.texts == []
+    assert errors == []
