@@ -1,12 +1,14 @@
-"""Partitions that broker 1 leads, and what happens to them."""
+"""Partitions that broker 1 leads, with appends, fetches and ISR changes."""
+
+from dataclasses import replace
 
 from tests.support.replicas import decided, make_partition
-from zkbroker.registry.partition_states import IsrUpdate, LeaderAndIsr
+from zkbroker.registry.partition_states import IsrUpdate
 from zkbroker.replica.reads import ReadEnd
 
 
 class Counter:
-    """Stands for a delayed operation; counts how often it was woken."""
+    """A delayed operation that only counts its wake-ups."""
 
     def __init__(self):
         self.woken = 0
@@ -16,7 +18,7 @@ class Counter:
 
 
 def leading(values=b"abcdef", *, isr=(1, 2, 3), epoch=5, **more):
-    """Broker 1 leads t-0 with replicas on 2 and 3, and appended `values` in this epoch."""
+    """Return t-0, led by broker 1 with replicas on 2 and 3, after an append of `values`."""
     partition = make_partition(**more)
     partition.become_leader(decided(1, epoch, isr))
     if values:
@@ -25,7 +27,7 @@ def leading(values=b"abcdef", *, isr=(1, 2, 3), epoch=5, **more):
 
 
 def append_for_all(partition, values=b"abc"):
-    """Append with acks=all; returns a function that tells whether it is replicated."""
+    """Append with acks=all; return a function that returns whether the append is replicated."""
     leadership = partition.leadership()
     result = leadership.append(values, acks=-1)
     return lambda: leadership.replicated(result.last_offset)
@@ -37,12 +39,10 @@ def fetch(partition, replica_id, offset):
     return found
 
 
-def written(partition):
-    """What was proposed, as stored in ZooKeeper."""
-    asked = partition.leadership().proposed_isr()
-    stored = LeaderAndIsr(
-        asked.leader, asked.leader_epoch, asked.isr, asked.controller_epoch, asked.zk_version + 1
-    )
+def resolve_written(partition):
+    """Resolve the proposed ISR as stored in ZooKeeper."""
+    proposed = partition.leadership().proposed_isr()
+    stored = replace(proposed, zk_version=proposed.zk_version + 1)
     return partition.leadership().resolve_isr(
-        asked, IsrUpdate(stored, written=True, still_leader=True)
+        proposed, IsrUpdate(stored, written=True, still_leader=True)
     )

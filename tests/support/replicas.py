@@ -1,4 +1,4 @@
-"""A log without files, a clock that tests move, and partitions made of them."""
+"""A log in memory, a clock that tests move, and partitions made of them."""
 
 import contextlib
 import threading
@@ -28,7 +28,7 @@ class ReplicaClock:
 
 
 class PlainRuntime:
-    """What partitions and delayed operations need of a runtime, on threads."""
+    """The locks, events and clock of a runtime, on threads; it spawns no tasks."""
 
     name = "plain"
 
@@ -43,7 +43,7 @@ class PlainRuntime:
 
 
 class SteppedRuntime(GreenletsRuntime):
-    """Greenlets, and a clock that moves by itself whenever it is read."""
+    """Greenlets, and a clock that advances whenever it is read."""
 
     def __init__(self, step_ms: int = 0) -> None:
         self._now_ms, self._step_ms = 0, step_ms
@@ -55,7 +55,7 @@ class SteppedRuntime(GreenletsRuntime):
 
 @dataclass
 class EntryLog:
-    """A log of (leader epoch, value) entries; `data` is what is appended, one entry a byte."""
+    """A log of (leader epoch, value) entries; each appended byte is one entry."""
 
     entries: list[tuple[int, int]] = field(default_factory=list)
     log_start_offset: int = 0
@@ -97,7 +97,7 @@ class EntryLog:
             raise StorageError("broken")
         latest = self.epoch_starts[-1][0] if self.epoch_starts else -1
         if epoch < latest and not may_fall:
-            raise ProtocolError("over", code=ErrorCode.FENCED_LEADER_EPOCH)
+            raise ProtocolError("old epoch", code=ErrorCode.FENCED_LEADER_EPOCH)
         if epoch != latest:
             kept = [each for each in self.epoch_starts if each[0] < epoch]
             self.epoch_starts = [*kept, (epoch, self.log_end_offset)]
@@ -178,7 +178,7 @@ class EntryLog:
 
 
 class Park:
-    """Counts how often a request parked."""
+    """Counts how often a request parked, and runs a function each time."""
 
     def __init__(self, then: Any = lambda: None) -> None:
         self.times = 0
@@ -200,11 +200,12 @@ def decided(
     zk_version: int = 0,
     controller_epoch: int = 1,
     is_new: bool = False,
+    key: TopicPartition = T0,
 ) -> LeaderAndIsrPartition:
-    """A decision of the controller for partition t-0."""
+    """Return a controller's decision for a partition, t-0 by default."""
     return LeaderAndIsrPartition(
-        topic="t",
-        partition=0,
+        topic=key.topic,
+        partition=key.partition,
         controller_epoch=controller_epoch,
         leader=leader,
         leader_epoch=epoch,
@@ -225,7 +226,7 @@ def make_partition(
     runtime: Any = None,
     **settings: Any,
 ) -> Partition:
-    """A partition on broker 1 with a log in memory."""
+    """Return a partition of a broker with a log in memory."""
     partition = Partition(
         key,
         broker_id,

@@ -6,7 +6,7 @@ from zkbroker.errors import ConfigError
 OWN = {"broker.id": "1", "zookeeper.connect": "z:1"}
 
 
-def test_a_console_on_the_page():
+def test_console_settings_are_read():
     found = BrokerConfig.from_properties(
         OWN
         | {
@@ -27,6 +27,6 @@ def test_a_console_on_the_page():
         ({"admin.port": "0", "admin.console.operators": "bob"}, "admin.users.file"),
     ],
 )
-def test_a_console_needs_a_page_and_its_operators_a_login(given, said):
+def test_console_needs_admin_port_and_users_file(given, said):
     with pytest.raises(ConfigError, match=said):
         BrokerConfig.from_properties(OWN | given)

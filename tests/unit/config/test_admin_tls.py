@@ -1,4 +1,4 @@
-"""TLS of the admin page: the settings of a listener behind `admin.`."""
+"""TLS settings of the admin page: those of a listener with the prefix `admin.`."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from zkbroker.errors import ConfigError
 KEY = {"admin.ssl.keystore.location": "/k.pem"}
 
 
-def test_settings_behind_admin_count():
+def test_settings_with_admin_prefix_are_read():
     assert admin_tls({"ssl.keystore.location": "/k.pem"}, pytest.fail) is None
     found = admin_tls(KEY, pytest.fail)
     assert (found.tls.keystore_location, found.client_auth) == ("/k.pem", "none")
@@ -25,12 +25,12 @@ def test_settings_behind_admin_count():
         ({**KEY, "admin.ssl.client.auth": "perhaps"}, "settings with the prefix admin"),
     ],
 )
-def test_what_cannot_protect_is_refused(given, said):
+def test_incomplete_tls_settings_are_refused(given, said):
     with pytest.raises(ConfigError, match=said):
         admin_tls(given, pytest.fail)
 
 
-def test_an_unknown_one_is_named():
+def test_unknown_key_is_warned_about_with_nearest():
     warnings = []
     admin_tls({**KEY, "admin.ssl.keystore.pasword": "x"}, warnings.append)
     assert "did you mean admin.ssl.keystore.password?" in warnings[0]

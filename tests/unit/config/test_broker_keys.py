@@ -1,4 +1,4 @@
-"""What a broker shows of its settings."""
+"""The settings that a broker shows: names, defaults, secrets."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from zkbroker.config.broker import BrokerConfig, refuse_unknown
 from zkbroker.config.broker_keys import DEFAULTS, SHOWN, UNUSED, is_secret, shown_as_given
 from zkbroker.errors import ConfigError
 
-# What a genuine broker of 2.1 shows: the names in its configuration definition.
+# The settings that a genuine broker of 2.1 shows.
 _GENUINE = """
 advertised.host.name advertised.listeners advertised.port alter.config.policy.class.name
 alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
@@ -82,11 +82,11 @@ SINCE_2_1 = {
     "ssl.principal.mapping.rules",
 }
 
-# Defaults of genuine brokers that this one does not have, each for a reason.
+# Defaults of genuine brokers that differ here, with the reasons.
 OTHER_DEFAULTS = {
     "group.max.session.timeout.ms": "300000",  # 2.3 has ours
     "inter.broker.protocol.version": "2.1-IV2",
-    "log.message.format.version": "2.1-IV2",  # what is sent is stored
+    "log.message.format.version": "2.1-IV2",  # messages are stored as sent
     "queued.max.request.bytes": "-1",  # bounded here
     "socket.receive.buffer.bytes": "102400",  # the system adapts it
     "socket.send.buffer.bytes": "102400",
@@ -114,18 +114,18 @@ SOME_DEFAULTS = {
 }
 
 
-def test_every_key_of_genuine_brokers_is_shown():
+def test_all_keys_of_genuine_brokers_are_shown():
     assert len(GENUINE) == len(set(GENUINE)) == 182
     assert sorted({*GENUINE, *SINCE_2_1} - SHOWN.keys()) == []
 
 
 @pytest.mark.parametrize("key", SOME_DEFAULTS)
-def test_a_default_stands_under_the_key_that_has_it(key):
+def test_default_is_shown_under_its_key(key):
     assert SHOWN[key].default == SOME_DEFAULTS[key]
     assert DEFAULTS.get(key) == SOME_DEFAULTS[key]
 
 
-def test_other_defaults_than_genuine_ones_are_few():
+def test_defaults_that_differ_from_genuine_brokers():
     for key, value in OTHER_DEFAULTS.items():
         assert SHOWN[key].default not in (value, None)
 
@@ -139,7 +139,7 @@ def test_keys_without_effect_are_known():
     assert not [text for text in warned if "unknown" in text]
 
 
-def test_given_settings_are_shown_under_todays_names():
+def test_given_settings_are_shown_under_current_names():
     assert shown_as_given(
         {
             "log.retention.size": "10",
@@ -176,7 +176,7 @@ def test_passwords_are_sensitive():
     }
 
 
-def test_a_name_that_no_broker_knows_is_refused_with_the_nearest_one():
+def test_unknown_key_is_refused_with_nearest():
     with pytest.raises(ConfigError, match=r"^num\.partitons is no setting of a broker; did you me"):
         refuse_unknown(["num.partitions", "num.partitons"])
 
@@ -196,5 +196,5 @@ def test_a_name_that_no_broker_knows_is_refused_with_the_nearest_one():
         ("sasl.jaas.conf", True),
     ],
 )
-def test_settings_of_a_listener_are_shown_that_are_known_to_be_no_secret(key, secret):
+def test_unknown_settings_of_listener_are_secret(key, secret):
     assert is_secret(f"listener.name.external.{key}") is secret

@@ -1,4 +1,4 @@
-"""What protects listeners, and starts that are refused with the line to change."""
+"""Security settings of listeners, and refused ones with the line to change."""
 
 import re
 
@@ -23,7 +23,7 @@ MAPPED = BASE | {
 }
 
 
-def test_a_listener_has_its_own_settings_before_those_of_all():
+def test_listener_settings_override_general_ones():
     warnings: list[str] = []
     config = BrokerConfig.from_properties(MAPPED, warn=warnings.append)
     inside, outside = config.security.listeners.values()
@@ -35,7 +35,7 @@ def test_a_listener_has_its_own_settings_before_those_of_all():
     assert warnings == []
 
 
-def test_what_has_no_effect_is_said():
+def test_keys_without_effect_are_warned_about():
     warnings: list[str] = []
     given = SSL | {
         "listener.name.other.ssl.keystore.location": "/k",
@@ -44,12 +44,12 @@ def test_what_has_no_effect_is_said():
         "ssl.provider": "BC",
     }
     BrokerConfig.from_properties(given, warn=warnings.append)
-    said = "\n".join(warnings)
+    text = "\n".join(warnings)
     assert len(warnings) == 4
-    assert "none is called OTHER" in said
-    assert "listener PLAINTEXT speaks PLAINTEXT" in said
-    assert "did you mean ssl.keystore.location?" in said
-    assert "ssl.provider has no effect" in said
+    assert "none is called OTHER" in text
+    assert "listener PLAINTEXT speaks PLAINTEXT" in text
+    assert "did you mean ssl.keystore.location?" in text
+    assert "ssl.provider has no effect" in text
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,16 @@ def test_what_has_no_effect_is_said():
         ("max.connection.creation.rat", "max.connection.creation.rate"),
     ],
 )
-def test_a_setting_of_a_listener_that_is_written_wrongly_is_named(key, meant):
-    """As one that leaves a listener open."""
+def test_misspelt_listener_setting_is_warned_about_with_nearest(key, meant):
+    """A misspelt setting might leave a listener unprotected."""
     warnings: list[str] = []
     BrokerConfig.from_properties(SSL | {f"listener.name.ssl.{key}": "x"}, warn=warnings.append)
-    (said,) = warnings
-    assert f"listener.name.ssl.{key} is unknown" in said
-    assert said.endswith(f"did you mean listener.name.ssl.{meant}?")
+    (warning,) = warnings
+    assert f"listener.name.ssl.{key} is unknown" in warning
+    assert warning.endswith(f"did you mean listener.name.ssl.{meant}?")
 
 
-def test_certificates_of_clients_are_not_asked_for_where_they_log_in():
+def test_sasl_listener_requests_no_client_certificates():
     given = BASE | {
         "listeners": "PLAINTEXT://a:1,SASL_SSL://a:2",
         "ssl.keystore.location": "/own.pem",
@@ -84,7 +84,7 @@ def test_certificates_of_clients_are_not_asked_for_where_they_log_in():
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"ssl.keystore.location": ""}, "listener SSL speaks SSL and has no key: set ssl.keystore"),
         ({"ssl.client.auth": "required"}, "ssl.client.auth=required needs ssl.truststore.location"),
@@ -120,12 +120,12 @@ def test_certificates_of_clients_are_not_asked_for_where_they_log_in():
         ),
     ],
 )
-def test_a_start_that_could_not_work_names_the_line(more: dict[str, str], said: str):
-    with pytest.raises(ConfigError, match=re.escape(said)):
+def test_invalid_security_settings_are_refused_with_line(more: dict[str, str], message: str):
+    with pytest.raises(ConfigError, match=re.escape(message)):
         BrokerConfig.from_properties(SSL | more)
 
 
-def test_a_setting_is_that_of_the_longest_name_of_a_listener():
+def test_setting_belongs_to_listener_with_longest_matching_name():
     warnings: list[str] = []
     given = BASE | {
         "listeners": "SSL://a:1,SSL.IN://a:2",

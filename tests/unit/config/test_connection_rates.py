@@ -1,4 +1,4 @@
-"""The rates of connections of single listeners."""
+"""Connection rates of single listeners."""
 
 import pytest
 
@@ -9,24 +9,24 @@ from zkbroker.errors import ConfigError
 KEY = "listener.name.external.max.connection.creation.rate"
 
 
-def test_a_listener_has_a_rate_of_its_own():
+def test_listener_rate_is_read():
     assert listener_of_rate(KEY) == "EXTERNAL"
     assert listener_of_rate("max.connection.creation.rate") is None
     assert listener_rates({KEY: "7", "port": "1"}, ["EXTERNAL", "INSIDE"]) == {"EXTERNAL": 7}
 
 
 @pytest.mark.parametrize(
-    ("text", "listeners", "said"),
+    ("text", "listeners", "message"),
     [("7", ["INSIDE"], "there is no listener EXTERNAL; there are INSIDE"),
      ("0", ["EXTERNAL"], "a whole number from 1"),
      ("x", ["EXTERNAL"], "a whole number from 1")],
 )  # fmt: skip
-def test_what_is_not_allowed_is_said(text, listeners, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_listener_rate_is_refused(text, listeners, message):
+    with pytest.raises(ConfigError, match=message):
         listener_rates({KEY: text}, listeners)
 
 
-def test_a_broker_takes_it_without_a_warning():
+def test_broker_reads_listener_rate_without_warning():
     warned = []
     given = {
         "zookeeper.connect": "z",

@@ -1,4 +1,4 @@
-"""Settings of the consumers: both generations of property files."""
+"""Settings of the consumers, with property files of both generations."""
 
 import pytest
 
@@ -62,7 +62,7 @@ exclude.internal.topics=false
 """
 
 
-def test_file_of_0_7_is_understood_whole() -> None:
+def test_complete_0_7_file_is_read() -> None:
     warnings: list[str] = []
     config = ConsumerConfig.from_properties(parse_properties(FILE_OF_0_7), warn=warnings.append)
     assert config == ConsumerConfig(
@@ -85,7 +85,7 @@ def test_file_of_0_7_is_understood_whole() -> None:
     assert not [warning for warning in warnings if "unknown" in warning]
 
 
-def test_file_of_0_8_is_understood_whole() -> None:
+def test_complete_0_8_file_is_read() -> None:
     warnings: list[str] = []
     config = ConsumerConfig.from_properties(parse_properties(FILE_OF_0_8), warn=warnings.append)
     assert config == ConsumerConfig(
@@ -119,7 +119,7 @@ def test_file_of_0_8_is_understood_whole() -> None:
     assert "zookeeper.sync.time.ms" in warnings[0]
 
 
-def test_each_generation_has_its_own_defaults() -> None:
+def test_defaults_depend_on_generation() -> None:
     old = ConsumerConfig.from_properties({"groupid": "g", "zk.connect": "z:2181"})
     new = ConsumerConfig.from_properties({"group.id": "g", "zookeeper.connect": "z:2181"})
     assert (old.auto_offset_reset, new.auto_offset_reset) == ("smallest", "largest")
@@ -146,14 +146,14 @@ def test_group_and_zookeeper_are_required() -> None:
         ("consumer.timeout.ms", "-2"),
     ],
 )
-def test_bad_value_names_key_and_value(key: str, value: str) -> None:
+def test_invalid_value_is_refused_with_key_and_value(key: str, value: str) -> None:
     with pytest.raises(ConfigError) as raised:
         ConsumerConfig.from_properties({"group.id": "g", "zookeeper.connect": "z:2181", key: value})
     assert key in str(raised.value)
     assert value in str(raised.value)
 
 
-def test_newer_spellings_of_the_reset_policy_are_understood() -> None:
+def test_newer_names_of_reset_policy_are_read() -> None:
     for newer, classic in [("earliest", "smallest"), ("latest", "largest"), ("none", "fail")]:
         config = ConsumerConfig.from_properties(
             {"group.id": "g", "zookeeper.connect": "z:2181", "auto.offset.reset": newer}
@@ -187,7 +187,7 @@ def test_limit_below_fetch_size_is_refused() -> None:
         ("kafka", "false", False, True),
     ],
 )
-def test_dual_commit_is_obeyed_with_either_storage(storage, dual, zookeeper, brokers):
+def test_dual_commit_with_either_storage(storage, dual, zookeeper, brokers):
     given = {"group.id": "g", "zookeeper.connect": "z", "offsets.storage": storage}
     if dual is not None:
         given["dual.commit.enabled"] = dual
@@ -195,7 +195,7 @@ def test_dual_commit_is_obeyed_with_either_storage(storage, dual, zookeeper, bro
     assert (config.commits_to_zookeeper, config.commits_to_brokers) == (zookeeper, brokers)
 
 
-def test_a_strategy_may_be_an_import_path_and_nothing_else_unknown():
+def test_assignment_strategy_may_be_import_path():
     given = {"group.id": "g", "zookeeper.connect": "z"}
     path = {"partition.assignment.strategy": "my.module:assign"}
     config = ConsumerConfig.from_properties(given | path)
@@ -204,15 +204,15 @@ def test_a_strategy_may_be_an_import_path_and_nothing_else_unknown():
         ConsumerConfig.from_properties(given | {"partition.assignment.strategy": "sticky"})
 
 
-def test_partitions_are_read_with_the_settings_of_fetches_and_none_of_a_group() -> None:
+def test_fetch_config_without_group_warns_about_group_settings() -> None:
     warnings: list[str] = []
     config = FetchConfig.without_group(parse_properties(FILE_OF_0_8), warn=warnings.append)
     assert (config.fetch_message_max_bytes, config.auto_offset_reset) == (1048577, "smallest")
-    of_group, unused = warnings
-    assert of_group.startswith("without a group these have no effect: auto.commit.enable, ")
-    assert "client.id" in of_group
-    assert "group.id" not in of_group
-    assert "zookeeper.sync.time.ms" in unused
+    group_warning, unused_warning = warnings
+    assert group_warning.startswith("without a group these have no effect: auto.commit.enable, ")
+    assert "client.id" in group_warning
+    assert "group.id" not in group_warning
+    assert "zookeeper.sync.time.ms" in unused_warning
     with pytest.raises(ConfigError, match=r"fetch\.min\.bytes"):
         FetchConfig.without_group({"fetch.min.bytes": "-1"})
     FetchConfig.without_group({"fetch.mim.bytes": "1"}, warn=warnings.append)

@@ -1,4 +1,4 @@
-"""Times with their unit."""
+"""Durations with a unit."""
 
 import pytest
 
@@ -18,17 +18,17 @@ from zkbroker.errors import ConfigError
         ("1d", 86_400_000),
     ],
 )
-def test_a_time_has_a_unit(text, ms):
+def test_duration_with_unit_is_parsed(text, ms):
     assert parse_duration_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "m", "1.5h", "-1s", "1 year", "1h30m", "١s"])
-def test_anything_else_is_refused(text):
+def test_invalid_duration_is_refused(text):
     with pytest.raises(ConfigError, match="is not a duration: give a number with ms, s, m, h or d"):
         parse_duration_ms(text)
 
 
-def test_a_number_without_its_unit_is_refused_where_it_could_mean_anything():
+def test_bare_number_is_refused_if_not_allowed():
     assert parse_duration_ms("5s", bare=False) == 5000
     with pytest.raises(ConfigError, match=r"^'5' is not a duration"):
         parse_duration_ms("5", bare=False)

@@ -1,4 +1,4 @@
-"""Which settings of a broker may change while it runs."""
+"""The settings of a broker that may change while it runs."""
 
 import re
 
@@ -33,13 +33,13 @@ def static(**given):
     return BrokerConfig.from_properties({"zookeeper.connect": "z", **given})
 
 
-def test_what_may_change():
+def test_changeable_settings():
     assert sorted(CHANGEABLE) == EXPECTED
     assert WITHOUT_EFFECT.keys() < CHANGEABLE
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "message"),
     [
         (
             "broker.id",
@@ -57,8 +57,8 @@ def test_what_may_change():
         ("x", "x is no setting of a broker"),
     ],
 )
-def test_what_may_not_change_is_refused_with_the_reason(key, told):
-    with pytest.raises(ProtocolError, match="^" + re.escape(told)) as raised:
+def test_change_of_static_setting_is_refused_with_reason(key, message):
+    with pytest.raises(ProtocolError, match="^" + re.escape(message)) as raised:
         check_change(key, "1")
     assert raised.value.code is ErrorCode.INVALID_REQUEST
 
@@ -73,12 +73,12 @@ def test_what_may_not_change_is_refused_with_the_reason(key, told):
         ("max.connections.per.ip.overrides", "1.2.3.4"),
     ],
 )
-def test_a_bad_value_is_refused(key, text):
+def test_invalid_value_is_refused(key, text):
     with pytest.raises(ConfigError, match=f"^{re.escape(key)}='{text}' is not allowed: give "):
         check_change(key, text)
 
 
-def test_a_broker_its_own_settings_come_first_and_the_properties_file_last():
+def test_broker_settings_override_defaults_and_properties_file():
     config = static(**{"log.retention.hours": "1", "message.max.bytes": "100"})
     changed = changed_config(
         config,
@@ -91,14 +91,14 @@ def test_a_broker_its_own_settings_come_first_and_the_properties_file_last():
     assert changed_config(config, {}, {"follower.replication.throttled.rate": "9"}) is config
 
 
-def test_settings_that_contradict_each_other_are_refused():
+def test_contradicting_settings_are_refused():
     with pytest.raises(ConfigError, match=r"log\.cleaner\.dedupe\.buffer\.size=2000000 is too sma"):
         changed_config(
             static(), {"log.cleaner.dedupe.buffer.size": "2000000"}, {"log.cleaner.threads": "2"}
         )
 
 
-def test_the_files_of_a_listeners_keys_may_change_and_its_passwords_may_not():
+def test_key_files_of_listener_may_change_but_not_passwords():
     check_change("listener.name.external.ssl.keystore.location", "/other.pem")
     check_change("listener.name.external.ssl.truststore.location", "/other.pem")
     for key in ("ssl.keystore.password", "ssl.key.password", "ssl.keystore.key"):

@@ -10,7 +10,7 @@ def read(**properties):
     return GroupConsumerConfig.from_properties(given, warn=warnings.append), warnings
 
 
-def test_a_java_consumers_property_file_is_understood():
+def test_java_consumer_file_is_read():
     config, warnings = read(
         **{
             "session.timeout.ms": "30000",
@@ -36,7 +36,7 @@ def test_a_java_consumers_property_file_is_understood():
     ("given", "meant"),
     [("smallest", "earliest"), ("largest", "latest"), ("Latest", "latest"), ("fail", "none")],
 )
-def test_the_older_spellings_of_the_reset_are_understood(given, meant):
+def test_older_names_of_reset_policy_are_read(given, meant):
     assert read(**{"auto.offset.reset": given})[0].auto_offset_reset == meant
 
 
@@ -51,12 +51,12 @@ def test_the_older_spellings_of_the_reset_are_understood(given, meant):
         ({"partition.assignment.strategy": ""}, "names of assignors"),
     ],
 )
-def test_a_bad_value_is_refused_with_what_is_allowed(properties, message):
+def test_invalid_value_is_refused_with_allowed_values(properties, message):
     with pytest.raises(ConfigError, match=message):
         read(**properties)
 
 
-def test_the_fetchers_get_the_same_bounds():
+def test_fetcher_settings_have_same_limits():
     config, _ = read(**{"max.partition.fetch.bytes": "1000", "fetch.max.bytes": "5000"})
     fetching = config.fetching(3)
     assert fetching.partition_bytes == 1000
@@ -65,7 +65,7 @@ def test_the_fetchers_get_the_same_bounds():
     assert fetching.auto_offset_reset == "largest"
 
 
-def test_a_session_shorter_than_three_default_heartbeats_is_java_s_to_choose():
+def test_short_session_timeout_is_accepted_as_in_java():
     config, warnings = read(**{"session.timeout.ms": "6000"})
     assert (config.session_timeout_ms, config.heartbeat_interval_ms) == (6000, 3000)
     assert warnings == []

@@ -1,4 +1,4 @@
-"""Objects named by where they are imported from."""
+"""Objects given by their import path."""
 
 import json
 
@@ -24,13 +24,13 @@ class NeedsArguments:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_one"), [("range", False), ("a.B", True), ("a:B", True), ("a.b:C.D", True)]
+    ("name", "expected"), [("range", False), ("a.B", True), ("a:B", True), ("a.b:C.D", True)]
 )
-def test_a_path_has_a_module(name, is_one):
-    assert is_import_path(name) is is_one
+def test_import_path_contains_module(name, expected):
+    assert is_import_path(name) is expected
 
 
-def test_names_are_found_behind_a_colon_or_a_dot_also_nested_ones():
+def test_objects_are_found_after_colon_or_dot():
     assert import_object("k", f"{__name__}:Outer") is Outer
     assert import_object("k", f"{__name__}.Outer") is Outer
     assert import_object("k", f"{__name__}:Outer.Inner") is Outer.Inner
@@ -48,19 +48,19 @@ def test_names_are_found_behind_a_colon_or_a_dot_also_nested_ones():
         (f"{__name__}:NeedsArguments", "cannot be made"),
     ],
 )
-def test_what_cannot_be_imported_or_made_says_so(path, message):
+def test_failed_import_or_construction_is_refused(path, message):
     with pytest.raises(ConfigError, match=message):
         import_instance("k", path)
 
 
-def test_a_module_that_fails_while_it_is_imported_says_why(tmp_path, monkeypatch):
+def test_import_error_of_module_is_in_message(tmp_path, monkeypatch):
     (tmp_path / "broken_plugin.py").write_text("raise RuntimeError('no licence')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match="no licence"):
         import_object("k", "broken_plugin:Anything")
 
 
-def test_a_function_is_named_with_a_colon():
+def test_function_path_needs_colon():
     assert import_function("k", "json:loads") is json.loads
     with pytest.raises(ConfigError, match="classes of Java are not run"):
         import_function("k", "org.acme.Handler")

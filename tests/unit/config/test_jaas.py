@@ -6,7 +6,7 @@ from zkbroker.errors import ConfigError
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-def test_a_line_as_genuine_brokers_take_it():
+def test_line_is_parsed_as_by_genuine_brokers():
     line = parse_jaas_line(
         f'{PLAIN} required\n username="admin"  password="a;b\\"c\\\\d" user_alice=pw // x\n'
         '/* more */ user_b-o_b="é=1";',
@@ -22,7 +22,7 @@ def test_a_line_as_genuine_brokers_take_it():
     }
 
 
-def test_values_are_never_shown():
+def test_values_are_not_in_messages():
     line = parse_jaas_line(f'{PLAIN} required password="secret";', "k")
     assert "secret" not in repr(line)
     for bad in (
@@ -40,7 +40,7 @@ def test_values_are_never_shown():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "expected the class of a login module, but it ends"),
         (PLAIN, "expected one of required"),
@@ -54,12 +54,12 @@ def test_values_are_never_shown():
         (f"{PLAIN} required; {PLAIN} required;", "nothing after the ';'"),
     ],
 )
-def test_what_is_no_line_is_refused_with_what_is_missing(text, says):
-    with pytest.raises(ConfigError, match=says):
+def test_invalid_line_is_refused_with_reason(text, message):
+    with pytest.raises(ConfigError, match=message):
         parse_jaas_line(text, "listener.name.x.plain.sasl.jaas.config")
 
 
-def test_a_file_has_sections(tmp_path):
+def test_file_with_sections_is_parsed(tmp_path):
     path = tmp_path / "jaas.conf"
     path.write_text(
         f"""// users
@@ -84,7 +84,7 @@ Client {{ }};
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("KafkaServer", "expected '{' after KafkaServer"),
         ("KafkaServer { };KafkaServer { };", "section KafkaServer once"),
@@ -94,11 +94,11 @@ Client {{ }};
         ('"KafkaServer" {};', "name of a section"),
     ],
 )
-def test_what_is_no_file_is_refused(text, says):
-    with pytest.raises(ConfigError, match=says):
+def test_invalid_file_is_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
         parse_jaas_file(text, "jaas.conf")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_missing_file_is_refused_with_path(tmp_path):
     with pytest.raises(ConfigError, match="cannot read the JAAS file"):
         load_jaas_file(str(tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""KAFKA_OPTS, as scripts of genuine brokers set it."""
+"""KAFKA_OPTS with Java properties, as start scripts of genuine brokers set it."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from zkbroker.config.java_options import java_properties
 from zkbroker.errors import ConfigError
 
 
-def test_logins_and_tls_are_found_and_the_rest_is_left():
+def test_login_and_tls_properties_are_read():
     given = (
         '-Xmx1g -Djava.security.auth.login.config="/etc/my kafka/jaas.conf" -Dfile.encoding=UTF-8 '
         "-Dzookeeper.sasl.clientconfig=Zk -Dzookeeper.client.secure=true -Dzookeeper.sasl.client "
@@ -21,6 +21,6 @@ def test_logins_and_tls_are_found_and_the_rest_is_left():
     assert java_properties({}) == {}
 
 
-def test_an_open_quote_is_refused():
+def test_unclosed_quote_is_refused():
     with pytest.raises(ConfigError, match="KAFKA_OPTS cannot be read: No closing quotation"):
         java_properties({"KAFKA_OPTS": '-Dx="'})

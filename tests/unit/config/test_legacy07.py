@@ -1,4 +1,4 @@
-"""Settings of the 0.7 listener: genuine names and defaults, per-topic maps, what is refused."""
+"""Settings of the 0.7 listener: genuine names and defaults, topic maps, invalid values."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def config(warnings=None, **more):
     return BrokerConfig.from_properties(properties, warn=report)
 
 
-def test_the_defaults_are_those_of_0_7_2():
+def test_defaults_of_0_7_2():
     own = config().legacy07
     assert (own.num_partitions, own.max_message_bytes, own.max_topic_length) == (1, 1_000_000, 255)
     assert (own.flush_messages, own.flush_check_ms, own.cleanup_ms) == (500, 3000, 600_000)
@@ -36,7 +36,7 @@ def test_the_defaults_are_those_of_0_7_2():
     )
 
 
-def test_every_setting_of_a_topic_is_that_of_its_map():
+def test_topic_maps_override_settings():
     own = config(
         log_file_size="100",
         topic_log_file_size="t:11",
@@ -71,7 +71,7 @@ def test_every_setting_of_a_topic_is_that_of_its_map():
     assert (own.partitions("t"), own.partitions("u")) == (10, 9)
 
 
-def test_every_broker_property_of_0_7_2_is_an_option_or_named_as_ignored():
+def test_all_broker_properties_of_0_7_2_are_known():
     genuine = [
         "brokerid",
         "log.dir",
@@ -123,7 +123,7 @@ def test_every_broker_property_of_0_7_2_is_an_option_or_named_as_ignored():
     }
 
 
-def test_without_the_listener_nothing_of_it_is_looked_at():
+def test_settings_without_legacy_listener_have_no_effect():
     warnings = []
     plain = BrokerConfig.from_properties(
         {
@@ -153,19 +153,19 @@ def test_without_the_listener_nothing_of_it_is_looked_at():
         ({"log_flush_interval": "0"}, "log.flush.interval"),
     ],
 )
-def test_what_is_refused_says_what_to_change(more, text):
+def test_invalid_value_is_refused_with_hint(more, text):
     with pytest.raises(ConfigError) as raised:
         config(**more)
     assert text in str(raised.value)
 
 
-def test_the_root_may_be_the_chroot_where_the_newer_registry_has_another():
+def test_root_chroot_needs_other_chroot_of_zookeeper_connect():
     assert config(legacy07_zookeeper_chroot="/").legacy07.chroot == "/"
     with pytest.raises(ConfigError, match="chroot"):
         config(legacy07_zookeeper_chroot="/", zookeeper_connect="zk:2181")
 
 
-def test_an_unknown_key_is_refused_with_the_near_one():
+def test_unknown_key_is_warned_about_with_nearest():
     warnings = []
     config(warnings, legacy07_log_dirs="/x")
     assert warnings == [
@@ -174,7 +174,7 @@ def test_an_unknown_key_is_refused_with_the_near_one():
     assert "legacy07.log.dir" in KEYS
 
 
-def test_the_logs_of_0_7_lie_beside_the_newer_ones_where_no_directory_is_named():
+def test_default_log_directory_is_beside_log_dirs():
     given = {"zookeeper.connect": "zk:1", "legacy07.listener": ":6667"}
     for log_dirs, expected in (("/data/a/,/data/b", "/data/a-07"), ("", "/tmp/kafka-logs-07")):
         named = {"log.dirs": log_dirs} if log_dirs else {}

@@ -1,4 +1,4 @@
-"""Listeners: what is taken, and that nothing is opened unprotected that was to be protected."""
+"""Listeners: valid and invalid endpoints, and their protocols."""
 
 import pytest
 
@@ -17,9 +17,11 @@ from zkbroker.errors import ConfigError
         ("PLAINTEXT://b1:9092", Endpoint("PLAINTEXT", "b1", 9092)),
         ("internal://:0", Endpoint("INTERNAL", "", 0)),
         ("PLAINTEXT://[::1]:65535", Endpoint("PLAINTEXT", "::1", 65535)),
+        ("PLAINTEXT://[fe80::1]:9092", Endpoint("PLAINTEXT", "fe80::1", 9092)),
+        ("A_B://host:1", Endpoint("A_B", "host", 1)),
     ],
 )
-def test_an_endpoint_reads_back(text: str, endpoint: Endpoint) -> None:
+def test_endpoint_text_round_trips(text: str, endpoint: Endpoint) -> None:
     assert parse_endpoint(text) == endpoint
     assert parse_endpoint(str(endpoint)) == endpoint
 
@@ -27,12 +29,12 @@ def test_an_endpoint_reads_back(text: str, endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     "text", ["b1:9092", "PLAINTEXT://b1", "PLAINTEXT://b1:65536", "PLAINTEXT://::1:9092", "A://b:x"]
 )
-def test_what_is_no_listener_is_refused_by_its_property(text: str) -> None:
+def test_invalid_listener_is_refused_with_its_property(text: str) -> None:
     with pytest.raises(ConfigError, match=r"advertised\.listeners"):
         parse_endpoint(text, "advertised.listeners")
 
 
-def test_names_are_mapped_to_protocols_or_are_protocols() -> None:
+def test_listener_names_are_mapped_to_protocols() -> None:
     protocols = parse_protocol_map(("inside:plaintext", "OUTSIDE: SSL"))
     assert protocols == {"INSIDE": "PLAINTEXT", "OUTSIDE": "SSL"}
     found = parse_listeners(("inside://:1", "outside://:2", "SASL_SSL://:3"), "l", protocols)
@@ -41,25 +43,22 @@ def test_names_are_mapped_to_protocols_or_are_protocols() -> None:
         parse_listeners(("clients://:1",), "listeners", protocols)
 
 
-def test_listeners_do_not_share_a_port() -> None:
+def test_listeners_with_same_port_are_refused() -> None:
     with pytest.raises(ConfigError, match="port 9092 twice"):
         parse_listeners(("PLAINTEXT://a:9092", "SSL://b:9092"), "listeners", {})
     assert len(parse_listeners(("PLAINTEXT://a:0", "SSL://b:0"), "listeners", {})) == 2
 
 
-def test_a_name_has_one_protocol_that_exists() -> None:
+def test_invalid_protocol_map_is_refused() -> None:
     with pytest.raises(ConfigError, match="give A:PROTOCOL with one of PLAINTEXT, SSL"):
         parse_protocol_map(("A:TLS",))
     with pytest.raises(ConfigError, match="gives A two protocols"):
         parse_protocol_map(("A:SSL", "a:PLAINTEXT"))
+    with pytest.raises(ConfigError, match="NAME:PROTOCOL"):
+        parse_protocol_map(("INSIDE",))
     assert parse_protocol_map(("A:SSL", "A:SSL")) == {"A": "SSL"}
 
 
-def test_a_name_stands_for_one_listener() -> None:
+def test_duplicate_listener_name_is_refused() -> None:
     with pytest.raises(ConfigError, match="PLAINTEXT twice"):
         parse_listeners(("plaintext://:1", "PLAINTEXT://:2"), "listeners", {})
-
-
-def test_a_pair_without_colon_is_refused() -> None:
-    with pytest.raises(ConfigError, match="NAME:PROTOCOL"):
-        parse_protocol_map(("INSIDE",))

@@ -7,7 +7,7 @@ from zkbroker.errors import ConfigError
 HOUR = 3_600_000
 
 
-def test_the_defaults_are_the_genuine_ones():
+def test_defaults_of_genuine_brokers():
     config = LogConfig()
     assert config.segment_bytes == 1024**3
     assert config.index_interval_bytes == 4096
@@ -44,12 +44,12 @@ def test_the_defaults_are_the_genuine_ones():
         ({"log.cleanup.policy": "compact, delete"}, "cleanup_policy", "compact,delete"),
     ],
 )
-def test_every_generation_s_spelling_is_understood(properties, name, value):
+def test_key_of_each_generation_is_read(properties, name, value):
     assert set(properties) <= LOG_KEYS
     assert getattr(from_properties(LogConfig, properties), name) == value
 
 
-def test_the_old_maps_of_single_topics_become_overrides():
+def test_old_topic_maps_become_overrides():
     config = from_properties(
         LogManagerConfig,
         {
@@ -67,7 +67,7 @@ def test_the_old_maps_of_single_topics_become_overrides():
     assert config.log_dirs == ("/data",)
 
 
-def test_a_topic_s_own_settings_go_on_top():
+def test_topic_settings_override_broker_settings():
     config = LogConfig().with_topic_overrides(
         {"segment.ms": "5", "message.timestamp.type": "logappendtime", "delete.retention.ms": "9"}
     )
@@ -91,12 +91,12 @@ def test_a_topic_s_own_settings_go_on_top():
         ("no.such.name", "1"),
     ],
 )
-def test_an_override_that_is_not_allowed_names_key_and_value(name, text):
+def test_invalid_topic_setting_is_refused(name, text):
     with pytest.raises(ConfigError, match=name):
         LogConfig().with_topic_overrides({name: text})
 
 
-def test_an_override_that_is_misspelt_is_refused_with_the_near_one():
+def test_misspelt_topic_setting_is_refused_with_nearest():
     with pytest.raises(ConfigError, match=r"retentoin\.ms .*did you mean retention\.ms\?"):
         LogConfig().with_topic_overrides({"retentoin.ms": "1"})
 
@@ -108,11 +108,11 @@ def test_an_override_that_is_misspelt_is_refused_with_the_near_one():
         ("0.10.0-IV1", 1), ("0.10.2", 1), ("0.11.0", 2), ("1.0", 2), ("2.3-IV1", 2), ("3.0", 2),
     ],
 )  # fmt: skip
-def test_a_format_version_pins_its_magic(text, magic):
+def test_format_version_has_magic(text, magic):
     assert magic_of_format(text) == magic
 
 
 @pytest.mark.parametrize("text", ["", "3", "x", "0.", "producers", "10"])
-def test_what_is_no_format_version_is_refused(text):
+def test_invalid_format_version_is_refused(text):
     with pytest.raises(ValueError):
         magic_of_format(text)

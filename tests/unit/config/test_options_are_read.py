@@ -1,4 +1,4 @@
-"""An option that nobody reads is a promise that nobody keeps."""
+"""Every option is read by the code, or documented as without effect."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ from zkbroker.config.schema import options
 ROOT = Path(__file__).parents[3] / "zkbroker"
 SOURCES = "\n".join(path.read_text() for path in sorted(ROOT.rglob("*.py")))
 
-# Where objects of a client's configuration are used, and where another's of like names are.
+# The packages that use a client's configuration, and the excluded packages of other clients.
 CLIENTS = {
     ConsumerConfig: (["consumer"], ["consumer/group"]),
     GroupConsumerConfig: (["consumer/group"], []),
@@ -38,7 +38,7 @@ CHECKS = ("__post_init__", "from_properties")
         ProducerConfig,
     ],
 )
-def test_every_option_is_read_somewhere_or_says_that_it_has_no_effect(config):
+def test_options_are_read_or_documented_without_effect(config):
     unread = [
         declared_option.keys[0][0]
         for declared, declared_option in options(config)
@@ -48,8 +48,8 @@ def test_every_option_is_read_somewhere_or_says_that_it_has_no_effect(config):
     assert unread == []
 
 
-def read_of(tree: ast.AST, receivers: tuple[str, ...]) -> set[str]:
-    """The attributes that are read of objects that are called one of `receivers`."""
+def attributes_read(tree: ast.AST, receivers: tuple[str, ...]) -> set[str]:
+    """Return the attributes that are read of variables named `receivers`."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -61,18 +61,18 @@ def read_of(tree: ast.AST, receivers: tuple[str, ...]) -> set[str]:
 
 
 @pytest.mark.parametrize("config", CLIENTS)
-def test_every_client_option_is_read_where_its_client_is(config):
+def test_client_options_are_read_in_client_packages(config):
     rooms, others = CLIENTS[config]
     read: set[str] = set()
     for path in (path for room in rooms for path in (ROOT / room).rglob("*.py")):
         if not any((ROOT / other) in path.parents for other in others):
-            read |= read_of(ast.parse(path.read_text()), ("config", "_config"))
+            read |= attributes_read(ast.parse(path.read_text()), ("config", "_config"))
     classes = [each for each in config.__mro__ if each is not object]
     bodies = [ast.parse(textwrap.dedent(inspect.getsource(each))).body[0] for each in classes]
     methods = [each for body in bodies for each in body.body if isinstance(each, ast.FunctionDef)]
-    # A method that is called gives what it reads itself; two rounds for one that calls another.
+    # Options read by called methods count; two rounds cover methods that call another one.
     for _ in range(2):
         for method in methods:
             if method.name in read and method.name not in CHECKS:
-                read |= read_of(method, ("self",))
+                read |= attributes_read(method, ("self",))
     assert sorted({declared.name for declared, _ in options(config)} - read) == []

@@ -20,12 +20,12 @@ NAME = "CN=Alice,OU=ServiceUsers,O=example"
         ("RULE:^UID=(.*)$/$1/", None),
     ],
 )
-def test_the_first_rule_that_fits_names_the_user(rules, user):
+def test_first_matching_rule_gives_user(rules, user):
     assert PrincipalRules.parse(rules).user(NAME) == user
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "message"),
     [
         ("RULE", "give RULE:regex/name/"),
         ("RULE:a/b", "give RULE:regex/name/"),
@@ -35,6 +35,6 @@ def test_the_first_rule_that_fits_names_the_user(rules, user):
         ("RULE:(a)/$2/", "names group 2"),
     ],
 )
-def test_what_is_no_rule_is_refused(rules, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_rule_is_refused(rules, message):
+    with pytest.raises(ConfigError, match=message):
         PrincipalRules.parse(rules)

@@ -1,4 +1,4 @@
-"""Producer settings: files of every generation work unmodified, and bad ones say what to change."""
+"""Producer settings: unmodified files of every generation, and invalid ones."""
 
 import logging
 
@@ -86,7 +86,7 @@ def no_unknown_keys(caplog):
     assert not [r for r in caplog.records if "unknown" in r.getMessage()]
 
 
-def test_a_file_of_0_7_with_a_broker_list():
+def test_0_7_file_with_broker_list():
     config = load(FILE_0_7)
     assert config.broker_list == ("localhost:9092", "other:9093")
     assert config.producer_type == "async"
@@ -104,7 +104,7 @@ def test_a_file_of_0_7_with_a_broker_list():
     assert config.max_request_bytes == 1_000_000
 
 
-def test_a_file_of_0_7_with_zookeeper_and_handlers():
+def test_0_7_file_with_zookeeper_and_handlers():
     config = load(FILE_0_7_ZOOKEEPER)
     assert config.zookeeper_connect == "localhost:2181/chroot"
     assert config.zookeeper_session_timeout_ms == 7000
@@ -114,7 +114,7 @@ def test_a_file_of_0_7_with_zookeeper_and_handlers():
     assert config.callback_handler_properties == "callbacks.properties"
 
 
-def test_a_file_of_0_8():
+def test_0_8_file():
     config = load(FILE_0_8)
     assert config.broker_list == ("b1:9092", "b2:9092")
     assert config.required_acks == -1
@@ -127,7 +127,7 @@ def test_a_file_of_0_8():
     assert config.client_id == "me"
 
 
-def test_a_file_of_the_java_client_counts_its_batch_size_in_bytes():
+def test_java_file_gives_batch_size_in_bytes():
     config = load(FILE_JAVA)
     assert config.batch_max_bytes == 16384
     assert config.batch_messages is None
@@ -137,7 +137,7 @@ def test_a_file_of_the_java_client_counts_its_batch_size_in_bytes():
     assert config.compression_codec == "lz4"
 
 
-def test_the_defaults_are_those_of_0_8_save_the_documented_ones():
+def test_defaults_of_0_8_except_documented_ones():
     config = load("metadata.broker.list=b:1")
     assert config.producer_type == "sync"
     assert (config.linger_ms, config.queue_max_messages) == (5000, 10000)
@@ -151,7 +151,7 @@ def test_the_defaults_are_those_of_0_8_save_the_documented_ones():
     assert config.required_acks == 1
 
 
-def test_idempotence_retries_as_long_as_delivery_may_take_by_default():
+def test_idempotence_has_unlimited_retries_by_default():
     assert load("broker.list=b:1\nenable.idempotence=true").retries == 2**31 - 1
     assert load("broker.list=b:1\nenable.idempotence=true\nretries=4").retries == 4
 
@@ -176,12 +176,12 @@ def test_idempotence_retries_as_long_as_delivery_may_take_by_default():
         ("broker.address=a:1,b:2", "one address"),
     ],
 )
-def test_a_bad_file_says_what_to_change(text, message):
+def test_invalid_file_is_refused_with_hint(text, message):
     with pytest.raises(ConfigError, match=message):
         load(text)
 
 
-def test_a_list_of_brokers_wins_over_zookeeper_as_in_0_8(caplog):
+def test_broker_list_overrides_zookeeper_as_in_0_8(caplog):
     with caplog.at_level(logging.WARNING):
         config = load("metadata.broker.list=b:1\nzookeeper.connect=z:2181")
     assert config.zookeeper_connect == ""
@@ -197,16 +197,16 @@ def test_a_list_of_brokers_wins_over_zookeeper_as_in_0_8(caplog):
         ("producer.type=sync\nbatch.num.messages=50", 50, 2**31 - 1),
     ],
 )
-def test_a_batch_size_that_is_given_bounds_async_batches(lines, full, limit):
+def test_batch_size_limits_async_batches(lines, full, limit):
     config = load(f"broker.list=b:1\n{lines}")
     assert (config.batch_full_messages, config.batch_limit_messages) == (full, limit)
 
 
-@pytest.mark.parametrize("spelled", ["-1", "all", "ALL"])
-def test_all_acknowledgements_are_spelled_in_two_ways(spelled):
-    assert load(f"broker.list=b:1\nacks={spelled}").required_acks == -1
+@pytest.mark.parametrize("text", ["-1", "all", "ALL"])
+def test_acks_all_has_two_spellings(text):
+    assert load(f"broker.list=b:1\nacks={text}").required_acks == -1
 
 
-def test_an_election_is_waited_for_unless_retries_are_given():
+def test_leader_wait_is_request_timeout_without_retries():
     assert load("broker.list=b:1\nrequest.timeout.ms=7000").leader_wait_ms == 7000
     assert load("broker.list=b:1\nretries=3").leader_wait_ms == 0

@@ -25,23 +25,23 @@ from zkbroker.errors import ConfigError
         ("a=ends with one backslash\\", {"a": "ends with one backslash"}),
     ],
 )
-def test_reads_what_java_reads(text, expected):
+def test_properties_are_parsed_as_in_java(text, expected):
     assert parse_properties(text) == expected
 
 
-def test_an_unreadable_file_is_a_config_error_that_names_it(tmp_path):
+def test_unreadable_file_is_refused_with_path(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere\.properties"):
         load_properties(tmp_path / "nowhere.properties")
 
 
-def test_reads_a_file(tmp_path):
+def test_file_is_read(tmp_path):
     path = tmp_path / "server.properties"
     path.write_text("broker.id=1\n", encoding="utf-8")
     assert load_properties(path) == {"broker.id": "1"}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "iso-8859-1"])
-def test_reads_what_editors_of_all_ages_saved(tmp_path, encoding):
+def test_file_encodings_are_detected(tmp_path, encoding):
     path = tmp_path / "server.properties"
     path.write_bytes("broker.id=1\n# für Zürich\nrack=Zürich\n".encode(encoding))
     assert load_properties(path) == {"broker.id": "1", "rack": "Zürich"}
@@ -59,7 +59,7 @@ def test_reads_what_editors_of_all_ages_saved(tmp_path, encoding):
         ("PK\x03\x04", "line 1 .* control characters"),
     ],
 )
-def test_a_line_that_is_no_setting_is_named(tmp_path, text, problem):
+def test_invalid_line_is_refused_with_number(tmp_path, text, problem):
     path = tmp_path / "server.properties"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=problem):
@@ -77,7 +77,7 @@ def test_a_line_that_is_no_setting_is_named(tmp_path, text, problem):
         "a\tb",
     ],
 )
-def test_lines_that_real_files_hold_are_read(tmp_path, text):
+def test_unusual_valid_lines_are_read(tmp_path, text):
     path = tmp_path / "server.properties"
     path.write_text(text, encoding="utf-8")
     assert load_properties(path) == parse_properties(text)

@@ -1,4 +1,4 @@
-"""The reference page of the manual names every setting."""
+"""The reference page of the manual contains every setting."""
 
 import importlib
 import inspect
@@ -28,7 +28,7 @@ def configurations() -> Iterator[type]:
                 yield found
 
 
-def test_every_known_key_stands_on_the_page():
+def test_reference_page_contains_all_known_keys():
     known = {f"{prefix}…" for prefix in IGNORED_PREFIXES} | CHANGEABLE
     for config in configurations():
         known |= {key for _, option in options(config) for key, _ in option.keys}

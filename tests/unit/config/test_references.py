@@ -1,4 +1,4 @@
-"""Values that stand elsewhere: found, or refused by name, and never shown."""
+"""References to values in files and the environment: resolved, or refused without the value."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ def secrets(tmp_path):
     return file
 
 
-def test_references_to_files_and_the_environment(tmp_path, secrets, monkeypatch):
+def test_references_to_files_and_environment_are_resolved(tmp_path, secrets, monkeypatch):
     monkeypatch.setenv("ZK_PASSWORD", "pa$s")
     file = tmp_path / "server.properties"
     file.write_text(
@@ -37,7 +37,7 @@ def test_references_to_files_and_the_environment(tmp_path, secrets, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("${env:NO_SUCH_NAME}", "the environment has no variable NO_SUCH_NAME: set it"),
         ("${file:/nowhere/x:key}", "No such file or directory"),
@@ -45,16 +45,16 @@ def test_references_to_files_and_the_environment(tmp_path, secrets, monkeypatch)
         ("${file:SECRETS:none}", "has no key none: add it there"),
     ],
 )
-def test_a_reference_that_leads_nowhere_is_refused(secrets, value, said):
+def test_unresolvable_reference_is_refused(secrets, value, message):
     value = value.replace("SECRETS", str(secrets))
     with pytest.raises(ConfigError) as refused:
         resolve({"ssl.key.password": value}, "server.properties", read_properties, {})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert str(refused.value).startswith(f"ssl.key.password={value} of server.properties")
     assert "hush" not in str(refused.value)
 
 
-def test_a_file_that_everybody_can_read_is_named(secrets, caplog):
+def test_world_readable_secrets_file_is_warned_about(secrets, caplog):
     secrets.chmod(0o644)
     with caplog.at_level(logging.WARNING):
         resolve({"a": f"${{file:{secrets}:key}}"}, "f", read_properties, os.environ)

@@ -1,4 +1,4 @@
-"""Settings that clients of Kafka 0.7 cannot obey are refused."""
+"""Settings that are impossible for clients of Kafka 0.7."""
 
 import pytest
 
@@ -7,10 +7,10 @@ from zkbroker.errors import ConfigError
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT"])
-def test_what_would_be_a_broken_promise_is_refused_by_name(protocol):
+def test_unsupported_security_protocol_is_refused(protocol):
     with pytest.raises(ConfigError, match=f"security.protocol={protocol} is not supported"):
         refuse_unsupported({"security.protocol": protocol})
 
 
-def test_what_says_nothing_new_is_taken_without_a_word():
+def test_plaintext_is_accepted():
     assert refuse_unsupported({"security.protocol": "PLAINTEXT", "a": "b"}) == {"a": "b"}

@@ -20,7 +20,7 @@ def read(properties, environment=None, warnings=None):
     )
 
 
-def test_mechanisms_and_their_lines():
+def test_mechanisms_and_jaas_lines_are_read():
     sasl = read(
         {
             "sasl.enabled.mechanisms": "SCRAM-SHA-512, plain,OAUTHBEARER",
@@ -35,7 +35,7 @@ def test_mechanisms_and_their_lines():
     assert "alice" not in repr(sasl)
 
 
-def test_the_nearest_setting_counts():
+def test_most_specific_setting_is_used():
     key = "sasl.oauthbearer.expected.issuer"
     properties = {
         "sasl.enabled.mechanisms": "GSSAPI",
@@ -54,7 +54,7 @@ def test_the_nearest_setting_counts():
 
 @pytest.mark.parametrize("by", ["setting", "environment"])
 @pytest.mark.parametrize("section", ["KafkaServer", "external.KafkaServer"])
-def test_a_jaas_file(tmp_path, by, section):
+def test_jaas_file_is_read(tmp_path, by, section):
     path = tmp_path / "jaas.conf"
     path.write_text(f"other.KafkaServer {{ }};\n{section} {{\n{SCRAM}\n{PLAIN}\n}};")
     properties = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256"}
@@ -69,7 +69,7 @@ def test_a_jaas_file(tmp_path, by, section):
     assert "carol" in read(properties | {KEY: own}, environment).mechanism("PLAIN").users
 
 
-def test_kerberos_beside_others_is_warned_of():
+def test_kerberos_beside_other_mechanisms_is_warned_about():
     warnings = []
     read({"sasl.enabled.mechanisms": "GSSAPI,PLAIN", KEY: PLAIN}, warnings=warnings)
     assert len(warnings) == 1
@@ -77,7 +77,7 @@ def test_kerberos_beside_others_is_warned_of():
 
 
 @pytest.mark.parametrize(
-    ("properties", "says"),
+    ("properties", "message"),
     [
         ({}, r"GSSAPI \(the default\).*Kerberos.*set sasl.enabled.mechanisms=SCRAM-SHA-512"),
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "Kerberos, which is not supported"),
@@ -112,26 +112,26 @@ def test_kerberos_beside_others_is_warned_of():
         ),
     ],
 )
-def test_a_listener_without_a_possible_login_is_refused(properties, says):
-    with pytest.raises(ConfigError, match=says) as raised:
+def test_listener_without_possible_login_is_refused(properties, message):
+    with pytest.raises(ConfigError, match=message) as raised:
         read(properties)
     assert '"b"' not in str(raised.value)
 
 
-def test_a_file_without_the_line_is_named(tmp_path):
+def test_jaas_file_without_line_is_refused_with_path(tmp_path):
     path = tmp_path / "jaas.conf"
     path.write_text(f"Client {{ {PLAIN} }};")
     with pytest.raises(ConfigError, match=r"jaas\.conf has no such line for this listener"):
         read({"sasl.enabled.mechanisms": "PLAIN", "java.security.auth.login.config": str(path)})
 
 
-def test_brokers_log_in_by_an_enabled_mechanism_with_a_user():
+def test_inter_broker_mechanism_is_enabled_and_has_user():
     properties = {"sasl.enabled.mechanisms": "PLAIN", KEY: PLAIN}
     found = inter_broker_mechanism(
         read(properties), {"sasl.mechanism.inter.broker.protocol": "PLAIN"}
     )
     assert (found.name, found.line.options["username"]) == ("PLAIN", "broker")
-    for more, says in (
+    for more, message in (
         ({}, r"GSSAPI \(the default\).*set sasl\.mechanism\.inter\.broker\.protocol=PLAIN"),
         ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "Kerberos"),
         (
@@ -139,7 +139,7 @@ def test_brokers_log_in_by_an_enabled_mechanism_with_a_user():
             r"not enabled on the listener EXTERNAL.*mechanisms=PLAIN,SCRAM-SHA-256",
         ),
     ):
-        with pytest.raises(ConfigError, match=says):
+        with pytest.raises(ConfigError, match=message):
             inter_broker_mechanism(read(properties), more)
     without = PLAIN.replace('username="broker" password="b"', 'username="broker"')
     with pytest.raises(ConfigError, match=rf"add password to {KEY}"):

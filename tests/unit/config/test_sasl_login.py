@@ -15,7 +15,7 @@ def login(**properties):
     return ClientSecurity.from_properties(SASL | given).sasl
 
 
-def test_user_and_password_in_either_way():
+def test_user_and_password_in_each_form():
     for made in (
         login(sasl_mechanism="plain", sasl_username="a", sasl_password="b"),
         login(sasl_mechanisms="PLAIN", sasl_username="a", sasl_password="b"),
@@ -25,7 +25,7 @@ def test_user_and_password_in_either_way():
         assert '"b"' not in repr(made)
 
 
-def test_tokens_in_any_way():
+def test_token_sources():
     line = LINE.replace("plain.Plain", "oauthbearer.OAuthBearer")
     for more in (
         {"sasl.login.callback.handler.class": "a.b:c"},
@@ -46,7 +46,7 @@ def test_tokens_in_any_way():
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         ({}, "needs a login: set sasl.mechanism"),
         ({"sasl.username": "a"}, "sasl.mechanism is missing: set sasl.mechanism to one of PLAIN"),
@@ -73,11 +73,11 @@ def test_tokens_in_any_way():
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a\0", "sasl.password": "b"}, "NUL"),
     ],
 )
-def test_a_login_that_cannot_be_tried_is_refused(given, says):
-    with pytest.raises(ConfigError, match=says):
+def test_incomplete_login_is_refused(given, message):
+    with pytest.raises(ConfigError, match=message):
         ClientSecurity.from_properties(SASL | given)
 
 
-def test_the_password_is_never_shown():
+def test_password_is_not_shown():
     made = SaslLogin(mechanism="PLAIN", username="a", password=Secret("hush"))
     assert "hush" not in f"{made} {made!r}"

@@ -49,12 +49,12 @@ def build(**properties):
     return config, warnings
 
 
-def test_defaults_need_nothing_but_what_is_required():
+def test_defaults_with_required_key_only():
     config, warnings = build()
     assert (config.group, config.port, config.enabled, warnings) == ("g", 9092, True, [])
 
 
-def test_every_kind_is_parsed():
+def test_all_kinds_are_parsed():
     config, _ = build(
         port="1", enabled="FALSE", codec="gzip", ratio="0.25", log_dirs="/a, /b", topics="x:2,y:3"
     )
@@ -63,17 +63,17 @@ def test_every_kind_is_parsed():
     assert config.topics == {"x": 2, "y": 3}
 
 
-def test_the_first_declared_spelling_wins():
+def test_first_declared_key_is_used():
     config, warnings = build(log_dirs="/new", log_dir="/old")
     assert config.dirs == ("/new",)
     assert not warnings
 
 
-def test_a_spelling_in_another_unit_is_converted():
+def test_key_in_other_unit_is_converted():
     assert build(log_roll_hours="2")[0].roll_ms == 7_200_000
 
 
-def test_a_required_key_that_is_missing_is_named():
+def test_missing_required_key_is_refused():
     with pytest.raises(ConfigError, match=r"group\.id \(or groupid\) is required"):
         from_properties(Sample, {})
 
@@ -91,7 +91,7 @@ def test_a_required_key_that_is_missing_is_named():
         ("log.roll.hours", "0", "a whole number from 1"),
     ],
 )
-def test_a_bad_value_names_key_value_and_what_is_allowed(key, value, allowed):
+def test_invalid_value_is_refused_with_key_and_allowed_values(key, value, allowed):
     with pytest.raises(ConfigError) as caught:
         from_properties(Sample, {"group.id": "g", key: value})
     assert key in str(caught.value)
@@ -99,16 +99,16 @@ def test_a_bad_value_names_key_value_and_what_is_allowed(key, value, allowed):
     assert allowed in str(caught.value)
 
 
-def test_an_unknown_key_is_a_warning_that_names_the_nearest_one():
+def test_unknown_key_is_warned_about_with_nearest():
     _, warnings = build(prot="1")
     assert warnings == ["config key=prot is unknown and ignored; did you mean port?"]
 
 
-def test_a_known_key_without_effect_says_why():
+def test_key_without_effect_is_warned_about_with_reason():
     _, warnings = build(num_io_threads="8")
     assert warnings == ["config key=num.io.threads has no effect: greenlets need no count"]
 
 
-def test_a_configuration_made_by_hand_is_validated_too():
+def test_directly_made_configuration_is_validated():
     with pytest.raises(ConfigError, match="port"):
         Sample(group="g", port=-1)

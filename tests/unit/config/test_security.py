@@ -1,4 +1,4 @@
-"""How clients connect, from the names that Kafka's clients and librdkafka have."""
+"""Security settings of clients, under the names of Kafka's clients and of librdkafka."""
 
 import pickle
 
@@ -20,7 +20,7 @@ SSL = {"security.protocol": "ssl", "ssl.truststore.location": "/ca.pem"}
 
 
 @pytest.mark.parametrize(("config", "given"), CLIENTS)
-def test_every_client_has_the_group(config, given):
+def test_all_clients_have_security_settings(config, given):
     warnings: list[str] = []
     found = config.from_properties(given | SSL, warn=warnings.append)
     assert found.security.protocol == "SSL"
@@ -30,14 +30,14 @@ def test_every_client_has_the_group(config, given):
 
 
 @pytest.mark.parametrize(("config", "given"), CLIENTS)
-def test_plaintext_is_what_there_is_without_settings(config, given):
+def test_plaintext_is_default(config, given):
     warnings: list[str] = []
     found = config.from_properties(given | {"security.protocol": "PLAINTEXT"}, warn=warnings.append)
     assert found == config.from_properties(given)
     assert warnings == []
 
 
-def test_names_of_librdkafka_say_the_same():
+def test_names_of_librdkafka_are_read():
     found = ClientSecurity.from_properties(
         {
             "security.protocol": "SASL_SSL",
@@ -60,21 +60,21 @@ def test_names_of_librdkafka_say_the_same():
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-def test_the_host_is_checked_unless_that_is_left_out():
+def test_host_check_can_be_disabled():
     assert ClientSecurity.from_properties(SSL).tls.checks_host
     for text in ("", "none"):
         left_out = SSL | {"ssl.endpoint.identification.algorithm": text}
         assert not ClientSecurity.from_properties(left_out).tls.checks_host
 
 
-def test_versions_below_1_2_are_spoken_only_when_named():
+def test_tls_below_1_2_must_be_enabled():
     assert ClientSecurity.from_properties(SSL).tls.versions == ("TLSv1.2", "TLSv1.3")
     older = SSL | {"ssl.enabled.protocols": "tlsv1.2,TLSv1"}
     assert ClientSecurity.from_properties(older).tls.versions == ("TLSv1.2", "TLSv1")
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"security.protocol": "TLS"}, "security.protocol='TLS' is not allowed: give one of PLAIN"),
         ({"security.protocol": "SASL_SSL"}, "needs a login: set sasl.mechanism"),
@@ -94,12 +94,12 @@ def test_versions_below_1_2_are_spoken_only_when_named():
         (SSL | {"ssl.crl.location": "X"}, "ssl.crl.location is not supported"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(given, said):
-    with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
+def test_invalid_security_settings_are_refused(given, message):
+    with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
         ClientSecurity.from_properties(given)
 
 
-def test_what_has_no_effect_is_said():
+def test_keys_without_effect_are_warned_about():
     warnings: list[str] = []
     _, rest = take_security(
         {
@@ -111,9 +111,9 @@ def test_what_has_no_effect_is_said():
         },
         warn=warnings.append,
     )
-    said = "\n".join(warnings)
+    text = "\n".join(warnings)
     assert rest == {"acks": "1"}
-    assert "ssl.keystore.location has no effect with security.protocol=PLAINTEXT" in said
-    assert "sasl.mechanism has no effect with security.protocol=PLAINTEXT" in said
-    assert "did you mean ssl.keystore.location?" in said
-    assert "ssl.provider has no effect" in said
+    assert "ssl.keystore.location has no effect with security.protocol=PLAINTEXT" in text
+    assert "sasl.mechanism has no effect with security.protocol=PLAINTEXT" in text
+    assert "did you mean ssl.keystore.location?" in text
+    assert "ssl.provider has no effect" in text

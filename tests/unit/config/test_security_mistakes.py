@@ -1,4 +1,4 @@
-"""Misconfigurations of a secure broker: the start is refused, and the message names the line."""
+"""Misconfigurations of a secure broker: the start is refused with the line to change."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ AUTHORIZER = {"authorizer.class.name": "kafka.security.auth.SimpleAclAuthorizer"
 
 MISTAKES = {
     "a listener with TLS without a key": (TLS, "set ssl.keystore.location"),
-    "certificates are wanted and nobody signs them": (
+    "client certificates without a truststore": (
         {**TLS, **KEY, "ssl.client.auth": "required"},
         "ssl.client.auth=required needs ssl.truststore.location",
     ),
@@ -36,7 +36,7 @@ MISTAKES = {
         {"listeners": "INTERNAL://:9092"},
         "listener.security.protocol.map",
     ),
-    "brokers use a listener that is not there": (
+    "an inter-broker listener that does not exist": (
         {"listeners": "PLAINTEXT://:9092", "inter.broker.listener.name": "INTERNAL"},
         "inter.broker.listener.name",
     ),
@@ -93,7 +93,7 @@ MISTAKES = {
         {**SASL, LINE: f"{SCRAM} required;"},
         f"add username and password to {LINE}",
     ),
-    "brokers log in by what is not enabled": (
+    "an inter-broker mechanism that is not enabled": (
         {**SASL, **LOGIN, "sasl.mechanism.inter.broker.protocol": "PLAIN"},
         "sasl.mechanism.inter.broker.protocol=PLAIN is not enabled",
     ),
@@ -102,7 +102,7 @@ MISTAKES = {
         "set super.users=User:a;User:b",
     ),
     "a super user without a type": ({"super.users": "admin", **AUTHORIZER}, "super.users"),
-    "an authorizer that is not known": (
+    "an unknown authorizer": (
         {"authorizer.class.name": "org.example.MyAuthorizer"},
         "authorizer.class.name",
     ),
@@ -118,11 +118,11 @@ MISTAKES = {
         {"zookeeper.sasl.jaas.config": f'{PLAIN} required username=a password="{SECRET}";'},
         "is no login at ZooKeeper",
     ),
-    "keys for ZooKeeper that would not be used": (
+    "unused keys for ZooKeeper": (
         {"zookeeper.ssl.keystore.location": "/k.pem"},
         "set zookeeper.ssl.client.enable=true",
     ),
-    "a JAAS file that is not there": (
+    "a missing JAAS file": (
         {"java.security.auth.login.config": "/nowhere/jaas.conf"},
         "/nowhere/jaas.conf",
     ),
@@ -130,19 +130,19 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_start_is_refused_and_says_what_to_change(mistake):
-    given, said = MISTAKES[mistake]
+def test_mistake_is_refused_with_line_to_change(mistake):
+    given, message = MISTAKES[mistake]
     with pytest.raises(ConfigError) as refused:
         make_authorizer(
             BrokerConfig.from_properties(
                 {"zookeeper.connect": "127.0.0.1:1", **given}, warn=lambda _: None
             )
         )
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert SECRET not in str(refused.value)
 
 
-def test_what_the_mistakes_start_from_is_right():
+def test_settings_without_mistakes_are_accepted():
     supers = {"super.users": "User:a;User:CN=b,O=c", **AUTHORIZER}
     for given in ({**TLS, **KEY}, {**SASL, **LOGIN}, supers):
         make_authorizer(
@@ -153,13 +153,13 @@ def test_what_the_mistakes_start_from_is_right():
 
 
 FROM_FILES = {
-    "a key file that is not there": ({**TLS, **KEY}, "ssl.keystore.location=/etc/zkbroker/broker"),
+    "a missing key file": ({**TLS, **KEY}, "ssl.keystore.location=/etc/zkbroker/broker"),
     "a mechanism without its line": (SASL, f"set {LINE}="),
-    "a secret that is nowhere": (
+    "a missing secret": (
         {"zookeeper.auth.digest": "kafka:${env:NO_SUCH_SECRET}"},
         "the environment has no variable NO_SUCH_SECRET: set it",
     ),
-    "users of the admin page that are no hashes": (
+    "admin page users without password hashes": (
         {"admin.port": "0", "admin.users.file": "USERS"},
         "line 1 is not user:$pbkdf2-sha256$...: make it with zkbroker hash-password USER",
     ),
@@ -167,8 +167,8 @@ FROM_FILES = {
 
 
 @pytest.mark.parametrize("mistake", FROM_FILES)
-def test_the_command_says_it_in_one_line(mistake, tmp_path):
-    given, said = FROM_FILES[mistake]
+def test_command_reports_mistake_in_one_line(mistake, tmp_path):
+    given, message = FROM_FILES[mistake]
     users = tmp_path / "users"
     users.write_text(f"alice:{SECRET}\n")
     lines = {
@@ -189,5 +189,5 @@ def test_the_command_says_it_in_one_line(mistake, tmp_path):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
-    assert said in line
+    assert message in line
     assert SECRET not in line

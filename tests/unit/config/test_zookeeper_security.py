@@ -1,4 +1,4 @@
-"""Logins at ZooKeeper from properties: what is read, and what is refused without showing it."""
+"""Logins at ZooKeeper from properties: valid ones, and refused ones without their secrets."""
 
 import pytest
 
@@ -23,13 +23,13 @@ def security(**given):
     return take_zookeeper_security({key.replace("_", "."): text for key, text in given.items()})[0]
 
 
-def test_without_a_setting_nothing_is_protected_and_nothing_is_taken():
+def test_default_is_unprotected():
     given = {"zookeeper.connect": "h:1", "group.id": "g"}
     assert take_zookeeper_security(given) == (UNPROTECTED, given)
     assert UNPROTECTED.logins == ""
 
 
-def test_the_settings_are_taken_out_of_others():
+def test_zookeeper_settings_are_separated_from_others():
     given = {"zookeeper.sasl.jaas.config": LINE, "zookeeper.set.acl": "TRUE", "group.id": "g"}
     taken, rest = take_zookeeper_security(given)
     assert (taken.sasl, taken.digest, taken.set_acl) == (LOGIN, None, True)
@@ -38,13 +38,13 @@ def test_the_settings_are_taken_out_of_others():
     assert "pa ss" not in repr(taken)
 
 
-def test_a_digest_may_have_colons_in_its_password():
+def test_digest_password_may_contain_colons():
     taken = security(zookeeper_auth_digest=" kafka:a:b ")
     assert taken.digest == ZooKeeperLogin("kafka", Secret("a:b"))
     assert taken.logins == "kafka (digest)"
 
 
-def test_the_section_of_a_jaas_file_counts_unless_a_line_is_given(tmp_path):
+def test_jaas_file_section_is_used_without_jaas_line(tmp_path):
     file = tmp_path / "jaas.conf"
     other = LINE.replace("kafka", "other")
     file.write_text(f"Client {{ {LINE} }};\nZk {{ {other} }};\nKafkaServer {{ {LINE} }};\n")
@@ -58,7 +58,7 @@ def test_the_section_of_a_jaas_file_counts_unless_a_line_is_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"zookeeper_auth_digest": "secretpw"}, "zookeeper.auth.digest is not user:password"),
         ({"zookeeper_auth_digest": ":secretpw"}, "zookeeper.auth.digest is not user:password"),
@@ -80,21 +80,21 @@ def test_the_section_of_a_jaas_file_counts_unless_a_line_is_given(tmp_path):
         ({"java_security_auth_login_config": "/nowhere/jaas"}, "cannot read the JAAS file"),
     ],
 )
-def test_what_cannot_be_a_login_is_refused_and_not_shown(given, said):
+def test_invalid_login_is_refused_without_showing_it(given, message):
     with pytest.raises(ConfigError) as refused:
         security(**given)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "secretpw" not in str(refused.value)
 
 
-def test_a_section_with_two_modules_is_refused(tmp_path):
+def test_section_with_two_modules_is_refused(tmp_path):
     file = tmp_path / "jaas.conf"
     file.write_text(f"Client {{ {LINE} {LINE} }};")
     with pytest.raises(ConfigError, match="must hold one login module"):
         security(java_security_auth_login_config=str(file))
 
 
-def test_a_broker_has_these_options_and_checks_them_at_once():
+def test_broker_config_checks_zookeeper_login():
     given = {"zookeeper.connect": "h:1", "zookeeper.auth.digest": "kafka:pw"}
     config = BrokerConfig.from_properties({**given, "zookeeper.set.acl": "true"}, warn=pytest.fail)
     assert config.zookeeper_security().set_acl
@@ -104,7 +104,7 @@ def test_a_broker_has_these_options_and_checks_them_at_once():
     assert "zookeeper.set.acl" in KEYS
 
 
-def test_tls_is_taken_under_its_own_names(tmp_path):
+def test_tls_settings_are_read(tmp_path):
     given = {
         "zookeeper_ssl_client_enable": "true",
         "zookeeper_ssl_keystore_location": "/k.pem",
@@ -128,12 +128,12 @@ def test_tls_is_taken_under_its_own_names(tmp_path):
         security(**given)
 
 
-def test_keys_without_a_meaning_are_named(caplog):
+def test_key_without_effect_is_warned_about(caplog):
     take_zookeeper_security({"zookeeper.clientCnxnSocket": "org.x.ClientCnxnSocketNetty"})
     assert "zookeeper.clientCnxnSocket has no effect: zookeeper.ssl.client.enable" in caplog.text
 
 
-def test_every_client_has_it():
+def test_client_security_contains_zookeeper_login():
     client = ClientSecurity.from_properties({"zookeeper.auth.digest": "kafka:pw"})
     assert client.zookeeper.digest.user == "kafka"
     assert client.protocol == "PLAINTEXT"

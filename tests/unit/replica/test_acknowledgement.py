@@ -1,4 +1,4 @@
-"""Produces wait once for all their partitions, whatever they wait for."""
+"""A Produce request waits once for the acknowledgements of all its partitions."""
 
 import gevent
 
@@ -36,7 +36,7 @@ def wait(appended, acks, timeout_s, park, step_ms=0):
     return wait_for_acks(appended, acks, timeout_s, runtime=SteppedRuntime(step_ms), park=park)
 
 
-def test_a_produce_of_16_partitions_waits_once():
+def test_produce_to_16_partitions_waits_once():
     led = partitions(16)
     appended = [append(each, acks=-1) for each in led]
 
@@ -50,7 +50,7 @@ def test_a_produce_of_16_partitions_waits_once():
     assert not any(each.waiters.marks for each in led)
 
 
-def test_all_partitions_share_one_time_out():
+def test_all_partitions_share_one_timeout():
     led = partitions(16, flush_messages=1)
     appended = [append(each, acks=-1) for each in led]
     park = Park()
@@ -63,7 +63,7 @@ def test_all_partitions_share_one_time_out():
     assert waited[-1] == 0.0
 
 
-def test_what_is_replicated_already_is_not_parked_for():
+def test_replicated_append_is_acknowledged_without_waiting():
     (partition,) = partitions(1)
     appended = append(partition, acks=-1)
     catch_up(partition)
@@ -72,7 +72,7 @@ def test_what_is_replicated_already_is_not_parked_for():
     assert park.times == 0
 
 
-def test_acks_1_waits_for_the_flush_policy_alone():
+def test_acks_1_waits_only_for_flush_policy():
     (partition,) = partitions(1, flush_messages=1)
     park = Park()
     assert wait([append(partition)], 1, 2.5, park) == [None]
@@ -82,7 +82,7 @@ def test_acks_1_waits_for_the_flush_policy_alone():
     assert partition.log.flush_waits == []
 
 
-def test_a_failed_flush_is_the_partitions_error():
+def test_failed_flush_is_reported_for_its_partition():
     first, second = partitions(2, flush_messages=1)
 
     def broken(last_offset, timeout_s=None):
@@ -94,7 +94,7 @@ def test_a_failed_flush_is_the_partitions_error():
     assert results[1] is None
 
 
-def test_one_partition_that_is_lost_leaves_the_others_waiting():
+def test_lost_leadership_does_not_end_wait_for_other_partitions():
     first, second = partitions(2)
     appended = [append(first, acks=-1), append(second, acks=-1)]
 
@@ -107,7 +107,7 @@ def test_one_partition_that_is_lost_leaves_the_others_waiting():
     assert results[1] is None
 
 
-def test_500_waiting_produces_cost_a_new_one_nothing():
+def test_append_does_not_wake_500_waiting_produces():
     (partition,) = partitions(1)
     operations = []
     for _ in range(500):
@@ -124,19 +124,19 @@ def test_500_waiting_produces_cost_a_new_one_nothing():
     assert len(woken) == 250
 
 
-def test_without_zookeeper_clients_are_sent_to_look_for_the_leader():
-    over = [False]
-    led = make_partition(runtime=get_runtime("gevent"), session_over=lambda: over[0])
+def test_timeout_after_session_expiry_is_not_leader_for_partition():
+    session_over = [False]
+    led = make_partition(runtime=get_runtime("gevent"), session_over=lambda: session_over[0])
     led.become_leader(decided(1, 0, (1, 2), (1, 2)))
     appended = [append(led, acks=-1)]
     assert isinstance(wait(appended, -1, 1.1, Park(), step_ms=1000)[0], RequestTimedOut)
-    over[0] = True
+    session_over[0] = True
     (error,) = wait(appended, -1, 1.1, Park(), step_ms=1000)
     assert isinstance(error, NotLeaderForPartition)
 
 
-def deleted(partition, start, leader_end=3):
-    """A follower's next fetch says where its log begins."""
+def fetch_with_log_start(partition, start, leader_end=3):
+    """Record a follower's fetch with its log start offset."""
     partition.leadership().record_follower_fetch(2, leader_end, start, leader_end)
 
 
@@ -150,29 +150,29 @@ def wait_deleted(deletions, park, live=(1, 2), timeout_s=10.0):
     )
 
 
-def test_a_deletion_waits_until_the_followers_have_deleted_too():
+def test_delete_records_waits_for_followers():
     led = partitions(3)
     for each in led:
         each.leadership().append(b"abc")
-        deleted(each, 0)
+        fetch_with_log_start(each, 0)
         each.leadership().delete_records_before(2)
-    park = Park(lambda: [gevent.spawn(deleted, each, 2) for each in led])
+    park = Park(lambda: [gevent.spawn(fetch_with_log_start, each, 2) for each in led])
     assert wait_deleted([(each.leadership(), 2) for each in led], park) == [2, 2, 2]
     assert park.times == 1
     assert not any(each.waiters.log_starts for each in led)
     assert wait_deleted([(led[0].leadership(), 2)], park) == [2]
-    assert park.times == 1, "it is not parked for what is done"
+    assert park.times == 1, "a finished deletion is not waited for"
 
 
-def test_a_deletion_that_a_follower_does_not_follow_in_time_shows_the_low_watermark():
+def test_delete_records_timeout_returns_low_watermark():
     led = partitions(2)
     for each in led:
         each.leadership().append(b"abc")
-        deleted(each, 0)
+        fetch_with_log_start(each, 0)
         each.leadership().delete_records_before(3)
     assert wait_deleted([(led[0].leadership(), 3)], Park(), timeout_s=1.1) == [0]
     assert wait_deleted([(led[0].leadership(), 3)], Park(), live=(1,)) == [3], (
-        "a dead one is not waited for"
+        "dead followers are not waited for"
     )
     park = Park(lambda: gevent.spawn(led[1].become_follower, decided(2, 1)))
     (result,) = wait_deleted([(led[1].leadership(), 3)], park)

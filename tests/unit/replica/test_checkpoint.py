@@ -1,4 +1,4 @@
-"""High watermarks on disk."""
+"""The checkpoint file of high watermarks."""
 
 import threading
 
@@ -15,7 +15,7 @@ def checkpoint(logs):
     return HighWatermarkCheckpoint(logs, 250, runtime=StillRuntime())
 
 
-def test_they_are_written_each_interval_where_they_changed(tmp_path):
+def test_changed_high_watermarks_are_written(tmp_path):
     with started(tmp_path) as manager:
         log = manager.get_or_create(TP)
         log.append_as_leader(message_set(5), leader_epoch=0)
@@ -27,13 +27,13 @@ def test_they_are_written_each_interval_where_they_changed(tmp_path):
         before = path.stat().st_ino
         checkpoint(manager)._write()
         assert path.stat().st_ino == before
-        marks[TP] = 9  # a log that was cut meanwhile: never beyond its end
+        marks[TP] = 9  # the log was truncated: never beyond its end
         checkpoint(manager)._write()
         assert read_offsets(path) == {TP: 5}
 
 
-def test_a_failed_write_does_not_end_it():
-    class Broken:
+def test_failed_write_is_repeated():
+    class BrokenLogs:
         calls = 0
         again = threading.Event()
 
@@ -43,7 +43,7 @@ def test_a_failed_write_does_not_end_it():
                 self.again.set()
             raise StorageError("no disk")
 
-    logs = Broken()
+    logs = BrokenLogs()
     made = HighWatermarkCheckpoint(logs, 1, runtime=get_runtime())  # type: ignore[arg-type]
     made.start()
     assert logs.again.wait(30)

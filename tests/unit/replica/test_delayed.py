@@ -1,4 +1,4 @@
-"""An operation waits until it is done, or until its deadline."""
+"""A delayed operation waits until it is complete, or until its deadline."""
 
 import pytest
 
@@ -7,15 +7,15 @@ from zkbroker.replica.delayed import DelayedOperation
 
 
 @pytest.mark.parametrize("woken", [True, False])
-def test_an_operation_looks_once_more_when_its_time_is_over(woken):
-    looks = []
+def test_operation_is_checked_again_at_deadline(woken):
+    checks = []
     operation = DelayedOperation(SteppedRuntime(1000))
 
     def done():
-        looks.append(1)
+        checks.append(1)
         if woken:
             operation.wake()
-        return len(looks) > 2
+        return len(checks) > 2
 
     assert operation.wait(done, 500 if not woken else 100_000) is woken
-    assert len(looks) == (3 if woken else 2)
+    assert len(checks) == (3 if woken else 2)

@@ -5,7 +5,7 @@ from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.replica.fencing import ControllerFence, check_decision
 
-SOUND = {"partition": 3, "leader": 1, "leader_epoch": 2, "isr": [1], "replicas": [1, 2]}
+VALID = {"partition": 3, "leader": 1, "leader_epoch": 2, "isr": [1], "replicas": [1, 2]}
 
 
 def code(fence, controller_epoch, broker_epoch):
@@ -28,26 +28,26 @@ def code(fence, controller_epoch, broker_epoch):
         (2, 4957, ErrorCode.STALE_BROKER_EPOCH),
     ],
 )
-def test_what_genuine_brokers_answer(controller_epoch, broker_epoch, expected):
+def test_epoch_checks_equal_those_of_genuine_brokers(controller_epoch, broker_epoch, expected):
     fence = ControllerFence(lambda: 4958)
     fence.check(0, 3, 4958)
     assert code(fence, controller_epoch, broker_epoch) == expected
 
 
-def test_the_highest_epoch_is_remembered_and_a_refused_request_raises_nothing():
+def test_refused_request_does_not_raise_controller_epoch():
     fence = ControllerFence(lambda: 7)
     fence.check(1, 3, 7)
     assert code(fence, 9, 6) == ErrorCode.STALE_BROKER_EPOCH
     assert (fence.controller_epoch, fence.controller_id) == (3, 1)
 
 
-def test_before_the_own_registration_is_known_no_broker_epoch_is():
+def test_broker_epoch_is_refused_before_registration():
     fence = ControllerFence(lambda: None)
     assert code(fence, 1, 5) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert code(fence, 1, -1) == ErrorCode.NONE
 
 
-def test_an_epoch_without_an_election_is_refused():
+def test_controller_epoch_without_election_is_refused():
     asked = []
 
     def elected(epoch):
@@ -63,13 +63,13 @@ def test_an_epoch_without_an_election_is_refused():
     assert asked == [3, 2**31 - 1, 4]
 
 
-def test_where_zookeeper_does_not_say_the_controller_is_believed():
+def test_controller_epoch_is_accepted_without_zookeeper():
     fence = ControllerFence(lambda: 7, lambda epoch: None)
     assert code(fence, 5, 7) == ErrorCode.NONE
     assert fence.controller_epoch == 5
 
 
-def test_a_later_controller_that_came_while_zookeeper_was_asked_stays():
+def test_later_controller_during_election_check_is_kept():
     fence = ControllerFence(lambda: 7)
 
     def elected(epoch):
@@ -82,7 +82,7 @@ def test_a_later_controller_that_came_while_zookeeper_was_asked_stays():
     assert (fence.controller_epoch, fence.controller_id) == (4, 2)
 
 
-def test_a_request_through_a_connection_that_was_left_changes_nothing():
+def test_request_through_abandoned_connection_is_refused():
     fence = ControllerFence(lambda: 7)
     fence.check(1, 3, 7, connection=5)
     fence.check(1, 3, 7, connection=5)
@@ -93,7 +93,7 @@ def test_a_request_through_a_connection_that_was_left_changes_nothing():
     fence.check(1, 3, 7, connection=8)
 
 
-def test_a_later_controller_begins_with_any_connection():
+def test_later_controller_may_use_any_connection():
     fence = ControllerFence(lambda: 7)
     fence.check(1, 3, 7, connection=8)
     fence.check(2, 4, 7, connection=6)
@@ -104,8 +104,8 @@ def test_a_later_controller_begins_with_any_connection():
 
 @pytest.mark.parametrize("kind", [LeaderAndIsrPartition, UpdateMetadataPartition])
 @pytest.mark.parametrize("leader", [1, -1, -2])
-def test_what_controllers_say_is_sound(kind, leader):
-    check_decision("t", kind(**{**SOUND, "leader": leader}))
+def test_valid_decision_is_accepted(kind, leader):
+    check_decision("t", kind(**{**VALID, "leader": leader}))
 
 
 @pytest.mark.parametrize("kind", [LeaderAndIsrPartition, UpdateMetadataPartition])
@@ -121,12 +121,12 @@ def test_what_controllers_say_is_sound(kind, leader):
         ("replicas", [-2]),
     ],
 )
-def test_what_no_controller_says_is_refused_and_names_the_partition(kind, field, value):
+def test_invalid_decision_is_refused_with_partition(kind, field, value):
     with pytest.raises(ZkbrokerError, match="partition t-"):
-        check_decision("t", kind(**{**SOUND, field: value}))
+        check_decision("t", kind(**{**VALID, field: value}))
 
 
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "x" * 250])
-def test_names_that_no_topic_has_are_refused(topic):
+def test_invalid_topic_names_are_refused(topic):
     with pytest.raises(ZkbrokerError):
-        check_decision(topic, LeaderAndIsrPartition(**SOUND))
+        check_decision(topic, LeaderAndIsrPartition(**VALID))

@@ -1,4 +1,4 @@
-"""Both sides of a fetch session together."""
+"""A follower's fetch session against the leader's side."""
 
 import random
 from typing import Any
@@ -18,7 +18,7 @@ def exchange(
     sessions: FetchSessions,
     wanted: dict[TopicPartition, PartitionFetch],
 ) -> tuple[str | None, FetchRequest, dict[TopicPartition, PartitionFetch] | None]:
-    """Send a request to the leader's side; what was wrong, and what would be read there."""
+    """Send a request to the leader's side; return the problem, the request, and what it reads."""
     part = session.next(wanted)
     request = FetchRequest(
         2,
@@ -46,7 +46,7 @@ def wanted_of(offset: int, *numbers: int) -> dict[TopicPartition, PartitionFetch
     return {TopicPartition("t", number): PartitionFetch(offset, 1, 0, 100) for number in numbers}
 
 
-def test_the_leader_always_reads_what_is_wanted():
+def test_leader_reads_exactly_the_wanted_partitions():
     seeded = random.Random(7)
     session, sessions = FollowerFetchSession(11), FetchSessions(10, 10**6, PlainRuntime())
     wanted: dict[TopicPartition, PartitionFetch] = {}
@@ -63,19 +63,19 @@ def test_the_leader_always_reads_what_is_wanted():
             session.failed()
         if seeded.random() < 0.05:
             sessions._sessions.clear()
-        wrong, _, read = exchange(session, sessions, dict(wanted))
-        if wrong is None:
+        problem, _, read = exchange(session, sessions, dict(wanted))
+        if problem is None:
             assert read == wanted
             continue
         lost += 1
-        wrong, _, read = exchange(session, sessions, dict(wanted))
-        assert wrong is None
+        problem, _, read = exchange(session, sessions, dict(wanted))
+        assert problem is None
         assert read == wanted
     assert lost > 10
 
 
 @pytest.mark.parametrize(("code", "kept"), [(70, False), (71, True), (-1, True)])
-def test_an_error_of_the_whole_answer_begins_a_new_session(code, kept):
+def test_error_of_whole_response_starts_new_session(code, kept):
     session, sessions = FollowerFetchSession(7), FetchSessions(10, 10**6, PlainRuntime())
     exchange(session, sessions, wanted_of(0, 0, 1))
     assert session.incremental
@@ -87,7 +87,7 @@ def test_an_error_of_the_whole_answer_begins_a_new_session(code, kept):
     assert len(part.topics[0].partitions) == 2
 
 
-def test_a_full_answer_names_all_and_an_incremental_one_no_other():
+def test_response_with_wrong_partitions_restarts_session():
     session = FollowerFetchSession(7)
     zero, one, two = wanted_of(0, 0, 1, 2)
     session.next(wanted_of(0, 0, 1))
@@ -103,7 +103,7 @@ def test_a_full_answer_names_all_and_an_incremental_one_no_other():
     assert session.next(wanted_of(0, 0, 1)).session_epoch == 0
 
 
-def test_epochs_go_round():
+def test_session_epoch_wraps_to_1():
     session = FollowerFetchSession(7)
     session.next(wanted_of(0, 0))
     session.answered(0, 9, list(wanted_of(0, 0)))
@@ -113,7 +113,7 @@ def test_epochs_go_round():
     assert session.next(wanted_of(0, 0)).session_epoch == 1
 
 
-def test_before_version_7_there_are_no_sessions():
+def test_version_below_7_has_no_session():
     session = FollowerFetchSession(0)
     for _ in range(3):
         part = session.next(wanted_of(0, 0, 1))

@@ -1,4 +1,4 @@
-"""A fetcher against a leader with real logs: what it asks, appends, cuts and gives up."""
+"""A fetcher against a leader with real logs: requests, appends, truncation, errors, throttling."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,8 +22,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SMALL = {"segment_bytes": 20_000, "index_interval_bytes": 200}
 
 
-class Pair:
-    """Broker 1 leads, broker 2 follows; both with logs on disk."""
+class LeaderAndFollower:
+    """Broker 1 leads and broker 2 follows, both with logs on disk."""
 
     def __init__(self, tmp_path: Any, *, slots: int = 10, **settings: Any) -> None:
         self.leader = FakeLeader(slots)
@@ -58,7 +58,7 @@ class Pair:
         return made
 
     def add(self, key: TopicPartition = T0, *, epoch: int = 0, isr: Any = (1, 2)) -> Partition:
-        """Add a partition at both brokers; not followed yet."""
+        """Add a partition at both brokers, without following it."""
         leader = self._partition(1, key)
         leader.become_leader(decided(1, epoch, isr, (1, 2)))
         self.leader.partitions[key] = leader
@@ -71,8 +71,8 @@ class Pair:
         self.fetcher.follow(follower.following())
         return follower
 
-    def epoch(self, epoch: int, key: TopicPartition = T0) -> None:
-        """The same leader in a new epoch; both are told."""
+    def begin_epoch(self, epoch: int, key: TopicPartition = T0) -> None:
+        """Begin a new epoch of the same leader at both brokers."""
         self.leader.partitions[key].become_leader(decided(1, epoch, (1, 2), (1, 2)))
         self.fetcher.forget(key)
         self.followers[key].become_follower(decided(1, epoch, (1, 2), (1, 2)))
@@ -85,15 +85,15 @@ class Pair:
         for _ in range(count):
             self.fetcher.step()
 
-    def later(self, ms: int = 1000) -> None:
+    def advance_clock(self, ms: int = 1000) -> None:
         self.clock.now += ms
 
-    def same(self, key: TopicPartition = T0) -> bool:
+    def equal_logs(self, key: TopicPartition = T0) -> bool:
         def data(partition: Partition) -> bytes:
             return b"".join(each.path(names.LOG).read_bytes() for each in partition.log.segments)
 
         leader, follower = self.leader.partitions[key], self.followers[key]
-        # What a leader has written nothing under is known to it alone.
+        # The leader alone knows an epoch without records.
         epochs = [each for each in leader.log.epochs.all() if each[1] < leader.log_end_offset]
         return data(leader) == data(follower) and epochs == follower.log.epochs.all()
 
@@ -106,8 +106,8 @@ class Pair:
 def make(tmp_path):
     made = []
 
-    def pair(**settings: Any) -> Pair:
-        made.append(Pair(tmp_path / str(len(made)), **settings))
+    def pair(**settings: Any) -> LeaderAndFollower:
+        made.append(LeaderAndFollower(tmp_path / str(len(made)), **settings))
         return made[-1]
 
     yield pair
@@ -115,7 +115,8 @@ def make(tmp_path):
         each.close()
 
 
-def asked(request: Any) -> dict[int, tuple[int, int]]:
+def fetched(request: Any) -> dict[int, tuple[int, int]]:
+    """Return partition -> (fetch offset, leader epoch) of a Fetch."""
     return {
         each.partition: (each.fetch_offset, each.current_leader_epoch)
         for topic in request.topics
@@ -123,8 +124,8 @@ def asked(request: Any) -> dict[int, tuple[int, int]]:
     }
 
 
-def follow_messages(leader: Partition, count: int, epoch: int, **more: Any) -> bytes:
-    """What only a follower has: batches of an epoch at a log's end."""
+def records_of_epoch(leader: Partition, count: int, epoch: int, **more: Any) -> bytes:
+    """Return unreplicated batches of an epoch at a log's end."""
     batch = bytearray(message_set(count, **more))
     set_offsets(batch, 0, leader.log_end_offset, epoch)
     return bytes(batch)
@@ -133,15 +134,15 @@ def follow_messages(leader: Partition, count: int, epoch: int, **more: Any) -> b
 # -- copying
 
 
-def test_a_log_is_copied_byte_for_byte_with_its_marks(make):
+def test_log_is_copied_byte_for_byte_with_watermark_and_start(make):
     pair = make()
     follower = pair.follow()
     for number in range(30):
         pair.produce(5, magic=2, prefix=f"{number}-")
     pair.steps()
     assert follower.log_end_offset == 150
-    assert pair.same()
-    # The leader knows at the next fetch, the follower one later.
+    assert pair.equal_logs()
+    # The leader's high watermark advances at the next fetch, the follower's one fetch later.
     assert pair.leader.partitions[T0].high_watermark == 150
     assert follower.high_watermark == 150
     assert pair.fetcher.lags() == {T0: 0}
@@ -151,7 +152,7 @@ def test_a_log_is_copied_byte_for_byte_with_its_marks(make):
     assert follower.log_start_offset == 40
 
 
-def test_an_answer_is_limited_and_the_next_one_goes_on(make):
+def test_limited_responses_copy_whole_log(make):
     pair = make(max_bytes=3000, response_max_bytes=3000)
     follower = pair.follow()
     for _ in range(40):
@@ -160,11 +161,13 @@ def test_an_answer_is_limited_and_the_next_one_goes_on(make):
     assert 0 < follower.log_end_offset < 40
     pair.steps(20)
     assert follower.log_end_offset == 40
-    assert pair.same()
+    assert pair.equal_logs()
 
 
-def test_partitions_that_got_nothing_come_first(make):
-    pair = make(max_bytes=3000, response_max_bytes=3000, slots=0)  # no sessions: all is asked anew
+def test_partitions_without_records_are_fetched_first(make):
+    pair = make(
+        max_bytes=3000, response_max_bytes=3000, slots=0
+    )  # no sessions: each request is complete
     keys = [TopicPartition("t", number) for number in range(4)]
     for key in keys:
         pair.follow(key)
@@ -176,7 +179,7 @@ def test_partitions_that_got_nothing_come_first(make):
     assert max(ends) - min(ends) <= 6
 
 
-def test_a_message_larger_than_every_limit_is_copied(make):
+def test_message_above_fetch_limits_is_copied(make):
     pair = make(max_bytes=1000, response_max_bytes=1000)
     follower = pair.follow()
     pair.produce(1, size=15_000)
@@ -185,7 +188,7 @@ def test_a_message_larger_than_every_limit_is_copied(make):
     assert follower.log_end_offset == 2
 
 
-def test_a_log_that_begins_inside_of_a_batch(make):
+def test_leader_log_starting_inside_batch_is_copied(make):
     pair = make()
     follower = pair.add()
     pair.produce(10)
@@ -196,7 +199,7 @@ def test_a_log_that_begins_inside_of_a_batch(make):
     pair.fetcher.follow(follower.following())
     pair.steps()
     assert (follower.log_start_offset, follower.log_end_offset) == (5, 10)
-    assert pair.same()
+    assert pair.equal_logs()
 
 
 # -- versions
@@ -206,16 +209,16 @@ def test_a_log_that_begins_inside_of_a_batch(make):
     ("level", "fetch", "offsets", "epochs"),
     [("0.8.2", 0, 0, None), ("2.1", 10, 4, 2), ("2.2", 10, 5, 2), ("2.3", 11, 5, 3)],
 )
-def test_versions_are_those_of_the_level(make, level, fetch, offsets, epochs):
+def test_request_versions_follow_protocol_level(make, level, fetch, offsets, epochs):
     pair = make(level=level)
     follower = pair.follow(epoch=3)
     pair.produce(3)
     pair.steps(2)
-    pair.epoch(4)
+    pair.begin_epoch(4)
     pair.steps(1)
     assert follower.log_end_offset == 3
-    assert pair.same()
-    # Its end lies before the beginning of the leader's log.
+    assert pair.equal_logs()
+    # The follower's log ends before the leader's log starts.
     pair.leader.partitions[T0].log.truncate_fully_and_start_at(10)
     pair.steps(2)
     assert follower.log_start_offset == 10
@@ -225,7 +228,7 @@ def test_versions_are_those_of_the_level(make, level, fetch, offsets, epochs):
     assert all(each.replica_id == 2 for each, version in pair.leader.requests if version != 2)
 
 
-def test_at_level_0_8_2_many_partitions_share_the_limit_and_a_large_message_gets_more(make):
+def test_level_0_8_2_shares_limit_and_raises_it_for_large_message(make):
     pair = make(level="0.8.2", response_max_bytes=40_000, max_bytes=20_000)
     keys = [TopicPartition("t", number) for number in range(8)]
     for key in keys:
@@ -243,29 +246,29 @@ def test_at_level_0_8_2_many_partitions_share_the_limit_and_a_large_message_gets
 # -- sessions
 
 
-def test_a_session_names_only_what_changed(make):
+def test_incremental_fetch_names_only_changes(make):
     pair = make()
     pair.follow(T0)
     pair.follow(T1)
     pair.steps(3)
     first, *later = pair.fetches
     assert (first.session_id, first.session_epoch) == (0, 0)
-    assert asked(first) == {0: (0, 0), 1: (0, 0)}
+    assert fetched(first) == {0: (0, 0), 1: (0, 0)}
     assert [each.session_epoch for each in later] == [1, 2]
-    assert all(asked(each) == {} for each in later)
+    assert all(fetched(each) == {} for each in later)
     pair.produce(2, T1)
     pair.steps(2)
-    assert asked(pair.fetches[-1]) == {1: (2, 0)}
+    assert fetched(pair.fetches[-1]) == {1: (2, 0)}
     pair.fetcher.forget(T0)
     pair.steps(1)
     forgotten = pair.fetches[-1].forgotten_topics
     assert [(each.topic, each.partitions) for each in forgotten] == [("t", [0])]
-    pair.epoch(1, T1)
+    pair.begin_epoch(1, T1)
     pair.steps(1)
-    assert asked(pair.fetches[-1]) == {1: (2, 1)}
+    assert fetched(pair.fetches[-1]) == {1: (2, 1)}
 
 
-def test_the_last_partition_that_is_forgotten_ends_the_session(make):
+def test_forgetting_last_partition_ends_session(make):
     pair = make()
     pair.follow()
     pair.steps(2)
@@ -278,18 +281,18 @@ def test_the_last_partition_that_is_forgotten_ends_the_session(make):
     assert (pair.fetches[-1].session_id, pair.fetches[-1].session_epoch) == (0, 0)
 
 
-def test_a_leader_without_sessions_is_asked_in_full(make):
+def test_leader_without_sessions_gets_full_fetches(make):
     pair = make(slots=0)
     follower = pair.follow()
     pair.produce(2)
     pair.steps(3)
     assert [each.session_epoch for each in pair.fetches] == [0, 0, 0]
-    assert asked(pair.fetches[-1]) == {0: (2, 0)}
+    assert fetched(pair.fetches[-1]) == {0: (2, 0)}
     assert follower.high_watermark == 2
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_a_lost_session_begins_again(make, known):
+def test_lost_session_is_restarted(make, known):
     pair = make()
     follower = pair.follow()
     pair.steps(2)
@@ -302,11 +305,11 @@ def test_a_lost_session_begins_again(make, known):
     pair.steps(2)
     again = pair.fetches[-1]
     assert (again.session_id, again.session_epoch) == (session if known else 0, 0)
-    assert asked(again) == {0: (0, 0)}
+    assert fetched(again) == {0: (0, 0)}
     assert follower.log_end_offset == 1
 
 
-def test_other_errors_of_a_whole_answer_are_not_asked_again_at_once(make):
+def test_other_error_of_whole_response_backs_off(make):
     pair = make()
     pair.follow()
     pair.leader.change_answer = lambda answer: setattr(answer, "error_code", 56)
@@ -314,7 +317,7 @@ def test_other_errors_of_a_whole_answer_are_not_asked_again_at_once(make):
     assert len(pair.fetches) == 1
 
 
-def test_an_answer_with_what_was_not_asked_for_or_without_what_was_is_of_no_use(make):
+def test_response_with_wrong_partitions_is_discarded(make):
     pair = make()
     follower = pair.follow()
 
@@ -327,7 +330,7 @@ def test_an_answer_with_what_was_not_asked_for_or_without_what_was_is_of_no_use(
     pair.steps(3)
     assert len(pair.fetches) == 1
     assert follower.log_end_offset == 0
-    pair.later()
+    pair.advance_clock()
 
     def renamed(answer):
         for topic in answer.topics:
@@ -337,7 +340,7 @@ def test_an_answer_with_what_was_not_asked_for_or_without_what_was_is_of_no_use(
     pair.steps(3)
     assert len(pair.fetches) == 2
     pair.leader.change_answer = lambda answer: None
-    pair.later()
+    pair.advance_clock()
     pair.steps(2)
     assert follower.log_end_offset == 1
 
@@ -345,13 +348,13 @@ def test_an_answer_with_what_was_not_asked_for_or_without_what_was_is_of_no_use(
 # -- truncation
 
 
-def test_nothing_is_fetched_before_the_log_is_a_beginning_of_the_leaders(make):
+def test_log_is_truncated_before_first_fetch(make):
     pair = make()
     follower = pair.add(epoch=1)
     pair.produce(3)
     common = bytes(pair.leader.partitions[T0].log.read_bytes(0, 1 << 20, end=3))
     follower.log.append_as_follower(common)
-    follower.log.append_as_follower(follow_messages(follower, 4, 2, prefix="lost"))
+    follower.log.append_as_follower(records_of_epoch(follower, 4, 2, prefix="lost"))
     pair.leader.partitions[T0].become_leader(decided(1, 3, (1, 2), (1, 2)))
     pair.produce(2)
     follower.become_follower(decided(1, 3, (1, 2), (1, 2)))
@@ -361,13 +364,13 @@ def test_nothing_is_fetched_before_the_log_is_a_beginning_of_the_leaders(make):
     (question,) = pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH)
     assert question.topics[0].partitions[0].leader_epoch == 2
     assert question.topics[0].partitions[0].current_leader_epoch == 3
-    assert asked(pair.fetches[0]) == {0: (3, 3)}
+    assert fetched(pair.fetches[0]) == {0: (3, 3)}
     assert follower.log_end_offset == 5
-    assert pair.same()
+    assert pair.equal_logs()
 
 
-def test_what_was_not_flushed_when_the_broker_was_killed_is_flushed_before_the_first_fetch(make):
-    """By that fetch the leader takes it to be on disk, and acknowledges."""
+def test_recovered_records_are_flushed_before_first_fetch(make):
+    """The leader takes all records below the fetch offset for flushed, and acknowledges them."""
     pair = make()
     follower = pair.add(epoch=1)
     pair.produce(3)
@@ -385,17 +388,17 @@ def test_what_was_not_flushed_when_the_broker_was_killed_is_flushed_before_the_f
     assert durable[:2] == [(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0), (ApiKey.FETCH, 3)]
 
 
-def test_it_asks_again_when_only_an_older_epoch_is_known(make):
+def test_truncation_asks_again_for_older_epoch(make):
     pair = make()
     follower = pair.add(epoch=0)
     pair.produce(3)
     leader = pair.leader.partitions[T0]
     follower.log.append_as_follower(bytes(leader.log.read_bytes(0, 1 << 20, end=3)))
-    # The leader wrote under 1, the follower under 2 and 4, and the leader is back under 5.
+    # The leader appended in epoch 1, the follower in 2 and 4; the leader leads again in 5.
     leader.become_leader(decided(1, 1, (1, 2), (1, 2)))
     pair.produce(2, prefix="one")
     for epoch in (2, 4):
-        follower.log.append_as_follower(follow_messages(follower, 2, epoch))
+        follower.log.append_as_follower(records_of_epoch(follower, 2, epoch))
     leader.become_leader(decided(1, 5, (1, 2), (1, 2)))
     pair.produce(1)
     follower.become_follower(decided(1, 5, (1, 2), (1, 2)))
@@ -407,10 +410,10 @@ def test_it_asks_again_when_only_an_older_epoch_is_known(make):
     ]
     assert epochs == [4, 0]
     assert follower.log_end_offset == 6
-    assert pair.same()
+    assert pair.equal_logs()
 
 
-def test_without_epochs_the_high_watermark_decides(make):
+def test_log_without_epochs_is_truncated_to_high_watermark(make):
     pair = make()
     follower = pair.add()
     pair.produce(2)
@@ -422,84 +425,84 @@ def test_without_epochs_the_high_watermark_decides(make):
     pair.steps()
     assert pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH) == []
     assert follower.log_end_offset == 2
-    assert pair.same()
+    assert pair.equal_logs()
 
 
-def test_a_truncation_that_is_refused_or_not_answered_is_tried_again(make):
+def test_failed_truncation_is_retried(make):
     pair = make()
     follower = pair.add(epoch=0)
-    follower.log.append_as_follower(follow_messages(follower, 1, 0))
+    follower.log.append_as_follower(records_of_epoch(follower, 1, 0))
     pair.fetcher.follow(follower.following())
     pair.leader.errors[T0] = ErrorCode.NOT_LEADER_FOR_PARTITION
     pair.steps(3)
     assert len(pair.leader.requests) == 1
     pair.leader.errors.clear()
     pair.leader.fail_next = [lost()]
-    pair.later()
+    pair.advance_clock()
     pair.steps(3)
     assert len(pair.leader.requests) == 2
     assert pair.leader.closed == 1
-    pair.later()
+    pair.advance_clock()
     pair.steps(3)
     assert follower.log_end_offset == 0
     assert len(pair.leader.connections) == 2
 
 
-def test_an_epoch_that_changes_while_the_leader_is_asked_drops_the_answer(make):
+def test_epoch_change_during_truncation_discards_response(make):
     pair = make()
     follower = pair.add(epoch=1)
-    follower.log.append_as_follower(follow_messages(follower, 5, 0))
+    follower.log.append_as_follower(records_of_epoch(follower, 5, 0))
 
-    def told_meanwhile(request):
+    def lead_meanwhile(request):
         pair.leader.before_answer = lambda request: None
         pair.fetcher.forget(T0)
         follower.become_leader(decided(2, 2, (1, 2), (1, 2)))
 
-    pair.leader.before_answer = told_meanwhile
+    pair.leader.before_answer = lead_meanwhile
     pair.fetcher.follow(follower.following())
     pair.steps(3)
     assert follower.log_end_offset == 5
 
 
-def test_an_epoch_that_changes_while_it_fetches_drops_the_answer(make):
+def test_epoch_change_during_fetch_discards_response(make):
     pair = make()
     follower = pair.follow()
     pair.produce(3)
 
-    def told_meanwhile(request):
+    def lead_meanwhile(request):
         pair.leader.before_answer = lambda request: None
         pair.fetcher.forget(T0)
         follower.become_follower(decided(3, 1, (1, 2), (1, 2)))
 
-    pair.leader.before_answer = told_meanwhile
+    pair.leader.before_answer = lead_meanwhile
     pair.steps(2)
     assert follower.log_end_offset == 0
     assert pair.fetcher.idle
 
 
-def test_an_answer_for_another_offset_is_dropped(make):
+def test_response_for_other_offset_is_discarded(make):
     pair = make()
     follower = pair.follow()
     pair.steps(1)
     pair.produce(3)
 
-    def cut_meanwhile(request):
+    def append_meanwhile(request):
         pair.leader.before_answer = lambda request: None
-        follower.log.append_as_follower(follow_messages(follower, 1, 0))
+        follower.log.append_as_follower(records_of_epoch(follower, 1, 0))
 
-    pair.leader.before_answer = cut_meanwhile
+    pair.leader.before_answer = append_meanwhile
     pair.steps(1)
     assert follower.log_end_offset == 1
     assert follower.high_watermark == 0
     assert pair.fetcher.failed == set()
     pair.steps(1)
-    assert asked(pair.fetches[-1]) == {0: (1, 0)}
+    assert fetched(pair.fetches[-1]) == {0: (1, 0)}
 
 
 # -- errors
 
 
-def test_a_fenced_epoch_waits_for_the_controller(make):
+def test_fenced_epoch_waits_for_controller(make):
     pair = make()
     follower = pair.follow()
     pair.steps(1)
@@ -507,18 +510,18 @@ def test_a_fenced_epoch_waits_for_the_controller(make):
     pair.produce(1)
     pair.steps(1)
     assert pair.fetcher.failed == {T0}
-    pair.later(10_000)
+    pair.advance_clock(10_000)
     count = len(pair.leader.requests)
     pair.steps(3)
-    assert len(pair.leader.requests) <= count + 1  # what ends the session
-    pair.epoch(2)
+    assert len(pair.leader.requests) <= count + 1  # the end of the session
+    pair.begin_epoch(2)
     assert pair.fetcher.failed == set()
     pair.steps(3)
     assert follower.log_end_offset == 1
 
 
 @pytest.mark.parametrize("code", [75, 6, 3, 56, 76, -1, 9999])
-def test_other_errors_back_off_up_to_the_set_time(make, code):
+def test_other_errors_back_off_up_to_limit(make, code):
     pair = make(backoff_ms=400)
     follower = pair.follow()
     pair.follow(T1)
@@ -539,24 +542,24 @@ def test_other_errors_back_off_up_to_the_set_time(make, code):
     for _ in range(6):
         followed = pair.fetcher._followed.by_key[T0]
         waits.append(followed.delayed_until_ms - pair.clock.now)
-        pair.later(waits[-1] - 1)
+        pair.advance_clock(waits[-1] - 1)
         pair.steps(2)
-        assert 0 not in asked(pair.fetches[-1]), "fetched before its time"
-        pair.later(1)
+        assert 0 not in fetched(pair.fetches[-1]), "fetched before its time"
+        pair.advance_clock(1)
         pair.steps(1)
     assert waits == [50, 100, 200, 400, 400, 400]
-    # The others are copied meanwhile.
+    # Other partitions are copied meanwhile.
     pair.produce(1, T1)
     pair.leader.errors.clear()
     pair.leader.change_answer = lambda answer: None
-    pair.later()
+    pair.advance_clock()
     pair.steps(3)
     assert pair.followers[T1].log_end_offset == 1
     assert follower.log_end_offset == 1
     assert pair.fetcher._followed.by_key[T0].backoff_ms == 0
 
 
-def test_a_lost_connection_begins_another_one_and_another_session(make):
+def test_lost_connection_starts_new_connection_and_session(make):
     pair = make()
     follower = pair.follow()
     pair.steps(2)
@@ -566,14 +569,14 @@ def test_a_lost_connection_begins_another_one_and_another_session(make):
     pair.steps(3)
     assert follower.log_end_offset == 0
     assert pair.leader.closed == 1
-    pair.later()
+    pair.advance_clock()
     pair.steps(1)
     assert pair.leader.connections == [(1, 0), (1, 0)]
     assert (pair.fetches[-1].session_id, pair.fetches[-1].session_epoch) == (session, 0)
     assert follower.log_end_offset == 1
 
 
-def test_a_damaged_answer_writes_nothing_and_is_fetched_again(make):
+def test_damaged_records_are_not_appended_and_fetched_again(make):
     pair = make()
     follower = pair.follow()
     pair.produce(2)
@@ -587,13 +590,13 @@ def test_a_damaged_answer_writes_nothing_and_is_fetched_again(make):
     pair.leader.change_answer = damage
     pair.steps(2)
     assert follower.log_end_offset == 0
-    pair.later()
+    pair.advance_clock()
     pair.steps(1)
     assert follower.log_end_offset == 2
-    assert pair.same()
+    assert pair.equal_logs()
 
 
-def test_a_failed_disk_stops_the_partition_and_not_the_others(make, monkeypatch):
+def test_storage_error_stops_only_its_partition(make, monkeypatch):
     pair = make()
     follower = pair.follow()
     pair.follow(T1)
@@ -612,12 +615,12 @@ def test_a_failed_disk_stops_the_partition_and_not_the_others(make, monkeypatch)
 # -- out of range
 
 
-def test_a_leader_with_less_has_the_log_cut_to_its_end(make):
+def test_log_beyond_leaders_end_is_truncated(make):
     pair = make()
     follower = pair.follow()
     pair.produce(5)
     pair.steps(2)
-    # An unclean election: what the leader has is all there is.
+    # After an unclean election the leader has fewer records.
     pair.leader.partitions[T0].log.truncate_fully_and_start_at(0)
     pair.produce(2)
     pair.leader.partitions[T0].log.epochs.clear()
@@ -629,7 +632,7 @@ def test_a_leader_with_less_has_the_log_cut_to_its_end(make):
     assert follower.log_end_offset == 2
 
 
-def test_a_leader_that_begins_later_has_the_log_emptied(make):
+def test_log_before_leaders_start_is_emptied(make):
     pair = make()
     follower = pair.follow()
     pair.produce(5)
@@ -649,7 +652,7 @@ def test_a_leader_that_begins_later_has_the_log_emptied(make):
 
 
 @pytest.mark.parametrize("error", [RequestTimedOut("no answer"), NetworkError("broken")])
-def test_a_leader_that_does_not_say_where_it_begins_is_asked_again(make, error):
+def test_failed_list_offsets_is_retried(make, error):
     pair = make()
     follower = pair.follow()
     pair.produce(5)
@@ -669,13 +672,13 @@ def test_a_leader_that_does_not_say_where_it_begins_is_asked_again(make, error):
     pair.fetcher.follow(follower.following(), truncate=False)
     pair.steps(2)
     assert not pair.fetcher.failed
-    pair.later()
+    pair.advance_clock()
     pair.steps(3)
     assert (follower.log_start_offset, follower.log_end_offset) == (25, 28)
 
 
 @pytest.mark.parametrize(("code", "failed"), [(74, True), (75, False), (6, False)])
-def test_an_error_of_list_offsets_changes_nothing(make, code, failed):
+def test_error_of_list_offsets_keeps_log(make, code, failed):
     pair = make()
     follower = pair.follow()
     pair.produce(5)
@@ -698,21 +701,21 @@ def test_an_error_of_list_offsets_changes_nothing(make, code, failed):
 # -- throttle
 
 
-def throttled(pair: Pair, key: TopicPartition, text: str) -> None:
+def throttle_replica(pair: LeaderAndFollower, key: TopicPartition, text: str) -> None:
     pair.logs[1].update_topic_config(key.topic, {"follower.replication.throttled.replicas": text})
 
 
-def test_a_replica_that_catches_up_is_held_back(make):
+def test_listed_replica_is_throttled(make):
     pair = make(max_bytes=2000)
     follower = pair.follow(isr=(1,))
-    throttled(pair, T0, "0:2")
+    throttle_replica(pair, T0, "0:2")
     for _ in range(200):
         pair.produce(1, size=900)
     pair.throttle.rate = 2000
     started_ms = pair.clock.now
     for _ in range(600):
         pair.steps(1)
-        pair.later(100)
+        pair.advance_clock(100)
         if follower.log_end_offset == 200:
             break
     seconds = (pair.clock.now - started_ms) / 1000
@@ -722,10 +725,10 @@ def test_a_replica_that_catches_up_is_held_back(make):
 
 
 @pytest.mark.parametrize("text", ["", "0:1", "1:2"])
-def test_others_are_not(make, text):
+def test_unlisted_replicas_are_not_throttled(make, text):
     pair = make(max_bytes=2000)
     follower = pair.follow(isr=(1,))
-    throttled(pair, T0, text)
+    throttle_replica(pair, T0, text)
     for _ in range(50):
         pair.produce(1, size=900)
     pair.throttle.rate = 10
@@ -734,10 +737,10 @@ def test_others_are_not(make, text):
     assert follower.log_end_offset == 50
 
 
-def test_a_replica_without_lag_is_not_held_back(make):
+def test_replica_without_lag_is_not_throttled(make):
     pair = make()
     follower = pair.follow()
-    throttled(pair, T0, "*")
+    throttle_replica(pair, T0, "*")
     pair.produce(1)
     pair.steps(2)
     assert pair.fetcher.lags() == {T0: 0}
@@ -748,22 +751,22 @@ def test_a_replica_without_lag_is_not_held_back(make):
     assert follower.log_end_offset == 2
 
 
-def test_what_is_held_back_is_left_out_of_the_session(make):
+def test_throttled_partition_is_not_fetched(make):
     pair = make()
     pair.follow(T0, isr=(1,))
     pair.follow(T1)
     pair.produce(1)
-    throttled(pair, T0, "0:2")
+    throttle_replica(pair, T0, "0:2")
     pair.throttle.rate = 1
     pair.throttle.record(1_000_000)
     pair.steps(2)
-    assert asked(pair.fetches[0]) == {1: (0, 0)}
+    assert fetched(pair.fetches[0]) == {1: (0, 0)}
 
 
 # -- the task
 
 
-def test_the_task_waits_only_while_there_is_nothing_to_do(make):
+def test_fetcher_waits_only_while_idle(make):
     pair = make()
     assert pair.fetcher._step() is None
     pair.follow()
@@ -774,7 +777,7 @@ def test_the_task_waits_only_while_there_is_nothing_to_do(make):
     assert pair.fetcher.idle
 
 
-def test_a_stopped_fetcher_appends_nothing_more(make):
+def test_stopped_fetcher_does_not_append(make):
     pair = make()
     follower = pair.follow()
     pair.produce(1)

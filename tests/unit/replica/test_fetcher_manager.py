@@ -1,4 +1,4 @@
-"""Which fetcher copies what: by leader and name, one at a time, and none without partitions."""
+"""The assignment of followed partitions to fetchers."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def follower(number=0, leader=1, epoch=0):
     return made
 
 
-def placed(fetchers):
+def fetcher_of_partition(fetchers):
     return {
         key.partition: place
         for place, each in fetchers._fetchers.items()
@@ -32,17 +32,17 @@ def placed(fetchers):
     }
 
 
-def test_partitions_are_spread_over_the_fetchers_of_their_leader():
+def test_partitions_are_spread_over_fetchers_of_their_leader():
     fetchers = manager(fetchers=3)
     fetchers.follow(follower(number, 1 + number % 2).following() for number in range(12))
-    found = placed(fetchers)
+    found = fetcher_of_partition(fetchers)
     assert len(found) == 12
-    # |31 * "t".hashCode() + partition| mod 3, as genuine brokers have it.
+    # |31 * "t".hashCode() + partition| mod 3, as in genuine brokers.
     assert all(found[n] == (1 + n % 2, (31 * 116 + n) % 3) for n in range(12))
     assert fetchers.fetchers == 6
 
 
-def test_a_partition_moves_to_its_new_leader_and_the_idle_fetcher_ends():
+def test_partition_moves_to_new_leader_and_idle_fetcher_ends():
     fetchers = manager()
     moved, other = follower(0), follower(1)
     fetchers.follow([moved.following(), other.following()])
@@ -50,15 +50,15 @@ def test_a_partition_moves_to_its_new_leader_and_the_idle_fetcher_ends():
     moved.become_follower(decided(3, 1))
     fetchers.forget([moved.key])
     fetchers.follow([moved.following()])
-    assert placed(fetchers) == {0: (3, 0), 1: (1, 0)}
+    assert fetcher_of_partition(fetchers) == {0: (3, 0), 1: (1, 0)}
     fetchers.forget([other.key])
     fetchers.follow([])
-    assert placed(fetchers) == {0: (3, 0)}
+    assert fetcher_of_partition(fetchers) == {0: (3, 0)}
     assert old._loop.closed
     assert fetchers.fetchers == 1
 
 
-def test_what_ended_fetchers_copied_still_counts():
+def test_bytes_of_ended_fetchers_are_counted():
     fetchers = manager()
     one = follower(0)
     fetchers.follow([one.following()])
@@ -68,7 +68,7 @@ def test_what_ended_fetchers_copied_still_counts():
     assert (fetchers.fetchers, fetchers.bytes_in) == (0, 100)
 
 
-def test_nothing_is_followed_after_the_end():
+def test_closed_manager_follows_no_partition():
     fetchers = manager()
     fetchers.follow([follower(0).following()])
     fetchers.close(0)
@@ -77,7 +77,7 @@ def test_nothing_is_followed_after_the_end():
     assert fetchers.lags() == {}
 
 
-def test_a_partition_whose_leader_stays_keeps_its_fetcher_and_is_truncated_again():
+def test_new_epoch_of_same_leader_truncates_in_same_fetcher():
     fetchers = manager()
     one = follower(0)
     fetchers.follow([one.following()])
@@ -89,7 +89,7 @@ def test_a_partition_whose_leader_stays_keeps_its_fetcher_and_is_truncated_again
 
 
 @pytest.mark.parametrize("led_meanwhile", [False, True])
-def test_at_level_0_8_2_a_leader_that_stays_cuts_nothing(led_meanwhile):
+def test_level_0_8_2_truncates_only_for_new_leader(led_meanwhile):
     fetchers = manager(level="0.8.2")
     one = make_partition(2, log=EntryLog([(0, 1), (0, 2)]))
     one.become_follower(decided(1, 0))
@@ -108,7 +108,7 @@ def test_at_level_0_8_2_a_leader_that_stays_cuts_nothing(led_meanwhile):
     assert fetchers._fetchers[3, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
 
 
-def test_partitions_spread_over_another_number_of_fetchers():
+def test_resize_spreads_partitions_and_keeps_stages():
     fetchers = manager(fetchers=1)
     followers = [follower(number) for number in range(6)]
     fetchers.follow(followers)
@@ -116,9 +116,9 @@ def test_partitions_spread_over_another_number_of_fetchers():
     by_key[followers[0].key].stage = Stage.FETCHING
     for count in (3, 2, 2, 1):
         fetchers.resize(count)
-        assert placed(fetchers) == {n: (1, (31 * 116 + n) % count) for n in range(6)}
+        assert fetcher_of_partition(fetchers) == {n: (1, (31 * 116 + n) % count) for n in range(6)}
         assert fetchers.fetchers == count
-    # What was to be cut still is, and what was not is not.
+    # Each partition keeps its stage.
     stages = {
         key.partition: each.stage for key, each in fetchers._fetchers[1, 0]._followed.by_key.items()
     }

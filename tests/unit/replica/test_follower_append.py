@@ -1,4 +1,4 @@
-"""A leader's answer is appended in small parts: whole entries, in order, once."""
+"""Fetched records are appended in small parts: whole entries, in order, once."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ class Follower:
         self.log_start_offset = self.log_end_offset = start
         self.code = code
         self.entries = []
-        self.begun_at = []
+        self.restarts = []
 
     def append(self, data):
         size = 0
@@ -32,13 +32,13 @@ class Follower:
 
     def restart_at(self, offset):
         self.log_start_offset = self.log_end_offset = offset
-        self.begun_at.append(offset)
+        self.restarts.append(offset)
 
 
 def appended(follower, data, go_on=lambda: True):
-    turns = []
-    size = append_in_parts(follower, memoryview(data), go_on=go_on, pause=lambda: turns.append(1))
-    return size, len(turns)
+    pauses = []
+    size = append_in_parts(follower, memoryview(data), go_on=go_on, pause=lambda: pauses.append(1))
+    return size, len(pauses)
 
 
 @pytest.fixture(autouse=True)
@@ -49,41 +49,41 @@ def small_parts(monkeypatch):
 DATA = b"".join(message_set(2, 2, base=base) for base in range(0, 20, 2))
 
 
-def test_others_get_their_turn_between_parts_and_a_large_entry_is_one():
+def test_append_pauses_between_parts_of_whole_entries():
     follower = Follower()
-    size, turns = appended(follower, DATA)
+    size, pauses = appended(follower, DATA)
     assert size == len(DATA)
     assert follower.entries == list(range(0, 20, 2))
-    assert turns > 3
+    assert pauses > 3
     large = message_set(2, 100, base=20)
     assert appended(follower, large) == (len(large), 0)
 
 
-def test_the_cut_rest_is_left_to_be_fetched_again():
+def test_incomplete_last_entry_is_not_appended():
     follower = Follower()
     whole = len(message_set(2, 2))
     assert appended(follower, DATA[: whole + 20])[0] == whole
     assert follower.log_end_offset == 2
 
 
-def test_it_stops_where_the_partition_is_no_longer_to_follow():
-    turns = iter([True, False])
+def test_append_stops_when_partition_is_unfollowed():
+    pauses = iter([True, False])
     follower = Follower()
-    size, _ = appended(follower, DATA, go_on=lambda: next(turns))
+    size, _ = appended(follower, DATA, go_on=lambda: next(pauses))
     assert 0 < size < len(DATA)
 
 
-def test_an_empty_log_begins_with_the_batch_that_the_leaders_log_begins_inside_of():
+def test_empty_log_restarts_at_batch_containing_leaders_start():
     follower = Follower(start=1)
     appended(follower, DATA)
-    assert follower.begun_at == [0]
+    assert follower.restarts == [0]
     assert follower.log_end_offset == 20
 
 
 @pytest.mark.parametrize(
     "follower", [Follower(start=1, code=ErrorCode.NOT_LEADER_FOR_PARTITION), Follower(start=50)]
 )
-def test_any_other_refusal_is_raised(follower):
+def test_other_append_errors_are_raised(follower):
     with pytest.raises(ProtocolError, match="out of order"):
         appended(follower, DATA)
-    assert follower.begun_at == []
+    assert follower.restarts == []

@@ -1,14 +1,12 @@
-"""What a follower takes over from its leader."""
+"""Appends, high watermark, log start and truncation of a follower."""
 
 import pytest
 
 from tests.support.replicas import EntryLog, decided, make_partition
-from zkbroker.errors import (
-    NotLeaderForPartition,
-)
+from zkbroker.errors import NotLeaderForPartition
 
 
-def test_a_follower_waits_for_the_flush_policy():
+def test_follower_waits_for_flush_policy():
     partition = make_partition()
     partition.become_follower(decided(2, 5))
     partition.following().append([(5, 1), (5, 2)])
@@ -22,7 +20,7 @@ def test_a_follower_waits_for_the_flush_policy():
     assert partition.log.flush_waits == [None]
 
 
-def test_a_follower_takes_bytes_and_marks_of_its_leader_alone():
+def test_following_of_old_epoch_is_refused():
     partition = make_partition()
     partition.become_follower(decided(2, 4))
     before = partition.following()
@@ -42,14 +40,14 @@ def test_a_follower_takes_bytes_and_marks_of_its_leader_alone():
     assert partition.log.values(0, 9) == b"ab"
 
 
-def test_a_follower_takes_the_leaders_log_start():
+def test_follower_adopts_log_start_of_leader():
     partition = make_partition(log=EntryLog([(5, 1)] * 6))
     partition.become_follower(decided(2, 5))
     partition.following().follow_marks(2, 4)
     assert (partition.log_start_offset, partition.high_watermark) == (4, 4)
 
 
-def test_truncation_takes_the_high_watermark_along():
+def test_truncation_lowers_high_watermark():
     partition = make_partition(log=EntryLog([(5, 1)] * 6), high_watermark=5)
     partition.become_follower(decided(2, 6))
     assert partition.following().truncate_to(3) == 3

@@ -1,8 +1,8 @@
-"""Appends, the high watermark, the ISR, and how far readers see."""
+"""A leader's appends, high watermark, ISR and reads."""
 
 import pytest
 
-from tests.support.leading import append_for_all, fetch, leading, written
+from tests.support.leading import append_for_all, fetch, leading, resolve_written
 from tests.support.replicas import EntryLog, ReplicaClock, decided, make_partition
 from zkbroker.errors import (
     ErrorCode,
@@ -15,7 +15,7 @@ from zkbroker.registry.partition_states import IsrUpdate, LeaderAndIsr
 from zkbroker.replica.reads import ReadEnd
 
 
-def test_each_reader_sees_its_end():
+def test_read_end_depends_on_reader():
     log = EntryLog()
     partition = leading(b"abcdefghij", log=log)
     fetch(partition, 2, 7)
@@ -34,7 +34,7 @@ def test_each_reader_sees_its_end():
     assert (found.high_watermark, found.last_stable_offset, found.log_end_offset) == (4, 2, 10)
 
 
-def test_a_reader_between_high_watermark_and_log_end_gets_nothing_and_no_error():
+def test_read_above_high_watermark_is_empty():
     partition = leading(b"abcdef")
     fetch(partition, 2, 3)
     fetch(partition, 3, 3)
@@ -43,14 +43,14 @@ def test_a_reader_between_high_watermark_and_log_end_gets_nothing_and_no_error()
         partition.leadership().read(7, 100)
 
 
-def test_without_another_replica_everything_is_visible_at_once():
+def test_single_replica_advances_high_watermark_at_once():
     partition = make_partition()
     partition.become_leader(decided(1, 0, (1,), (1,)))
     partition.leadership().append(b"abc")
     assert partition.high_watermark == 3
 
 
-def test_the_high_watermark_is_the_smallest_log_end_of_the_isr_and_only_grows():
+def test_high_watermark_is_smallest_isr_log_end_and_only_grows():
     partition = leading(b"abcdef")
     assert partition.high_watermark == 0
     fetch(partition, 2, 6)
@@ -61,7 +61,7 @@ def test_the_high_watermark_is_the_smallest_log_end_of_the_isr_and_only_grows():
     assert partition.high_watermark == 4
 
 
-def test_a_replica_that_keeps_up_is_waited_for_before_it_is_in_sync():
+def test_high_watermark_waits_for_proposed_replica():
     clock = ReplicaClock()
     partition = leading(b"abcdef", isr=(1, 2), clock=clock)
     fetch(partition, 3, 6)
@@ -71,7 +71,7 @@ def test_a_replica_that_keeps_up_is_waited_for_before_it_is_in_sync():
     assert partition.high_watermark == 6
 
 
-def test_a_replica_enters_the_isr_when_zookeeper_has_it():
+def test_replica_joins_isr_when_zookeeper_has_stored_it():
     proposals = []
     partition = leading(b"abcdef", isr=(1, 2), isr_proposed=proposals.append)
     fetch(partition, 2, 6)
@@ -80,12 +80,12 @@ def test_a_replica_enters_the_isr_when_zookeeper_has_it():
     fetch(partition, 3, 6)
     assert proposals == [partition.leading]
     assert partition.leadership().isr.members == (1, 2)
-    assert written(partition) is True
+    assert resolve_written(partition) is True
     assert partition.leadership().isr.members == (1, 2, 3)
     assert (partition.leadership().isr.zk_version, partition.isr_changes) == (1, (0, 1))
 
 
-def test_a_replica_that_misses_the_start_of_the_epoch_stays_out():
+def test_replica_below_epoch_start_is_not_proposed():
     # The high watermark of a new leader may be behind what its predecessor acknowledged.
     partition = make_partition(log=EntryLog([(4, 1)] * 10), high_watermark=3)
     partition.become_leader(decided(1, 5, (1, 2)))
@@ -96,7 +96,7 @@ def test_a_replica_that_misses_the_start_of_the_epoch_stays_out():
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(4, 74), (6, 75)])
-def test_a_fetch_of_another_epoch_is_not_noted(epoch, code):
+def test_fetch_of_other_epoch_is_refused(epoch, code):
     partition = leading(b"abc", isr=(1, 2), epoch=5)
     with pytest.raises(ProtocolError) as raised:
         partition.leadership().record_follower_fetch(2, 3, 0, 3, epoch)
@@ -107,7 +107,7 @@ def test_a_fetch_of_another_epoch_is_not_noted(epoch, code):
     assert partition.leadership().remote[2].log_end_offset == 3
 
 
-def test_a_fetch_is_not_noted_where_another_broker_leads_by_now():
+def test_fetch_after_lost_leadership_is_refused():
     partition = leading(b"abc", isr=(1, 2))
     leadership = partition.leadership()
     partition.become_follower(decided(2, 6, (1, 2)))
@@ -119,13 +119,13 @@ def test_a_fetch_is_not_noted_where_another_broker_leads_by_now():
     assert leadership.remote[2].log_end_offset == -1
 
 
-def test_the_position_of_a_replica_that_is_not_assigned_counts_for_nothing():
+def test_fetch_of_unassigned_replica_is_ignored():
     partition = leading(b"abc", isr=(1,))
     assert partition.leadership().record_follower_fetch(9, 3, 0, 3) is False
     assert partition.leadership().isr.proposed is None
 
 
-def test_a_replica_leaves_the_isr_after_the_lag_time():
+def test_lagging_replica_leaves_isr_after_lag_time():
     clock = ReplicaClock()
     partition = leading(b"abcdef", clock=clock)
     clock.now += 6_000
@@ -134,13 +134,13 @@ def test_a_replica_leaves_the_isr_after_the_lag_time():
     fetch(partition, 2, 6)
     partition.leadership().check_isr()
     assert partition.leadership().isr.proposed == (1, 2)
-    assert partition.high_watermark == 0  # not before ZooKeeper has it
-    written(partition)
+    assert partition.high_watermark == 0  # not before ZooKeeper has stored it
+    resolve_written(partition)
     assert (partition.leadership().isr.members, partition.high_watermark) == ((1, 2), 6)
     assert partition.isr_changes == (1, 0)
 
 
-def test_a_replica_that_has_everything_stays_however_long_nothing_is_written():
+def test_complete_replica_stays_in_isr_without_fetches():
     clock = ReplicaClock()
     partition = leading(b"abcdef", clock=clock)
     fetch(partition, 2, 6)
@@ -150,19 +150,19 @@ def test_a_replica_that_has_everything_stays_however_long_nothing_is_written():
     assert partition.leadership().isr.proposed is None
 
 
-def test_having_what_the_leader_had_at_the_previous_fetch_counts_as_caught_up_then():
+def test_replica_one_fetch_behind_stays_in_isr():
     clock = ReplicaClock()
     partition = leading(b"abc", isr=(1, 2), clock=clock)
     fetch(partition, 2, 3)
     for _ in range(5):
         clock.now += 4_000
         partition.leadership().append(b"x")
-        fetch(partition, 2, partition.log_end_offset - 1)  # always one behind, never standing still
+        fetch(partition, 2, partition.log_end_offset - 1)  # always one record behind
     partition.leadership().check_isr()
     assert partition.leadership().isr.proposed is None
 
 
-def test_an_isr_change_whose_fate_is_unknown_holds_the_high_watermark_for_both():
+def test_pending_isr_change_holds_high_watermark_for_both_isrs():
     clock = ReplicaClock()
     partition = leading(b"abcdef", isr=(1, 2), clock=clock)
     fetch(partition, 2, 6)
@@ -175,14 +175,14 @@ def test_an_isr_change_whose_fate_is_unknown_holds_the_high_watermark_for_both()
     assert partition.leadership().proposed_isr() == partition.leadership().proposed_isr()
 
 
-def test_a_refused_isr_change_adopts_what_is_stored():
+def test_refused_isr_change_adopts_stored_state():
     partition = leading(b"abcdef", isr=(1, 2))
     fetch(partition, 2, 6)
     fetch(partition, 3, 6)
-    asked = partition.leadership().proposed_isr()
+    proposed = partition.leadership().proposed_isr()
     stored = LeaderAndIsr(1, 5, (1, 2), 1, zk_version=8)
     assert not partition.leadership().resolve_isr(
-        asked, IsrUpdate(stored, written=False, still_leader=True)
+        proposed, IsrUpdate(stored, written=False, still_leader=True)
     )
     assert (partition.leadership().isr.members, partition.leadership().isr.zk_version) == (
         (1, 2),
@@ -192,19 +192,19 @@ def test_a_refused_isr_change_adopts_what_is_stored():
     assert partition.leadership().proposed_isr().zk_version == 8
 
 
-def test_a_leader_looks_again_when_another_has_written_what_is_stored():
+def test_newer_stored_version_is_read_and_adopted():
     partition = leading(b"abcdef", isr=(1, 2, 3))
     known = partition.leadership().isr.zk_version
     for epoch, version in ((4, known + 1), (6, known + 1), (5, known)):
         partition.leadership().record_stored_version(epoch, version)
         assert partition.leadership().proposed_isr() is None
     partition.leadership().record_stored_version(5, known + 1)
-    asked = partition.leadership().proposed_isr()
-    assert (asked.isr, asked.zk_version) == ((1, 2, 3), known)
+    proposed = partition.leadership().proposed_isr()
+    assert (proposed.isr, proposed.zk_version) == ((1, 2, 3), known)
     partition.leadership().record_stored_version(5, known + 1)
     stored = LeaderAndIsr(1, 5, (1, 2), 1, zk_version=known + 1)
     assert partition.leadership().resolve_isr(
-        asked, IsrUpdate(stored, written=False, still_leader=True)
+        proposed, IsrUpdate(stored, written=False, still_leader=True)
     )
     assert (partition.leadership().isr.members, partition.leadership().isr.zk_version) == (
         (1, 2),
@@ -214,44 +214,48 @@ def test_a_leader_looks_again_when_another_has_written_what_is_stored():
     assert partition.leadership().proposed_isr().isr == (1, 2, 3)
 
 
-def test_a_leader_that_was_replaced_proposes_nothing_more():
+def test_superseded_leader_proposes_no_isr():
     partition = leading(b"abcdef", isr=(1, 2))
     fetch(partition, 2, 6)
     fetch(partition, 3, 6)
-    asked = partition.leadership().proposed_isr()
+    proposed = partition.leadership().proposed_isr()
     newer = LeaderAndIsr(2, 6, (2,), 2, zk_version=9)
-    partition.leadership().resolve_isr(asked, IsrUpdate(newer, written=False, still_leader=False))
+    partition.leadership().resolve_isr(
+        proposed, IsrUpdate(newer, written=False, still_leader=False)
+    )
     fetch(partition, 3, 6)
     assert partition.leadership().proposed_isr() is None
 
 
-def test_a_leader_that_was_replaced_does_not_move_its_high_watermark():
+def test_superseded_leader_keeps_high_watermark():
     clock = ReplicaClock()
     partition = leading(b"abcdef", isr=(1, 2), clock=clock)
     fetch(partition, 2, 6)
     fetch(partition, 3, 6)
-    asked = partition.leadership().proposed_isr()
+    proposed = partition.leadership().proposed_isr()
     clock.now += 20_000
     partition.leadership().append(b"gh")
     # The change was stored, its answer lost; broker 3 was elected from it, without "gh".
     newer = LeaderAndIsr(3, 6, (3,), 2, zk_version=9)
-    partition.leadership().resolve_isr(asked, IsrUpdate(newer, written=False, still_leader=False))
+    partition.leadership().resolve_isr(
+        proposed, IsrUpdate(newer, written=False, still_leader=False)
+    )
     fetch(partition, 2, 8)
     assert partition.high_watermark == 6
 
 
-def test_the_answer_to_a_change_of_an_earlier_epoch_changes_nothing():
+def test_isr_update_of_earlier_epoch_is_ignored():
     partition = leading(b"abcdef", isr=(1, 2))
     fetch(partition, 2, 6)
     fetch(partition, 3, 6)
-    asked = partition.leadership().proposed_isr()
+    proposed = partition.leadership().proposed_isr()
     partition.become_leader(decided(1, 6, (1,), zk_version=30))
     stored = LeaderAndIsr(1, 5, (1, 2, 3), 1, zk_version=8)
-    partition.leadership().resolve_isr(asked, IsrUpdate(stored, written=True, still_leader=True))
+    partition.leadership().resolve_isr(proposed, IsrUpdate(stored, written=True, still_leader=True))
     assert (partition.leadership().isr.members, partition.leadership().isr.zk_version) == ((1,), 30)
 
 
-def test_too_few_replicas_in_sync_refuse_acks_all_before_anything_is_appended():
+def test_acks_all_is_refused_with_too_few_replicas_in_sync():
     log = EntryLog(min_insync_replicas=2)
     partition = leading(b"", isr=(1,), log=log)
     with pytest.raises(NotEnoughReplicas):
@@ -261,7 +265,7 @@ def test_too_few_replicas_in_sync_refuse_acks_all_before_anything_is_appended():
     assert log.log_end_offset == 1
 
 
-def test_replicated_when_everybody_in_sync_has_it():
+def test_append_is_replicated_when_whole_isr_has_it():
     partition = leading(b"")
     replicated = append_for_all(partition)
     fetch(partition, 2, 3)
@@ -270,20 +274,20 @@ def test_replicated_when_everybody_in_sync_has_it():
     assert replicated()
 
 
-def test_an_isr_that_shrank_after_the_append_is_error_20():
+def test_isr_shrunk_after_append_raises_not_enough_replicas_after_append():
     clock = ReplicaClock()
     partition = leading(b"", isr=(1, 2), log=EntryLog(min_insync_replicas=2), clock=clock)
     replicated = append_for_all(partition)
     clock.now += 60_000
     partition.leadership().check_isr()
     assert not replicated()
-    written(partition)
+    resolve_written(partition)
     with pytest.raises(ProtocolError) as raised:
         replicated()
     assert raised.value.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_the_same_leader_in_a_new_epoch_goes_on():
+def test_new_epoch_of_same_leader_keeps_positions():
     partition = leading(b"")
     replicated = append_for_all(partition)
     fetch(partition, 2, 3)
@@ -293,19 +297,19 @@ def test_the_same_leader_in_a_new_epoch_goes_on():
     assert replicated()
 
 
-def test_what_was_fetched_before_an_epoch_of_another_leader_counts_for_nothing():
+def test_missed_epoch_of_other_leader_resets_positions():
     partition = leading(b"")
     replicated = append_for_all(partition)
     fetch(partition, 2, 3)
-    # Another one led in epoch 6, which this broker did not hear of; broker 2 cut its log by it.
+    # Another broker led in epoch 6, which this broker missed; broker 2 truncated its log then.
     assert partition.become_leader(decided(1, 7, (1, 2))) is False
     assert partition.high_watermark == 0
     assert not replicated()
     fetch(partition, 2, 3)
-    assert replicated(), "the log here was not cut"
+    assert replicated(), "this log was not truncated"
 
 
-def test_a_new_leader_knows_no_positions():
+def test_new_leader_has_no_positions():
     partition = make_partition(log=EntryLog([(4, 1)] * 10), high_watermark=3)
     partition.become_leader(decided(1, 5))
     assert partition.high_watermark == 3
@@ -313,7 +317,7 @@ def test_a_new_leader_knows_no_positions():
     assert partition.log.epoch_starts == [(5, 10)]
 
 
-def test_records_are_deleted_up_to_the_high_watermark():
+def test_records_are_deleted_up_to_high_watermark():
     partition = leading(b"abcdef")
     fetch(partition, 2, 4)
     fetch(partition, 3, 4)
@@ -321,13 +325,11 @@ def test_records_are_deleted_up_to_the_high_watermark():
         partition.leadership().delete_records_before(5)
     assert partition.leadership().delete_records_before(2) == 2
     assert partition.leadership().low_watermark({1, 2, 3}) == 0
-    assert partition.leadership().low_watermark({1}) == 2, (
-        "of brokers that are gone nothing is waited for"
-    )
+    assert partition.leadership().low_watermark({1}) == 2, "dead brokers do not count"
     assert partition.leadership().delete_records_before(-1) == 4
 
 
-def test_nothing_of_a_compacted_log_is_deleted_by_offset():
+def test_delete_records_of_compacted_log_is_refused():
     partition = leading(b"abcdef")
     partition.log.cleanup_policy = "compact"
     with pytest.raises(ProtocolError, match=r"compact,delete") as refused:

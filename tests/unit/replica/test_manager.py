@@ -1,10 +1,12 @@
-"""What a broker does with the controller's requests, with the answers of genuine brokers."""
+"""A broker's reactions to LeaderAndIsr and StopReplica, with the codes of genuine brokers."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.support.replicas import EntryLog, PlainRuntime
+from tests.support.logs import EagerRuntime
+from tests.support.replicas import EntryLog, decided
 from zkbroker.errors import RegistryError, StorageError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import LeaderAndIsrRequest, StopReplicaRequest
@@ -17,20 +19,9 @@ from zkbroker.replica.manager import ReplicaManager
 T0 = TopicPartition("t", 0)
 
 
-class Done:
-    def join(self) -> bool:
-        return True
-
-
-class Runtime(PlainRuntime):
-    def sleep(self, seconds: float) -> None: ...
-
-    def spawn(self, function: Any, *, name: str) -> Done:
-        function()
-        return Done()
-
-
 class PlayedLogs:
+    """The part of `LogManager` that the manager uses, with logs in memory."""
+
     def __init__(self) -> None:
         self.held: dict[TopicPartition, EntryLog] = {}
         self.made: list[tuple[TopicPartition, Any, bool]] = []
@@ -51,7 +42,6 @@ class PlayedLogs:
         if key not in self.held:
             self.made.append((key, settings, is_new))
             self.held[key] = EntryLog()
-            self.held[key].offline = None  # type: ignore[attr-defined]
         return self.held[key]
 
     def delete(self, key: TopicPartition) -> None:
@@ -70,53 +60,57 @@ class PlayedLogs:
         self.offline = callback
 
 
-class Notes:
-    """Stands for the state writer and the fetchers."""
+class RecordedCalls:
+    """Replaces the state writer and the fetchers, and records their calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[Any]]] = []
 
     def register(self, partitions: Any) -> None:
-        self._note("register", [each.key for each in partitions])
+        self._record("register", [each.key for each in partitions])
 
     def unregister(self, keys: Any) -> None:
-        self._note("unregister", list(keys))
+        self._record("unregister", list(keys))
 
     def follow(self, partitions: Any) -> None:
-        self._note("follow", [(each.key, each.leader) for each in partitions])
+        self._record("follow", [(each.key, each.leader) for each in partitions])
 
     def forget(self, keys: Any) -> None:
-        self._note("forget", list(keys))
+        self._record("forget", list(keys))
 
     def report_failed_directory(self) -> None:
-        self._note("failed", [1])
+        self._record("failed", [1])
 
     def propose(self, partition: Any) -> None:
-        self._note("propose", [partition.key])
+        self._record("propose", [partition.key])
 
-    def _note(self, what: str, about: list[Any]) -> None:
-        if about:
-            self.calls.append((what, about))
+    def _record(self, name: str, arguments: list[Any]) -> None:
+        if arguments:
+            self.calls.append((name, arguments))
 
-    def of(self, what: str) -> list[Any]:
-        return [each for name, about in self.calls if name == what for each in about]
+    def of(self, name: str) -> list[Any]:
+        return [each for called, arguments in self.calls if called == name for each in arguments]
 
 
-class World:
+class PlayedManager:
+    """A manager of broker 1 over played logs, and the requests of its controller."""
+
     def __init__(self, logs: PlayedLogs | None = None, settings: Any = None) -> None:
         self.logs = logs or PlayedLogs()
-        self.notes = Notes()
+        self.calls = RecordedCalls()
         self.manager = ReplicaManager(
             1,
             self.logs,  # type: ignore[arg-type]
-            self.notes,  # type: ignore[arg-type]
+            self.calls,  # type: ignore[arg-type]
             ControllerFence(lambda: 50),
             settings or (lambda topics: {topic: {"a": "b"} for topic in topics}),
-            runtime=Runtime(),  # type: ignore[arg-type]
-            fetchers=self.notes,
+            runtime=EagerRuntime(),
+            fetchers=self.calls,
         )
 
-    def tell(self, *states: LeaderAndIsrPartition, epoch: int = 1, broker_epoch: int = -1) -> Any:
+    def leader_and_isr(
+        self, *states: LeaderAndIsrPartition, epoch: int = 1, broker_epoch: int = -1
+    ) -> Any:
         request = LeaderAndIsrRequest(
             controller_id=0,
             controller_epoch=epoch,
@@ -133,128 +127,109 @@ class World:
         return self.manager.roles.stop_replica(request)
 
 
-def state(
-    leader: int,
-    epoch: int,
-    *,
-    key: TopicPartition = T0,
-    isr: tuple[int, ...] = (1, 2),
-    replicas: tuple[int, ...] = (1, 2),
-    is_new: bool = False,
-) -> LeaderAndIsrPartition:
-    return LeaderAndIsrPartition(
-        topic=key.topic,
-        partition=key.partition,
-        controller_epoch=1,
-        leader=leader,
-        leader_epoch=epoch,
-        isr=list(isr),
-        zk_version=0,
-        replicas=list(replicas),
-        is_new=is_new,
-    )
+state = partial(decided, isr=(1, 2), replicas=(1, 2))
 
 
 def codes(answer: Any) -> list[int]:
     return [each.error_code for each in answer.partitions]
 
 
-def test_leader_and_follower():
-    world = World()
+def test_leader_and_follower_roles_begin():
+    broker = PlayedManager()
     other = TopicPartition("t", 1)
-    answer = world.tell(state(1, 0, is_new=True), state(2, 0, key=other))
+    answer = broker.leader_and_isr(state(1, 0, is_new=True), state(2, 0, key=other))
     assert (answer.error_code, codes(answer)) == (0, [0, 0])
-    assert world.manager.get("t", 0).leading
-    assert world.manager.get("t", 1).role.name == "follower"
-    assert world.logs.made == [(T0, {"a": "b"}, True), (other, {"a": "b"}, False)]
-    assert world.notes.of("register") == [T0]
-    assert world.notes.of("follow") == [(other, 2)]
+    assert broker.manager.get("t", 0).leading
+    assert broker.manager.get("t", 1).role.name == "follower"
+    assert broker.logs.made == [(T0, {"a": "b"}, True), (other, {"a": "b"}, False)]
+    assert broker.calls.of("register") == [T0]
+    assert broker.calls.of("follow") == [(other, 2)]
 
 
-def test_what_was_led_is_copied_from_its_next_leader():
-    world = World()
-    world.tell(state(1, 0))
-    world.notes.calls.clear()
-    world.tell(state(2, 1))
-    assert world.notes.of("follow") == [(T0, 2)]
+def test_former_leader_follows_next_leader():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 0))
+    broker.calls.calls.clear()
+    broker.leader_and_isr(state(2, 1))
+    assert broker.calls.of("follow") == [(T0, 2)]
 
 
 def test_fetching_stops_before_a_role_changes():
-    world = World()
-    world.tell(state(2, 0))
-    world.notes.calls.clear()
-    world.tell(state(1, 1))
-    assert [name for name, _ in world.notes.calls] == ["forget", "register"]
+    broker = PlayedManager()
+    broker.leader_and_isr(state(2, 0))
+    broker.calls.calls.clear()
+    broker.leader_and_isr(state(1, 1))
+    assert [name for name, _ in broker.calls.calls] == ["forget", "register"]
 
 
-def test_what_is_followed_is_copied_on_before_the_epochs_of_what_is_led_are_on_the_disk():
-    world = World()
+def test_following_begins_before_leader_epochs_are_written():
+    broker = PlayedManager()
     other = TopicPartition("t", 1)
-    world.tell(state(1, 0), state(2, 0, key=other))
-    world.notes.calls.clear()
-    world.tell(state(1, 1), state(2, 1, key=other))
-    assert world.notes.calls == [
+    broker.leader_and_isr(state(1, 0), state(2, 0, key=other))
+    broker.calls.calls.clear()
+    broker.leader_and_isr(state(1, 1), state(2, 1, key=other))
+    assert broker.calls.calls == [
         ("forget", [other]),
         ("follow", [(other, 2)]),
         ("register", [T0]),
     ]
 
 
-def test_many_leaders_are_registered_part_by_part(monkeypatch):
+def test_many_leaders_are_registered_in_parts(monkeypatch):
     monkeypatch.setattr(role_changes, "ANNOUNCED_AT_ONCE", 2)
-    world = World()
+    broker = PlayedManager()
     keys = [TopicPartition("t", number) for number in range(3)]
-    world.tell(*(state(1, 0, key=key) for key in keys))
-    assert [each for name, each in world.notes.calls if name == "register"] == [keys[:2], keys[2:]]
+    broker.leader_and_isr(*(state(1, 0, key=key) for key in keys))
+    assert [each for name, each in broker.calls.calls if name == "register"] == [keys[:2], keys[2:]]
 
 
 @pytest.mark.parametrize("epoch", [4, 5])
-def test_an_epoch_that_is_not_newer_is_11_and_changes_nothing(epoch):
-    world = World()
-    world.tell(state(1, 5))
-    answer = world.tell(state(2, epoch))
+def test_old_leader_epoch_is_refused(epoch):
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 5))
+    answer = broker.leader_and_isr(state(2, epoch))
     assert (answer.error_code, codes(answer)) == (0, [11])
-    assert world.manager.get("t", 0).leading
+    assert broker.manager.get("t", 0).leading
 
 
-def test_a_restarted_broker_takes_the_current_epoch():
-    assert codes(World().tell(state(1, 0))) == [0]
+def test_restarted_broker_accepts_current_epoch():
+    assert codes(PlayedManager().leader_and_isr(state(1, 0))) == [0]
 
 
-def test_a_replica_that_is_not_assigned_here_is_3_and_is_not_made():
-    world = World()
-    assert codes(world.tell(state(2, 1, replicas=(2, 3)))) == [3]
-    assert world.manager.get("t", 0) is None
-    assert not world.logs.made
+def test_unassigned_replica_is_refused():
+    broker = PlayedManager()
+    assert codes(broker.leader_and_isr(state(2, 1, replicas=(2, 3)))) == [3]
+    assert broker.manager.get("t", 0) is None
+    assert not broker.logs.made
 
 
-def test_a_deposed_controller_is_11_for_everything():
-    world = World()
-    world.tell(state(1, 1), epoch=3)
-    answer = world.tell(state(2, 2), epoch=2)
+def test_deposed_controller_is_refused():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 1), epoch=3)
+    answer = broker.leader_and_isr(state(2, 2), epoch=2)
     assert (answer.error_code, codes(answer)) == (11, [11])
-    assert world.stop(T0, delete=True, epoch=2).error_code == 11
-    assert world.stop(T0, delete=True, epoch=2).partitions == []
-    assert world.manager.get("t", 0).leading
+    assert broker.stop(T0, delete=True, epoch=2).error_code == 11
+    assert broker.stop(T0, delete=True, epoch=2).partitions == []
+    assert broker.manager.get("t", 0).leading
 
 
-def test_it_has_caught_up_once_what_the_present_controller_decided_is_carried_out():
-    world, seen = World(), []
-    world.manager.on_change(lambda: seen.append(world.manager.roles.caught_up))
-    world.notes.follow = lambda roles: seen.append(("under way", world.manager.roles.caught_up))
-    assert not world.manager.roles.caught_up
-    world.tell(state(2, 1), epoch=3)
+def test_caught_up_after_request_of_present_controller():
+    broker, seen = PlayedManager(), []
+    broker.manager.on_change(lambda: seen.append(broker.manager.roles.caught_up))
+    broker.calls.follow = lambda roles: seen.append(("under way", broker.manager.roles.caught_up))
+    assert not broker.manager.roles.caught_up
+    broker.leader_and_isr(state(2, 1), epoch=3)
     assert seen == [("under way", False), True]
-    world.manager.roles._fence.check(5, 4, -1)  # by an UpdateMetadata of the next controller
-    assert not world.manager.roles.caught_up
-    assert world.tell(state(2, 2), epoch=3).error_code == 11
-    assert not world.manager.roles.caught_up, "the deposed one says nothing about the present one"
-    world.tell(state(2, 1), epoch=4)
-    assert world.manager.roles.caught_up, "what it repeats is carried out already"
+    broker.manager.roles._fence.check(5, 4, -1)  # by an UpdateMetadata of the next controller
+    assert not broker.manager.roles.caught_up
+    assert broker.leader_and_isr(state(2, 2), epoch=3).error_code == 11
+    assert not broker.manager.roles.caught_up, "a deposed controller's request does not count"
+    broker.leader_and_isr(state(2, 1), epoch=4)
+    assert broker.manager.roles.caught_up, "its repeated states are carried out already"
 
 
 class ContendedLock:
-    """Lets another request go first whenever somebody is about to take it."""
+    """A lock that runs another request before it is taken for the first time."""
 
     def __init__(self, before: Any) -> None:
         self.before: Any = before
@@ -267,150 +242,150 @@ class ContendedLock:
     def __exit__(self, *error: object) -> None: ...
 
 
-def test_a_controller_deposed_while_its_request_waits_for_its_turn_is_not_obeyed():
-    world = World()
-    world.tell(state(2, 1), epoch=2)
-    world.manager.roles._lock = ContendedLock(lambda: world.tell(state(1, 2), epoch=3))
-    assert world.stop(T0, delete=True, epoch=2).error_code == 11
-    assert world.manager.get("t", 0).leading
-    assert world.logs.deleted == []
-    world.manager.roles._lock = ContendedLock(lambda: world.stop(T0, delete=False, epoch=4))
-    answer = world.tell(state(1, 3), epoch=3)
+def test_request_of_controller_deposed_while_waiting_is_refused():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(2, 1), epoch=2)
+    broker.manager.roles._lock = ContendedLock(lambda: broker.leader_and_isr(state(1, 2), epoch=3))
+    assert broker.stop(T0, delete=True, epoch=2).error_code == 11
+    assert broker.manager.get("t", 0).leading
+    assert broker.logs.deleted == []
+    broker.manager.roles._lock = ContendedLock(lambda: broker.stop(T0, delete=False, epoch=4))
+    answer = broker.leader_and_isr(state(1, 3), epoch=3)
     assert (answer.error_code, codes(answer)) == (11, [11])
-    assert not world.manager.get("t", 0).leading
+    assert not broker.manager.get("t", 0).leading
 
 
 @pytest.mark.parametrize(("broker_epoch", "code"), [(49, 77), (51, -1), (50, 0)])
-def test_the_registration_that_a_request_is_meant_for(broker_epoch, code):
-    answer = World().tell(state(1, 1), broker_epoch=broker_epoch)
+def test_request_for_other_broker_epoch_is_refused(broker_epoch, code):
+    answer = PlayedManager().leader_and_isr(state(1, 1), broker_epoch=broker_epoch)
     assert (answer.error_code, codes(answer)) == (code, [code])
 
 
-def test_a_log_that_cannot_be_opened_is_56_and_the_others_are_served():
-    world = World()
-    world.logs.broken.add(T0)
-    answer = world.tell(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
+def test_unreadable_log_is_storage_error_of_its_partition():
+    broker = PlayedManager()
+    broker.logs.broken.add(T0)
+    answer = broker.leader_and_isr(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
     assert codes(answer) == [56, 0]
-    assert world.manager.get("t", 0).offline
+    assert broker.manager.get("t", 0).offline
     with pytest.raises(StorageError):
-        world.manager.get("t", 0).leadership()
-    assert codes(world.tell(state(1, 2))) == [56]
+        broker.manager.get("t", 0).leadership()
+    assert codes(broker.leader_and_isr(state(1, 2))) == [56]
 
 
-def test_without_a_leader_the_log_is_made_and_no_broker_followed():
-    world = World()
-    world.tell(state(-1, 1))
-    assert world.logs.made
-    assert world.manager.get("t", 0).leader == -1
-    assert world.notes.of("follow") == []
+def test_partition_without_leader_gets_log_and_is_not_followed():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(-1, 1))
+    assert broker.logs.made
+    assert broker.manager.get("t", 0).leader == -1
+    assert broker.calls.of("follow") == []
 
 
-def test_an_ended_leadership_is_deregistered_where_no_leader_succeeds():
-    world = World()
-    world.tell(state(1, 1))
-    world.tell(state(2, 2))
-    assert world.notes.of("unregister") == []  # the next leader replaces it
-    world.tell(state(1, 3))
-    world.tell(state(-1, 4))
-    assert world.notes.of("unregister") == [T0]
+def test_ended_leadership_without_successor_is_deregistered():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 1))
+    broker.leader_and_isr(state(2, 2))
+    assert broker.calls.of("unregister") == []  # the next leader replaces it
+    broker.leader_and_isr(state(1, 3))
+    broker.leader_and_isr(state(-1, 4))
+    assert broker.calls.of("unregister") == [T0]
 
 
-def test_stop_keeps_or_deletes():
-    world = World()
-    world.tell(state(1, 1))
-    answer = world.stop(T0, delete=False)
+def test_stop_replica_keeps_or_deletes_log():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 1))
+    answer = broker.stop(T0, delete=False)
     assert (answer.error_code, codes(answer)) == (0, [0])
-    assert not world.manager.get("t", 0).leading
-    assert world.logs.deleted == []
-    assert world.notes.of("unregister") == [T0]
-    assert codes(world.stop(T0, delete=True)) == [0]
-    assert world.manager.get("t", 0) is None
-    assert world.logs.deleted == [T0]
+    assert not broker.manager.get("t", 0).leading
+    assert broker.logs.deleted == []
+    assert broker.calls.of("unregister") == [T0]
+    assert codes(broker.stop(T0, delete=True)) == [0]
+    assert broker.manager.get("t", 0) is None
+    assert broker.logs.deleted == [T0]
 
 
-def test_stopping_what_is_not_here_succeeds():
-    world = World()
-    assert codes(world.stop(TopicPartition("nosuch", 0), delete=False)) == [0]
-    assert codes(world.stop(TopicPartition("nosuch", 0), delete=True)) == [0]
-    assert world.logs.deleted == [TopicPartition("nosuch", 0)]  # a log that was left behind goes
+def test_stop_of_unknown_replica_succeeds():
+    broker = PlayedManager()
+    assert codes(broker.stop(TopicPartition("nosuch", 0), delete=False)) == [0]
+    assert codes(broker.stop(TopicPartition("nosuch", 0), delete=True)) == [0]
+    assert broker.logs.deleted == [TopicPartition("nosuch", 0)]  # a left-over log is deleted
 
 
-def test_a_broker_that_is_about_to_go_does_not_follow_its_successors():
-    world = World()
-    world.tell(state(1, 0))
-    world.tell(state(2, 0, key=TopicPartition("t", 1)))
-    world.manager.leave()
-    world.tell(state(2, 1))
-    assert world.notes.of("follow") == [(TopicPartition("t", 1), 2)], "no more than before"
-    assert not world.manager.get("t", 0).leading
+def test_broker_in_shutdown_does_not_follow_new_leaders():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 0))
+    broker.leader_and_isr(state(2, 0, key=TopicPartition("t", 1)))
+    broker.manager.leave()
+    broker.leader_and_isr(state(2, 1))
+    assert broker.calls.of("follow") == [(TopicPartition("t", 1), 2)], "it follows no new leader"
+    assert not broker.manager.get("t", 0).leading
 
 
-def test_subscribers_follow_the_leadership():
-    world = World()
+def test_subscribers_are_called_on_leadership_changes():
+    broker = PlayedManager()
     calls: list[tuple[str, int]] = []
-    world.tell(state(1, 1))
-    world.manager.subscribe(
+    broker.leader_and_isr(state(1, 1))
+    broker.manager.subscribe(
         "t",
         lambda each: calls.append(("lead", each.key.partition)),
         lambda key: calls.append(("leave", key.partition)),
     )
-    world.tell(state(1, 2, isr=(1,)))  # the same leader in another epoch
-    world.tell(state(2, 3))
-    world.tell(state(1, 4), state(1, 0, key=TopicPartition("other", 0)))
-    world.stop(T0, delete=False)
+    broker.leader_and_isr(state(1, 2, isr=(1,)))  # the same leader in another epoch
+    broker.leader_and_isr(state(2, 3))
+    broker.leader_and_isr(state(1, 4), state(1, 0, key=TopicPartition("other", 0)))
+    broker.stop(T0, delete=False)
     assert calls == [("lead", 0), ("leave", 0), ("lead", 0), ("leave", 0)]
 
 
-def test_a_leader_whose_disk_fails_at_its_next_epoch_is_left_and_deregistered():
-    world = World()
+def test_storage_error_at_new_epoch_ends_leadership():
+    broker = PlayedManager()
     calls: list[str] = []
-    world.manager.subscribe(
+    broker.manager.subscribe(
         "t", lambda each: calls.append("lead"), lambda key: calls.append("leave")
     )
-    world.tell(state(1, 1))
-    world.logs.held[T0].broken = True
-    assert codes(world.tell(state(1, 2, isr=(1,)))) == [56]
-    # The check of failed directories finds nothing to do any more.
-    assert world.manager.get("t", 0).offline
+    broker.leader_and_isr(state(1, 1))
+    broker.logs.held[T0].broken = True
+    assert codes(broker.leader_and_isr(state(1, 2, isr=(1,)))) == [56]
+    # The check of failed directories has nothing left to do.
+    assert broker.manager.get("t", 0).offline
     assert calls == ["lead", "leave"]
-    assert world.notes.of("unregister") == [T0]
+    assert broker.calls.of("unregister") == [T0]
 
 
 def test_high_watermarks_are_kept_for_undecided_partitions():
     logs = PlayedLogs()
     logs.marks = {T0: 3, TopicPartition("u", 0): 9}
-    world = World(logs)
+    broker = PlayedManager(logs)
     logs.get_or_create(T0, {}, is_new=False).entries = [(0, 1)] * 5
-    world.tell(state(2, 1))
-    assert world.manager.get("t", 0).high_watermark == 3
+    broker.leader_and_isr(state(2, 1))
+    assert broker.manager.get("t", 0).high_watermark == 3
     assert logs.read_marks() == logs.marks
-    world.tell(state(1, 2, isr=(1,)))
+    broker.leader_and_isr(state(1, 2, isr=(1,)))
     assert logs.read_marks()[T0] == 5
 
 
-def test_zookeeper_being_away_does_not_keep_a_partition_from_being_led():
+def test_leader_begins_without_topic_settings_of_zookeeper():
     def away(topics: Any) -> Any:
         raise RegistryError("away")
 
-    world = World(settings=away)
-    assert codes(world.tell(state(1, 0))) == [0]
-    assert world.logs.made == [(T0, None, False)]
+    broker = PlayedManager(settings=away)
+    assert codes(broker.leader_and_isr(state(1, 0))) == [0]
+    assert broker.logs.made == [(T0, None, False)]
 
 
-def test_a_failed_directory_takes_its_partitions_offline_and_tells():
-    world = World()
-    world.tell(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
-    world.logs.held[T0].offline = "no disk"  # type: ignore[attr-defined]
-    world.logs.offline("/data", [T0], "no disk")
-    world.manager._check()
-    assert world.manager.get("t", 0).offline
-    assert world.manager.get("t", 1).leading
-    assert world.notes.of("failed") == [1]
-    assert world.notes.of("unregister") == [T0]
-    # What holds is repeated by a controller that asks which replicas are gone.
-    told = world.tell(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
-    assert codes(told) == [56, 11]
-    assert codes(world.stop(T0, delete=True)) == [56]
+def test_failed_directory_takes_partitions_offline_and_is_reported():
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
+    broker.logs.held[T0].offline = "no disk"  # type: ignore[attr-defined]
+    broker.logs.offline("/data", [T0], "no disk")
+    broker.manager._check()
+    assert broker.manager.get("t", 0).offline
+    assert broker.manager.get("t", 1).leading
+    assert broker.calls.of("failed") == [1]
+    assert broker.calls.of("unregister") == [T0]
+    # A controller repeats the present states to learn which replicas are offline.
+    answer = broker.leader_and_isr(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
+    assert codes(answer) == [56, 11]
+    assert codes(broker.stop(T0, delete=True)) == [56]
 
 
 @pytest.mark.parametrize(
@@ -427,69 +402,69 @@ def test_a_failed_directory_takes_its_partitions_offline_and_tells():
         ("t", 0, -1),
     ],
 )
-def test_nonsense_is_42_reaches_no_disk_and_the_rest_is_carried_out(topic, number, epoch):
+def test_invalid_partition_is_refused_alone(topic, number, epoch):
     def settings(topics):
         assert topics == {"other"}
         return {}
 
-    world = World(settings=settings)
-    nonsense, other = TopicPartition(topic, number), TopicPartition("other", 0)
-    answer = world.tell(state(1, epoch, key=nonsense), state(1, 1, key=other))
+    broker = PlayedManager(settings=settings)
+    invalid, other = TopicPartition(topic, number), TopicPartition("other", 0)
+    answer = broker.leader_and_isr(state(1, epoch, key=invalid), state(1, 1, key=other))
     assert {each.topic: each.error_code for each in answer.partitions} == {topic: 42, "other": 0}
-    assert world.manager.get(topic, number) is None
-    assert [key for key, *_ in world.logs.made] == [other]
+    assert broker.manager.get(topic, number) is None
+    assert [key for key, *_ in broker.logs.made] == [other]
 
 
-def test_a_refused_request_that_is_repeated_is_warned_of_once(caplog):
-    world = World()
-    world.tell(state(1, 1), epoch=3)
+def test_repeated_refusal_is_logged_as_warning_once(caplog):
+    broker = PlayedManager()
+    broker.leader_and_isr(state(1, 1), epoch=3)
     for _ in range(5):
-        world.tell(state(2, 2), epoch=2)
-        world.tell(state(2, 2), epoch=2)
-    world.tell(state(1, 1, key=TopicPartition("a/b", 0)), epoch=3)
-    told = [each for each in caplog.records if "refused" in each.getMessage()]
-    assert [each.levelname for each in told if each.levelno > 10] == ["WARNING"] * 2
+        broker.leader_and_isr(state(2, 2), epoch=2)
+        broker.leader_and_isr(state(2, 2), epoch=2)
+    broker.leader_and_isr(state(1, 1, key=TopicPartition("a/b", 0)), epoch=3)
+    logged = [each for each in caplog.records if "refused" in each.getMessage()]
+    assert [each.levelname for each in logged if each.levelno > 10] == ["WARNING"] * 2
 
 
-def test_a_replica_whose_log_was_lost_follows_and_does_not_lead_empty():
-    world = World()
+def test_last_replica_with_lost_log_follows_but_does_not_lead():
+    broker = PlayedManager()
     other = TopicPartition("t", 1)
     third = TopicPartition("t", 2)
     fourth = TopicPartition("t", 3)
-    world.manager.refuse_to_lead([T0, other, third, fourth])
-    answer = world.tell(
+    broker.manager.refuse_to_lead([T0, other, third, fourth])
+    answer = broker.leader_and_isr(
         state(1, 4, isr=(1,)),
         state(2, 4, key=other, isr=(2,)),
         state(-1, 4, key=third, isr=(1,)),
         state(2, 4, key=fourth, isr=(2, 1)),
     )
     assert sorted(codes(answer)) == [0, 56, 56, 56], "an empty log must not count as in sync"
-    assert world.manager.get("t", 0).offline
-    assert world.manager.get("t", 1).role.name == "follower"
-    assert [key for key, *_ in world.logs.made] == [other]
-    assert codes(world.tell(state(1, 5, key=other))) == [0]
-    assert world.manager.get("t", 1).leading
+    assert broker.manager.get("t", 0).offline
+    assert broker.manager.get("t", 1).role.name == "follower"
+    assert [key for key, *_ in broker.logs.made] == [other]
+    assert codes(broker.leader_and_isr(state(1, 5, key=other))) == [0]
+    assert broker.manager.get("t", 1).leading
 
 
-def test_a_replica_whose_log_was_lost_and_that_others_have_does_not_lead_empty():
-    world = World()
+def test_replica_with_lost_log_does_not_lead_until_copied():
+    broker = PlayedManager()
     other, third = TopicPartition("t", 1), TopicPartition("t", 2)
-    world.manager.refuse_to_lead([], [T0, other, third])
-    answer = world.tell(
+    broker.manager.refuse_to_lead([], [T0, other, third])
+    answer = broker.leader_and_isr(
         state(1, 4, isr=(1,)),  # by an unclean election
-        state(2, 4, key=other, isr=(2, 1)),  # decided before it left
+        state(2, 4, key=other, isr=(2, 1)),  # decided before it left the ISR
         state(-1, 4, key=third, isr=(2,)),
     )
     assert sorted(codes(answer)) == [0, 0, 56]
-    assert world.manager.get("t", 0).offline
-    assert sorted(key for key, *_ in world.logs.made) == [other, third]
-    assert codes(world.tell(state(1, 5, key=other))) == [0], "it was copied"
-    assert codes(world.tell(state(1, 5, key=third))) == [56], "it was copied from nobody"
+    assert broker.manager.get("t", 0).offline
+    assert sorted(key for key, *_ in broker.logs.made) == [other, third]
+    assert codes(broker.leader_and_isr(state(1, 5, key=other))) == [0], "it was copied"
+    assert codes(broker.leader_and_isr(state(1, 5, key=third))) == [56], "it has not been copied"
 
 
-def test_a_topic_that_is_made_again_has_lost_nothing():
-    world = World()
-    world.manager.refuse_to_lead([], [T0])
-    assert codes(world.stop(T0, delete=True)) == [0]
-    assert codes(world.tell(state(1, 0, isr=(1,)))) == [0]
-    assert world.manager.get("t", 0).leading
+def test_recreated_topic_has_no_lost_log():
+    broker = PlayedManager()
+    broker.manager.refuse_to_lead([], [T0])
+    assert codes(broker.stop(T0, delete=True)) == [0]
+    assert codes(broker.leader_and_isr(state(1, 0, isr=(1,)))) == [0]
+    assert broker.manager.get("t", 0).leading

@@ -1,4 +1,4 @@
-"""How roles begin and end, and what is asked of one that is over."""
+"""The roles of a partition: how they begin and end, and requests to an ended role."""
 
 import gevent
 import pytest
@@ -15,7 +15,7 @@ from zkbroker.errors import (
 from zkbroker.runtime import get_runtime
 
 
-def test_the_checkpointed_high_watermark_is_bounded_by_the_log():
+def test_checkpointed_high_watermark_is_bounded_by_log():
     assert make_partition(log=EntryLog([(0, 1)] * 5), high_watermark=9).high_watermark == 5
     assert make_partition(log=EntryLog([(0, 1)] * 5, log_start_offset=3)).high_watermark == 3
 
@@ -29,7 +29,7 @@ def test_the_checkpointed_high_watermark_is_bounded_by_the_log():
         (lambda p: p.mark_offline(), StorageError),
     ],
 )
-def test_what_was_not_replicated_when_the_role_changed_never_is(change, error):
+def test_unreplicated_append_fails_on_role_change(change, error):
     partition = leading(b"")
     waiting = Counter()
     replicated = append_for_all(partition)
@@ -40,7 +40,7 @@ def test_what_was_not_replicated_when_the_role_changed_never_is(change, error):
         replicated()
 
 
-def test_an_append_of_an_earlier_leadership_is_not_taken_for_replicated():
+def test_append_of_earlier_leadership_does_not_count_as_replicated():
     partition = leading(b"")
     replicated = append_for_all(partition)
     partition.become_follower(decided(2, 6))
@@ -55,13 +55,13 @@ def test_an_append_of_an_earlier_leadership_is_not_taken_for_replicated():
     ("epoch", "code"),
     [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_another_epoch_is_refused_with_its_code(epoch, code):
+def test_other_leader_epoch_is_refused(epoch, code):
     with pytest.raises(ProtocolError) as raised:
         leading().leadership(epoch)
     assert raised.value.code == code
 
 
-def test_replicas_are_compared_under_every_leader():
+def test_replica_can_be_read_in_any_role():
     """Genuine brokers let a client of replica id -2 read from any replica (`ReplicaManager`)."""
     partition = make_partition(log=EntryLog([(0, 1)] * 5), high_watermark=3)
     partition.become_follower(decided(2, 5))
@@ -79,7 +79,7 @@ def test_replicas_are_compared_under_every_leader():
         role.read(0, 100)
 
 
-def test_the_epoch_is_checked_before_the_leadership():
+def test_leader_epoch_is_checked_before_leadership():
     partition = make_partition()
     partition.become_follower(decided(2, 5))
     with pytest.raises(ProtocolError) as raised:
@@ -91,12 +91,12 @@ def test_the_epoch_is_checked_before_the_leadership():
         partition.leadership().append(b"x")
 
 
-def test_a_leader_appends_nothing_as_follower():
+def test_leader_refuses_following():
     with pytest.raises(NotLeaderForPartition):
         leading(b"").following()
 
 
-def test_each_operation_is_woken_by_what_it_waits_for():
+def test_operations_are_woken_by_their_events():
     partition = leading(b"")
     follower, consumer, produce = Counter(), Counter(), Counter()
     partition.waiters.watch_appends(follower)
@@ -114,7 +114,7 @@ def test_each_operation_is_woken_by_what_it_waits_for():
     assert (follower.woken, consumer.woken, produce.woken) == (2, 1, 1)
 
 
-def test_roles():
+def test_leadership_spans_epochs_and_ends_with_follower_role():
     partition = make_partition()
     assert (partition.role.name, partition.leading) == ("follower", None)
     partition.become_leader(decided(1, 0))
@@ -128,35 +128,35 @@ def test_roles():
 
 
 class WaitingLog(EntryLog):
-    """A log whose disk takes its time."""
+    """A log that runs a function while an epoch is written."""
 
     def begin_epoch(self, epoch, *, may_fall=False):
         super().begin_epoch(epoch)
-        self.meanwhile()
+        self.during_begin()
         super().begin_epoch(epoch)
 
 
-def test_a_directory_that_fails_while_a_role_begins_leaves_the_partition_offline():
-    # The directory fails, and is marked, while the epoch is written to it: in the task that makes
-    # the log, for a partition that the manager does not know yet; or in another one.
+def test_directory_failure_during_role_begin_takes_partition_offline():
+    # The directory fails while the epoch is written: in the task that creates the log of a
+    # partition that the manager does not know yet, or in another task.
     log = WaitingLog()
-    log.meanwhile = lambda: setattr(log, "offline", "no disk")
+    log.during_begin = lambda: setattr(log, "offline", "no disk")
     partition = make_partition(log=log)
     with pytest.raises(StorageError):
         partition.become_leader(decided(1, 0))
     assert partition.leading is None
 
 
-def test_a_mark_of_a_failed_directory_is_not_lost_to_a_role_that_begins():
+def test_offline_mark_during_role_begin_is_kept():
     log, marks = WaitingLog(), []
     partition = make_partition(log=log, runtime=get_runtime("gevent"))
 
     def fail():
-        # As long as the role begins, the mark waits.
+        # The mark waits until the role has begun.
         marks.append(gevent.spawn(partition.mark_offline))
         gevent.sleep(0)
 
-    log.meanwhile = fail
+    log.during_begin = fail
     partition.become_leader(decided(1, 0))
     gevent.joinall(marks, raise_error=True)
     assert partition.offline

@@ -1,4 +1,4 @@
-"""The short way to append does what the general one does, or nothing."""
+"""The short way to append has the effects of the general way, or none."""
 
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from zkbroker.replica.plain_append import append_plain
 from zkbroker.runtime import get_runtime
 
 KEY = TopicPartition("t", 0)
-ANY = 0b111
+ANY_MAGIC = 0b111
 
 
 @pytest.fixture
 def lead(tmp_path: Path) -> Any:
-    """Returns a leading partition over a real log; replicas and settings of the log are given."""
+    """Return a function that makes a leading partition over a real log."""
     with started(tmp_path, runtime="gevent") as manager:
 
         def make(replicas: tuple[int, ...] = (1,), runtime: str = "gevent") -> Partition:
@@ -33,79 +33,79 @@ def lead(tmp_path: Path) -> Any:
         yield make
 
 
-def a_set(count: int = 3, **more: Any) -> memoryview:
+def plain_set(count: int = 3, **more: Any) -> memoryview:
     return memoryview(bytearray(message_set(count, **more)))
 
 
-def test_a_plain_set_is_appended_and_read_at_once(lead: Any) -> None:
+def test_plain_set_is_appended_and_visible_at_once(lead: Any) -> None:
     partition = lead()
     leadership = partition.leading
-    result = append_plain(leadership, a_set(), ANY, 1)
+    result = append_plain(leadership, plain_set(), ANY_MAGIC, 1)
     assert (result.base_offset, result.last_offset, result.count) == (0, 2, 3)
     assert partition.high_watermark == partition.log_end_offset == 3
     assert leadership.safe(result.last_offset, -1)
 
 
-def test_what_waits_is_woken(lead: Any) -> None:
+def test_append_wakes_waiting_operations(lead: Any) -> None:
     leadership = lead().leading
     operations = [DelayedOperation(get_runtime("gevent")) for _ in range(2)]
     leadership.waiters.watch_appends(operations[0])
     leadership.waiters.watch_high_watermark(operations[1])
-    append_plain(leadership, a_set(), ANY, 1)
+    append_plain(leadership, plain_set(), ANY_MAGIC, 1)
     assert [each.sleep(leadership.replica.runtime.clock_ms() + 1000) for each in operations] == [
         True,
         True,
     ]
 
 
-def test_the_high_watermark_waits_for_the_other_replicas(lead: Any) -> None:
+def test_high_watermark_waits_for_other_replicas(lead: Any) -> None:
     partition = lead((1, 2))
-    append_plain(partition.leading, a_set(), ANY, -1)
+    append_plain(partition.leading, plain_set(), ANY_MAGIC, -1)
     assert (partition.high_watermark, partition.log_end_offset) == (0, 3)
 
 
-def test_nothing_is_appended_while_another_task_holds_a_lock(lead: Any) -> None:
+def test_append_is_left_to_general_way_while_lock_is_held(lead: Any) -> None:
     leadership = lead().leading
     for lock in (leadership.replica.lock, leadership.log.lock):
         with lock:
-            assert append_plain(leadership, a_set(), ANY, 1) is None
+            assert append_plain(leadership, plain_set(), ANY_MAGIC, 1) is None
     assert leadership.log.log_end_offset == 0
 
 
-def test_nothing_is_appended_on_threads(lead: Any) -> None:
+def test_append_is_left_to_general_way_on_threads(lead: Any) -> None:
     leadership = lead(runtime="threads").leading
-    assert append_plain(leadership, a_set(), ANY, 1) is None
+    assert append_plain(leadership, plain_set(), ANY_MAGIC, 1) is None
 
 
-def test_nothing_is_appended_with_too_few_replicas_in_sync(lead: Any) -> None:
+def test_append_is_left_to_general_way_with_too_few_replicas(lead: Any) -> None:
     leadership = lead().leading
     leadership.isr.members = ()
-    assert append_plain(leadership, a_set(), ANY, -1) is None
-    assert append_plain(leadership, a_set(), ANY, 1) is not None
+    assert append_plain(leadership, plain_set(), ANY_MAGIC, -1) is None
+    assert append_plain(leadership, plain_set(), ANY_MAGIC, 1) is not None
 
 
-def test_a_superseded_leadership_keeps_its_high_watermark(lead: Any) -> None:
+def test_superseded_leader_keeps_high_watermark(lead: Any) -> None:
     partition = lead()
     partition.leading.isr.superseded = True
-    append_plain(partition.leading, a_set(), ANY, 1)
+    append_plain(partition.leading, plain_set(), ANY_MAGIC, 1)
     assert partition.high_watermark == 0
 
 
-def test_a_leadership_that_is_over_appends_nothing(lead: Any) -> None:
+def test_ended_leadership_refuses_append(lead: Any) -> None:
     partition = lead()
     leadership = partition.leading
     partition.become_follower(decided(2, 4, (1, 2), (1, 2)))
     with pytest.raises(NotLeaderForPartition):
-        append_plain(leadership, a_set(), ANY, 1)
+        append_plain(leadership, plain_set(), ANY_MAGIC, 1)
 
 
-def test_a_repeated_batch_is_answered_again_and_a_gap_refused(lead: Any) -> None:
+def test_duplicate_batch_is_detected_and_sequence_gap_refused(lead: Any) -> None:
     leadership = lead().leading
     producer = {"producer_id": 7, "producer_epoch": 0}
-    first = append_plain(leadership, a_set(base_sequence=0, **producer), ANY, 1)
-    again = append_plain(leadership, a_set(base_sequence=0, **producer), ANY, 1)
+    first = append_plain(leadership, plain_set(base_sequence=0, **producer), ANY_MAGIC, 1)
+    again = append_plain(leadership, plain_set(base_sequence=0, **producer), ANY_MAGIC, 1)
     assert (again.base_offset, again.last_offset, again.duplicate) == (0, 2, True)
     assert first.duplicate is False
     with pytest.raises(ProtocolError, match="sequence"):
-        append_plain(leadership, a_set(base_sequence=9, **producer), ANY, 1)
+        append_plain(leadership, plain_set(base_sequence=9, **producer), ANY_MAGIC, 1)
     assert leadership.log.log_end_offset == 3

@@ -1,19 +1,19 @@
-"""When a replica counts as caught up, lagging, fit for the ISR."""
+"""The conditions under which a replica is caught up, lagging, or allowed into the ISR."""
 
 from zkbroker.replica.remote import RemoteReplica
 
 
-def test_caught_up_when_it_has_everything():
+def test_replica_lags_after_time_without_catching_up():
     replica = RemoteReplica(2)
     replica.begin(1000, in_sync=False)
     assert replica.lags(10, 1000, 500)
     replica.fetched(10, 0, 10, 2000)
     assert not replica.lags(12, 2400, 500)
     assert replica.lags(12, 2600, 500)
-    assert not replica.lags(10, 9999, 500)  # it has everything there is
+    assert not replica.lags(10, 9999, 500)  # it has all records
 
 
-def test_having_what_was_there_at_the_fetch_before_dates_from_then():
+def test_catching_up_to_previous_end_counts_from_previous_fetch():
     replica = RemoteReplica(2)
     replica.begin(0, in_sync=False)
     replica.fetched(5, 0, 10, 1000)
@@ -23,7 +23,7 @@ def test_having_what_was_there_at_the_fetch_before_dates_from_then():
     assert replica.caught_up_ms == 1000
 
 
-def test_members_count_as_caught_up_when_a_leadership_begins_and_others_never():
+def test_only_isr_members_start_as_caught_up():
     member, other = RemoteReplica(2), RemoteReplica(3)
     member.begin(1000, in_sync=True)
     other.begin(1000, in_sync=False)
@@ -32,22 +32,22 @@ def test_members_count_as_caught_up_when_a_leadership_begins_and_others_never():
     assert member.log_end_offset == -1
 
 
-def test_a_new_epoch_of_the_same_leader_keeps_positions():
+def test_new_epoch_keeps_position():
     replica = RemoteReplica(2)
     replica.fetched(7, 0, 10, 100)
     replica.begin_epoch(200, in_sync=True)
     assert replica.log_end_offset == 7
 
 
-def test_fit_for_the_isr():
+def test_replica_may_join_isr_from_high_watermark_and_epoch_start():
     replica = RemoteReplica(2, log_end_offset=5)
     assert replica.may_join(5, 5, 3)
     assert not replica.may_join(6, 0, 0)
     assert not replica.may_join(0, 6, 0)
 
 
-def test_a_replica_that_holds_what_the_leader_deleted_stays_out_of_the_isr():
-    """The leader has no epochs for it, so what the replica has there may differ."""
+def test_replica_with_records_deleted_by_leader_may_not_join_isr():
+    """The leader has no epochs for these records, so that they may differ."""
     replica = RemoteReplica(2)
     replica.fetched(5, 2, 5, 100)
     assert not replica.may_join(5, 5, 3)

@@ -1,4 +1,4 @@
-"""What leaders write to ZooKeeper, and when."""
+"""Writes of a leader's ISRs, registrations and notifications to ZooKeeper."""
 
 import json
 
@@ -15,7 +15,9 @@ from zkbroker.replica.state_writer import LeaderStateWriter
 PARTITION = paths.partition("t", 0)
 
 
-class World:
+class LeaderWithWriter:
+    """A partition that broker 1 leads, with its state writer."""
+
     def __init__(self) -> None:
         self.server = new_server()
         self.session = InstantSession(self.server)
@@ -33,7 +35,7 @@ class World:
         self.decide(decided(1, 5, (1, 2)))
 
     def decide(self, decision) -> None:
-        """Store what the controller decided, and tell the broker."""
+        """Store a controller's decision, and apply it to the partition."""
         state = LeaderAndIsr(decision.leader, decision.leader_epoch, tuple(decision.isr), 1)
         path, data = paths.partition("t", 0), state.to_json()
         if path in self.server.nodes:
@@ -49,182 +51,176 @@ class World:
     def node(self, path=PARTITION):
         return json.loads(self.session.get(path)[0])
 
+    def propose_broker_3(self) -> None:
+        """Append, and let both followers catch up: the ISR of 1 and 2 is to grow."""
+        self.partition.leadership().append(b"abc")
+        self.fetch(2, 3)
+        self.fetch(3, 3)
+
     def fetch(self, replica_id, offset) -> None:
         end = self.partition.leadership().read(offset, 1, reader=ReadEnd.LOG_END).log_end_offset
         self.partition.leadership().record_follower_fetch(replica_id, offset, 0, end)
 
 
-def test_a_changed_isr_counts_when_it_is_written():
-    world = World()
-    world.partition.leadership().append(b"abc")
-    world.fetch(2, 3)
-    world.fetch(3, 3)
-    assert world.partition.leadership().isr.members == (1, 2)
-    world.writer.write()
-    assert world.partition.leadership().isr.members == (1, 2, 3)
-    assert world.node()["isr"] == [1, 2, 3]
-    assert world.node(paths.partition_state("t", 0))["isr"] == [1, 2, 3]
-    assert world.writer.idle
+def test_isr_change_takes_effect_when_written():
+    leader = LeaderWithWriter()
+    leader.propose_broker_3()
+    assert leader.partition.leadership().isr.members == (1, 2)
+    leader.writer.write()
+    assert leader.partition.leadership().isr.members == (1, 2, 3)
+    assert leader.node()["isr"] == [1, 2, 3]
+    assert leader.node(paths.partition_state("t", 0))["isr"] == [1, 2, 3]
+    assert leader.writer.idle
 
 
-def test_nothing_is_written_while_zookeeper_is_away(monkeypatch):
-    world = World()
-    asked: list[str] = []
+def test_writer_waits_for_zookeeper_connection(monkeypatch):
+    leader = LeaderWithWriter()
+    calls: list[str] = []
 
     def wait_connected(timeout_s: float) -> bool:
-        asked.append("wait")
-        world.writer.close(0)
+        calls.append("wait")
+        leader.writer.close(0)
         return False
 
-    monkeypatch.setattr(world.writer, "write", lambda: asked.append("write"))
-    world.writer._loop._ready = wait_connected
-    world.writer.register([world.partition.leadership()])
-    world.writer._loop._run()
-    assert asked == ["wait"]
+    monkeypatch.setattr(leader.writer, "write", lambda: calls.append("write"))
+    leader.writer._loop._ready = wait_connected
+    leader.writer.register([leader.partition.leadership()])
+    leader.writer._loop._run()
+    assert calls == ["wait"]
 
 
-def test_an_error_of_zookeeper_is_a_warning_once(monkeypatch, caplog):
-    world = World()
+def test_repeated_zookeeper_error_is_logged_as_warning_once(monkeypatch, caplog):
+    leader = LeaderWithWriter()
     answers = ["away", "away", None, "away"]
 
     def write() -> None:
         if not answers:
-            world.writer.close(0)
+            leader.writer.close(0)
         elif (answer := answers.pop(0)) is not None:
             raise RegistryError(answer)
-        world.writer._loop.set()
+        leader.writer._loop.set()
 
-    monkeypatch.setattr(world.writer, "write", write)
-    monkeypatch.setattr(world.writer._loop, "_retry_s", 0)
+    monkeypatch.setattr(leader.writer, "write", write)
+    monkeypatch.setattr(leader.writer._loop, "_retry_s", 0)
     caplog.set_level("DEBUG", "zkbroker.replica.state_writer")
-    world.writer.register([world.partition.leadership()])
-    world.writer._loop._run()
+    leader.writer.register([leader.partition.leadership()])
+    leader.writer._loop._run()
     assert [each.levelname for each in caplog.records] == ["WARNING", "DEBUG", "WARNING"]
 
 
-def test_without_zookeeper_nothing_counts_and_nothing_is_forgotten():
-    world = World()
-    world.partition.leadership().append(b"abc")
-    world.fetch(2, 3)
-    world.fetch(3, 3)
+def test_isr_change_waits_for_zookeeper():
+    leader = LeaderWithWriter()
+    leader.propose_broker_3()
 
     def away():
         raise RegistryError("away")
 
-    world.session.before = away
+    leader.session.before = away
     with pytest.raises(RegistryError):
-        world.writer.write()
-    assert world.partition.leadership().isr.members == (1, 2)
-    world.session.before = lambda: None
-    world.writer.write()
-    assert world.partition.leadership().isr.members == (1, 2, 3)
+        leader.writer.write()
+    assert leader.partition.leadership().isr.members == (1, 2)
+    leader.session.before = lambda: None
+    leader.writer.write()
+    assert leader.partition.leadership().isr.members == (1, 2, 3)
 
 
-def test_a_version_that_moved_is_adopted_and_the_change_made_again():
-    world = World()
-    world.partition.leadership().append(b"abc")
-    world.fetch(2, 3)
-    world.fetch(3, 3)
+def test_version_conflict_is_adopted_and_change_repeated():
+    leader = LeaderWithWriter()
+    leader.propose_broker_3()
     path = paths.partition("t", 0)
-    world.session.set(path, world.session.get(path)[0])  # somebody rewrote the same
-    world.writer.write()
-    assert world.partition.leadership().isr.members == (1, 2)
-    world.fetch(3, 3)
-    world.writer.write()
-    assert world.node()["isr"] == [1, 2, 3]
+    leader.session.set(path, leader.session.get(path)[0])  # the same state, stored again
+    leader.writer.write()
+    assert leader.partition.leadership().isr.members == (1, 2)
+    leader.fetch(3, 3)
+    leader.writer.write()
+    assert leader.node()["isr"] == [1, 2, 3]
 
 
-def test_a_decision_of_the_controller_ends_the_leaders_changes():
-    world = World()
-    world.partition.leadership().append(b"abc")
-    world.fetch(2, 3)
-    world.fetch(3, 3)
+def test_newer_controller_decision_ends_isr_changes():
+    leader = LeaderWithWriter()
+    leader.propose_broker_3()
     path = paths.partition("t", 0)
-    world.session.set(path, LeaderAndIsr(2, 6, (2,), 1).to_json())
-    world.writer.write()
-    assert world.node()["leader"] == 2
-    assert world.partition.leadership().proposed_isr() is None
-    assert world.writer.idle
+    leader.session.set(path, LeaderAndIsr(2, 6, (2,), 1).to_json())
+    leader.writer.write()
+    assert leader.node()["leader"] == 2
+    assert leader.partition.leadership().proposed_isr() is None
+    assert leader.writer.idle
 
 
-def test_a_change_of_the_next_leadership_is_kept_while_one_before_is_answered():
-    world = World()
-    world.partition.leadership().append(b"abc")
-    world.fetch(2, 3)
-    world.fetch(3, 3)
+def test_change_of_next_leadership_survives_answer_to_earlier_one():
+    leader = LeaderWithWriter()
+    leader.propose_broker_3()
 
     def lead_again() -> None:
-        """While the change is on its way another broker leads, then this one does again."""
-        world.session.before = lambda: None
-        world.decide(decided(2, 6, (1, 2)))
-        world.decide(decided(1, 7, (1, 2)))
-        world.fetch(2, 3)
-        world.fetch(3, 3)
-        assert world.partition.leadership().isr.proposed == (1, 2, 3)
+        """Let another broker lead, and then this one again, during the write."""
+        leader.session.before = lambda: None
+        leader.decide(decided(2, 6, (1, 2)))
+        leader.decide(decided(1, 7, (1, 2)))
+        leader.fetch(2, 3)
+        leader.fetch(3, 3)
+        assert leader.partition.leadership().isr.proposed == (1, 2, 3)
 
-    world.session.before = lead_again
-    world.writer.write()
-    assert not world.writer.idle
-    world.writer.write()
-    assert world.node()["isr"] == [1, 2, 3]
-    assert world.partition.leadership().isr.members == (1, 2, 3)
-    assert world.writer.idle
+    leader.session.before = lead_again
+    leader.writer.write()
+    assert not leader.writer.idle
+    leader.writer.write()
+    assert leader.node()["isr"] == [1, 2, 3]
+    assert leader.partition.leadership().isr.members == (1, 2, 3)
+    assert leader.writer.idle
 
 
-def test_a_leader_is_registered_and_goes():
-    world = World()
-    world.writer.register([world.partition.leadership()])
-    world.writer.write()
+def test_leader_is_registered_and_unregistered():
+    leader = LeaderWithWriter()
+    leader.writer.register([leader.partition.leadership()])
+    leader.writer.write()
     state = paths.partition_state("t", 0)
-    assert world.node(state)["leader"] == 1
-    world.writer.unregister([world.partition.key])
-    world.writer.write()
-    assert state not in world.server.nodes
+    assert leader.node(state)["leader"] == 1
+    leader.writer.unregister([leader.partition.key])
+    leader.writer.write()
+    assert state not in leader.server.nodes
 
 
-def test_the_callback_runs_when_everything_is_written():
-    world = World()
-    told_idle = []
-    world.writer._written = lambda: told_idle.append(world.writer.idle)
-    world.writer.register([world.partition.leadership()])
-    assert not world.writer.idle
-    world.writer.write()
-    assert told_idle == [True]
+def test_callback_runs_after_last_write():
+    leader = LeaderWithWriter()
+    idle_in_callback = []
+    leader.writer._written = lambda: idle_in_callback.append(leader.writer.idle)
+    leader.writer.register([leader.partition.leadership()])
+    assert not leader.writer.idle
+    leader.writer.write()
+    assert idle_in_callback == [True]
 
 
-def test_a_new_session_registers_again():
-    world = World()
-    world.writer.register([world.partition.leadership()])
-    world.writer.write()
-    world.session.expire()
+def test_leader_is_registered_again_in_new_session():
+    leader = LeaderWithWriter()
+    leader.writer.register([leader.partition.leadership()])
+    leader.writer.write()
+    leader.session.expire()
     state = paths.partition_state("t", 0)
-    assert state not in world.server.nodes
-    world.writer.register([world.partition.leadership()])
-    world.writer.write()
-    assert world.node(state)["leader"] == 1
+    assert state not in leader.server.nodes
+    leader.writer.register([leader.partition.leadership()])
+    leader.writer.write()
+    assert leader.node(state)["leader"] == 1
 
 
-def test_the_controller_is_noted_once_changes_are_quiet():
-    world = World()
-    world.partition.leadership().append(b"abc")
-    world.fetch(2, 3)
-    world.fetch(3, 3)
-    world.writer.write()
-    assert world.session.children(paths.ISR_CHANGES) == []
-    world.clock.now += 5_000
-    world.writer.write()
-    (note,) = world.session.children(paths.ISR_CHANGES)
-    assert world.node(f"{paths.ISR_CHANGES}/{note}") == {
+def test_controller_is_notified_after_quiet_time():
+    leader = LeaderWithWriter()
+    leader.propose_broker_3()
+    leader.writer.write()
+    assert leader.session.children(paths.ISR_CHANGES) == []
+    leader.clock.now += 5_000
+    leader.writer.write()
+    (note,) = leader.session.children(paths.ISR_CHANGES)
+    assert leader.node(f"{paths.ISR_CHANGES}/{note}") == {
         "version": 1,
         "partitions": [{"topic": "t", "partition": 0}],
     }
-    world.writer.write()
-    assert len(world.session.children(paths.ISR_CHANGES)) == 1
+    leader.writer.write()
+    assert len(leader.session.children(paths.ISR_CHANGES)) == 1
 
 
-def test_a_failed_directory_is_noted():
-    world = World()
-    world.writer.report_failed_directory()
-    world.writer.write()
-    (note,) = world.session.children(paths.LOG_DIR_EVENTS)
-    assert world.node(f"{paths.LOG_DIR_EVENTS}/{note}")["broker"] == 1
+def test_failed_directory_is_notified():
+    leader = LeaderWithWriter()
+    leader.writer.report_failed_directory()
+    leader.writer.write()
+    (note,) = leader.session.children(paths.LOG_DIR_EVENTS)
+    assert leader.node(f"{paths.LOG_DIR_EVENTS}/{note}")["broker"] == 1

@@ -1,4 +1,4 @@
-"""A partition as a coordinator uses it."""
+"""A partition's log as coordinators use it."""
 
 import gevent
 import pytest
@@ -23,7 +23,7 @@ def catch_up(partition):
     partition.leadership().record_follower_fetch(2, end, 0, end)
 
 
-def test_a_write_is_waited_for_until_every_replica_in_sync_has_it():
+def test_wait_durable_waits_for_all_replicas_in_sync():
     partition, log = stored()
     result = log.append(bytearray(b"ab"))
     waiting = gevent.spawn(log.wait_durable, result.last_offset, 1000.0)
@@ -33,29 +33,29 @@ def test_a_write_is_waited_for_until_every_replica_in_sync_has_it():
     waiting.get(timeout=5)
 
 
-def test_who_waits_holds_nothing():
+def test_wait_durable_parks_once():
     partition, log = stored()
     park = Park(lambda: catch_up(partition))
     result = log.append(bytearray(b"ab"))
     log.wait_durable(result.last_offset, 1000.0, park)
-    log.wait_durable(result.last_offset, 1000.0, park)  # nothing to wait for any more
+    log.wait_durable(result.last_offset, 1000.0, park)  # already durable
     assert park.times == 1
 
 
-def test_a_write_without_a_follower_times_out():
+def test_wait_durable_times_out_without_follower():
     _, log = stored()
     result = log.append(bytearray(b"ab"))
     with pytest.raises(RequestTimedOut):
         log.wait_durable(result.last_offset, 0.5)
 
 
-def test_too_few_replicas_in_sync_refuse_a_write():
+def test_append_is_refused_with_too_few_replicas_in_sync():
     _, log = stored(isr=(1,), min_insync_replicas=2)
     with pytest.raises(NotEnoughReplicas):
         log.append(bytearray(b"ab"))
 
 
-def test_it_is_of_no_use_under_the_next_leadership():
+def test_log_of_ended_leadership_is_refused():
     partition, log = stored()
     result = log.append(bytearray(b"ab"))
     partition.become_follower(decided(2, 1, (1, 2), (1, 2)))
@@ -68,7 +68,7 @@ def test_it_is_of_no_use_under_the_next_leadership():
         log.wait_durable(result.last_offset, 0.5)
 
 
-def test_it_is_read_to_its_end():
+def test_log_is_read_to_its_end():
     _, log = stored()
     log.append(bytearray(b"abcd"))
     assert log.read_bytes(0, 100) == b"abcd"

@@ -1,4 +1,4 @@
-"""How much replication may take."""
+"""Replication throttles: the lists of throttled replicas, and the rate."""
 
 import pytest
 
@@ -15,26 +15,26 @@ T1 = TopicPartition("t", 1)
     ("text", "named"),
     [("", False), ("*", True), ("1:2", True), ("0:1, 1:2", True), ("1:1,2:2", False)],
 )
-def test_which_replicas_are_named(text, named):
+def test_list_names_replica(text, named):
     settings = LogConfig().with_topic_overrides({"follower.replication.throttled.replicas": text})
     assert names_replica(settings.follower_throttled_replicas, T1, 2) is named
 
 
 @pytest.mark.parametrize("text", ["x", "1", "1:2,", "1:-2", "*,1:2", "1:2 3:4"])
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_other_lists_are_refused(side, text):
+def test_invalid_lists_are_refused(side, text):
     with pytest.raises(ConfigError, match="partition:broker"):
         LogConfig().with_topic_overrides({f"{side}.replication.throttled.replicas": text})
 
 
-def test_lists_are_described_as_they_were_set():
+def test_topic_values_contain_lists():
     set_to = {"leader.replication.throttled.replicas": "0:1"}
     values = LogConfig().with_topic_overrides(set_to).topic_values()
     assert values["leader.replication.throttled.replicas"] == "0:1"
     assert values["follower.replication.throttled.replicas"] == ""
 
 
-def test_the_rate_is_kept_over_time():
+def test_rate_is_kept_over_time():
     clock = ReplicaClock()
     throttle = ReplicationThrottle(PlainRuntime(clock))
     throttle.rate = 1000
@@ -47,7 +47,7 @@ def test_the_rate_is_kept_over_time():
     assert taken == pytest.approx(300_000, rel=0.05)
 
 
-def test_a_large_answer_is_made_up_for():
+def test_large_response_exceeds_rate_for_its_duration():
     clock = ReplicaClock()
     throttle = ReplicationThrottle(PlainRuntime(clock))
     throttle.rate = 1000
@@ -59,7 +59,7 @@ def test_a_large_answer_is_made_up_for():
     assert not throttle.exceeded
 
 
-def test_what_is_long_ago_does_not_count():
+def test_bytes_before_window_do_not_count():
     clock = ReplicaClock()
     throttle = ReplicationThrottle(PlainRuntime(clock), windows=3, window_ms=100)
     throttle.rate = 1
@@ -72,7 +72,7 @@ def test_what_is_long_ago_does_not_count():
 @pytest.mark.parametrize(
     ("text", "rate"), [(None, None), ("5000", 5000), ("0", None), ("-1", None), ("x", None)]
 )
-def test_rates_as_operators_write_them(text, rate):
+def test_rate_setting_is_parsed(text, rate):
     throttle = ReplicationThrottle(PlainRuntime())
     throttle.set_rate("7")
     throttle.set_rate(text)
