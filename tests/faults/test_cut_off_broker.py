@@ -21,7 +21,7 @@ def test_a_leader_without_zookeeper_names_the_leader_of_now(tmp_path):
 
         assert victim in told().values()
         world.network.cut_zookeeper(victim)
-        time_failover(world, victim, leaves=False)
+        time_failover(world, victim, controlled=False)
 
         def decided() -> dict[int, int]:
             return {number: state.leader for (_, number), state in world.decided().items()}

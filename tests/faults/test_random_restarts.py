@@ -1,8 +1,8 @@
-"""Topics of one replica on three brokers that are killed, stopped and started again at random.
+"""Topics with one replica on three brokers that are killed, stopped and restarted at random.
 
-The controller is hit too. Every partition has one leader or none at any moment, and only a broker
-that it is assigned to; controller and leader epochs only grow; at the end everything is led, and
-each message that was acknowledged is where it was said to be.
+The controller is restarted, too. At any moment a partition has no leader or its assigned broker;
+controller and leader epochs only grow; at the end all partitions are led, and each acknowledged
+message is at its acknowledged offset.
 """
 
 import contextlib
@@ -65,11 +65,11 @@ class Sender(threading.Thread):
         )
 
     def acknowledged(self, count: int) -> bool:
-        """Whether the first so many are."""
+        """Return whether the first `count` messages are acknowledged."""
         return len(self.sent) >= count and all(each.done() for *_, each in self.sent[:count])
 
     def run(self) -> None:
-        # What was not delivered in time is no loss: nobody was told that it is stored.
+        # Messages that were not delivered in time are not lost: they were not acknowledged.
         with contextlib.suppress(Undelivered), Producer(self._config) as producer:
             while not self.over.wait(0.05):
                 for _ in range(10):
@@ -79,14 +79,14 @@ class Sender(threading.Thread):
                     self.sent.append((topic, value, future))
 
 
-class Watch(threading.Thread):
-    """Looks at what is decided again and again; `faults` is what must not be."""
+class StateWatcher(threading.Thread):
+    """Reads the stored states repeatedly, and collects broken rules in `faults`."""
 
     def __init__(self, session: ZkSession, assigned: dict[tuple[str, int], int]) -> None:
-        super().__init__(name="watch")
+        super().__init__(name="watcher")
         self.over = threading.Event()
         self.faults: list[str] = []
-        self.looks = 0
+        self.checks = 0
         self._session = session
         self._assigned = assigned
         self._states = PartitionStates(session, StateForm.EPHEMERAL)
@@ -96,12 +96,12 @@ class Watch(threading.Thread):
     def run(self) -> None:
         while not self.over.wait(0.2):
             try:
-                self._look()
+                self._check_states()
             except RegistryError:
-                continue  # the next look sees as much
+                continue  # the next check reads the same states
 
-    def _look(self) -> None:
-        # Read first: what it decides is of this epoch or a later one.
+    def _check_states(self) -> None:
+        # Read before the states: they are of this epoch or a later one.
         epoch = controller_epoch(self._session)
         if epoch < self._controller_epoch:
             self.faults.append(f"controller epoch {epoch} after {self._controller_epoch}")
@@ -114,7 +114,7 @@ class Watch(threading.Thread):
             if now[0] < before[0] or (now[0] == before[0] and now[1] != before[1]):
                 self.faults.append(f"{key}: (epoch, leader) {now} after {before}")
             self._known[key] = now
-        self.looks += 1
+        self.checks += 1
 
     def all_led(self) -> bool:
         states = self._states.read(self._assigned)
@@ -123,24 +123,31 @@ class Watch(threading.Thread):
         )
 
     def led_by(self, broker_id: int) -> bool:
-        """Whether a broker leads all that is assigned to it."""
+        """Return whether a broker leads all partitions that are assigned to it."""
         mine = [key for key, broker in self._assigned.items() if broker == broker_id]
         return all(state.leader == broker_id for state in self._states.read(mine).values())
 
 
-def disturb(
-    cluster: LocalCluster, watch: Watch, session: ZkSession, rng: random.Random, seconds: float
+def restart_randomly(
+    cluster: LocalCluster,
+    watcher: StateWatcher,
+    session: ZkSession,
+    rng: random.Random,
+    seconds: float,
 ) -> tuple[list[float], int]:
-    """Hit brokers for a time; returns how long each start took to lead all again, and how often
-    the controller was hit."""
-    took: list[float] = []
+    """Restart random brokers for some time.
+
+    Returns the seconds from each start until the broker led its partitions again, and the number of
+    restarts of the controller.
+    """
+    restart_s: list[float] = []
     controllers = 0
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         controller = current_controller(session)
-        hit = rng.choice([*BROKERS, controller or 1])
-        controllers += hit == controller
-        broker = cluster.broker(hit)
+        restarted = rng.choice([*BROKERS, controller or 1])
+        controllers += restarted == controller
+        broker = cluster.broker(restarted)
         if rng.random() < 0.25:
             broker.stop(START_TIMEOUT_S)
         else:
@@ -150,10 +157,12 @@ def disturb(
         broker.start(START_TIMEOUT_S)
         if rng.random() < 0.7:
             eventually(
-                lambda hit=hit: watch.led_by(hit), f"{hit} leads all that it has", START_TIMEOUT_S
+                lambda restarted=restarted: watcher.led_by(restarted),
+                f"{restarted} leads its partitions",
+                START_TIMEOUT_S,
             )
-            took.append(time.monotonic() - started)
-    return took, controllers
+            restart_s.append(time.monotonic() - started)
+    return restart_s, controllers
 
 
 @pytest.mark.parametrize(
@@ -163,7 +172,7 @@ def disturb(
         pytest.param(1000, 600, 2, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
     ],
 )
-def test_partitions_have_one_leader_or_none_and_keep_what_was_acknowledged(
+def test_partitions_have_at_most_one_leader_and_keep_acknowledged_messages(
     tmp_path, topics, seconds, seed
 ):
     names = [f"t-{number}" for number in range(topics)]
@@ -178,34 +187,34 @@ def test_partitions_have_one_leader_or_none_and_keep_what_was_acknowledged(
             (name, 0): replicas[0][0] for name, replicas in assignments(session, names).items()
         }
         assert len(assigned) == topics
-        watch, sender = Watch(session, assigned), Sender(cluster, names)
-        eventually(watch.all_led, "all topics are led", 300)
+        watcher, sender = StateWatcher(session, assigned), Sender(cluster, names)
+        eventually(watcher.all_led, "all topics are led", 300)
         print(f"{topics} topics created and led in {time.monotonic() - started:.1f} s")
-        watch.start()
+        watcher.start()
         sender.start()
         eventually(lambda: sender.acknowledged(topics), "every topic has a message", 300)
         try:
-            took, controllers = disturb(
-                cluster, watch, session, random.Random(seed + soak.SEED), soak.part_of(seconds)
+            restart_s, controllers = restart_randomly(
+                cluster, watcher, session, random.Random(seed + soak.SEED), soak.part_of(seconds)
             )
         finally:
             sender.over.set()
-            eventually(watch.all_led, "all topics are led at the end", START_TIMEOUT_S)
+            eventually(watcher.all_led, "all topics are led at the end", START_TIMEOUT_S)
             sender.join()
-            watch.over.set()
-            watch.join()
+            watcher.over.set()
+            watcher.join()
         print(
-            f"{len(took)} starts waited for, {controllers} times the controller: all led after "
-            f"{statistics.median(took):.2f} s, the longest {max(took):.2f} s; "
-            f"{watch.looks} looks"
+            f"{len(restart_s)} restarts, {controllers} of the controller: all led after "
+            f"{statistics.median(restart_s):.2f} s, at most {max(restart_s):.2f} s; "
+            f"{watcher.checks} checks"
         )
-        assert watch.faults == []
+        assert watcher.faults == []
         check_leaders(cluster, assigned)
         check_messages(cluster, sender)
 
 
 def check_leaders(cluster: LocalCluster, assigned: dict[tuple[str, int], int]) -> None:
-    """Exactly the brokers that lead answer as leaders."""
+    """Check that ListOffsets succeeds exactly for the partitions that a broker leads."""
     for broker in cluster.brokers:
         with connect(broker) as connection:
             answers = list_offsets(connection, dict.fromkeys(assigned, LATEST_TIME))

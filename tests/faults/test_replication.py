@@ -1,11 +1,10 @@
-"""Three brokers and five, three replicas, two of which must have what is acknowledged: faults in
-turn.
+"""Faults in turn on three and five brokers with three replicas, two of which acks=all needs.
 
-Leaders and controllers are killed, stopped for longer than their ZooKeeper session lives, stopped
-cleanly, and started again; the network is cut between brokers and between a broker and ZooKeeper,
-which loses a server of its three; while producers with acks=all send: ours, librdkafka's and, where
-it is here, Java's. What was acknowledged is there, what an idempotent producer sent is there once
-and in order, nothing that was retried failed, and in the end all replicas are the same.
+Leaders and controllers are killed, paused for longer than their ZooKeeper session, stopped cleanly,
+and started again; the network is cut between brokers and between a broker and ZooKeeper; one of
+three ZooKeeper servers is lost. Meanwhile zkbroker's producer, librdkafka's and, if installed,
+Java's send with acks=all. No acknowledged message is lost, the messages of an idempotent producer
+are stored once and in order, no retried message fails, and in the end all replicas are equal.
 """
 
 import random
@@ -56,32 +55,32 @@ FAULTS = (
 )
 
 
-def strike(
-    world: ReplicatedCluster, fault: str, rng: random.Random, senders: list[Sender]
+def apply_fault(
+    replicated: ReplicatedCluster, fault: str, rng: random.Random, senders: list[Sender]
 ) -> Failover | None:
-    """Do one fault and make it good again; returns how long a change of leaders took."""
-    victim = world.victim(fault, rng)
-    broker = world.cluster.broker(victim)
+    """Apply and undo one fault; return the duration of the change of leaders, if there was one."""
+    victim = replicated.victim(fault, rng)
+    broker = replicated.cluster.broker(victim)
     undo: Callable[[], object] = partial(broker.start, START_TIMEOUT_S)
     found: Failover | None = None
     if fault == "cut brokers":
-        world.network.cut_brokers(
-            victim, rng.choice([each for each in world.ids if each != victim])
+        replicated.network.cut_brokers(
+            victim, rng.choice([each for each in replicated.ids if each != victim])
         )
-        undo = world.network.heal
+        undo = replicated.network.heal
     elif fault == "lose a ZooKeeper":
-        lost = world.quorum.leader or world.quorum.servers[0]
+        lost = replicated.quorum.leader or replicated.quorum.servers[0]
         lost.kill()
         undo = lost.start
     elif fault == "roll":
-        for each in world.ids:
-            assert world.cluster.broker(each).stop(START_TIMEOUT_S)
-            world.cluster.broker(each).start(START_TIMEOUT_S)
-            eventually(world.in_sync, f"{fault}: all in sync again after {each}")
+        for each in replicated.ids:
+            assert replicated.cluster.broker(each).stop(START_TIMEOUT_S)
+            replicated.cluster.broker(each).start(START_TIMEOUT_S)
+            eventually(replicated.in_sync, f"{fault}: all in sync again after {each}")
         undo = time.monotonic
     elif fault == "stop leader":
         broker.request_stop()
-        found = time_failover(world, victim, leaves=True)
+        found = time_failover(replicated, victim, controlled=True)
         assert broker.stop(START_TIMEOUT_S)
     else:
         if fault.startswith("kill"):
@@ -90,15 +89,15 @@ def strike(
             broker.pause()
             undo = broker.resume
         else:
-            world.network.cut_zookeeper(victim)
-            undo = world.network.heal
-        found = time_failover(world, victim, leaves=False)
+            replicated.network.cut_zookeeper(victim)
+            undo = replicated.network.heal
+        found = time_failover(replicated, victim, controlled=False)
     for sender in senders:
-        assert sender.acknowledges(), f"{fault}: {sender.topic} goes on"
+        assert sender.acknowledges(), f"{fault}: messages of {sender.topic} during the fault"
     undo()
-    eventually(world.in_sync, f"{fault}: all in sync again after {victim}")
+    eventually(replicated.in_sync, f"{fault}: all in sync again after {victim}")
     for sender in senders:
-        assert sender.acknowledges(), f"{fault}: {sender.topic} goes on with all"
+        assert sender.acknowledges(), f"{fault}: messages of {sender.topic} after the fault"
     return found
 
 
@@ -114,12 +113,12 @@ def strike(
         pytest.param(200, 4, 5, marks=[pytest.mark.soak, pytest.mark.timeout(14_400)]),
     ],
 )
-def test_nothing_acknowledged_is_lost_and_nothing_idempotent_is_doubled(
+def test_acknowledged_messages_are_kept_and_idempotent_ones_not_duplicated(
     tmp_path, rounds, seed, brokers
 ):
     rng = random.Random(seed + soak.SEED)
-    with replicated_cluster(tmp_path, TOPICS, brokers) as world:
-        cluster = world.cluster
+    with replicated_cluster(tmp_path, TOPICS, brokers) as replicated:
+        cluster = replicated.cluster
         senders: list[Sender] = [
             OurSender(cluster, IDEMPOTENT, PARTITIONS, **{"enable.idempotence": "true"}),
             OurSender(cluster, PLAIN, PARTITIONS, **{"message.send.max.retries": "1000"}),
@@ -134,7 +133,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_idempotent_is_doubled(
         try:
             for number in range(soak.part_of(rounds)):
                 fault = FAULTS[number % len(FAULTS)]
-                found = strike(world, fault, rng, senders)
+                found = apply_fault(replicated, fault, rng, senders)
                 print(f"{number} {fault} {found or ''}", flush=True)
                 if found is not None:
                     times[fault].append(found.led_s)
@@ -152,7 +151,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_idempotent_is_doubled(
             print(f"{fault}: led again after {median:.2f} s, the longest {max(led_s):.2f} s")
         if java is not None:
             print(f"java: {java.finish()} sent and read")
-        eventually(world.in_sync, "all in sync at the end")
+        eventually(replicated.in_sync, "all in sync at the end")
         for sender in senders:
             print(sender.check())
-        eventually(lambda: not world.different_logs(), "the same bytes in all logs")
+        eventually(lambda: not replicated.different_logs(), "the same bytes in all logs")

@@ -2,10 +2,10 @@
 
 
 class Clock:
-    """Stands still until it is moved; called for the time, or used in the place of `time`.
+    """A clock that stands still until it is moved; a callable, or a replacement for `time`.
 
     Args:
-        now: where it begins, in the unit that the test needs; a time of day in ms by default.
+        now: the first time, in the unit of the test; a time of day in ms by default.
     """
 
     def __init__(self, now: float = 1_700_000_000_000) -> None:

@@ -1,4 +1,4 @@
-"""How much work a piece of code does, in figures that no busy machine changes."""
+"""Measures the work of code by counts that do not depend on the machine's load."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def executed_steps(work: Callable[[], object]) -> int:
-    """Return how many instructions of Python a call executes, in all functions together."""
+    """Return how many Python instructions a call executes, in all functions together."""
     steps = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -29,7 +29,7 @@ def executed_steps(work: Callable[[], object]) -> int:
 def entered_functions(work: Callable[[], object], package: str = "zkbroker") -> list[str]:
     """Return `file:function` of every function of a package that a call enters, in order.
 
-    A generator counts each time it goes on; comprehensions do not count.
+    A generator counts each time it is resumed; comprehensions do not count.
     """
     found: list[str] = []
 

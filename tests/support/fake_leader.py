@@ -1,4 +1,4 @@
-"""A leader without a network: real partitions and logs, real fetch sessions, and faults."""
+"""A leader without a network: real partitions and fetch sessions, with faults on demand."""
 
 import os
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from zkbroker.replica.reads import ReadEnd
 
 
 class StillRuntime(PlainRuntime):
-    """Starts no task: who tests a loop takes its steps by hand."""
+    """Starts no task: a test of a loop runs the loop's steps itself."""
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         super().__init__(clock)
@@ -75,7 +75,7 @@ class FakeLeader:
         self.closed += 1
 
     def send(self, request: Any, version: int) -> Any:
-        # Over the wire and back: what is not in this version is not there.
+        # Encoded and decoded, so that only the fields of this version arrive.
         header = RequestHeader(request.api_key, version, 1, "broker-2-fetcher-0")
         frame = b"".join(bytes(part) for part in encode_request(header, request))
         _, request = decode_request(memoryview(frame)[4:])
@@ -98,7 +98,7 @@ class FakeLeader:
     def _partition(self, topic: str, number: int) -> Partition:
         key = TopicPartition(topic, number)
         if self.errors.get(key):
-            raise ProtocolError("told to", code=self.errors[key])
+            raise ProtocolError("an error of the test", code=self.errors[key])
         return self.partitions[key]
 
     def _fetch(self, request: Any, version: int) -> FetchResponse:

@@ -1,7 +1,7 @@
-"""Replicated clusters whose network can be cut, and what ZooKeeper and the disks say of them.
+"""Replicated clusters whose network can be cut, and their state in ZooKeeper and on the disks.
 
-Every topic has three replicas, two of which must have what is acknowledged with acks=all. Brokers
-reach each other and the ZooKeeper servers through proxies, clients reach the brokers likewise.
+Every topic has three replicas, and acks=all needs two of them. Brokers reach each other and the
+ZooKeeper servers through proxies, and clients reach the brokers through proxies, too.
 """
 
 import random
@@ -41,7 +41,7 @@ _POLL_S = 0.05
 
 
 class Network:
-    """What lies between the brokers, and between each of them and each ZooKeeper server."""
+    """The proxies between the brokers, and between each of them and each ZooKeeper server."""
 
     def __init__(self, zookeeper_ports: list[int], stack: ExitStack) -> None:
         self._stack = stack
@@ -82,12 +82,12 @@ class Network:
 
 
 class Replicas:
-    """Topics of a cluster, as ZooKeeper and the disks have them.
+    """The replicas of a cluster's topics: their states in ZooKeeper and their logs on the disks.
 
     Args:
-        cluster: it runs.
-        session: at its ZooKeeper.
-        topics: name -> count of partitions; made here.
+        cluster: a running cluster.
+        session: a session at its ZooKeeper.
+        topics: name -> number of partitions of the topics, which are created here.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Replicas:
         )
 
     def victim(self, fault: str, rng: random.Random) -> int:
-        """Return the broker that a fault is to hit."""
+        """Choose the broker for a fault: the controller, or a random leader."""
         eventually(self.in_sync, f"all in sync before {fault}")
         if "controller" in fault:
             found = current_controller(self.session)
@@ -131,7 +131,7 @@ class Replicas:
         return all(each.leader not in (broker_id, -1) for each in self.decided().values())
 
     def different_logs(self) -> list[str]:
-        """Return the partitions whose replicas have not the same bytes in their log files."""
+        """Return the partitions whose replicas differ in the bytes of their log files."""
         return [
             f"{topic}-{number}"
             for (topic, number), found in sorted(self.replicas.items())
@@ -164,35 +164,37 @@ class ReplicatedCluster(Replicas):
 
 @dataclass
 class Failover:
-    """How long a change of leaders took, in seconds.
+    """The duration of a change of leaders, in seconds.
 
     Args:
-        noticed_s: until the broker was registered no more; 0 where it left by itself.
-        led_s: from then on until all partitions were led by others.
+        noticed_s: until the broker's registration ended; 0 at a controlled shutdown.
+        led_s: from then on until other brokers led all its partitions.
     """
 
     noticed_s: float
     led_s: float
 
 
-def time_failover(world: ReplicatedCluster, broker_id: int, *, leaves: bool) -> Failover:
-    """Wait until nothing is led by a broker any more.
+def time_failover(replicated: ReplicatedCluster, broker_id: int, *, controlled: bool) -> Failover:
+    """Wait until a broker leads no partition any more.
 
     Args:
-        world: the cluster.
-        broker_id: of the broker that was hit just now.
-        leaves: whether it hands over what it leads before it goes.
+        replicated: the cluster.
+        broker_id: the broker that has just failed or begun to stop.
+        controlled: whether it hands over its leaderships in a controlled shutdown.
     """
     started = time.monotonic()
-    if not leaves:
-        eventually(lambda: not world.registered(broker_id), f"{broker_id} is registered no more")
+    if not controlled:
+        eventually(
+            lambda: not replicated.registered(broker_id), f"{broker_id} loses its registration"
+        )
     noticed = time.monotonic()
-    eventually(lambda: world.moved_off(broker_id), f"other leaders than {broker_id}")
+    eventually(lambda: replicated.moved_off(broker_id), f"other leaders than {broker_id}")
     return Failover(noticed - started, time.monotonic() - noticed)
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 180) -> None:
-    """Wait for a condition, also while ZooKeeper does not answer."""
+def eventually(condition: Callable[[], bool], description: str, timeout_s: float = 180) -> None:
+    """Wait for a condition, even while ZooKeeper does not respond."""
     deadline = time.monotonic() + timeout_s
 
     def holds() -> bool:
@@ -202,7 +204,7 @@ def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 180)
             return False
 
     while not holds():
-        assert time.monotonic() < deadline, f"not in time: {what}"
+        assert time.monotonic() < deadline, f"not in time: {description}"
         time.sleep(_POLL_S)
 
 
@@ -214,9 +216,9 @@ def replicated_cluster(
 
     Args:
         directory: where data and logs go.
-        topics: name -> count of partitions.
-        brokers: how many.
-        properties: what differs from `PROPERTIES`; `_` stands for `.` in their names.
+        topics: name -> number of partitions.
+        brokers: the number of brokers.
+        properties: overrides of `PROPERTIES`; `_` stands for `.` in their names.
     """
     given = {key.replace("_", "."): str(value) for key, value in properties.items()}
     with ExitStack() as stack:

@@ -4,7 +4,6 @@ The seed decides a schedule: consumers join, leave, crash, freeze, and lose thei
 brokers start and stop, topics grow, ZooKeeper fails. At the end the group must settle.
 """
 
-import logging
 import random as random_module
 
 from tests.support.simulated_session import SimSession
@@ -318,15 +317,3 @@ class SimGroup:
         leaving = [c.id for c in self.consumers if c.leaving and not c.left]
         paused = [c.id for c in self.live() if c.paused]
         return f"{members} wrong={wrong} leaving={leaving} paused={paused}"
-
-
-class ErrorsSeen(logging.Handler):
-    """Collects logged errors: the rebalancer's loop logs an error and goes on."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self.texts.append(f"{record.getMessage()} {error!r}")

@@ -36,7 +36,7 @@ def group(
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(topics, consumers, st.randoms(use_true_random=False))
 @pytest.mark.parametrize("assign", [range_assign, roundrobin_assign])
-def test_any_two_members_agree_on_the_share(assign, partitions, members, random) -> None:
+def test_members_agree_on_assignment_in_any_order(assign, partitions, members, random) -> None:
     numbers, threads = group(partitions, members)
     first = assign(numbers, threads)
 
@@ -59,7 +59,7 @@ def test_any_two_members_agree_on_the_share(assign, partitions, members, random)
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(st.integers(0, 60), st.integers(1, 25))
-def test_the_range_share_is_the_documented_formula(partitions: int, threads: int) -> None:
+def test_range_assignment_is_documented_formula(partitions: int, threads: int) -> None:
     ids = sorted(f"g_h-{n}-0" for n in range(threads))
     shares = range_assign({"t": range(partitions)}, {"t": ids})
     n, x = partitions // threads, partitions % threads
@@ -75,7 +75,7 @@ def test_threads_are_ordered_as_strings_and_partitions_as_numbers() -> None:
     assert shares == {("t", 1): "c-0", ("t", 9): "c-1", ("t", 10): "c-10"}
 
 
-def test_the_golden_group_owned_what_the_range_formula_says() -> None:
+def test_range_assignment_of_golden_group() -> None:
     lines = Path("tests/golden/data/znodes/kafka-0.8.2.2.txt").read_text().splitlines()
     ids, owners = [], {}
     for line in lines:
@@ -89,20 +89,20 @@ def test_the_golden_group_owned_what_the_range_formula_says() -> None:
     assert range_assign({"g08-multi": range(6)}, {"g08-multi": threads}) == owners
 
 
-def test_round_robin_passes_threads_that_do_not_take_the_topic() -> None:
+def test_round_robin_skips_threads_without_topic() -> None:
     shares = roundrobin_assign({"a": [0, 1], "b": [0]}, {"a": ["x-0", "y-0"], "b": ["z-0"]})
     assert shares["b", 0] == "z-0"
     assert {shares["a", 0], shares["a", 1]} == {"x-0", "y-0"}
     assert roundrobin_assign({"a": [0]}, {}) == {}
 
 
-def test_round_robin_deals_in_the_order_of_the_java_hash() -> None:
+def test_round_robin_orders_partitions_by_java_hash() -> None:
     order = sorted(range(8), key=lambda n: string_hash(f"[topic,{n}]"))
     shares = roundrobin_assign({"topic": range(8)}, {"topic": ["c-1", "c-0", "c-2"]})
     assert [shares["topic", n] for n in order] == [f"c-{i % 3}" for i in range(8)]
 
 
-def everything_to_the_first(partitions, threads):
+def assign_all_to_first(partitions, threads):
     return {
         (topic, number): min(threads[topic])
         for topic, numbers in partitions.items()
@@ -110,18 +110,18 @@ def everything_to_the_first(partitions, threads):
     }
 
 
-class CalledAsOne:
+class CallableAssignor:
     def __call__(self, partitions, threads):
-        return everything_to_the_first(partitions, threads)
+        return assign_all_to_first(partitions, threads)
 
 
 NOT_CALLABLE = object()
 
 
-def test_an_assignor_is_found_by_name_or_import_path():
+def test_assignor_is_found_by_name_or_import_path():
     assert find_assignor("range") is range_assign
     assert find_assignor("roundrobin") is roundrobin_assign
-    for name in ("everything_to_the_first", "CalledAsOne"):
+    for name in ("assign_all_to_first", "CallableAssignor"):
         assign = find_assignor(f"{__name__}:{name}")
         assert assign({"t": [0, 1]}, {"t": ["b-0", "a-0"]}) == {("t", 0): "a-0", ("t", 1): "a-0"}
 
@@ -134,6 +134,6 @@ def test_an_assignor_is_found_by_name_or_import_path():
         (f"{__name__}:NOT_CALLABLE", "cannot be called"),
     ],
 )
-def test_what_is_no_assignor_is_refused(strategy, message):
+def test_invalid_assignor_is_refused(strategy, message):
     with pytest.raises(ConfigError, match=message):
         find_assignor(strategy)

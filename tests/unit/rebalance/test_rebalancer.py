@@ -1,4 +1,4 @@
-"""The rebalancer's words about what it meets; what it does is shown by the simulation."""
+"""The log messages of a rebalancer; the simulation tests its behaviour."""
 
 import logging
 
@@ -7,8 +7,8 @@ from zkbroker.registry.groups import StreamSubscription
 from zkbroker.zookeeper import ClaimBlocked
 
 
-class GoneAgain:
-    """A store in which the owner in the way has gone when one looks."""
+class UnblockedStore:
+    """A store in which the blocking owner has released its partition already."""
 
     consumer_id = "g_me"
 
@@ -16,10 +16,10 @@ class GoneAgain:
         return False
 
 
-def test_being_blocked_again_and_again_is_warned_of_once(caplog):
+def test_repeated_block_is_logged_as_warning_once(caplog):
     caplog.set_level(logging.INFO)
     rebalancer = Rebalancer(
-        GoneAgain(),
+        UnblockedStore(),
         None,
         subscription=StreamSubscription({"t": 1}),
         backoff_ms=1,
@@ -27,6 +27,6 @@ def test_being_blocked_again_and_again_is_warned_of_once(caplog):
     )
     for _ in range(5):
         assert rebalancer._await_owner(ClaimBlocked("/owner", "g_other-0")) == 0.0
-    told = [record.levelname for record in caplog.records]
-    assert told == ["INFO", "INFO", "WARNING", "INFO", "INFO"]
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["INFO", "INFO", "WARNING", "INFO", "INFO"]
     assert "attempts=3 by=/owner is owned by g_other-0" in caplog.text

@@ -1,6 +1,5 @@
 """Seeded schedules of a whole group on a virtual clock; see `tests/support/simulated_group.py`."""
 
-import logging
 import multiprocessing
 import os
 from collections.abc import Iterator
@@ -8,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import soak
-from tests.support.simulated_group import ErrorsSeen, SimGroup
+from tests.support.logged_errors import logged_errors
+from tests.support.simulated_group import SimGroup
 from zkbroker.rebalance import Rebalancer
 from zkbroker.zookeeper import ClaimBlocked, SessionState
 
@@ -17,42 +17,31 @@ FULL_SCHEDULES = 100_000
 
 
 @pytest.fixture
-def errors_seen() -> Iterator[ErrorsSeen]:
-    seen = ErrorsSeen()
-    logger = logging.getLogger("zkbroker.rebalance")
-    logger.addHandler(seen)
-    level, propagate = logger.level, logger.propagate
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
-    yield seen
-    logger.removeHandler(seen)
-    logger.setLevel(level)
-    logger.propagate = propagate
+def errors() -> Iterator[list[str]]:
+    with logged_errors("zkbroker.rebalance") as errors:
+        yield errors
 
 
 def run_seeds(seeds: range) -> tuple[list[str], float, int]:
-    seen = ErrorsSeen()
-    logger = logging.getLogger("zkbroker.rebalance")
-    logger.handlers = [seen]
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
+    """Return the problems, the longest time to settle (s), and the most rounds of a consumer."""
     problems: list[str] = []
     longest_s, most_rounds = 0.0, 0
-    for seed in seeds:
-        group = SimGroup(seed)
-        problems += [f"seed {seed}: {problem}" for problem in group.run()]
-        longest_s = max(longest_s, group.settle_s)
-        most_rounds = max(most_rounds, group.settle_rounds)
-    return problems + seen.texts, longest_s, most_rounds
+    with logged_errors("zkbroker.rebalance") as errors:
+        for seed in seeds:
+            group = SimGroup(seed)
+            problems += [f"seed {seed}: {problem}" for problem in group.run()]
+            longest_s = max(longest_s, group.settle_s)
+            most_rounds = max(most_rounds, group.settle_rounds)
+    return problems + errors, longest_s, most_rounds
 
 
-def test_every_schedule_settles_with_one_owner_for_each_partition(errors_seen: ErrorsSeen) -> None:
+def test_schedules_settle_with_one_owner_per_partition(errors: list[str]) -> None:
     for seed in range(DEFAULT_SCHEDULES):
         assert SimGroup(seed).run() == [], f"seed {seed}"
-    assert errors_seen.texts == []
+    assert errors == []
 
 
-class KeepsWhatItLost(Rebalancer):
+class KeepsPartitionsAfterSessionLoss(Rebalancer):
     def _state_changed(self, state: SessionState) -> None:
         if state is not SessionState.LOST:
             super()._state_changed(state)
@@ -63,24 +52,22 @@ class GivesUpWhenBlocked(Rebalancer):
         return 1e9
 
 
-class ForgetsAClaimWithoutAnswer(Rebalancer):
+class ForgetsUnansweredClaim(Rebalancer):
     def _stop_and_release(self, generation: int) -> None:
         self._held = set(self._owned)
         super()._stop_and_release(generation)
 
 
 @pytest.mark.parametrize(
-    "faulty", [KeepsWhatItLost, GivesUpWhenBlocked, ForgetsAClaimWithoutAnswer]
+    "faulty", [KeepsPartitionsAfterSessionLoss, GivesUpWhenBlocked, ForgetsUnansweredClaim]
 )
-def test_the_schedules_find_a_member_that_breaks_a_rule(
-    faulty: type[Rebalancer], errors_seen: ErrorsSeen
-) -> None:
+def test_schedules_find_faulty_rebalancer(faulty: type[Rebalancer], errors: list[str]) -> None:
     assert any(SimGroup(seed, faulty).run() for seed in range(DEFAULT_SCHEDULES))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_hundred_thousand_schedules_settle() -> None:
+def test_hundred_thousand_schedules_settle() -> None:
     step = 250
     wanted = soak.seeds(0, FULL_SCHEDULES)
     seeds = [wanted[start : start + step] for start in range(0, len(wanted), step)]
@@ -92,7 +79,7 @@ def test_a_hundred_thousand_schedules_settle() -> None:
             longest_s, most_rounds = max(longest_s, seconds), max(most_rounds, rounds)
             done += step
             print(
-                f"{done} schedules, {len(problems)} problems; at rest within {longest_s:.1f} s "
+                f"{done} schedules, {len(problems)} problems; settled within {longest_s:.1f} s "
                 f"and {most_rounds} rounds after the last fault",
                 flush=True,
             )

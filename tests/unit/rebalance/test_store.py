@@ -1,4 +1,4 @@
-"""What a rebalance reads leaves a watch, also on what is not there yet; claims are all or none."""
+"""Reads of a group's state set watches, even on missing nodes; a claim takes all or nothing."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def watch() -> Any:
     return get_runtime("threads").event()
 
 
-def test_members_and_their_subscriptions_are_seen_and_watched(server: Any) -> None:
+def test_subscriptions_are_read_and_watched(server: Any) -> None:
     _, one = member(server, "g_one")
     _, two = member(server, "g_two")
     one.register(StreamSubscription({"t": 2}))
@@ -40,7 +40,7 @@ def test_members_and_their_subscriptions_are_seen_and_watched(server: Any) -> No
     assert changed.is_set()
 
 
-def test_a_topic_that_does_not_exist_has_no_partitions_and_is_watched(server: Any) -> None:
+def test_missing_topic_has_no_partitions_and_is_watched(server: Any) -> None:
     session, one = member(server, "g_one")
     changed = watch()
     assert one.partitions(["t"], changed) == {"t": []}
@@ -50,7 +50,7 @@ def test_a_topic_that_does_not_exist_has_no_partitions_and_is_watched(server: An
     assert one.partitions(["t"], watch()) == {"t": [0, 1]}
 
 
-def test_a_topic_that_is_not_filled_yet_has_no_partitions_and_is_watched(server: Any) -> None:
+def test_empty_topic_node_has_no_partitions_and_is_watched(server: Any) -> None:
     session, one = member(server, "g_one")
     session.create(paths.topic("t"))
     changed = watch()
@@ -60,7 +60,7 @@ def test_a_topic_that_is_not_filled_yet_has_no_partitions_and_is_watched(server:
     assert one.partitions(["t"], watch()) == {"t": [0]}
 
 
-def test_brokers_are_watched_also_before_the_first_registers(server: Any) -> None:
+def test_brokers_are_watched_before_first_registration(server: Any) -> None:
     session, one = member(server, "g_one")
     changed = watch()
     one.watch_brokers(changed)
@@ -73,7 +73,7 @@ def test_brokers_are_watched_also_before_the_first_registers(server: Any) -> Non
     assert changed.is_set()
 
 
-def test_a_claim_takes_all_or_nothing_and_names_the_owner_in_the_way(server: Any) -> None:
+def test_claim_takes_all_or_nothing_and_names_blocking_owner(server: Any) -> None:
     session, one = member(server, "g_one")
     _, two = member(server, "g_two")
     for each in (one, two):
@@ -90,14 +90,14 @@ def test_a_claim_takes_all_or_nothing_and_names_the_owner_in_the_way(server: Any
     two.claim({("t", 0): "g_two-0", ("t", 1): "g_two-0"})
 
 
-def test_a_member_that_is_not_registered_claims_nothing(server: Any) -> None:
+def test_unregistered_member_cannot_claim(server: Any) -> None:
     session, one = member(server, "g_one")
     with pytest.raises(SessionLost):
         one.claim({("t", 0): "g_one-0"})
     assert session.exists(paths.owner("g", "t", 0)) is None
 
 
-def test_a_lost_session_counts_as_another_generation(server: Any) -> None:
+def test_lost_session_increments_generation(server: Any) -> None:
     session, one = member(server, "g_one")
     assert (one.generation, one.connected, one.closed) == (0, True, False)
     session.suspend()

@@ -5,21 +5,21 @@ broken result.
 """
 
 import gc
-import logging
 import multiprocessing
 import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import soak
+from tests.support.logged_errors import logged_errors
 from tests.support.simulated_aims import AIMS
 from tests.support.simulated_cluster import SimCluster
 from tests.support.simulated_logs import SimLogs
@@ -73,37 +73,15 @@ REAL_EVERY = 100
 FAST = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
-class LoggedErrors(logging.Handler):
-    """Collects the exceptions that background loops have logged."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
-            self.texts.append(f"{record.getMessage()} {record.exc_info[1]!r}")
-
-
-@contextmanager
-def logged_errors() -> Iterator[list[str]]:
-    handler = LoggedErrors()
-    logger = logging.getLogger("zkbroker")
-    before = logger.handlers, logger.level, logger.propagate
-    logger.handlers, logger.propagate = [handler], False
-    logger.setLevel(logging.ERROR)
-    try:
-        yield handler.texts
-    finally:
-        logger.handlers, _, logger.propagate = before
-        logger.setLevel(before[1])
+# Replicas also log expected errors, such as failed directories, without an exception.
+logged_exceptions = partial(logged_errors, "zkbroker", exceptions_only=True)
 
 
 def run_seeds(seeds: range) -> tuple[list[str], float, int]:
     """Return the problems, the longest time to settle (s), and the number of acknowledgements."""
     problems: list[str] = []
     longest_s, acks = 0.0, 0
-    with logged_errors() as errors:
+    with logged_exceptions() as errors:
         for seed in seeds:
             with tempfile.TemporaryDirectory(dir=FAST, prefix="model-") as directory:
                 real = seed % REAL_EVERY == REAL_EVERY - 1
@@ -128,14 +106,14 @@ def test_schedules_keep_acknowledged_records_and_settle() -> None:
 
 @pytest.mark.parametrize("aim", sorted(AIMS))
 def test_schedules_of_rare_situations_keep_acknowledged_records(aim: str) -> None:
-    with logged_errors() as errors:
+    with logged_exceptions() as errors:
         for seed in range(AIMED_SCHEDULES):
             assert SimCluster(seed, aim=aim).run() == [], f"seed {seed}"
     assert errors == []
 
 
 def test_schedules_on_real_logs_keep_acknowledged_records(tmp_path: Path) -> None:
-    with logged_errors() as errors:
+    with logged_exceptions() as errors:
         for seed in range(REAL_SCHEDULES):
             cluster = SimCluster(seed, directory=tmp_path / f"{seed}")
             assert cluster.run() == [], f"seed {seed} {cluster.aim}"
@@ -515,7 +493,7 @@ MUTATIONS = {
 
 def schedules_until_found(mutation: Mutation, most: int) -> tuple[int, list[str]]:
     """Return the number of schedules until a mutation was found, and the problems found."""
-    with pytest.MonkeyPatch.context() as patch, logged_errors():
+    with pytest.MonkeyPatch.context() as patch, logged_exceptions():
         mutation.patch(patch)
         for seed in range(most):
             problems = mutation.cluster(seed).run()
@@ -535,7 +513,7 @@ def test_schedules_find_each_mutation(name: str) -> None:
 
 def test_replicas_agree_after_unclean_elections() -> None:
     """Acknowledged records may be lost then, but replicas must not differ for ever."""
-    with logged_errors() as errors:
+    with logged_exceptions() as errors:
         for seed in range(DEFAULT_SCHEDULES // 2):
             assert SimCluster(seed, unclean=True, loss=True).run() == [], f"seed {seed}"
     assert errors == []
