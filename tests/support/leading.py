@@ -39,6 +39,11 @@ def fetch(partition, replica_id, offset):
     return found
 
 
+def catch_up(partition):
+    """Let broker 2 fetch at the log's end."""
+    fetch(partition, 2, partition.log_end_offset)
+
+
 def resolve_written(partition):
     """Resolve the proposed ISR as stored in ZooKeeper."""
     proposed = partition.leadership().proposed_isr()

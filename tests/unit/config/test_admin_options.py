@@ -21,12 +21,12 @@ def test_console_settings_are_read():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"admin.console": "true"}, "set admin.port"),
         ({"admin.port": "0", "admin.console.operators": "bob"}, "admin.users.file"),
     ],
 )
-def test_console_needs_admin_port_and_users_file(given, said):
-    with pytest.raises(ConfigError, match=said):
+def test_console_needs_admin_port_and_users_file(given, message):
+    with pytest.raises(ConfigError, match=message):
         BrokerConfig.from_properties(OWN | given)

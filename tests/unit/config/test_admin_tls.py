@@ -18,15 +18,15 @@ def test_settings_with_admin_prefix_are_read():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"admin.ssl.truststore.location": "/t"}, r"set admin\.ssl\.keystore\.location"),
         ({**KEY, "admin.ssl.client.auth": "required"}, r"needs admin\.ssl\.truststore\.location"),
         ({**KEY, "admin.ssl.client.auth": "perhaps"}, "settings with the prefix admin"),
     ],
 )
-def test_incomplete_tls_settings_are_refused(given, said):
-    with pytest.raises(ConfigError, match=said):
+def test_incomplete_tls_settings_are_refused(given, message):
+    with pytest.raises(ConfigError, match=message):
         admin_tls(given, pytest.fail)
 
 

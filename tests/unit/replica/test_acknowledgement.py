@@ -2,12 +2,12 @@
 
 import gevent
 
+from tests.support.leading import catch_up
 from tests.support.replicas import EntryLog, Park, SteppedRuntime, decided, make_partition
 from zkbroker.errors import NotLeaderForPartition, RequestTimedOut, StorageError
 from zkbroker.log import TopicPartition
 from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks, wait_for_log_starts
 from zkbroker.replica.delayed import DelayedOperation
-from zkbroker.replica.reads import ReadEnd
 from zkbroker.runtime import get_runtime
 
 
@@ -20,11 +20,6 @@ def partitions(count, **log):
         partition.become_leader(decided(1, 0, (1, 2), (1, 2)))
         made.append(partition)
     return made
-
-
-def catch_up(partition):
-    found = partition.leadership().read(0, 100, reader=ReadEnd.LOG_END)
-    partition.leadership().record_follower_fetch(2, found.log_end_offset, 0, found.log_end_offset)
 
 
 def append(partition, acks=1):

@@ -71,6 +71,13 @@ class LeaderAndFollower:
         self.fetcher.follow(follower.following())
         return follower
 
+    def replicate(self, count: int) -> Partition:
+        """Follow t-0, and copy some messages."""
+        follower = self.follow()
+        self.produce(count)
+        self.steps(2)
+        return follower
+
     def begin_epoch(self, epoch: int, key: TopicPartition = T0) -> None:
         """Begin a new epoch of the same leader at both brokers."""
         self.leader.partitions[key].become_leader(decided(1, epoch, (1, 2), (1, 2)))
@@ -101,6 +108,11 @@ class LeaderAndFollower:
     def fetches(self) -> list[Any]:
         return self.leader.of(ApiKey.FETCH)
 
+    @property
+    def list_offsets_timestamps(self) -> list[int]:
+        requests = self.leader.of(ApiKey.LIST_OFFSETS)
+        return [each.topics[0].partitions[0].timestamp for each in requests]
+
 
 @pytest.fixture
 def make(tmp_path):
@@ -122,6 +134,10 @@ def fetched(request: Any) -> dict[int, tuple[int, int]]:
         for topic in request.topics
         for each in topic.partitions
     }
+
+
+def partitions_of(answer: Any) -> list[Any]:
+    return [each for topic in answer.topics for each in topic.partitions]
 
 
 def records_of_epoch(leader: Partition, count: int, epoch: int, **more: Any) -> bytes:
@@ -530,9 +546,8 @@ def test_other_errors_back_off_up_to_limit(make, code):
     if code == 9999:
 
         def unknown(answer):
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    each.error_code = 9999 if each.partition == 0 else 0
+            for each in partitions_of(answer):
+                each.error_code = 9999 if each.partition == 0 else 0
 
         pair.leader.change_answer = unknown
     else:
@@ -583,9 +598,8 @@ def test_damaged_records_are_not_appended_and_fetched_again(make):
 
     def damage(answer):
         pair.leader.change_answer = lambda answer: None
-        for topic in answer.topics:
-            for each in topic.partitions:
-                each.records = each.records[:-1] + bytes([each.records[-1] ^ 1])
+        for each in partitions_of(answer):
+            each.records = each.records[:-1] + bytes([each.records[-1] ^ 1])
 
     pair.leader.change_answer = damage
     pair.steps(2)
@@ -617,51 +631,39 @@ def test_storage_error_stops_only_its_partition(make, monkeypatch):
 
 def test_log_beyond_leaders_end_is_truncated(make):
     pair = make()
-    follower = pair.follow()
-    pair.produce(5)
-    pair.steps(2)
+    follower = pair.replicate(5)
     # After an unclean election the leader has fewer records.
     pair.leader.partitions[T0].log.truncate_fully_and_start_at(0)
     pair.produce(2)
     pair.leader.partitions[T0].log.epochs.clear()
     pair.steps(3)
-    timestamps = [
-        each.topics[0].partitions[0].timestamp for each in pair.leader.of(ApiKey.LIST_OFFSETS)
-    ]
-    assert timestamps == [-1]
+    assert pair.list_offsets_timestamps == [-1]
     assert follower.log_end_offset == 2
+
+
+def follow_leader_starting_at_25(pair):
+    """Follow with a log that ends at 5; the leader's log starts at 25 and ends at 28."""
+    follower = pair.replicate(5)
+    pair.fetcher.forget(T0)
+    pair.produce(20)
+    pair.leader.partitions[T0].log.truncate_fully_and_start_at(25)
+    pair.produce(3)
+    pair.fetcher.follow(follower.following(), truncate=False)
+    return follower
 
 
 def test_log_before_leaders_start_is_emptied(make):
     pair = make()
-    follower = pair.follow()
-    pair.produce(5)
-    pair.steps(2)
-    pair.fetcher.forget(T0)
-    leader = pair.leader.partitions[T0]
-    pair.produce(20)
-    leader.log.truncate_fully_and_start_at(25)
-    pair.produce(3)
-    pair.fetcher.follow(follower.following(), truncate=False)
+    follower = follow_leader_starting_at_25(pair)
     pair.steps(3)
-    timestamps = [
-        each.topics[0].partitions[0].timestamp for each in pair.leader.of(ApiKey.LIST_OFFSETS)
-    ]
-    assert timestamps == [-1, -2]
+    assert pair.list_offsets_timestamps == [-1, -2]
     assert (follower.log_start_offset, follower.log_end_offset) == (25, 28)
 
 
 @pytest.mark.parametrize("error", [RequestTimedOut("no answer"), NetworkError("broken")])
 def test_failed_list_offsets_is_retried(make, error):
     pair = make()
-    follower = pair.follow()
-    pair.produce(5)
-    pair.steps(2)
-    pair.fetcher.forget(T0)
-    leader = pair.leader.partitions[T0]
-    pair.produce(20)
-    leader.log.truncate_fully_and_start_at(25)
-    pair.produce(3)
+    follower = follow_leader_starting_at_25(pair)
 
     def fail(request: Any) -> None:
         if request.api_key == ApiKey.LIST_OFFSETS:
@@ -669,7 +671,6 @@ def test_failed_list_offsets_is_retried(make, error):
             raise error
 
     pair.leader.before_answer = fail
-    pair.fetcher.follow(follower.following(), truncate=False)
     pair.steps(2)
     assert not pair.fetcher.failed
     pair.advance_clock()
@@ -680,16 +681,13 @@ def test_failed_list_offsets_is_retried(make, error):
 @pytest.mark.parametrize(("code", "failed"), [(74, True), (75, False), (6, False)])
 def test_error_of_list_offsets_keeps_log(make, code, failed):
     pair = make()
-    follower = pair.follow()
-    pair.produce(5)
-    pair.steps(2)
+    follower = pair.replicate(5)
     pair.leader.partitions[T0].log.truncate_fully_and_start_at(0)
 
     def refuse(answer):
-        for topic in answer.topics:
-            for each in topic.partitions:
-                if hasattr(each, "timestamp"):
-                    each.error_code = code
+        for each in partitions_of(answer):
+            if hasattr(each, "timestamp"):
+                each.error_code = code
 
     pair.leader.change_answer = refuse
     pair.steps(3)

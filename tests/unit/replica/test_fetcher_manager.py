@@ -32,6 +32,10 @@ def fetcher_of_partition(fetchers):
     }
 
 
+def followed(fetchers, partition, leader=1):
+    return fetchers._fetchers[leader, 0]._followed.by_key[partition.key]
+
+
 def test_partitions_are_spread_over_fetchers_of_their_leader():
     fetchers = manager(fetchers=3)
     fetchers.follow(follower(number, 1 + number % 2).following() for number in range(12))
@@ -81,11 +85,11 @@ def test_new_epoch_of_same_leader_truncates_in_same_fetcher():
     fetchers = manager()
     one = follower(0)
     fetchers.follow([one.following()])
-    fetchers._fetchers[1, 0]._followed.by_key[one.key].stage = Stage.FETCHING
+    followed(fetchers, one).stage = Stage.FETCHING
     one.become_follower(decided(1, 1))
     fetchers.forget([one.key])
     fetchers.follow([one.following()])
-    assert fetchers._fetchers[1, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
+    assert followed(fetchers, one).stage is Stage.TRUNCATING
 
 
 @pytest.mark.parametrize("led_meanwhile", [False, True])
@@ -94,18 +98,17 @@ def test_level_0_8_2_truncates_only_for_new_leader(led_meanwhile):
     one = make_partition(2, log=EntryLog([(0, 1), (0, 2)]))
     one.become_follower(decided(1, 0))
     fetchers.follow([one.following()])
-    stage = fetchers._fetchers[1, 0]._followed.by_key[one.key].stage
-    assert stage is Stage.TRUNCATING
+    assert followed(fetchers, one).stage is Stage.TRUNCATING
     fetchers.forget([one.key])
     if led_meanwhile:
         one.become_leader(decided(2, 1))
     one.become_follower(decided(1, 2))
     fetchers.follow([one.following()])
-    stage = fetchers._fetchers[1, 0]._followed.by_key[one.key].stage
-    assert stage is (Stage.TRUNCATING if led_meanwhile else Stage.FETCHING)
+    expected = Stage.TRUNCATING if led_meanwhile else Stage.FETCHING
+    assert followed(fetchers, one).stage is expected
     one.become_follower(decided(3, 3))
     fetchers.follow([one.following()])
-    assert fetchers._fetchers[3, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
+    assert followed(fetchers, one, leader=3).stage is Stage.TRUNCATING
 
 
 def test_resize_spreads_partitions_and_keeps_stages():

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tests.support.instant_session import InstantSession, new_server
+from tests.support.leading import fetch
 from tests.support.replicas import EntryLog, PlainRuntime, ReplicaClock, decided, make_partition
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
-from zkbroker.replica.reads import ReadEnd
 from zkbroker.replica.state_writer import LeaderStateWriter
 
 PARTITION = paths.partition("t", 0)
@@ -54,12 +54,8 @@ class LeaderWithWriter:
     def propose_broker_3(self) -> None:
         """Append, and let both followers catch up: the ISR of 1 and 2 is to grow."""
         self.partition.leadership().append(b"abc")
-        self.fetch(2, 3)
-        self.fetch(3, 3)
-
-    def fetch(self, replica_id, offset) -> None:
-        end = self.partition.leadership().read(offset, 1, reader=ReadEnd.LOG_END).log_end_offset
-        self.partition.leadership().record_follower_fetch(replica_id, offset, 0, end)
+        fetch(self.partition, 2, 3)
+        fetch(self.partition, 3, 3)
 
 
 def test_isr_change_takes_effect_when_written():
@@ -131,7 +127,7 @@ def test_version_conflict_is_adopted_and_change_repeated():
     leader.session.set(path, leader.session.get(path)[0])  # the same state, stored again
     leader.writer.write()
     assert leader.partition.leadership().isr.members == (1, 2)
-    leader.fetch(3, 3)
+    fetch(leader.partition, 3, 3)
     leader.writer.write()
     assert leader.node()["isr"] == [1, 2, 3]
 
@@ -156,8 +152,8 @@ def test_change_of_next_leadership_survives_answer_to_earlier_one():
         leader.session.before = lambda: None
         leader.decide(decided(2, 6, (1, 2)))
         leader.decide(decided(1, 7, (1, 2)))
-        leader.fetch(2, 3)
-        leader.fetch(3, 3)
+        fetch(leader.partition, 2, 3)
+        fetch(leader.partition, 3, 3)
         assert leader.partition.leadership().isr.proposed == (1, 2, 3)
 
     leader.session.before = lead_again

@@ -3,9 +3,9 @@
 import gevent
 import pytest
 
+from tests.support.leading import catch_up
 from tests.support.replicas import EntryLog, Park, SteppedRuntime, decided, make_partition
 from zkbroker.errors import NotEnoughReplicas, NotLeaderForPartition, RequestTimedOut
-from zkbroker.replica.reads import ReadEnd
 from zkbroker.replica.stored_log import StoredLog
 from zkbroker.runtime import get_runtime
 
@@ -16,11 +16,6 @@ def stored(isr=(1, 2), **log):
     partition = make_partition(log=EntryLog(**log), runtime=GEVENT)
     partition.become_leader(decided(1, 0, isr, (1, 2)))
     return partition, StoredLog(partition.leadership(), SteppedRuntime(1000))
-
-
-def catch_up(partition):
-    end = partition.leadership().read(0, 1, reader=ReadEnd.LOG_END).log_end_offset
-    partition.leadership().record_follower_fetch(2, end, 0, end)
 
 
 def test_wait_durable_waits_for_all_replicas_in_sync():
