@@ -75,7 +75,7 @@ class Faults:
         live = cluster.live()
         if not live:
             return
-        # Faults of leaders break most rules.
+        # Faults of leaders find the most bugs.
         leading = {state["leader"] for state in cluster.checker.stored_states.values()}
         leaders = [each for each in live if each.id in leading]
         node = random.choice(leaders if leaders and random.random() < 0.5 else live)

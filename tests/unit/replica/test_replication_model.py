@@ -443,43 +443,43 @@ class Mutation:
 
 MUTATIONS = {
     "truncate to the high watermark": Mutation(
-        truncate_to_high_watermark, 1, aim="late high watermark"
+        truncate_to_high_watermark, 2, aim="late high watermark"
     ),
     "truncate by the end offset alone": Mutation(
         truncate_by_end_offset_alone, 1, aim="double failover"
     ),
     "one question": Mutation(truncate_after_one_question, 1, aim="double failover"),
-    "one question, unclean": Mutation(truncate_after_one_question, 23, unclean=True, loss=True),
-    "no truncation": Mutation(never_truncate, 1),
+    "one question, unclean": Mutation(truncate_after_one_question, 20, unclean=True, loss=True),
+    "no truncation": Mutation(never_truncate, 3),
     "no epoch start at ISR growth": Mutation(
         join_isr_before_epoch_start, 1, aim="lagging replica joins"
     ),
-    "no controller fence": Mutation(accept_deposed_controllers, 20, aim="zombie controller"),
+    "no controller fence": Mutation(accept_deposed_controllers, 14, aim="zombie controller"),
     "no connection fence": Mutation(accept_abandoned_connections, 1, aim="late controller request"),
     "response to an earlier deletion": Mutation(
         accept_responses_to_earlier_deletions, 2, aim="repeated deletion"
     ),
-    "no leader epoch fence": Mutation(accept_fetches_of_any_epoch, 4, aim="follower misses epochs"),
+    "no leader epoch fence": Mutation(accept_fetches_of_any_epoch, 1, aim="follower misses epochs"),
     "positions kept over a missed epoch": Mutation(
-        keep_positions_over_missed_epoch, 10, aim="leader misses epoch"
+        keep_positions_over_missed_epoch, 15, aim="leader misses epoch"
     ),
-    "no leader epoch at a follower": Mutation(append_records_of_earlier_epoch, 5),
+    "no leader epoch at a follower": Mutation(append_records_of_earlier_epoch, 7),
     "ISR before it is stored": Mutation(use_isr_before_it_is_stored, 3),
-    "ISR without version": Mutation(store_isr_without_version, 3),
+    "ISR without version": Mutation(store_isr_without_version, 2),
     "superseded leader acknowledges": Mutation(
-        acknowledge_when_superseded, 1, aim="superseded leader"
+        acknowledge_when_superseded, 3, aim="superseded leader"
     ),
     "proposed members not waited for": Mutation(
         wait_for_stored_members_alone, 1, aim="unconfirmed ISR growth"
     ),
     "high watermark without ISR": Mutation(acknowledge_without_replicas, 1),
-    "no flush before the next fetch": Mutation(fetch_before_flush, 3, aim="power cut after ack"),
+    "no flush before the next fetch": Mutation(fetch_before_flush, 1, aim="power cut after ack"),
     "restart ignored": Mutation(ignore_unnoticed_restarts, 1, aim="unnoticed restart"),
     "restart before an ISR exit ignored": Mutation(
-        forget_decision_zxid, 1, aim="unnoticed restart, new disk"
+        forget_decision_zxid, 68, aim="unnoticed restart, new disk"
     ),
-    "unclean election": Mutation(lambda patch: None, 12, unclean=True),
-    "leader not in sync": Mutation(elect_without_isr, 6),
+    "unclean election": Mutation(lambda patch: None, 2, unclean=True),
+    "leader not in sync": Mutation(elect_without_isr, 2),
     "topic deleted without dead brokers": Mutation(delete_topics_without_dead_brokers, 2),
     "empty log leads": Mutation(lead_with_empty_log, 1, aim="last replica loses disk"),
     "leader without log stays in ISR": Mutation(
