@@ -87,7 +87,7 @@ def small_files(cluster: LocalCluster, place: Path, rows: int, loads: int) -> No
     seconds = {name: query_seconds(before, sql) for name, sql in QUERIES.items()}
     proved = verify(filesystem, lake)
     began = time.perf_counter()
-    done = optimize(Checkpoints(filesystem, lake), filesystem)
+    done = optimize(Checkpoints(filesystem, lake))
     print(f"optimize{'':<22}{time.perf_counter() - began:>10.2f} s")
     print(f"files before, after{'':<11}{done.before:>10,} {done.after:>10,}")
     after = spark_loader.files(lake)
@@ -96,7 +96,7 @@ def small_files(cluster: LocalCluster, place: Path, rows: int, loads: int) -> No
         print(
             f"{name:<30}{seconds[name]:>10.3f} s {then:>8.3f} s   ratio {seconds[name] / then:.1f}"
         )
-    vacuum(Checkpoints(filesystem, lake), filesystem, retention_hours=0, allow_short=True)
+    vacuum(Checkpoints(filesystem, lake), retention_hours=0, allow_short=True)
     again = verify(filesystem, lake)
     assert (again.problems, again.rows, again.rows_crc) == ([], proved.rows, proved.rows_crc)
 

@@ -39,7 +39,7 @@ def load(zookeeper: str, topic: str, data: Path, advance: Callable[[Progress], N
 def merge(data: Path) -> Optimized:
     """Merge the small files of each hour, as `zkbroker-load optimize` does."""
     filesystem = LocalFileSystem()
-    return optimize(Checkpoints(filesystem, str(data / "lake")), filesystem)
+    return optimize(Checkpoints(filesystem, str(data / "lake")))
 
 
 def answers(data: Path) -> Counter[int]:

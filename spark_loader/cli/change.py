@@ -47,7 +47,7 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
     Rows are taken out one by one; where a file of JSON, raw lines or quarantine holds the
     offset, the partition goes back to its beginning.
     """
-    checkpoints, filesystem = opened_lake(output, spark)
+    checkpoints = opened_lake(output, spark)
     latest = checkpoints.table.latest()
     known = latest.positions if latest is not None else {}
     sources = [
@@ -61,8 +61,8 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
     if not partitions:
         # Partitions that are not loaded that far have nothing to withdraw.
         sources = [each for each in sources if known[each] >= to] or sources
-    with alone(checkpoints, filesystem):
-        moved = operate.rewind(checkpoints, filesystem, sources, to)
+    with alone(checkpoints):
+        moved = operate.rewind(checkpoints, sources, to)
     for source, position in moved.items():
         click.echo(f"{source}: the next load begins at offset {position}")
 
@@ -91,13 +91,13 @@ def set_position(
 
     To set a partition that was never loaded, name the cluster: the partition is looked up there.
     """
-    checkpoints, filesystem = opened_lake(output, spark)
+    checkpoints = opened_lake(output, spark)
     source = TopicPartition(topic, partition)
     generation = generation_of([partition])
     with cluster_view(zookeeper, bootstrap, generation) as cluster:
         operate.require_known(checkpoints, source, cluster)
-    with alone(checkpoints, filesystem):
-        position = operate.set_position(checkpoints, filesystem, source, to)
+    with alone(checkpoints):
+        position = operate.set_position(checkpoints, source, to)
     click.echo(f"{source}: the next load begins at offset {position}")
 
 
@@ -112,9 +112,9 @@ def set_position(
 @click.option("--headers", is_flag=True, help="Write record headers, as when loading.")
 def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
     """Load quarantined records again, with different options."""
-    checkpoints, filesystem = opened_lake(output, given)
-    with alone(checkpoints, filesystem):
-        entry = replay(checkpoints, filesystem, SinkOptions(**file_options(given)), headers=headers)
+    checkpoints = opened_lake(output, given)
+    with alone(checkpoints):
+        entry = replay(checkpoints, SinkOptions(**file_options(given)), headers=headers)
     click.echo(entry.note if entry is not None else "the quarantine is empty")
 
 
@@ -128,11 +128,11 @@ def adopt_files(output: str, as_json: bool, **given: Any) -> None:
     Offsets come from the files themselves; the next load goes on after them. A directory that is as
     the last load left it is not changed.
     """
-    checkpoints, filesystem = opened_lake(output, given)
-    with alone(checkpoints, filesystem):
+    checkpoints = opened_lake(output, given)
+    with alone(checkpoints):
         # `adopt` raises where nothing was ever planned.
-        wanted = find_damage(checkpoints, filesystem) or not checkpoints.run_numbers()
-        entry = adopt(checkpoints, filesystem) if wanted else None
+        wanted = find_damage(checkpoints) or not checkpoints.run_numbers()
+        entry = adopt(checkpoints) if wanted else None
     if as_json:
         gaps = [str(each) for each in entry.gaps] if entry is not None else []
         run = entry.run if entry is not None else 0

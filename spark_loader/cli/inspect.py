@@ -58,13 +58,13 @@ def status(
     **spark: Any,
 ) -> None:
     """Show how far each partition is loaded; with a cluster given, its lag too."""
-    checkpoints, filesystem = opened(output, spark)
+    checkpoints = opened(output, spark)
     unfinished = checkpoints.unfinished()
     if unfinished is None:
         operate.require_loaded(checkpoints)
     elif not checkpoints.table.exists():
         # A first run that was stopped; not a lake without a table.
-        require_whole(checkpoints, filesystem)
+        require_whole(checkpoints)
     with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
         standings = operate.status(checkpoints, cluster, group)
     gaps = books.gap_ledger(checkpoints)
@@ -122,12 +122,12 @@ def plan(as_json: bool, **given: Any) -> None:
     Takes every option of a load.
     """
     options = load_options(given)
-    checkpoints, filesystem = opened(options.output, given)
+    checkpoints = opened(options.output, given)
     adopted: Entry | None = None
-    if options.adopt and find_damage(checkpoints, filesystem):
-        adopted = survey(checkpoints, filesystem).entry
+    if options.adopt and find_damage(checkpoints):
+        adopted = survey(checkpoints).entry
     else:
-        require_whole(checkpoints, filesystem)
+        require_whole(checkpoints)
     unfinished = checkpoints.unfinished() if adopted is None else None
     with cluster_view(
         options.zookeeper,
@@ -191,8 +191,7 @@ def plan(as_json: bool, **given: Any) -> None:
 @json_option
 def verify(output: str, as_json: bool, **spark: Any) -> None:
     """Prove over table and files, offline, that each offset is there exactly once."""
-    _, filesystem = opened(output, spark)
-    report = verify_output(filesystem, output)
+    report = verify_output(opened(output, spark).filesystem, output)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report)))
     else:
@@ -223,7 +222,7 @@ def audit(
     output: str, zookeeper: str | None, bootstrap: str | None, as_json: bool, **spark: Any
 ) -> None:
     """Reconcile what the logs took in with what was written."""
-    checkpoints, _ = opened(output, spark)
+    checkpoints = opened(output, spark)
     with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
         found = books.audit(checkpoints, cluster)
     names = [*(each.name for each in dataclasses.fields(books.Audit)[1:]), "difference"]
@@ -265,7 +264,7 @@ def diff(
     **spark: Any,
 ) -> None:
     """Show which positions differ between two runs, or from a consumer group's offsets."""
-    checkpoints, _ = opened(output, spark)
+    checkpoints = opened(output, spark)
     here = operate.positions_at(checkpoints, to_run)
     if group:
         with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:

@@ -27,7 +27,7 @@ from spark_loader.plurals import counted
 @json_option
 def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
     """List the Parquet files that count, for readers that know neither Delta nor Iceberg tables."""
-    checkpoints, _ = opened(output, spark)
+    checkpoints = opened(output, spark)
     paths = table_paths(checkpoints, run)
     click.echo(json.dumps(paths) if as_json else "\n".join(paths), nl=as_json or bool(paths))
 
@@ -57,8 +57,8 @@ def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
 @json_option
 def optimize(output: str, hours: float, target: int, as_json: bool, **spark: Any) -> None:
     """Merge small files of each hour. Readers and loads may go on meanwhile."""
-    checkpoints, filesystem = opened(output, spark)
-    done = optimize_table(checkpoints, filesystem, older_than_hours=hours, target_bytes=target)
+    checkpoints = opened(output, spark)
+    done = optimize_table(checkpoints, older_than_hours=hours, target_bytes=target)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(done)))
         return
@@ -93,10 +93,8 @@ def vacuum(
 
     Runs that need them can then no longer be read as they were.
     """
-    checkpoints, filesystem = opened(output, spark)
-    found = vacuum_table(
-        checkpoints, filesystem, retention_hours=hours, allow_short=allow, dry_run=dry_run
-    )
+    checkpoints = opened(output, spark)
+    found = vacuum_table(checkpoints, retention_hours=hours, allow_short=allow, dry_run=dry_run)
     if as_json:
         click.echo(json.dumps(found))
         return
@@ -111,9 +109,9 @@ def convert(output: str, **spark: Any) -> None:
 
     Its manifests become commits of a table; loads go on where it ended.
     """
-    checkpoints, filesystem = opened_lake(output, spark)
-    with alone(checkpoints, filesystem):
-        done = convert_manifests(checkpoints, filesystem)
+    checkpoints = opened_lake(output, spark)
+    with alone(checkpoints):
+        done = convert_manifests(checkpoints)
     if not done.runs:
         click.echo("every manifest is in the table already")
         return

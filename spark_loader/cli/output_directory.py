@@ -14,7 +14,6 @@ from spark_loader.reading.access import Access
 from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.generations import check_connect, generation_of
 from spark_loader.reading.resolve import SourceCluster
-from spark_loader.storage.files import LakeFileSystem
 from spark_loader.storage.filesystems import filesystem_for
 from zkbroker.cli.security import current_security
 
@@ -23,8 +22,8 @@ ACCESS: Access = NetworkAccess()
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSystem]:
-    """Return the checkpoints and the file system of an output directory."""
+def opened(output: str, given: dict[str, Any]) -> Checkpoints:
+    """Return the checkpoints of an output directory."""
     prefix = "spark.hadoop."
     settings = {
         key.removeprefix(prefix): value
@@ -32,19 +31,19 @@ def opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSys
         if key.startswith(prefix)
     }
     filesystem = filesystem_for(output, settings=settings, storage=storage_settings(given))
-    return Checkpoints(filesystem, output), filesystem
+    return Checkpoints(filesystem, output)
 
 
-def opened_lake(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSystem]:
+def opened_lake(output: str, given: dict[str, Any]) -> Checkpoints:
     """Return the same for a directory that must exist, so that a misspelt name makes no new lake.
 
     Raises:
         LoadError: nothing is there.
     """
-    checkpoints, filesystem = opened(output, given)
-    if not filesystem.names(checkpoints.output):
+    checkpoints = opened(output, given)
+    if not checkpoints.filesystem.names(checkpoints.output):
         raise LoadError(f"there is no lake at {checkpoints.output}: correct the directory")
-    return checkpoints, filesystem
+    return checkpoints
 
 
 @contextmanager

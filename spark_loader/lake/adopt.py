@@ -74,32 +74,32 @@ class _Found:
         return joined(run for _, held in self.files for run in held)
 
 
-def adopt(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Entry:
+def adopt(checkpoints: Checkpoints) -> Entry:
     """Commit a new beginning and return its entry.
 
     Raises:
         LoadError: there is no data file, one cannot be read, or two hold the same offsets; nothing
             was changed.
     """
-    found = survey(checkpoints, filesystem)
+    found = survey(checkpoints)
     if found.fresh:
-        _put_log_aside(checkpoints, filesystem)
+        _put_log_aside(checkpoints)
     checkpoints.table.commit(found.entry, found.tabled, found.schema, found.removed)
     # Runs that were planned before are given up; the files that they staged can never count.
     for run in checkpoints.run_numbers():
         for name in checkpoints.staged_names(run):
-            filesystem.delete(join(checkpoints.output, checkpoints.staging(run), name))
+            checkpoints.filesystem.delete(join(checkpoints.output, checkpoints.staging(run), name))
     return found.entry
 
 
-def _put_log_aside(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
+def _put_log_aside(checkpoints: Checkpoints) -> None:
     aside = checkpoints.path("replaced", now_text().replace(":", ""))
     log = join(checkpoints.output, checkpoints.table.format.directory)
-    for each in list(filesystem.walk(log)):
-        filesystem.rename(join(log, each.path), join(aside, each.path))
+    for each in list(checkpoints.filesystem.walk(log)):
+        checkpoints.filesystem.rename(join(log, each.path), join(aside, each.path))
 
 
-def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
+def survey(checkpoints: Checkpoints) -> Survey:
     """Return the commit that `adopt` would make."""
     output = checkpoints.output
     try:
@@ -112,14 +112,14 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
     sizes = {each.path: each.size_bytes for each in live}
     files = [
         each
-        for each in data_files(filesystem, output)
+        for each in data_files(checkpoints.filesystem, output)
         if fresh or not in_table(each.path) or sizes.get(each.path) == each.size_bytes
     ]
     if not files:
         raise LoadError(f"{output} holds no data files that could be taken over")
     there = {each.path for each in files}
-    inspected = _Inspection(filesystem, output, new=fresh)
-    for each in [*files, *quarantine_files(filesystem, output)]:
+    inspected = _Inspection(checkpoints.filesystem, output, new=fresh)
+    for each in [*files, *quarantine_files(checkpoints.filesystem, output)]:
         inspected.add(each)
     _require_once(inspected.found)
     spans = {

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import DataFile, Entry, Gap, beside
+from spark_loader.lake.ledger import Entry, Gap, beside
 from spark_loader.lake.operate import in_cluster, require_loaded
 from spark_loader.lake.rows import cuts_of, held
 from spark_loader.reading.positions import TopicPartition
@@ -62,7 +62,7 @@ def audit(checkpoints: Checkpoints, view: SourceCluster | None = None) -> list[A
     for entry in entries:
         ends.update(entry.log_ends)
         spans = [(each.source, each.start) for each in entry.ranges]
-        spans += [(_of(gap), gap.start) for gap in entry.gaps]
+        spans += [(gap.source, gap.start) for gap in entry.gaps]
         for source, start in spans:
             first[source] = min(first.get(source, start), start)
     positions = entries[-1].positions
@@ -74,31 +74,32 @@ def audit(checkpoints: Checkpoints, view: SourceCluster | None = None) -> list[A
     for source, position in sorted(positions.items()):
         end = max(ends.get(source, position), position)
         begin = first.get(source, position)
-        mine = [each for each in absent if _of(each) == source]
+        mine = [each for each in absent if each.source == source]
         books.append(
             Audit(
                 source,
                 appended=end - begin,
-                rows=sum(each.accounted for each in data if _of(each) == source)
+                rows=sum(each.accounted for each in data if each.source == source)
                 + sum(
                     until - start for each in tabled.get(source, ()) for start, until in each.runs
                 ),
                 quarantined=sum(
                     until - start
                     for each in quarantined
-                    if _of(each) == source
+                    if each.source == source
                     for start, until in each.offsets
                 ),
-                gaps=_sum(each for each in gaps if _of(each) == source),
-                absent=_sum(each for each in mine if each.cause != ABORTED),
-                aborted=_sum(each for each in mine if each.cause == ABORTED),
+                gaps=offsets_of(each for each in gaps if each.source == source),
+                absent=offsets_of(each for each in mine if each.cause != ABORTED),
+                aborted=offsets_of(each for each in mine if each.cause == ABORTED),
                 pending=end - position,
             )
         )
     return books
 
 
-def _sum(gaps: Iterable[Gap]) -> int:
+def offsets_of(gaps: Iterable[Gap]) -> int:
+    """Return how many offsets gaps have together."""
     return sum(each.until - each.start for each in gaps)
 
 
@@ -111,7 +112,7 @@ def gap_ledger(checkpoints: Checkpoints) -> list[Gap]:
 def aborted_offsets(checkpoints: Checkpoints) -> int:
     """Return how many offsets were left out because their transactions were aborted."""
     _, absent = kept_ledgers(checkpoints.table.entries())
-    return _sum(each for each in absent if each.cause == ABORTED)
+    return offsets_of(each for each in absent if each.cause == ABORTED)
 
 
 def kept_ledgers(entries: Iterable[Entry]) -> tuple[list[Gap], list[Gap]]:
@@ -132,14 +133,10 @@ def kept_ledgers(entries: Iterable[Entry]) -> tuple[list[Gap], list[Gap]]:
 def _cut(gaps: list[Gap], cuts: dict[TopicPartition, int]) -> list[Gap]:
     kept = []
     for gap in gaps:
-        cut = cuts.get(_of(gap), gap.until)
+        cut = cuts.get(gap.source, gap.until)
         if gap.start < cut:
             kept.append(replace(gap, until=min(gap.until, cut)))
     return kept
-
-
-def _of(each: DataFile | Gap) -> TopicPartition:
-    return TopicPartition(each.topic, each.partition)
 
 
 def _place(gap: Gap) -> tuple[str, int, int]:

@@ -21,7 +21,7 @@ from spark_loader.lake.adopt import table_file, unified
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, TableFile, beside
 from spark_loader.sink.data_formats import in_table
-from spark_loader.storage.files import FileStatus, LakeFileSystem, join
+from spark_loader.storage.files import FileStatus, join
 
 
 @dataclass(slots=True)
@@ -33,38 +33,34 @@ class Converted:
     latest: Entry | None = field(default=None)
 
 
-def convert(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Converted:
+def convert(checkpoints: Checkpoints) -> Converted:
     """Make a table from manifests.
 
     Raises:
         LoadError: there are no manifests, or a data file is missing or of another length.
         CheckpointError: a manifest cannot be read.
     """
-    numbers = _numbers(checkpoints, filesystem)
+    numbers = _numbers(checkpoints)
     if not numbers:
         raise LoadError(f"{checkpoints.output} has no manifests: there is nothing to convert")
-    latest = _manifest(checkpoints, filesystem, numbers[-1])
-    manifests = [
-        _manifest(checkpoints, filesystem, number)
-        for number in numbers
-        if number >= latest.beginning
-    ]
+    latest = _manifest(checkpoints, numbers[-1])
+    manifests = [_manifest(checkpoints, number) for number in numbers if number >= latest.beginning]
     data, _ = beside(manifests)
     live = {each.path for each in data}
     counted = checkpoints.counted()
     done = Converted(latest=manifests[-1])
     for manifest in manifests:
         if manifest.run > counted:
-            entry, files, schema = _commit_of(checkpoints, filesystem, manifest, live)
+            entry, files, schema = _commit_of(checkpoints, manifest, live)
             checkpoints.table.commit(entry, files, schema)
             done.runs += 1
             done.files += len(files)
-    _give_up_attempts(checkpoints, filesystem)
+    _give_up_attempts(checkpoints)
     return done
 
 
 def _commit_of(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, manifest: Entry, live: set[str]
+    checkpoints: Checkpoints, manifest: Entry, live: set[str]
 ) -> tuple[Entry, list[TableFile], pa.Schema | None]:
     """Return a manifest as a commit: its Parquet files that still count become the table's."""
     files: list[TableFile] = []
@@ -73,12 +69,12 @@ def _commit_of(
         if not in_table(each.path) or each.path not in live:
             continue
         path = join(checkpoints.output, each.path)
-        if filesystem.size(path) != each.size_bytes:
+        if checkpoints.filesystem.size(path) != each.size_bytes:
             raise LoadError(
                 f"{each.path} is missing or its length has changed: put it back, or give "
                 f"it up with the release that loaded it: zkbroker-load adopt"
             )
-        with filesystem.opened(path) as local:
+        with checkpoints.filesystem.opened(path) as local:
             footer = pq.read_metadata(local)
             schema = unified(schema, pq.read_schema(local))
         files.append(table_file(FileStatus(each.path, each.size_bytes), footer, each.sha256))
@@ -92,30 +88,30 @@ def _commit_of(
     return entry, files, schema
 
 
-def _give_up_attempts(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
+def _give_up_attempts(checkpoints: Checkpoints) -> None:
     """Let the mappers of a stopped run begin again: its plan and ranges stay."""
     plan = checkpoints.unfinished()
     for mapper in range(len(plan.mappers) if plan is not None else 0):
         assert plan is not None
         path = checkpoints.offsets_path(plan.run, mapper)
-        if filesystem.size(path) is None:
+        if checkpoints.filesystem.size(path) is None:
             continue
-        found = json.loads(filesystem.read(path))
+        found = json.loads(checkpoints.filesystem.read(path))
         for each in [*found.get("files", ()), *found.get("quarantined", ())]:
             for name in ("staged", "path"):
-                filesystem.delete(join(checkpoints.output, each[name]))
+                checkpoints.filesystem.delete(join(checkpoints.output, each[name]))
         checkpoints.forget_mapper(plan.run, mapper)
 
 
-def _numbers(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> list[int]:
-    names = filesystem.names(checkpoints.path("manifests"))
+def _numbers(checkpoints: Checkpoints) -> list[int]:
+    names = checkpoints.filesystem.names(checkpoints.path("manifests"))
     return [int(name[:-5]) for name in names if name.endswith(".json") and name[0] != "."]
 
 
-def _manifest(checkpoints: Checkpoints, filesystem: LakeFileSystem, run: int) -> Entry:
+def _manifest(checkpoints: Checkpoints, run: int) -> Entry:
     path = checkpoints.path("manifests", f"{run:06d}.json")
     try:
-        found: Any = json.loads(filesystem.read(path))
+        found: Any = json.loads(checkpoints.filesystem.read(path))
         if not isinstance(found, dict) or found.get("format") != "zkbroker-load-manifest":
             raise ValueError("it is not a manifest")
         if found.get("checksum", _checksum(found)) != _checksum(found):

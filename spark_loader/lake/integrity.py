@@ -16,7 +16,7 @@ from spark_loader.lake.ledger import DataFile, beside
 from spark_loader.lake.recover import unfinished_replay
 from spark_loader.lake.table_files import LiveFile
 from spark_loader.sink.data_formats import in_table
-from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.storage.files import join
 
 _SHOWN = 10
 
@@ -42,22 +42,22 @@ class Damage:
         return bool(self.checkpoints or self.files or self.unknown)
 
 
-def require_whole(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
+def require_whole(checkpoints: Checkpoints) -> None:
     """Check that a load may go on from the table.
 
     Raises:
         DamagedLake: files or commits are missing or altered; the message names them and says what
             can be done.
     """
-    damage = find_damage(checkpoints, filesystem)
+    damage = find_damage(checkpoints)
     if damage:
         raise DamagedLake(describe(damage, checkpoints.output))
 
 
-def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
+def find_damage(checkpoints: Checkpoints) -> Damage:
     """Compare names and lengths with the table's account."""
     output = checkpoints.output
-    there = {each.path: each.size_bytes for each in data_files(filesystem, output)}
+    there = {each.path: each.size_bytes for each in data_files(checkpoints.filesystem, output)}
     try:
         tabled = checkpoints.table.files()
         latest = checkpoints.table.latest()
@@ -73,14 +73,16 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     def size_of(file: LiveFile | DataFile, listed: int | None) -> int | None:
         # A concurrent load may have written it after the listing.
         known = listed == file.size_bytes
-        return listed if known else filesystem.size(join(output, file.path))
+        return listed if known else checkpoints.filesystem.size(join(output, file.path))
 
     for file in tabled:
         size = size_of(file, there.get(file.path))
         if size != file.size_bytes:
             _lost(file, size, partitions, damage)
     others = {path: size for path, size in there.items() if not in_table(path)}
-    others.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
+    others.update(
+        (each.path, each.size_bytes) for each in quarantine_files(checkpoints.filesystem, output)
+    )
     if not (others or latest.beside):
         return damage
     # Read before the entries, so that a run that counts meanwhile is in one of the two.
@@ -99,12 +101,14 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     return damage
 
 
-def missing_files(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, files: Sequence[LiveFile]
-) -> list[LiveFile]:
+def missing_files(checkpoints: Checkpoints, files: Sequence[LiveFile]) -> list[LiveFile]:
     """Return the files of the table that are gone or of another length."""
     output = checkpoints.output
-    return [each for each in files if filesystem.size(join(output, each.path)) != each.size_bytes]
+    return [
+        each
+        for each in files
+        if checkpoints.filesystem.size(join(output, each.path)) != each.size_bytes
+    ]
 
 
 def _without_table(checkpoints: Checkpoints, there: dict[str, int], damage: Damage) -> None:

@@ -25,8 +25,13 @@ class Gap:
     until: int
     cause: str
 
+    @property
+    def source(self) -> TopicPartition:
+        """The partition that they are from."""
+        return TopicPartition(self.topic, self.partition)
+
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} [{self.start}, {self.until}): {self.cause}"
+        return f"{self.source} [{self.start}, {self.until}): {self.cause}"
 
 
 def _absent_to_json(absent: Iterable[Gap]) -> list[dict[str, Any]]:
@@ -113,6 +118,11 @@ class DataFile:
     size_bytes: int
     sha256: str
     offsets: tuple[tuple[int, int], ...] = field(default=(), metadata=_RUNS)
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition that its records are from."""
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def accounted(self) -> int:

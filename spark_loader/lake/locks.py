@@ -13,48 +13,31 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import now_text
-from spark_loader.storage.files import LakeFileSystem, LockedError
+from spark_loader.storage.files import LockedError
 
-_GATE = "lock"
-_TOPICS = "locks"
-_OPTIMIZING = "optimize.lock"
 _PATIENCE_S = 10.0
 _POLL_S = 0.1
 
 
-@contextmanager
 def beginning(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, patience_s: float = _PATIENCE_S
-) -> Iterator[None]:
+    checkpoints: Checkpoints, patience_s: float = _PATIENCE_S
+) -> AbstractContextManager[None]:
     """Keep other loads from beginning, and every command out.
 
     Raises:
         LoadError: another one holds the lock for longer than `patience_s`.
     """
-    deadline = time.monotonic() + patience_s
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(_locked(checkpoints, filesystem, _GATE))
-                break
-            except LockedError as error:
-                if time.monotonic() >= deadline:
-                    raise LoadError(
-                        f"another load or command works on this output: {error}"
-                    ) from None
-                time.sleep(_POLL_S)
-        yield
+    refusal = "another load or command works on this output"
+    return _held(checkpoints, "lock", refusal, patience_s)
 
 
 @contextmanager
-def loading(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, topics: Iterable[str]
-) -> Iterator[None]:
+def loading(checkpoints: Checkpoints, topics: Iterable[str]) -> Iterator[None]:
     """Keep every other load of these topics out, and every command; call within `beginning` only.
 
     Raises:
@@ -62,42 +45,44 @@ def loading(
     """
     with ExitStack() as stack:
         for topic in sorted(topics):
-            try:
-                stack.enter_context(_locked(checkpoints, filesystem, f"{_TOPICS}/{topic}"))
-            except LockedError as error:
-                raise LoadError(
-                    f"a load of topic {topic} into this output is running: {error}"
-                ) from None
+            refusal = f"a load of topic {topic} into this output is running"
+            stack.enter_context(_held(checkpoints, f"locks/{topic}", refusal))
         yield
 
 
 @contextmanager
-def alone(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Iterator[None]:
+def alone(checkpoints: Checkpoints) -> Iterator[None]:
     """Keep every load and every other command out of the directory.
 
     Raises:
         LoadError: one is running.
     """
-    with beginning(checkpoints, filesystem):
-        names = filesystem.names(checkpoints.path(_TOPICS))
-        topics = [name for name in names if not name.startswith(".")]
-        with loading(checkpoints, filesystem, topics):
+    with beginning(checkpoints):
+        names = checkpoints.filesystem.names(checkpoints.path("locks"))
+        with loading(checkpoints, [name for name in names if not name.startswith(".")]):
             yield
 
 
-@contextmanager
-def optimizing(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Iterator[None]:
+def optimizing(checkpoints: Checkpoints) -> AbstractContextManager[None]:
     """Keep every other optimize and vacuum out; raise LoadError when one is running."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(_locked(checkpoints, filesystem, _OPTIMIZING))
-        except LockedError as error:
-            raise LoadError(f"an optimize of this output is running: {error}") from None
-        yield
+    return _held(checkpoints, "optimize.lock", "an optimize of this output is running")
 
 
 @contextmanager
-def _locked(checkpoints: Checkpoints, filesystem: LakeFileSystem, name: str) -> Iterator[None]:
-    owner = f"{socket.gethostname()} process {os.getpid()} since {now_text()}"
-    with filesystem.lock(checkpoints.path(name), owner):
+def _held(
+    checkpoints: Checkpoints, name: str, refusal: str, patience_s: float = 0.0
+) -> Iterator[None]:
+    """Hold a lock; raise LoadError if another holds it for longer than `patience_s`."""
+    deadline = time.monotonic() + patience_s
+    with ExitStack() as stack:
+        while True:
+            owner = f"{socket.gethostname()} process {os.getpid()} since {now_text()}"
+            lock = checkpoints.filesystem.lock(checkpoints.path(name), owner)
+            try:
+                stack.enter_context(lock)
+                break
+            except LockedError as error:
+                if time.monotonic() >= deadline:
+                    raise LoadError(f"{refusal}: {error}") from None
+                time.sleep(_POLL_S)
         yield

@@ -21,7 +21,7 @@ from spark_loader.lake.table_files import concerned
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.reading.splits import OffsetRange
-from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.storage.files import join
 from zkbroker.errors import UnknownTopicOrPartition
 from zkbroker.types import Partition07
 
@@ -74,7 +74,7 @@ def require_loaded(checkpoints: Checkpoints) -> None:
         DamagedLake: there are data files, and their checkpoints are gone.
     """
     if checkpoints.table.latest() is None:
-        require_whole(checkpoints, checkpoints.filesystem)
+        require_whole(checkpoints)
         raise LoadError(f"nothing was loaded into {checkpoints.output} yet: it has no table")
 
 
@@ -186,7 +186,6 @@ def positions_at(checkpoints: Checkpoints, run: int | None) -> dict[TopicPartiti
 
 def rewind(
     checkpoints: Checkpoints,
-    filesystem: LakeFileSystem,
     sources: Sequence[TopicPartition],
     to: int,
 ) -> dict[TopicPartition, int]:
@@ -202,13 +201,13 @@ def rewind(
     Raises:
         LoadError: a run is unfinished, or no partition has loaded offset `to`.
     """
-    recover(checkpoints, filesystem)
+    recover(checkpoints)
     latest = _idle(checkpoints)
     table = checkpoints.table
     data, quarantined = beside(table.entries())
     files = [*data, *quarantined]
     tabled = table.files()
-    lost = missing_files(checkpoints, filesystem, tabled)
+    lost = missing_files(checkpoints, tabled)
     there = [each for each in tabled if each not in lost]
     positions: dict[TopicPartition, int] = {}
     for source in sources:
@@ -218,11 +217,11 @@ def rewind(
         start = _stretch_start(files, source, to)
         if isinstance(source.partition, Partition07):
             begun = concerned(there, {source: start})
-            entries = held(filesystem, checkpoints.output, begun).get(source, [])
+            entries = held(checkpoints.filesystem, checkpoints.output, begun).get(source, [])
             start = min([start, *_entry_starts(entries, start)])
         positions[source] = start
     withdrawn = [
-        each for each in files if _of(each) in positions and each.until > positions[_of(each)]
+        each for each in files if each.source in positions and each.until > positions[each.source]
     ]
     entry = Entry(
         run=checkpoints.next_run(),
@@ -246,8 +245,8 @@ def rewind(
         table.delete(entry, positions, latest.positions)
     else:
         table.commit(entry, since=latest.positions)
-    seal(table, filesystem)
-    recover(checkpoints, filesystem)
+    seal(checkpoints)
+    recover(checkpoints)
     return positions
 
 
@@ -261,7 +260,6 @@ def _entry_starts(found: Iterable[Held], offset: int) -> Iterator[int]:
 
 def set_position(
     checkpoints: Checkpoints,
-    filesystem: LakeFileSystem,
     source: TopicPartition,
     to: int,
 ) -> int:
@@ -270,11 +268,11 @@ def set_position(
     Returns:
         the new position; on the way back it may lie before `to`, see `rewind`.
     """
-    recover(checkpoints, filesystem)
+    recover(checkpoints)
     latest = checkpoints.table.latest()
     position = latest.positions.get(source) if latest is not None else None
     if position is not None and to < position:
-        return rewind(checkpoints, filesystem, [source], to)[source]
+        return rewind(checkpoints, [source], to)[source]
     if latest is not None:
         _idle(checkpoints)
     elif checkpoints.unfinished() is not None:
@@ -304,7 +302,7 @@ def set_position(
 def _stretch_start(files: Iterable[DataFile], source: TopicPartition, to: int) -> int:
     """Return the greatest offset up to `to` that cuts no file of the partition in two."""
     start = to
-    spans = sorted(((f.start, f.until) for f in files if _of(f) == source), reverse=True)
+    spans = sorted(((f.start, f.until) for f in files if f.source == source), reverse=True)
     moved = True
     while moved:
         moved = False
@@ -325,7 +323,3 @@ def _idle(checkpoints: Checkpoints) -> Entry:
 
 def _unfinished() -> LoadError:
     return LoadError("a run is unfinished: run the load again to finish it, then move positions")
-
-
-def _of(each: DataFile | Gap) -> TopicPartition:
-    return TopicPartition(each.topic, each.partition)

@@ -25,7 +25,7 @@ from spark_loader.lake.table_files import LiveFile, partition_values
 from spark_loader.lake.table_format import Hours
 from spark_loader.plurals import counted
 from spark_loader.sink.event_time import zone_of
-from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.storage.files import join
 
 DEFAULT_HOURS = 24.0
 DEFAULT_TARGET = 128 * 1024 * 1024
@@ -45,7 +45,6 @@ class Optimized:
 
 def optimize(
     checkpoints: Checkpoints,
-    filesystem: LakeFileSystem,
     *,
     older_than_hours: float = DEFAULT_HOURS,
     target_bytes: int = DEFAULT_TARGET,
@@ -55,7 +54,6 @@ def optimize(
 
     Args:
         checkpoints: of the output directory.
-        filesystem: where it lies.
         older_than_hours: how long ago an hour must have ended, in the time zones of the loads.
         target_bytes: about the size of files; larger ones stay as they are.
         now: the time; that of the clock by default.
@@ -66,7 +64,7 @@ def optimize(
     """
     require_loaded(checkpoints)
     table = checkpoints.table
-    with optimizing(checkpoints, filesystem):
+    with optimizing(checkpoints):
         before = table.files()
         latest = table.latest()
         zones = latest.zones if latest is not None else ()
@@ -75,7 +73,7 @@ def optimize(
         small = _worth_merging(before, hours, target_bytes)
         if small:
             table.compact(hours, target_bytes, small)
-        seal(table, filesystem)
+        seal(checkpoints)
         after = table.files()
     kept = {each.path for each in after} & {each.path for each in before}
     return Optimized(len(before), len(after), len(before) - len(kept), len(after) - len(kept))
@@ -100,7 +98,6 @@ def _worth_merging(files: Sequence[LiveFile], hours: Hours, target_bytes: int) -
 
 def vacuum(
     checkpoints: Checkpoints,
-    filesystem: LakeFileSystem,
     *,
     retention_hours: int = SAFE_RETENTION_HOURS,
     allow_short: bool = False,
@@ -110,7 +107,6 @@ def vacuum(
 
     Args:
         checkpoints: of the output directory.
-        filesystem: where it lies.
         retention_hours: how long a file is kept after it was replaced or left behind.
         allow_short: whether that may be less than a week; readers and loads that began earlier
             than that may then fail or have to be repeated.
@@ -134,8 +130,8 @@ def vacuum(
     with ExitStack() as stack:
         if retention_hours < SAFE_RETENTION_HOURS:
             # Files of unfinished mappers are younger than a safe retention.
-            stack.enter_context(alone(checkpoints, filesystem))
-        stack.enter_context(optimizing(checkpoints, filesystem))
+            stack.enter_context(alone(checkpoints))
+        stack.enter_context(optimizing(checkpoints))
         data, _ = beside(table.entries())
         kept = {each.path for each in data} | checkpoints.under_way()
         found = table.format.unneeded(retention_hours)
@@ -143,5 +139,5 @@ def vacuum(
         if not dry_run:
             paths = [join(checkpoints.output, path) for path in doomed]
             with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
-                list(pool.map(filesystem.delete, paths))
+                list(pool.map(checkpoints.filesystem.delete, paths))
     return doomed

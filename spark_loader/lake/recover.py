@@ -9,17 +9,17 @@ from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, MapperOffsets, beside, now_text, total_bytes
 from spark_loader.lake.rows import take_back
 from spark_loader.lake.table_files import schema_from_texts
-from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.storage.files import join
 
 # Older runs have nothing left: each load recovers the last ones.
 _LOOKED_AT = 4
 
 
-def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
+def recover(checkpoints: Checkpoints) -> None:
     """Bring the directory into the state that its last entry describes."""
     replayed = unfinished_replay(checkpoints)
     if replayed is not None:
-        publish_replay(checkpoints, filesystem, replayed)
+        publish_replay(checkpoints, replayed)
     latest = checkpoints.table.latest()
     if latest is None:
         return
@@ -28,7 +28,7 @@ def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
         # A rewind with lost files commits its entry before it removes the rows.
         take_back(checkpoints.table, latest)
     for path in latest.withdrawn:
-        filesystem.delete(join(checkpoints.output, path))
+        checkpoints.filesystem.delete(join(checkpoints.output, path))
     # Every mapper of a published run has its offsets, so no attempt still under way can count.
     for run in checkpoints.run_numbers()[-_LOOKED_AT:]:
         if latest.counts(run):
@@ -51,12 +51,10 @@ def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
     return None
 
 
-def publish_replay(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, done: MapperOffsets
-) -> Entry:
+def publish_replay(checkpoints: Checkpoints, done: MapperOffsets) -> Entry:
     """Give a replay's files beside the table their names and commit it."""
     for each in [*done.files, *done.quarantined]:
-        filesystem.rename(
+        checkpoints.filesystem.rename(
             join(checkpoints.output, each.staged), join(checkpoints.output, each.path)
         )
     entries = checkpoints.table.entries()

@@ -26,12 +26,11 @@ from spark_loader.reading.columns import POSITION, arrow_schema
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition, partition_from_json
 from spark_loader.sink.partition import MapperSink, SinkOptions
-from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.storage.files import join
 
 
 def replay(
     checkpoints: Checkpoints,
-    filesystem: LakeFileSystem,
     options: SinkOptions,
     *,
     headers: bool = False,
@@ -40,14 +39,13 @@ def replay(
 
     Args:
         checkpoints: of the output directory.
-        filesystem: where it lies.
         options: with the event time to try; records without one go back into quarantine.
         headers: whether the files get a column of headers, as in a load.
 
     Raises:
         LoadError: a run is unfinished.
     """
-    recover(checkpoints, filesystem)
+    recover(checkpoints)
     if checkpoints.unfinished() is not None:
         raise LoadError("a run is unfinished: run the load again to finish it, then replay")
     require_fitting(checkpoints, options.columns)
@@ -57,13 +55,15 @@ def replay(
     run = checkpoints.next_run()
     token = f"{run:06d}-replay-{uuid.uuid4().hex[:8]}"
     unlimited = replace(options, max_quarantined=None)
-    sink = MapperSink(filesystem, checkpoints.output, checkpoints.staging(run), token, unlimited)
+    sink = MapperSink(
+        checkpoints.filesystem, checkpoints.output, checkpoints.staging(run), token, unlimited
+    )
     by_source: dict[TopicPartition, list[DataFile]] = {}
     for file in quarantined:
-        by_source.setdefault(TopicPartition(file.topic, file.partition), []).append(file)
+        by_source.setdefault(file.source, []).append(file)
     for source, found in sorted(by_source.items()):
         sink.begin(source)
-        records = sorted(_records(checkpoints, filesystem, found), key=lambda r: r["offset"])
+        records = sorted(_records(checkpoints, found), key=lambda r: r["offset"])
         for record in records:
             if "entry" in record:
                 raw = base64.b64decode(record["entry"])
@@ -89,16 +89,14 @@ def replay(
     )
     if not checkpoints.write_mapper_offsets(done):
         raise LoadError("another replay of this directory is running")
-    entry = publish_replay(checkpoints, filesystem, done)
-    recover(checkpoints, filesystem)
+    entry = publish_replay(checkpoints, done)
+    recover(checkpoints)
     return entry
 
 
-def _records(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, files: Iterable[DataFile]
-) -> Iterable[dict[str, Any]]:
+def _records(checkpoints: Checkpoints, files: Iterable[DataFile]) -> Iterable[dict[str, Any]]:
     for file in files:
-        for line in filesystem.read(join(checkpoints.output, file.path)).splitlines():
+        for line in checkpoints.filesystem.read(join(checkpoints.output, file.path)).splitlines():
             yield json.loads(line)
 
 

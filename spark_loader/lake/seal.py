@@ -8,24 +8,25 @@ counted. Files whose seal a crash prevented are sealed by the next optimize or r
 """
 
 from spark_loader.errors import CheckpointError
+from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, now_text
-from spark_loader.lake.table import LakeTable
 from spark_loader.sink.data_formats import format_of
-from spark_loader.storage.files import LakeFileSystem, join, sha256_of
+from spark_loader.storage.files import join, sha256_of
 
 
-def seal(table: LakeTable, filesystem: LakeFileSystem) -> int:
+def seal(checkpoints: Checkpoints) -> int:
     """Seal every file of the table that has no seal yet; return how many.
 
     Raises:
         CheckpointError: the number of rows in a file differs from the table's.
     """
+    table = checkpoints.table
     known = table.checksums()
     found: dict[str, str] = {}
     for file in table.files():
         if file.path in known:
             continue
-        with filesystem.opened(join(table.output, file.path)) as local:
+        with checkpoints.filesystem.opened(join(table.output, file.path)) as local:
             rows = format_of(file.path).count_rows(local)
             if rows != file.rows:
                 raise CheckpointError(f"{file.path} holds {rows} rows, the table says {file.rows}")

@@ -16,12 +16,12 @@ Invariant: where a format holds offsets (Parquet, JSON) the proof reads them fro
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from spark_loader.errors import AlteredCheckpoint
+from spark_loader.lake.audit import kept_ledgers, offsets_of
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.contents import (
     Held,
@@ -105,16 +105,12 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     for kept in [*data, *quarantined]:
         proof.file_beside(kept)
     expected = accounted(entries)
-    for source, ranges in withheld(entries).items():
-        proof.found.setdefault(source, []).extend((start, until) for start, until, _ in ranges)
-        for start, until, kind in ranges:
-            match kind:
-                case Withheld.GAP:
-                    report.gap_offsets += until - start
-                case Withheld.ABSENT:
-                    report.absent_offsets += until - start
-                case Withheld.ABORTED:
-                    report.aborted_offsets += until - start
+    gaps, absent = kept_ledgers(entries)
+    for gap in [*gaps, *absent]:
+        proof.found.setdefault(gap.source, []).append((gap.start, gap.until))
+    report.gap_offsets = offsets_of(gaps)
+    report.aborted_offsets = offsets_of(each for each in absent if each.cause == ABORTED)
+    report.absent_offsets = offsets_of(absent) - report.aborted_offsets
     for source in sorted(set(expected) | set(proof.found)):
         _compare(source, expected.get(source, []), sorted(proof.found.get(source, [])), report)
     positions = entries[-1].positions
@@ -155,44 +151,10 @@ def accounted(entries: Iterable[Entry]) -> dict[TopicPartition, Runs]:
             ranges.setdefault(each.source, []).append((each.start, each.until))
         planned = {each.source: (each.start, each.until) for each in entry.ranges}
         for gap in entry.gaps:
-            source = TopicPartition(gap.topic, gap.partition)
-            start, until = planned.get(source, (gap.until, gap.until))
+            start, until = planned.get(gap.source, (gap.until, gap.until))
             if not start <= gap.start < until:
-                ranges.setdefault(source, []).append((gap.start, gap.until))
+                ranges.setdefault(gap.source, []).append((gap.start, gap.until))
     return {source: joined(each) for source, each in ranges.items() if each}
-
-
-class Withheld(Enum):
-    """Why offsets are in no file."""
-
-    GAP = "given up"
-    ABSENT = "absent from the log"
-    ABORTED = "aborted"
-
-
-def withheld(
-    entries: Iterable[Entry],
-) -> dict[TopicPartition, list[tuple[int, int, Withheld]]]:
-    """Return the offsets that are in no file, by cause, without those withdrawn."""
-    found: dict[TopicPartition, list[tuple[int, int, Withheld]]] = {}
-    for entry in entries:
-        if entry.kind == "rewind":
-            for each in entry.ranges:
-                kept = found.get(each.source, [])
-                found[each.source] = [
-                    (start, min(until, each.start), kind)
-                    for start, until, kind in kept
-                    if start < each.start
-                ]
-            continue
-        for gap in entry.gaps:
-            source = TopicPartition(gap.topic, gap.partition)
-            found.setdefault(source, []).append((gap.start, gap.until, Withheld.GAP))
-        for gap in entry.absent:
-            source = TopicPartition(gap.topic, gap.partition)
-            kind = Withheld.ABORTED if gap.cause == ABORTED else Withheld.ABSENT
-            found.setdefault(source, []).append((gap.start, gap.until, kind))
-    return found
 
 
 class _Proof:
@@ -253,14 +215,14 @@ class _Proof:
                     report.problems.append(
                         f"{file.path} does not hold the entries that were published"
                     )
-                self._keep(TopicPartition(file.topic, file.partition), runs)
+                self._keep(file.source, runs)
                 return
             held = held_in_file(local, file.path)
             rows = format_of(file.path).count_rows(local)
         if rows != file.rows:
             report.problems.append(f"{file.path} holds {rows} rows, {file.rows} were published")
         if held is None:
-            self._keep(TopicPartition(file.topic, file.partition), list(file.offsets))
+            self._keep(file.source, list(file.offsets))
         else:
             self._take(file.topic, held)
 

@@ -96,8 +96,7 @@ class Loader:
             # Spark.
             view = self._access.view(self.options.connect())
             try:
-                filesystem = self._filesystem or self._output_filesystem(when_needed)
-                result = self._locked(when_needed, filesystem, view)
+                result = self._locked(when_needed, view)
             finally:
                 view.close()
         return replace(result, seconds=time.monotonic() - started)
@@ -112,37 +111,29 @@ class Loader:
         java = None if is_local(output) or is_s3(output) else spark.session()
         return filesystem_for(output, java, storage=self._storage)
 
-    def _locked(
-        self, spark: SparkWhenNeeded, filesystem: LakeFileSystem, view: SourceCluster
-    ) -> LoadResult:
+    def _locked(self, spark: SparkWhenNeeded, view: SourceCluster) -> LoadResult:
+        filesystem = self._filesystem or self._output_filesystem(spark)
         checkpoints = Checkpoints(filesystem, self.options.output, self.options.table)
         # Refused before hours of work, not after.
         checkpoints.table.exists()
         if self.options.adopt:
-            with alone(checkpoints, filesystem):
-                if find_damage(checkpoints, filesystem):
-                    adopted = adopt(checkpoints, filesystem)
+            with alone(checkpoints):
+                if find_damage(checkpoints):
+                    adopted = adopt(checkpoints)
                     logger.warning("lake adopted run=%d %s", adopted.run, adopted.note)
         with ExitStack() as stack:
-            with beginning(checkpoints, filesystem):
-                require_whole(checkpoints, filesystem)
-                recover(checkpoints, filesystem)
+            with beginning(checkpoints):
+                require_whole(checkpoints)
+                recover(checkpoints)
                 topics = wanted_topics(self.options, view)
                 locked = {*topics, *_unfinished_topics(checkpoints, topics)}
-                stack.enter_context(loading(checkpoints, filesystem, locked))
+                stack.enter_context(loading(checkpoints, locked))
             options = replace(self.options, topics=topics, whitelist="", blacklist="")
-            return self._rounds(options, spark, checkpoints, filesystem, view)
+            run = Run(spark, checkpoints, view, self._access, self._report)
+            return self._rounds(options, run, spark)
 
-    def _rounds(
-        self,
-        options: LoadOptions,
-        spark: SparkWhenNeeded,
-        checkpoints: Checkpoints,
-        filesystem: LakeFileSystem,
-        view: SourceCluster,
-    ) -> LoadResult:
+    def _rounds(self, options: LoadOptions, run: Run, spark: SparkWhenNeeded) -> LoadResult:
         """Run once, or round by round until the time is over."""
-        run = Run(spark, checkpoints, filesystem, view, self._access, self._report)
         seconds = options.max_seconds
         if seconds is None:
             return run.load(options)

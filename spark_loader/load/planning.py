@@ -144,7 +144,7 @@ def check_same_topic(
 
 def gap_free(tp: TopicPartition, position: int, begin: int, gaps: Iterable[Gap]) -> int:
     """Return where a run's account of a partition starts: before its gap, if it has one."""
-    starts = [gap.start for gap in gaps if (gap.topic, gap.partition) == tp]
+    starts = [gap.start for gap in gaps if gap.source == tp]
     return min([begin, *starts]) if starts else min(begin, position)
 
 

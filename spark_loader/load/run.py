@@ -33,7 +33,7 @@ from spark_loader.reading.resolve import SourceCluster
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.session import SparkWhenNeeded
 from spark_loader.sink.partition import SinkOptions
-from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.storage.files import join
 from zkbroker.errors import ZkbrokerError
 
 logger = logging.getLogger(__name__)
@@ -46,14 +46,13 @@ class Run:
         self,
         spark: SparkWhenNeeded,
         checkpoints: Checkpoints,
-        filesystem: LakeFileSystem,
         view: SourceCluster,
         access: Access,
         report: Callback,
     ) -> None:
         self._spark = spark
         self._checkpoints = checkpoints
-        self._fs = filesystem
+        self._fs = checkpoints.filesystem
         self._view = view
         self._access = access
         self._report = report
@@ -244,8 +243,7 @@ class Run:
         ranges = merge_ranges(each for offsets in done for each in offsets.ranges)
         positions = dict(plan.positions)
         for gap in plan.gaps:
-            source = TopicPartition(gap.topic, gap.partition)
-            positions[source] = max(positions[source], gap.until)
+            positions[gap.source] = max(positions[gap.source], gap.until)
         positions.update((each.source, each.until) for each in ranges)
         entry = Entry(
             run=plan.run,

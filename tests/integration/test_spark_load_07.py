@@ -161,14 +161,14 @@ def test_positions_go_back_between_entries_and_lost_directories_are_adopted(clus
     loader(cluster, "moved", lake).run(InlineSpark())
     checkpoints = Checkpoints(LOCAL, str(lake))
     source = TopicPartition("moved", Partition07(1, 0))
-    moved = operate.rewind(checkpoints, LOCAL, [source], 2000)
+    moved = operate.rewind(checkpoints, [source], 2000)
     assert moved[source] <= 2000
     whole(lake)
     loader(cluster, "moved", lake).run(InlineSpark())
     assert values(lake) == sorted(lines)
     whole(lake)
     # What the rewind replaced would be found twice.
-    vacuum(checkpoints, LOCAL, retention_hours=0, allow_short=True)
+    vacuum(checkpoints, retention_hours=0, allow_short=True)
     for path in [*(lake / "_zkbroker").rglob("*"), *(lake / "_delta_log").iterdir()]:
         if path.is_file():
             path.unlink()
@@ -213,7 +213,7 @@ def test_a_broker_that_is_down_loses_nothing_and_positions_that_are_gone_are_rep
     assert values(lake) == sorted(lines)
     whole(lake)
     source = TopicPartition("away", Partition07(0, 1))
-    operate.set_position(Checkpoints(LOCAL, str(lake)), LOCAL, source, 10**6)
+    operate.set_position(Checkpoints(LOCAL, str(lake)), source, 10**6)
     with pytest.raises(DataLoss, match=r"away-0-1: the next offset to load is 1000000"):
         loader(cluster, "away", lake).run(InlineSpark())
 

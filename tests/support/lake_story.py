@@ -32,9 +32,9 @@ def story(
     )
     for _ in range(2):
         Loader(options, filesystem=filesystem).run(InlineSpark())
-    optimize(Checkpoints(filesystem, output), filesystem)
+    optimize(Checkpoints(filesystem, output))
     if table == "delta":
-        vacuum(Checkpoints(filesystem, output), filesystem, retention_hours=0, allow_short=True)
+        vacuum(Checkpoints(filesystem, output), retention_hours=0, allow_short=True)
 
 
 def main(state: str, output: str, zookeeper: str, topic: str, table: str) -> None:

@@ -81,7 +81,7 @@ def test_a_conversion_stopped_at_any_step_goes_on(old, output):
     while True:
         stopping = CrashingFileSystem(LOCAL, at)
         try:
-            convert(Checkpoints(stopping, str(output)), stopping)
+            convert(Checkpoints(stopping, str(output)))
         except Crash:
             at += 1
         else:
@@ -92,14 +92,14 @@ def test_a_conversion_stopped_at_any_step_goes_on(old, output):
 
 def test_the_run_that_was_stopped_is_done_with_the_same_ranges(old, output, run, grown):
     planned = old.plan(7).ranges
-    convert(old, LOCAL)
+    convert(old)
     result = run(event_time=BY_VALUE)
     assert (result.run, result.resumed, result.adopted, result.rows) == (7, True, 0, 9)
     assert [(each.start, each.until) for each in result.ranges] == [
         (each.start, each.until) for each in planned
     ]
     assert run(event_time=BY_VALUE).rows == 0
-    optimize(old, LOCAL)
+    optimize(old)
     assert DeltaTable(str(output)).to_pyarrow_table().num_rows == 74 == proved(output).rows
     assert len(DeltaTable(str(output)).file_uris()) == 3
 

@@ -108,14 +108,14 @@ def test_rows_are_taken_back_positions_set_and_quarantine_replayed(load, cluster
     checkpoints = Checkpoints(LOCAL, str(output))
     assert agreed(output).quarantined == 140
     load(event_time=BY_VALUE, max_quarantined=None)
-    entry = replay(checkpoints, LOCAL, SinkOptions(fallback="timestamp"))
+    entry = replay(checkpoints, SinkOptions(fallback="timestamp"))
     assert entry is not None
     assert entry.rows == 140
     assert agreed(output).rows == 143
-    assert rewind(checkpoints, LOCAL, [T0], 50) == {T0: 50}
+    assert rewind(checkpoints, [T0], 50) == {T0: 50}
     assert agreed(output).rows == 90
     assert load(event_time=BY_VALUE, fallback="timestamp").rows == 53
-    assert set_position(checkpoints, LOCAL, T0, 110) == 110
+    assert set_position(checkpoints, T0, 110) == 110
     report = agreed(output)
     assert (report.rows, report.gap_offsets) == (143, 7)
 
@@ -130,7 +130,7 @@ def test_small_files_are_merged_and_a_vacuum_is_refused(load, cluster, output, c
     assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
     assert command("optimize", output) == "2 files before, 2 after: 0 merged into 0\n"
     with pytest.raises(LoadError, match="snapshots are its ledger and stay"):
-        vacuum(Checkpoints(LOCAL, str(output)), LOCAL)
+        vacuum(Checkpoints(LOCAL, str(output)))
 
 
 def test_stopped_at_any_step_each_offset_counts_once(load, cluster, output, tmp_path):
@@ -159,10 +159,10 @@ def test_an_optimize_stopped_at_any_step_is_done_by_the_next(load, cluster, outp
         shutil.copytree(output, tmp_path / f"kept-{at}")
         stopping = CrashingFileSystem(LOCAL, at)
         try:
-            optimize(Checkpoints(stopping, str(output)), stopping)
+            optimize(Checkpoints(stopping, str(output)))
         except Crash:
             assert agreed(output).rows_crc == before.rows_crc
-            optimize(Checkpoints(LOCAL, str(output)), LOCAL)
+            optimize(Checkpoints(LOCAL, str(output)))
         else:
             break
         assert (agreed(output).rows_crc, agreed(output).files) == (before.rows_crc, 1)
@@ -183,7 +183,7 @@ def test_damaged_metadata_is_named_and_adopted_again(load, output, command):
     load()
     [newest] = [*(output / "metadata").glob("v2.metadata.json")]
     newest.write_text(newest.read_text()[:-10])
-    damage = find_damage(Checkpoints(LOCAL, str(output)), LOCAL)
+    damage = find_damage(Checkpoints(LOCAL, str(output)))
     assert "version 2 of the table in" in damage.checkpoints[0]
     assert json.loads(command("adopt", output, "--json"))["run"] == 2
     assert agreed(output).rows == 140

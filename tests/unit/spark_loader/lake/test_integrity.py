@@ -92,12 +92,12 @@ def test_a_rewind_over_lost_files_that_is_stopped_is_finished_by_the_next_load(
         shutil.copytree(output, copy)
         stopping = CrashingFileSystem(LOCAL, at)
         try:
-            rewind(Checkpoints(stopping, str(copy)), stopping, [TopicPartition("t", 0)], 100)
+            rewind(Checkpoints(stopping, str(copy)), [TopicPartition("t", 0)], 100)
         except Crash:
             at += 1
         else:
             break
-        if find_damage(Checkpoints(LOCAL, str(copy)), LOCAL):
+        if find_damage(Checkpoints(LOCAL, str(copy))):
             continue
         run(output=str(copy))
         assert loaded_offsets(copy) == {("t", 0): [*range(130)], ("t", 1): [*range(40)]}
@@ -158,7 +158,7 @@ def test_a_load_stopped_at_any_step_is_no_damage(run, cluster, output):
         else:
             break
         checkpoints = Checkpoints(LOCAL, str(output))
-        assert not find_damage(checkpoints, LOCAL)
+        assert not find_damage(checkpoints)
         run()
     assert at > 10
     proved(output)

@@ -14,41 +14,41 @@ def lake(output):
 
 
 def test_loads_of_different_topics_go_on_together_and_of_the_same_do_not(lake):
-    with loading(lake, LOCAL, ["a", "b"]):
-        with beginning(lake, LOCAL), loading(lake, LOCAL, ["c"]):
+    with loading(lake, ["a", "b"]):
+        with beginning(lake), loading(lake, ["c"]):
             pass
         with (
-            beginning(lake, LOCAL),
+            beginning(lake),
             pytest.raises(LoadError, match=r"a load of topic b into this output is running: .*pro"),
-            loading(lake, LOCAL, ["b", "d"]),
+            loading(lake, ["b", "d"]),
         ):
             pass
-    with loading(lake, LOCAL, ["b", "d"]):
+    with loading(lake, ["b", "d"]):
         pass
 
 
 def test_a_command_is_alone(lake):
     with (
-        loading(lake, LOCAL, ["a"]),
+        loading(lake, ["a"]),
         pytest.raises(LoadError, match="a load of topic a"),
-        alone(lake, LOCAL),
+        alone(lake),
     ):
         pass
     with (
-        alone(lake, LOCAL),
+        alone(lake),
         pytest.raises(LoadError, match="another load or command works on this output: "),
-        beginning(lake, LOCAL, patience_s=0.2),
+        beginning(lake, patience_s=0.2),
     ):
         pass
-    with alone(lake, LOCAL):
+    with alone(lake):
         pass
 
 
 def test_an_optimize_is_beside_loads_and_no_other_one(lake):
     with (
-        loading(lake, LOCAL, ["a"]),
-        optimizing(lake, LOCAL),
+        loading(lake, ["a"]),
+        optimizing(lake),
         pytest.raises(LoadError, match="an optimize of this output is running"),
-        optimizing(lake, LOCAL),
+        optimizing(lake),
     ):
         pass

@@ -32,14 +32,14 @@ def lake(run, cluster, output):
 
 def test_hours_become_one_file_each_with_the_same_rows(lake, output, run, cluster):
     before = proved(output)
-    done = optimize(lake, LOCAL)
+    done = optimize(lake)
     assert (done.before, done.after, done.removed, done.added) == (32, 4, 32, 4)
     assert len(loaded_files(output)) == 4
     assert loaded_offsets(output) == WHOLE
     after = proved(output)
     assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
     assert after.unreferenced == 32
-    again = optimize(lake, LOCAL)
+    again = optimize(lake)
     assert (again.before, again.removed) == (4, 0)
     cluster.append("h", 0, [b'{"at": 0}'])
     assert run(topics=["h"], event_time=BY_VALUE).rows == 1
@@ -50,7 +50,7 @@ def test_hours_become_one_file_each_with_the_same_rows(lake, output, run, cluste
 
 def test_only_hours_that_ended_long_enough_ago_are_merged(lake, output):
     now = dt.datetime(1970, 1, 1, 4, 30, tzinfo=dt.UTC)
-    done = optimize(lake, LOCAL, older_than_hours=2, now=now)
+    done = optimize(lake, older_than_hours=2, now=now)
     assert done.added == 2
     assert {path.parts[-2] for path in loaded_files(output) if "c000" in path.name} == {
         "hour=0",
@@ -69,13 +69,13 @@ def test_hours_end_in_the_time_zone_of_the_loads(run, cluster, output):
     assert lake.table.latest().zones == ("America/Los_Angeles",)
     for minute, merged in ((59, 0), (0, 2)):
         now = dt.datetime(1970, 1, 1, 3 if minute == 0 else 2, minute, tzinfo=dt.UTC)
-        assert optimize(lake, LOCAL, older_than_hours=0, now=now).removed == merged
+        assert optimize(lake, older_than_hours=0, now=now).removed == merged
     # The library names directories as loads do.
     assert len([*output.glob("topic=h/date=1969-12-31/hour=*")]) == 2
 
 
 def test_large_files_stay_as_they_are(lake, output):
-    assert optimize(lake, LOCAL, target_bytes=10).removed == 0
+    assert optimize(lake, target_bytes=10).removed == 0
 
 
 def test_an_optimize_stopped_at_any_step_is_done_by_the_next(lake, output, tmp_path):
@@ -85,31 +85,31 @@ def test_an_optimize_stopped_at_any_step_is_done_by_the_next(lake, output, tmp_p
         shutil.copytree(output, copy)
         stopping = CrashingFileSystem(LOCAL, at)
         try:
-            optimize(Checkpoints(stopping, str(copy)), stopping)
+            optimize(Checkpoints(stopping, str(copy)))
         except Crash:
             at += 1
         else:
             break
         assert loaded_offsets(copy) == WHOLE
         proved(copy)
-        optimize(Checkpoints(LOCAL, str(copy)), LOCAL)
+        optimize(Checkpoints(LOCAL, str(copy)))
         assert (loaded_offsets(copy), proved(copy).unsealed) == (WHOLE, 0)
         assert len(loaded_files(copy)) == 4
     assert at > 3
 
 
 def test_a_vacuum_deletes_what_nothing_needs_and_nothing_else(lake, output, run, cluster):
-    optimize(lake, LOCAL)
-    assert vacuum(lake, LOCAL) == []
+    optimize(lake)
+    assert vacuum(lake) == []
     with pytest.raises(LoadError, match="--allow-short-retention"):
-        vacuum(lake, LOCAL, retention_hours=1)
-    doomed = vacuum(lake, LOCAL, retention_hours=0, allow_short=True, dry_run=True)
+        vacuum(lake, retention_hours=1)
+    doomed = vacuum(lake, retention_hours=0, allow_short=True, dry_run=True)
     assert len(doomed) == 32 == proved(output).unreferenced
-    assert vacuum(lake, LOCAL, retention_hours=0, allow_short=True) == doomed
+    assert vacuum(lake, retention_hours=0, allow_short=True) == doomed
     assert len(list(output.rglob("*.parquet"))) == 4
     assert loaded_offsets(output) == WHOLE
     assert proved(output).unreferenced == 0
-    assert not find_damage(lake, LOCAL)
+    assert not find_damage(lake)
 
 
 def test_a_vacuum_keeps_files_beside_the_table_and_of_runs_under_way(lake, output, run, cluster):
@@ -122,7 +122,7 @@ def test_a_vacuum_keeps_files_beside_the_table_and_of_runs_under_way(lake, outpu
     at = steps.steps.index("before commit of the table")
     with pytest.raises(Crash):
         run(CrashingFileSystem(LOCAL, at), topics=["h"], event_time=BY_VALUE)
-    assert vacuum(lake, LOCAL, retention_hours=0, allow_short=True) == []
+    assert vacuum(lake, retention_hours=0, allow_short=True) == []
     result = run(topics=["h"], event_time=BY_VALUE)
     assert (result.resumed, result.adopted, result.rows) == (True, 1, 5)
     proved(output)
@@ -131,11 +131,11 @@ def test_a_vacuum_keeps_files_beside_the_table_and_of_runs_under_way(lake, outpu
 def test_one_optimize_at_a_time_and_loads_beside_it(lake, run, cluster):
     with LOCAL.lock(lake.path("optimize.lock"), "me"):
         with pytest.raises(LoadError, match=r"an optimize of this output is running: .*me"):
-            optimize(lake, LOCAL)
+            optimize(lake)
         cluster.append("h", 0, [b'{"at": 0}'])
         assert run(topics=["h"], event_time=BY_VALUE).rows == 1
         with pytest.raises(LoadError, match="optimize"):
-            vacuum(lake, LOCAL)
+            vacuum(lake)
 
 
 def test_a_load_that_commits_under_an_optimize_does_not_stop_it(lake, output, run, cluster):
@@ -152,7 +152,7 @@ def test_a_load_that_commits_under_an_optimize_does_not_stop_it(lake, output, ru
         return found
 
     table._for_writing = beside_a_load
-    optimize(lake, LOCAL)
+    optimize(lake)
     assert loaded == [1]
     assert loaded_offsets(output)["h", 0] == [*range(41)]
     proved(output)

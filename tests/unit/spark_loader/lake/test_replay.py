@@ -42,7 +42,7 @@ def test_a_replay_stopped_at_every_step_counts_once(run, output, cluster):
     while True:
         stopping = CrashingFileSystem(LOCAL, at)
         try:
-            replay(Checkpoints(stopping, str(output)), stopping, options)
+            replay(Checkpoints(stopping, str(output)), options)
         except Crash:
             at += 1
         else:

@@ -12,22 +12,22 @@ from tests.support.loading import LOCAL, proved
 
 def test_what_the_library_wrote_is_sealed_once_and_checked_from_then_on(run, output, command):
     run()
-    table = Checkpoints(LOCAL, str(output)).table
-    assert seal(table, LOCAL) == 0
-    table.compact(Hours("9999-01-01", 0), 1 << 20, table.files())
+    lake = Checkpoints(LOCAL, str(output))
+    assert seal(lake) == 0
+    lake.table.compact(Hours("9999-01-01", 0), 1 << 20, lake.table.files())
     assert proved(output).unsealed == 1
     assert "1 file without a checksum" in command("verify", "--output", output)
-    assert seal(table, LOCAL) == 1
-    assert (seal(table, LOCAL), proved(output).unsealed) == (0, 0)
+    assert seal(lake) == 1
+    assert (seal(lake), proved(output).unsealed) == (0, 0)
 
 
 def test_a_file_with_other_rows_than_the_table_says_is_not_sealed(run, output):
     import pyarrow.parquet as pq
 
     run()
-    table = Checkpoints(LOCAL, str(output)).table
-    table.compact(Hours("9999-01-01", 0), 1 << 20, table.files())
+    lake = Checkpoints(LOCAL, str(output))
+    lake.table.compact(Hours("9999-01-01", 0), 1 << 20, lake.table.files())
     [file] = loaded_files(output)
     pq.write_table(pq.ParquetFile(file).read().slice(1), file)
     with pytest.raises(CheckpointError, match="holds 139 rows, the table says 140"):
-        seal(table, LOCAL)
+        seal(lake)

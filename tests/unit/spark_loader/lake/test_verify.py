@@ -97,7 +97,7 @@ def test_what_is_published_meanwhile_is_no_problem(run, cluster, output, format_
         cluster.append("t", 0, [b"x"], timestamp_ms=AT)
         run(format=format_)
         checkpoints = Checkpoints(LOCAL, str(output))
-        optimize(checkpoints, LOCAL, older_than_hours=0)
+        optimize(checkpoints, older_than_hours=0)
 
     for step in itertools.count():
         meddled = Meddled(step, load)

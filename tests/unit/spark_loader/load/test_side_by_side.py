@@ -184,13 +184,13 @@ def test_a_vacuum_beside_a_load_leaves_its_files_alone(cluster, output):
         cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
         given(LOCAL)
     lake = Checkpoints(LOCAL, str(output))
-    optimize(lake, LOCAL)
+    optimize(lake)
     cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
 
     def clean():
-        assert vacuum(Checkpoints(LOCAL, str(output)), LOCAL) == []
+        assert vacuum(Checkpoints(LOCAL, str(output))) == []
         with pytest.raises(LoadError, match="a load of topic a into this output is running"):
-            vacuum(Checkpoints(LOCAL, str(output)), LOCAL, retention_hours=0, allow_short=True)
+            vacuum(Checkpoints(LOCAL, str(output)), retention_hours=0, allow_short=True)
 
     for step in ("before publish 00000.json", "before commit of the table"):
         beside = Beside(step, clean)
@@ -202,7 +202,7 @@ def test_a_vacuum_beside_a_load_leaves_its_files_alone(cluster, output):
     with pytest.raises(Crash):
         crashing = Beside("before commit of the table", lambda: (_ for _ in ()).throw(Crash()))
         given(crashing)
-    doomed = vacuum(lake, LOCAL, retention_hours=0, allow_short=True)
+    doomed = vacuum(lake, retention_hours=0, allow_short=True)
     assert doomed
     assert given(LOCAL).adopted == 1
     assert proved(output).rows == cluster.end("a", 0)

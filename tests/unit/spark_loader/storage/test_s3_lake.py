@@ -68,13 +68,13 @@ def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load, com
         assert load().rows == 20
     checkpoints = Checkpoints(bucket, lake)
     files = len(checkpoints.table.files())
-    optimize(checkpoints, bucket)
+    optimize(checkpoints)
     assert len(Checkpoints(bucket, lake).table.files()) < files
     assert rows(server, lake) == [*range(60)]
-    operate.rewind(Checkpoints(bucket, lake), bucket, [TopicPartition("b", 0)], 30)
+    operate.rewind(Checkpoints(bucket, lake), [TopicPartition("b", 0)], 30)
     assert rows(server, lake) == [*range(30)]
     assert load(count=0).rows == 30
-    doomed = vacuum(Checkpoints(bucket, lake), bucket, retention_hours=0, allow_short=True)
+    doomed = vacuum(Checkpoints(bucket, lake), retention_hours=0, allow_short=True)
     assert doomed
     assert rows(server, lake) == [*range(60)]
     report = verify(bucket, lake)
@@ -110,8 +110,8 @@ def test_an_iceberg_table_in_a_bucket(server, lake, bucket, load):
 
     for _ in range(2):
         assert load(table="iceberg").rows == 20
-    optimize(Checkpoints(bucket, lake), bucket)
-    operate.rewind(Checkpoints(bucket, lake), bucket, [TopicPartition("b", 0)], 30)
+    optimize(Checkpoints(bucket, lake))
+    operate.rewind(Checkpoints(bucket, lake), [TopicPartition("b", 0)], 30)
     assert load(count=0).rows == 10
     report = verify(bucket, lake)
     assert (report.problems, report.rows) == ([], 40)

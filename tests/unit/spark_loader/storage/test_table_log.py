@@ -98,14 +98,14 @@ def test_a_whole_life_by_way_of_the_copy(run, cluster, output, tmp_path):
         run(far)
         cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
     lake = Checkpoints(far, str(output))
-    assert rewind(lake, far, [T0], 105) == {T0: 105}
+    assert rewind(lake, [T0], 105) == {T0: 105}
     assert run(far).rows == 25
     before = verify(far, str(output))
     assert before.problems == []
-    done = optimize(Checkpoints(far, str(output)), far)
+    done = optimize(Checkpoints(far, str(output)))
     assert (done.after, done.added) == (1, 1)
     after = verify(far, str(output))
     assert (after.problems, after.rows, after.rows_crc) == ([], before.rows, before.rows_crc)
     assert loaded_offsets(output) == {("t", 0): [*range(130)], ("t", 1): [*range(40)]}
     with pytest.raises(LoadError, match="works on local directories and buckets"):
-        vacuum(Checkpoints(far, str(output)), far)
+        vacuum(Checkpoints(far, str(output)))
