@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from spark_loader.reading.columns import POSITION
 from spark_loader.reading.positions import partition_from_json
 from spark_loader.sink.rows import JsonRows, ParquetRows, RawRows, RowWriter
-from spark_loader.storage.files import HashingFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +24,7 @@ class DataFormat:
 
     Attributes:
         suffix: of their names.
-        writer: makes a writer from a sink, the columns and the codec of pages.
+        writer: writes its files.
         count_rows: the number of rows in a file.
         offset_columns: reads the columns `partition` and `offset`, and `position` of Kafka 0.7;
             None where rows lack them, so that the ledger lists the offsets.
@@ -35,7 +34,7 @@ class DataFormat:
     """
 
     suffix: str
-    writer: Callable[[HashingFile, pa.Schema, str], RowWriter]
+    writer: type[RowWriter]
     count_rows: Callable[[Path], int]
     offset_columns: Callable[[Path], pa.Table] | None
     in_table: bool
@@ -109,7 +108,7 @@ DATA_FORMATS = {
     ),
     "json": DataFormat(
         suffix="jsonl",
-        writer=lambda sink, _schema, _compression: JsonRows(sink),
+        writer=JsonRows,
         count_rows=_count_lines,
         offset_columns=_offsets_of_json,
         in_table=False,
@@ -117,7 +116,7 @@ DATA_FORMATS = {
     ),
     "raw": DataFormat(
         suffix="txt",
-        writer=lambda sink, _schema, _compression: RawRows(sink),
+        writer=RawRows,
         count_rows=_count_lines,
         offset_columns=None,
         in_table=False,

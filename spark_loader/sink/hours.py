@@ -55,7 +55,9 @@ class EventTimes:
                 self._check_time(index, stamps[index].as_py(), reasons)
         else:
             found, reasons = self._extractor.times_ms(batch.column("value").to_pylist())
-            self._check_calendar(found, reasons)
+            for index, time_ms in enumerate(found):
+                if time_ms is not None and not self._check_time(index, time_ms, reasons):
+                    found[index] = None
             times = pa.array(found, pa.int64())
         if not reasons:
             return times, reasons
@@ -89,11 +91,6 @@ class EventTimes:
             grouped.append((name, arranged.slice(position, counts[number])))
             position += counts[number]
         return grouped
-
-    def _check_calendar(self, times: list[int | None], reasons: dict[int, str]) -> None:
-        for index, time_ms in enumerate(times):
-            if time_ms is not None and not self._check_time(index, time_ms, reasons):
-                times[index] = None
 
     def _check_time(self, index: int, time_ms: int, reasons: dict[int, str]) -> bool:
         """Return whether a calendar holds a time; else add the reason."""

@@ -210,8 +210,6 @@ class MapperSink:
         self._spool.close()
         for output in self._closed:
             output.discard()
-        for quarantine in self._quarantines:
-            quarantine.discard()
         for done in self.tabled:
             self._fs.delete(join(self._output, done.path))
         for kept in [*self.files, *self.quarantined]:

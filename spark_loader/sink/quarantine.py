@@ -45,7 +45,6 @@ class Quarantine:
         self._offsets: list[tuple[int, int]] = []
         self._first: int | None = None
         self._until = 0
-        self._last_reason = ""
         self.count = 0
         self.files: list[DataFile] = []
 
@@ -92,12 +91,11 @@ class Quarantine:
         self._until = max(until, start + 1)
         if until > start:
             self._offsets.append((start, until))
-        self._last_reason = content["reason"]
         self.count += 1
         if self._limit is not None and self.count > self._limit:
             raise QuarantineLimit(
                 f"more than {self._limit} records of {self._source} could not be parsed; the last "
-                f"one, at offset {start}: {self._last_reason}. Correct the options of event time "
+                f"one, at offset {start}: {content['reason']}. Correct the options of event time "
                 "or columns, or allow more with --max-quarantined"
             )
 
@@ -127,8 +125,4 @@ class Quarantine:
                 offsets=tuple(joined(self._offsets)),
             )
         )
-        self._lines.clear()
-
-    def discard(self) -> None:
-        """Drop the records that are not written yet."""
         self._lines.clear()

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,25 +21,35 @@ _REPEATED = 4
 _APART = frozenset({"key", "value", "offset", "timestamp", "event_time", POSITION})
 
 
-class RowWriter(Protocol):
-    """Writes batches in one format."""
+class RowWriter:
+    """Writes tables in one format.
 
-    def write(self, table: pa.Table) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class ParquetRows:
-    """Parquet; keys and values are bytes, times are microseconds UTC.
-
-    The file is begun with the first rows, which show the columns whose values repeat.
+    Args:
+        sink: where the bytes go.
+        schema: the columns of each table.
+        compression: codec of pages, in a format that has them.
     """
 
     def __init__(self, sink: HashingFile, schema: pa.Schema, compression: str) -> None:
         self._sink = sink
         self._schema = schema
         self._compression = compression
-        self._begun: Any = None
+
+    def write(self, table: pa.Table) -> None:
+        """Write rows."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is held back; nothing is in formats of lines."""
+
+
+class ParquetRows(RowWriter):
+    """Parquet; keys and values are bytes, times are microseconds UTC.
+
+    The file is begun with the first rows, which show the columns whose values repeat.
+    """
+
+    _begun: Any = None
 
     def write(self, table: pa.Table) -> None:
         self._writer(table).write_table(table, row_group_size=max(1, table.num_rows))
@@ -83,11 +93,8 @@ def repeating(table: pa.Table) -> list[str]:
     return found
 
 
-class JsonRows:
+class JsonRows(RowWriter):
     """One JSON object per line; bytes that are no UTF-8 text go base64 into `…_base64`."""
-
-    def __init__(self, sink: HashingFile) -> None:
-        self._sink = sink
 
     def write(self, table: pa.Table) -> None:
         lines = []
@@ -108,22 +115,13 @@ class JsonRows:
         lines.append("")
         self._sink.write("\n".join(lines).encode())
 
-    def close(self) -> None:
-        """Nothing is held back."""
 
-
-class RawRows:
+class RawRows(RowWriter):
     """Values as they are, each followed by a newline; a null value is an empty line."""
-
-    def __init__(self, sink: HashingFile) -> None:
-        self._sink = sink
 
     def write(self, table: pa.Table) -> None:
         values = table.column("value").to_pylist()
         self._sink.write(b"".join(b"\n" if value is None else value + b"\n" for value in values))
-
-    def close(self) -> None:
-        """Nothing is held back."""
 
 
 def times_as_ms(rows: Any) -> Any:

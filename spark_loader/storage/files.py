@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from spark_loader.reading.positions import TopicPartition
-from spark_loader.storage.table_log import LocalTableLog, TableLog
+from spark_loader.storage.table_log import LocalTableLog, TableLog, sync_path
 from zkbroker.types import Partition07
 
 
@@ -108,13 +108,8 @@ class LocalFileSystem:
 
     def sync_directory(self, path: Path) -> None:
         """Make the names in a directory durable."""
-        if not self.sync:
-            return
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if self.sync:
+            sync_path(path)
 
     def publish(self, path: str, data: bytes) -> bool:
         target = Path(path)

@@ -15,21 +15,31 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 LOG = "_delta_log"
 
 
-class TableLog(Protocol):
-    """The log of one table, as the library finds it."""
+def sync_path(path: Path) -> None:
+    """Make the bytes of a file, or the names in a directory, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
-    @property
-    def uri(self) -> str:
-        """The URI that the library opens."""
 
-    @property
-    def options(self) -> dict[str, str]:
-        """Storage options for the library."""
+class TableLog:
+    """The log of one table, as the library finds it; here where it works on the table itself.
+
+    Attributes:
+        uri: the URI that the library opens.
+        options: storage options for the library.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
+        self.uri = uri
+        self.options = dict(options or {})
 
     def pull(self) -> None:
         """Let the library see all commits made so far."""
@@ -39,42 +49,31 @@ class TableLog(Protocol):
 
         `write` is called again, on a newer log, if another writer took the version first.
         """
+        return write()
 
     def fetch(self, paths: list[str]) -> None:
         """Let the library read data files, given relative to the table."""
 
 
-class LocalTableLog:
+class LocalTableLog(TableLog):
     """The log in a directory of this machine; the library makes names exclusive by itself."""
 
-    options: dict[str, str] = {}  # noqa: RUF012 - a protocol's field, never changed
-
     def __init__(self, output: str, *, sync: bool = True) -> None:
-        self.uri = output
+        super().__init__(output)
         self._sync = sync
 
-    def pull(self) -> None:
-        """Nothing to do: the library reads the directory."""
-
     def commit(self, write: Callable[[], int]) -> int:
-        version = write()
+        version = super().commit(write)
         if self._sync:
             # The library does not sync the directory, so a power cut could lose the name.
             log = Path(self.uri) / LOG
-            for path in (log / f"{version:020d}.json", log):
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+            sync_path(log / f"{version:020d}.json")
+            sync_path(log)
         return version
 
-    def fetch(self, paths: list[str]) -> None:
-        """Nothing to do: the library reads the directory."""
 
-
-class BucketTableLog:
-    """The log in a bucket of S3, which the library knows.
+class BucketTableLog(TableLog):
+    """The log in a bucket of S3, which the library knows; an acknowledged put is durable.
 
     Args:
         output: URI of the table.
@@ -82,26 +81,13 @@ class BucketTableLog:
     """
 
     def __init__(self, output: str, settings: Mapping[str, str]) -> None:
-        self.uri = output
-        self.options = {
-            **{name.upper(): value for name, value in settings.items()},
-            "AWS_CONDITIONAL_PUT": "etag",
-        }
+        super().__init__(output, {name.upper(): value for name, value in settings.items()})
+        self.options["AWS_CONDITIONAL_PUT"] = "etag"
         if settings.get("aws_endpoint_url", "").startswith("http://"):
             self.options["AWS_ALLOW_HTTP"] = "true"
 
-    def pull(self) -> None:
-        """Nothing to do: the library reads the bucket."""
 
-    def commit(self, write: Callable[[], int]) -> int:
-        # An acknowledged put is durable.
-        return write()
-
-    def fetch(self, paths: list[str]) -> None:
-        """Nothing to do: the library reads the bucket."""
-
-
-class MirroredTableLog:
+class MirroredTableLog(TableLog):
     """The log on a file system that the library does not support, by way of a local copy.
 
     Args:
@@ -109,7 +95,6 @@ class MirroredTableLog:
         output: its directory.
     """
 
-    options: dict[str, str] = {}  # noqa: RUF012 - a protocol's field, never changed
     _TRIES = 20
 
     def __init__(self, filesystem: Any, output: str) -> None:
@@ -118,7 +103,7 @@ class MirroredTableLog:
         self._directory = tempfile.TemporaryDirectory(prefix="zkbroker-table-")
         self._local = Path(self._directory.name)
         self._fetched: set[str] = set()
-        self.uri = str(self._local)
+        super().__init__(self._directory.name)
 
     def pull(self) -> None:
         log = self._local / LOG

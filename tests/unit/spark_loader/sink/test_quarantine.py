@@ -54,8 +54,5 @@ def test_more_than_the_limit_fails_with_the_last_reason(tmp_path):
 def test_nothing_set_aside_is_no_file(tmp_path):
     one = quarantine(tmp_path)
     one.finish()
-    one.add(BATCH, {0: "x"})
-    one.discard()
-    one.finish()
     assert one.files == []
     assert list(tmp_path.iterdir()) == []
