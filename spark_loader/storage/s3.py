@@ -27,6 +27,13 @@ from spark_loader.storage.table_log import BucketTableLog
 from spark_loader.storage.uploads import UploadedFile, renewed
 from zkbroker.errors import ConfigError
 
+try:
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+    from obstore.store import S3Store
+except ModuleNotFoundError:
+    raise ConfigError("s3:// needs obstore: pip install 'zkbroker[s3]'") from None
+
 logger = logging.getLogger(__name__)
 
 _PREFIX = "s3://"
@@ -108,9 +115,6 @@ class S3FileSystem:
         return UploadedFile(lambda local: self.upload(local, path))
 
     def publish(self, path: str, data: bytes) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError
-
         with _errors(path):
             try:
                 obstore.put(self._store, self._key(path), data, mode="create")
@@ -120,28 +124,20 @@ class S3FileSystem:
         return True
 
     def replace(self, path: str, data: bytes) -> None:
-        import obstore
-
         with _errors(path):
             obstore.put(self._store, self._key(path), data)
 
     def upload(self, local: Path, path: str) -> None:
         """Copy a local file there, over an older one; a large one in parts."""
-        import obstore
-
         with _errors(path):
             obstore.put(self._store, self._key(path), local)
 
     def read(self, path: str) -> bytes:
-        import obstore
-
         with _errors(path):
             return bytes(obstore.get(self._store, self._key(path)).bytes())
 
     @contextlib.contextmanager
     def opened(self, path: str) -> Iterator[Path]:
-        import obstore
-
         with tempfile.TemporaryDirectory(prefix="zkbroker-load-") as directory:
             local = Path(directory) / Path(path).name
             with _errors(path), local.open("wb") as file:
@@ -156,8 +152,6 @@ class S3FileSystem:
             return None
 
     def rename(self, source: str, target: str) -> None:
-        import obstore
-
         try:
             with _errors(source):
                 obstore.copy(self._store, self._key(source), self._key(target))
@@ -168,22 +162,16 @@ class S3FileSystem:
         self.delete(source)
 
     def delete(self, path: str) -> None:
-        import obstore
-
         with _errors(path), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, self._key(path))
 
     def names(self, path: str) -> list[str]:
-        import obstore
-
         with _errors(path):
             found = obstore.list_with_delimiter(self._store, self._key(path))
             paths = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         return sorted(each.rpartition("/")[2] for each in paths)
 
     def walk(self, path: str) -> Iterator[FileStatus]:
-        import obstore
-
         above = len(self._key(path)) + 1
         with _errors(path):
             for chunk in obstore.list(self._store, self._key(path)):
@@ -211,9 +199,6 @@ class S3FileSystem:
         Returns:
             the new ETag; None when the present object is not that one.
         """
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
         mode: Any = "create" if e_tag is None else {"e_tag": e_tag}
         with _errors(path):
             try:
@@ -231,8 +216,6 @@ class S3FileSystem:
         return str(found["e_tag"]), found["last_modified"]
 
     def _head(self, path: str) -> Any:
-        import obstore
-
         with _errors(path):
             return obstore.head(self._store, self._key(path))
 
@@ -247,10 +230,6 @@ class S3FileSystem:
 @cache
 def _store(bucket: str, settings: tuple[tuple[str, str], ...], process: int) -> Any:
     """Return the connections to a bucket; each process has its own."""
-    try:
-        from obstore.store import S3Store
-    except ModuleNotFoundError:
-        raise ConfigError("s3:// needs obstore: pip install 'zkbroker[s3]'") from None
     options: Any = dict(settings)
     plain = options.get("aws_endpoint_url", "").startswith("http://")
     return S3Store(
@@ -335,8 +314,6 @@ class _Lease:
 @contextlib.contextmanager
 def _errors(path: str) -> Iterator[None]:
     """Turn errors of the server or the network into an OSError of one line."""
-    from obstore.exceptions import BaseError
-
     try:
         yield
     except (FileNotFoundError, BaseError) as error:

@@ -6,7 +6,6 @@ import pytest
 
 from spark_loader.storage.files import LocalFileSystem
 from spark_loader.storage.filesystems import filesystem_for, is_local, output_path, spark_path
-from spark_loader.storage.s3 import S3FileSystem
 from zkbroker.errors import ConfigError
 
 
@@ -45,6 +44,8 @@ def test_paths_are_in_the_form_that_names_are_put_behind(output, path):
 
 def test_buckets_are_reached_without_java_and_read_by_spark_through_hadoop():
     pytest.importorskip("obstore")
+    from spark_loader.storage.s3 import S3FileSystem
+
     found = filesystem_for("s3://bucket/lake", storage={"AWS_REGION": "eu-central-1"})
     assert isinstance(found, S3FileSystem)
     assert found.settings["aws_region"] == "eu-central-1"
