@@ -16,7 +16,6 @@ UNTESTED_NAMES = ("__init__.py", "__main__.py")
 NOTHING_TO_DECIDE = {
     "spark_loader/cli/output.py": "prints one table",
     "spark_loader/errors.py": "names of errors",
-    "spark_loader/reading/access.py": "a protocol",
     "spark_loader/plurals.py": "one line",
     "zkbroker/broker/handler_table.py": "a table",
     "zkbroker/client/source.py": "a protocol",
@@ -196,7 +195,7 @@ REAL_THING = {
     "zkbroker/legacy07/group_member.py": "integration/test_legacy07_consumer.py",
     "zkbroker/mirror/generations.py": "integration/test_mirror_to_07.py",
     "spark_loader/legacy07/cluster.py": "integration/test_spark_load_07.py",
-    "spark_loader/network.py": "integration/test_spark_load_07.py",
+    "spark_loader/reading/access.py": "integration/test_spark_load_07.py",
     "zkbroker/protocol/legacy07/answers.py": "golden/test_legacy07_wire.py",
     "zkbroker/protocol/legacy07/requests.py": "golden/test_legacy07_wire.py",
     "zkbroker/registry/group_offsets.py": "integration/test_registry_groups.py",

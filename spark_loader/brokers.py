@@ -91,15 +91,11 @@ class BrokerClient:
             timeout_s=self.connect.retry_for_ms / 1000,
         )
 
-    def ends(self, partitions: Sequence[TopicPartition], end: int) -> dict[TopicPartition, int]:
+    def ends(
+        self, partitions: Sequence[TopicPartition], end: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
         """Return the first offset (`EARLIEST`) or the one after the last (`LATEST`) of each."""
-        found = self.offsets(dict.fromkeys(partitions, end))
-        return {source: offset or 0 for source, offset in found.items()}
-
-    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where reading ends now: at the last stable offset for committed records."""
-        times = dict.fromkeys(partitions, LATEST)
-        found = self.offsets(times, read_committed=self.connect.read_committed)
+        found = self.offsets(dict.fromkeys(partitions, end), read_committed=read_committed)
         return {source: offset or 0 for source, offset in found.items()}
 
     def settings(self, max_bytes: int) -> FetchSettings:
@@ -178,7 +174,7 @@ class RangeFetcher:
         self._client = BrokerClient(connect)
 
     def send(self, source: TopicPartition, offset: int, max_bytes: int) -> PendingFetch:
-        return _PendingFetch(self._client, source, offset, max_bytes)
+        return _PendingFetch(self._client, source, offset, max_bytes).result
 
     def close(self) -> None:
         self._client.close()
@@ -307,7 +303,8 @@ class BrokerView:
         return self._client.ends(partitions, EARLIEST)
 
     def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._client.readable_ends(partitions)
+        committed = self._client.connect.read_committed
+        return self._client.ends(partitions, LATEST, read_committed=committed)
 
     def log_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return self._client.ends(partitions, LATEST)

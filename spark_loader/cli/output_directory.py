@@ -9,8 +9,7 @@ import click
 from spark_loader.cli.options import spark_settings, storage_settings
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.network import NetworkAccess
-from spark_loader.reading.access import Access
+from spark_loader.reading.access import Access, NetworkAccess
 from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.generations import check_connect, generation_of
 from spark_loader.reading.resolve import SourceCluster

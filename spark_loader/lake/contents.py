@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_loader.lake.table_files import STATE
 from spark_loader.reading.columns import POSITION, ascending
 from spark_loader.reading.positions import partition_from_json
-from spark_loader.reading.runs import Runs, covered, runs
+from spark_loader.reading.runs import Runs, covered, entries, runs
 from spark_loader.sink.data_formats import DATA_FORMATS, format_of, json_lines
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join
 from zkbroker.types import Partition07, parse_partition
@@ -98,12 +98,9 @@ def held_in_table(table: pa.Table) -> dict[int, Held]:
             start, until = pc.min(positions).as_py(), pc.max(column).as_py()
             until = max(until, pc.max(positions).as_py() + 1)
             source: int = Partition07.from_number(number)
-            ends = pc.indices_nonzero(pc.greater(column, positions))
-            entries = zip(
-                positions.take(ends).to_pylist(), column.take(ends).to_pylist(), strict=True
-            )
             held = sorted(covered(positions, column))
-            found[source] = Held(held, rows.num_rows, start, until, sorted(entries))
+            ended = sorted(entries(positions, column))
+            found[source] = Held(held, rows.num_rows, start, until, ended)
             continue
         if not ascending(column):
             column = column.take(pc.array_sort_indices(column))

@@ -5,6 +5,7 @@ Invariant: a retriable request is retried until `retry_for_ms` has passed. A par
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from spark_loader.brokers import commit_in_zookeeper, committed_in_zookeeper, repeat
@@ -149,7 +150,8 @@ class Fetcher07:
         self._consumers: dict[int, SimpleConsumer07] = {}
 
     def send(self, source: TopicPartition, offset: int, max_bytes: int) -> PendingFetch:
-        return _PendingFetch07(self, source, offset, max_bytes)
+        # Sent when its result is asked for: a 0.7 broker answers at once.
+        return partial(self.fetch, source, offset, max_bytes)
 
     def close(self) -> None:
         for consumer in self._consumers.values():
@@ -189,21 +191,6 @@ class Fetcher07:
                 *self._addresses[broker], socket_timeout_ms=self._connect.request_timeout_ms
             )
         return self._consumers[broker]
-
-
-class _PendingFetch07:
-    """A fetch that is sent when its result is asked for: a 0.7 broker answers at once."""
-
-    def __init__(
-        self, fetcher: Fetcher07, source: TopicPartition, offset: int, max_bytes: int
-    ) -> None:
-        self._fetcher = fetcher
-        self._source = source
-        self._offset = offset
-        self._max_bytes = max_bytes
-
-    def result(self) -> Fetched:
-        return self._fetcher.fetch(self._source, self._offset, self._max_bytes)
 
 
 def _whole(data: memoryview) -> int:

@@ -17,13 +17,12 @@ import pyarrow as pa
 from spark_loader.errors import LoadError
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.columns import POSITION, arrow_schema, in_microseconds
-from spark_loader.reading.damage import DamagedEntry
+from spark_loader.reading.damage import MOST_RAW_BYTES, DamagedEntry
 from spark_loader.reading.reader import ABSENT, Fetched, Fetcher, Piece, RangeReader
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.errors import CorruptMessage
 from zkbroker.records.legacy07 import messages, read_entry
 
-_MOST_RAW_BYTES = 1024 * 1024
 _NO_TIME = -1
 
 
@@ -53,7 +52,7 @@ class RangeReader07(RangeReader):
             except CorruptMessage as error:
                 # Where the next entry begins is unknown.
                 self._flush(pieces, wanted, rows)
-                raw = bytes(view[at : at + _MOST_RAW_BYTES])
+                raw = bytes(view[at : at + MOST_RAW_BYTES])
                 damaged = DamagedEntry(position + at, wanted.until, raw, str(error))
                 pieces.append(self._kept(wanted, damaged))
                 return pieces, wanted.until

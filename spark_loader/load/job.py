@@ -24,8 +24,7 @@ from spark_loader.load.planning import wanted_topics
 from spark_loader.load.progress import Callback, Progress
 from spark_loader.load.result import LoadResult
 from spark_loader.load.run import Run
-from spark_loader.network import NetworkAccess
-from spark_loader.reading.access import Access
+from spark_loader.reading.access import Access, NetworkAccess
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.session import SparkWhenNeeded, interruptible_session
 from spark_loader.storage.files import LakeFileSystem

@@ -19,8 +19,8 @@ from zkbroker.records import Columns, EntryInfo, iter_entries
 # The first bytes of an entry of every magic: offset, size of the rest.
 _FRAME = struct.Struct(">qi")
 _SMALLEST_REST = 14
-# Most bytes kept of an entry whose end is unknown.
-_MOST_RAW_BYTES = 1024 * 1024
+MOST_RAW_BYTES = 1024 * 1024
+"""Most bytes kept of an entry whose end is unknown."""
 
 Decode = Callable[[memoryview, int, int], Columns]
 
@@ -93,7 +93,7 @@ def by_entry(
             yield Sound(found, position, entry, claim.raw)
             continue
         end = min(_end(claim, _following(claims, index), position, high_watermark), until)
-        yield DamagedEntry(position, end, bytes(claim.raw[:_MOST_RAW_BYTES]), reason)
+        yield DamagedEntry(position, end, bytes(claim.raw[:MOST_RAW_BYTES]), reason)
         position = end
 
 

@@ -9,7 +9,7 @@ Invariant: `RangeReader` accounts for every offset of the range exactly once, ro
     silently skipped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -19,7 +19,7 @@ from spark_loader.errors import DamagedLog, DataLoss, LoadError
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.columns import arrow_schema, ascending, fixed_array, missing, record_batch
 from spark_loader.reading.committed import Aborted, LookedOver, look_over, parted
-from spark_loader.reading.damage import DamagedEntry, by_entry
+from spark_loader.reading.damage import MOST_RAW_BYTES, DamagedEntry, by_entry
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import Runs
 from spark_loader.reading.splits import OffsetRange
@@ -38,7 +38,6 @@ NOT_LOADED = (ABSENT, ABORTED)
 
 _LARGEST_FETCH_BYTES = 512 * 1024 * 1024
 _EMPTY_ANSWERS = 20
-_CUT_OFF_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +55,13 @@ class Fetched:
     stable: int | None = None
 
 
-class PendingFetch(Protocol):
-    """A fetch under way."""
+PendingFetch: TypeAlias = Callable[[], Fetched]
+"""A fetch under way; the call waits for the answer, with retries.
 
-    def result(self) -> Fetched:
-        """Wait for the answer, with retries.
-
-        Raises:
-            OffsetOutOfRange: the offset is not in the log; `earliest` and `latest` are filled in.
-            ProtocolError: the answer is an error that retries did not cure.
-        """
+Raises:
+    OffsetOutOfRange: the offset is not in the log; `earliest` and `latest` are filled in.
+    ProtocolError: the answer is an error that retries did not cure.
+"""
 
 
 class Fetcher(Protocol):
@@ -126,7 +122,7 @@ class RangeReader:
         pending = self._fetcher.send(wanted.source, position, fetch_bytes) if wanted.size else None
         while pending is not None:
             try:
-                fetched = pending.result()
+                fetched = pending()
             except OffsetOutOfRange as error:
                 lost = self._lost(wanted, position, error)
                 yield lost
@@ -272,7 +268,7 @@ class RangeReader:
     ) -> DamagedEntry:
         """Return a damaged entry that claims more bytes than there are."""
         reason = f"it says it is larger than the {len(records)} bytes there are of it"
-        raw = bytes(memoryview(records)[:_CUT_OFF_BYTES])
+        raw = bytes(memoryview(records)[:MOST_RAW_BYTES])
         return self._kept(wanted, DamagedEntry(position, position + 1, raw, reason))
 
     def _kept(self, wanted: OffsetRange, entry: DamagedEntry) -> DamagedEntry:

@@ -26,6 +26,13 @@ def runs(offsets: pa.Array) -> Runs:
     ]
 
 
+def entries(positions: pa.Array, offsets: pa.Array) -> Runs:
+    """Return where the entries of a 0.7 log begin and end whose last row is among these rows."""
+    ends = pc.indices_nonzero(pc.greater(offsets, positions))
+    starts, untils = positions.take(ends).to_pylist(), offsets.take(ends).to_pylist()
+    return list(zip(starts, untils, strict=True))
+
+
 def covered(positions: pa.Array, offsets: pa.Array) -> Runs:
     """Return the bytes of a 0.7 log that rows account for, as `[start, until)` runs in order.
 
@@ -36,10 +43,8 @@ def covered(positions: pa.Array, offsets: pa.Array) -> Runs:
         positions: where the entry of each row begins.
         offsets: the position after each row.
     """
-    ends = pc.indices_nonzero(pc.greater(offsets, positions))
-    starts, untils = positions.take(ends).to_pylist(), offsets.take(ends).to_pylist()
     found: Runs = []
-    for start, until in zip(starts, untils, strict=True):
+    for start, until in entries(positions, offsets):
         if found and found[-1][1] == start:
             found[-1] = (found[-1][0], until)
         else:

@@ -20,8 +20,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from spark_loader.network import NetworkAccess
-from spark_loader.reading.access import Access
+from spark_loader.reading.access import Access, NetworkAccess
 from spark_loader.reading.cuts import at_cuts
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import SourceOptions

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from spark_loader.network import NetworkAccess
+from spark_loader.reading.access import NetworkAccess
 from spark_loader.reading.option_names import OF_READS, check_names
 from spark_loader.reading.options import parse_connect
 from spark_loader.source.transactional import TRANSACTION_TIMEOUT_MS, EpochWriter, TaskEpoch

@@ -14,7 +14,7 @@ from spark_loader.lake import operate
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.optimize import vacuum
 from spark_loader.lake.verify import verify
-from spark_loader.network import NetworkAccess
+from spark_loader.reading.access import NetworkAccess
 from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.cuts import split_at_cuts
 from spark_loader.reading.positions import TopicPartition

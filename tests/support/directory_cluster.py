@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.positions import TopicPartition, flat_numbers, partition_numbers
-from spark_loader.reading.reader import Fetched
+from spark_loader.reading.reader import Fetched, PendingFetch
 from tests.support.transactional import TransactionalLog
 from zkbroker.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from zkbroker.records import Codec, MessageSetBuilder, iter_entries, iter_records
@@ -175,8 +176,8 @@ class DirectoryFetcher:
         self._read_committed = read_committed
         self._loaded: dict[TopicPartition, tuple[bytes, list[tuple[int, int]]]] = {}
 
-    def send(self, source: TopicPartition, offset: int, max_bytes: int) -> "DirectoryFetch":
-        return DirectoryFetch(self, source, offset, max_bytes)
+    def send(self, source: TopicPartition, offset: int, max_bytes: int) -> PendingFetch:
+        return partial(self.answer, source, offset, max_bytes)
 
     def answer(self, source: TopicPartition, offset: int, max_bytes: int) -> Fetched:
         if source not in self._loaded:
@@ -204,14 +205,3 @@ class DirectoryFetcher:
 
     def close(self) -> None:
         pass
-
-
-@dataclass
-class DirectoryFetch:
-    fetcher: DirectoryFetcher
-    source: TopicPartition
-    offset: int
-    max_bytes: int
-
-    def result(self) -> Fetched:
-        return self.fetcher.answer(self.source, self.offset, self.max_bytes)

@@ -31,7 +31,7 @@ def client_of(log: LeaderLog, **options: int | bool) -> BrokerClient:
 def fetch(client: BrokerClient, offset: int) -> list[int]:
     fetcher = RangeFetcher.__new__(RangeFetcher)
     fetcher._client = client
-    fetched = fetcher.send(SOURCE, offset, 100_000).result()
+    fetched = fetcher.send(SOURCE, offset, 100_000)()
     return [record.offset for record in iter_records(fetched.records, start_offset=offset)]
 
 
@@ -121,7 +121,7 @@ def test_what_was_aborted_comes_with_the_answer():
     for read_committed, aborted, stable in ((True, [(7, 2)], 4), (False, [], None)):
         fetcher = RangeFetcher.__new__(RangeFetcher)
         fetcher._client = client_of(log, read_committed=read_committed)
-        fetched = fetcher.send(SOURCE, 0, 100_000).result()
+        fetched = fetcher.send(SOURCE, 0, 100_000)()
         assert (list(fetched.aborted), fetched.stable) == (aborted, stable)
 
 

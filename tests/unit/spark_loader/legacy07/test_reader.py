@@ -26,7 +26,7 @@ class Log:
 
     def send(self, source, offset, max_bytes):
         self._asked = offset, max_bytes
-        return self
+        return self.result
 
     def result(self):
         offset, most = self._asked

@@ -226,7 +226,7 @@ class FixedFetcher:
         self._at = next(position for last, position in self._index if last >= offset)
         self._most = max_bytes
         self.largest = max(self.largest, max_bytes)
-        return self
+        return self.result
 
     def result(self):
         return Fetched(self._data[self._at : self._at + self._most], self._end)
@@ -250,10 +250,7 @@ def test_what_the_broker_itself_cannot_read_is_named_or_set_aside(cluster, keep)
 
     class Refusing:
         def send(self, source, offset, max_bytes):
-            pending = inner.send(source, offset, max_bytes)
-            if 10 <= offset < 20:
-                pending.result = self.refuse
-            return pending
+            return self.refuse if 10 <= offset < 20 else inner.send(source, offset, max_bytes)
 
         def refuse(self):
             raise CorruptMessage("fetch of t-0: CORRUPT_MESSAGE (2)")
