@@ -9,7 +9,7 @@ where they are, and are not read again.
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +30,6 @@ class Converted:
 
     runs: int = 0
     files: int = 0
-    latest: Entry | None = field(default=None)
 
 
 def convert(checkpoints: Checkpoints) -> Converted:
@@ -48,7 +47,7 @@ def convert(checkpoints: Checkpoints) -> Converted:
     data, _ = beside(manifests)
     live = {each.path for each in data}
     counted = checkpoints.counted()
-    done = Converted(latest=manifests[-1])
+    done = Converted()
     for manifest in manifests:
         if manifest.run > counted:
             entry, files, schema = _commit_of(checkpoints, manifest, live)

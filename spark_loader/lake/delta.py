@@ -14,16 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_loader.errors import AlteredCheckpoint, LoadError
-from spark_loader.lake.commits import numbered_commits
+from spark_loader.errors import AlteredCheckpoint, CheckpointError, LoadError
 from spark_loader.lake.table_files import (
     PARTITIONED,
     RESTORE,
     LiveFile,
-    add_actions,
     application,
     live_files,
-    remove_actions,
+    partition_values,
 )
 from spark_loader.lake.table_format import CONTENT, Change, CommitLost, Hours
 from spark_loader.reading.positions import TopicPartition
@@ -39,6 +37,7 @@ _CONFIGURATION = {
 _RUNS = "zkbroker"
 # Intermediate commits, so that a crash does not undo hours of work.
 _COMMIT_EVERY_S = 60
+_TRIES = 20
 
 
 class DeltaSnapshot:
@@ -120,9 +119,18 @@ class DeltaTable:
         if missing := self._missing(base.table, change.schema):
             version = self._add_columns(version, missing)
         now_ms = int(time.time() * 1000)
+        library = self._library.transaction
         actions = [
-            *add_actions(self._library, change.files, now_ms),
-            *remove_actions(self._library, change.removed, now_ms),
+            library.AddAction(
+                each.path, each.size_bytes, partition_values(each.path), now_ms, True, each.stats
+            )
+            for each in change.files
+        ]
+        actions += [
+            library.RemoveAction(
+                each.path, True, now_ms, each.size_bytes, partition_values(each.path)
+            )
+            for each in change.removed
         ]
 
         def write() -> int:
@@ -260,6 +268,30 @@ class DeltaTable:
                 for name, version in applications.items()
             ],
         )
+
+
+def numbered_commits(newest: Callable[[], Any]) -> list[Mapping[str, Any]]:
+    """Return every commit with the version that it made, the newest first.
+
+    The library reads the present log and counts down from the version at which the table was
+    opened; a commit added in between would shift every number.
+
+    Args:
+        newest: returns the library's table as it is now, None when there is none.
+
+    Raises:
+        CheckpointError: commits come faster than they can be read.
+    """
+    table = newest()
+    for _ in range(_TRIES):
+        if table is None:
+            return []
+        version = table.version()
+        found: list[Mapping[str, Any]] = table.history()
+        table = newest()
+        if table is not None and table.version() == version:
+            return found
+    raise CheckpointError("commits are added faster than they can be read: try again later")
 
 
 def _filters(hours: Hours) -> list[list[tuple[str, str, str]]]:

@@ -21,17 +21,10 @@ def require_fitting(checkpoints: Checkpoints, columns: ValueColumns | None) -> N
     if columns is None:
         return
     checkpoints.table.format.check(pa.schema(columns.fields))
-    for each in (_of_table(checkpoints), _of_unfinished(checkpoints)):
-        if each is not None:
-            require_same_types(each, columns)
-
-
-def _of_table(checkpoints: Checkpoints) -> pa.Schema | None:
     table = checkpoints.table.newest()
-    return None if table is None else table.schema()
-
-
-def _of_unfinished(checkpoints: Checkpoints) -> pa.Schema | None:
-    return schema_from_texts(
+    unfinished = schema_from_texts(
         done.schema for plan in checkpoints.open_plans() for done in checkpoints.done_so_far(plan)
     )
+    for known in (None if table is None else table.schema(), unfinished):
+        if known is not None:
+            require_same_types(known, columns)

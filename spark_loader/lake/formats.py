@@ -7,7 +7,10 @@
 Invariant: the format of a directory never changes.
 """
 
+from collections.abc import Callable
+
 from spark_loader.errors import LoadError
+from spark_loader.lake.delta import DeltaTable
 from spark_loader.lake.table_files import metadata_version
 from spark_loader.lake.table_format import TableFormat
 from spark_loader.storage.files import LakeFileSystem, join
@@ -40,12 +43,6 @@ def open_table(filesystem: LakeFileSystem, output: str, kind: str = "") -> Table
     return _OPENERS[there or kind or DELTA](filesystem, output)
 
 
-def _delta(filesystem: LakeFileSystem, output: str) -> TableFormat:
-    from spark_loader.lake.delta import DeltaTable
-
-    return DeltaTable(filesystem, output)
-
-
 def _iceberg(filesystem: LakeFileSystem, output: str) -> TableFormat:
     try:
         from spark_loader.lake.iceberg import IcebergTable
@@ -56,5 +53,8 @@ def _iceberg(filesystem: LakeFileSystem, output: str) -> TableFormat:
     return IcebergTable(filesystem, output)
 
 
-_OPENERS = {DELTA: _delta, ICEBERG: _iceberg}
+_OPENERS: dict[str, Callable[[LakeFileSystem, str], TableFormat]] = {
+    DELTA: DeltaTable,
+    ICEBERG: _iceberg,
+}
 TABLE_FORMATS = tuple(_OPENERS)

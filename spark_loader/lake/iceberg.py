@@ -103,10 +103,7 @@ class IcebergSnapshot:
 
     def _bounds(self, bounds: Mapping[int, bytes] | None) -> tuple[int | None, int | None]:
         low, high = (self.table.schema().find_field(name) for name in ("partition", "offset"))
-        return (
-            _bound(bounds, low),
-            _bound(bounds, high),
-        )
+        return _bound(bounds, low), _bound(bounds, high)
 
 
 def _bound(bounds: Mapping[int, bytes] | None, field: NestedField) -> int | None:

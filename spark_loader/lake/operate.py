@@ -202,8 +202,12 @@ def rewind(
         LoadError: a run is unfinished, or no partition has loaded offset `to`.
     """
     recover(checkpoints)
-    latest = _idle(checkpoints)
+    if checkpoints.unfinished() is not None:
+        raise _unfinished()
     table = checkpoints.table
+    latest = table.latest()
+    if latest is None:
+        raise LoadError("nothing was loaded here yet")
     data, quarantined = beside(table.entries())
     files = [*data, *quarantined]
     tabled = table.files()
@@ -270,12 +274,11 @@ def set_position(
     """
     recover(checkpoints)
     latest = checkpoints.table.latest()
-    position = latest.positions.get(source) if latest is not None else None
+    before = latest or Entry(run=0, kind="", created="")
+    position = before.positions.get(source)
     if position is not None and to < position:
         return rewind(checkpoints, [source], to)[source]
-    if latest is not None:
-        _idle(checkpoints)
-    elif checkpoints.unfinished() is not None:
+    if checkpoints.unfinished() is not None:
         raise _unfinished()
     gaps: tuple[Gap, ...] = ()
     if position is not None and to > position:
@@ -285,14 +288,14 @@ def set_position(
         created=now_text(),
         kind="set",
         gaps=gaps,
-        positions={**(latest.positions if latest is not None else {}), source: to},
+        positions={**before.positions, source: to},
         # The operator has decided that the position fits the present topic.
         topics_created_ms={
             topic: created
-            for topic, created in (latest.topics_created_ms if latest is not None else {}).items()
+            for topic, created in before.topics_created_ms.items()
             if topic != source.topic
         },
-        group=latest.group if latest is not None else "",
+        group=before.group,
         note=f"{source} set to {to}",
     )
     checkpoints.table.commit(entry, since=latest.positions if latest is not None else None)
@@ -310,15 +313,6 @@ def _stretch_start(files: Iterable[DataFile], source: TopicPartition, to: int) -
             if first < start < until:
                 start, moved = first, True
     return start
-
-
-def _idle(checkpoints: Checkpoints) -> Entry:
-    if checkpoints.unfinished() is not None:
-        raise _unfinished()
-    latest = checkpoints.table.latest()
-    if latest is None:
-        raise LoadError("nothing was loaded here yet")
-    return latest
 
 
 def _unfinished() -> LoadError:

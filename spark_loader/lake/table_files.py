@@ -6,7 +6,7 @@ Invariant: a path names its partition: `topic=…/date=…/hour=…/` are the va
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -14,7 +14,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from spark_loader.errors import LoadError
-from spark_loader.lake.ledger import TableFile
 from spark_loader.reading.columns import arrow_schema
 from spark_loader.reading.positions import TopicPartition
 
@@ -129,20 +128,3 @@ def metadata_version(name: str) -> int:
 def application(source: TopicPartition) -> str:
     """Return a partition's name among the table's application transactions."""
     return f"zkbroker:{source}"
-
-
-def add_actions(library: Any, files: Sequence[TableFile], now_ms: int) -> Iterator[Any]:
-    """Yield the library's actions that add files to the table."""
-    for each in files:
-        values = partition_values(each.path)
-        yield library.transaction.AddAction(
-            each.path, each.size_bytes, values, now_ms, True, each.stats
-        )
-
-
-def remove_actions(library: Any, files: Sequence[LiveFile], now_ms: int) -> Iterator[Any]:
-    """Yield the library's actions that remove files from the table."""
-    for each in files:
-        yield library.transaction.RemoveAction(
-            each.path, True, now_ms, each.size_bytes, dict(partition_values(each.path))
-        )
