@@ -76,8 +76,7 @@ def files(
         LoadError: nothing was loaded there, there is no such run, or what was loaded is JSON or raw
             lines, which are not in the table.
     """
-    checkpoints = Checkpoints(filesystem_for(output, spark, storage=storage), output)
-    return table_paths(checkpoints, run)
+    return table_paths(_checkpoints(output, spark, storage), run)
 
 
 def read(
@@ -100,10 +99,13 @@ def read(
     """
     paths = [spark_path(each) for each in files(output, run, spark, storage)]
     if not paths:
-        table = Checkpoints(filesystem_for(output, spark, storage=storage), output).table
-        snapshot = table.newest()
+        snapshot = _checkpoints(output, spark, storage).table.newest()
         assert snapshot is not None  # else there would be no paths to ask for
         return spark.createDataFrame(snapshot.schema().empty_table())
     base = spark_path(output_path(output))
     reader = spark.read.option("basePath", base).option("mergeSchema", "true")
     return reader.parquet(*paths)
+
+
+def _checkpoints(output: str, spark: Any, storage: Mapping[str, str] | None) -> Checkpoints:
+    return Checkpoints(filesystem_for(output, spark, storage=storage), output)

@@ -9,6 +9,7 @@ import json
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import click
@@ -29,7 +30,7 @@ from spark_loader.cli.options import (
     storage_settings,
 )
 from spark_loader.cli.output import print_table
-from spark_loader.cli.progress import ProgressBar, ProgressLines, Shown
+from spark_loader.cli.progress import ProgressBar, ProgressLines
 from spark_loader.errors import LoadError
 from spark_loader.load.job import Loader
 from spark_loader.load.options import LoadOptions
@@ -126,20 +127,13 @@ def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
     """Load new records."""
     options = load_options(given)
     spark_conf, storage = spark_settings(given), storage_settings(given)
+    loader = partial(Loader, options, master=master, spark_conf=spark_conf, storage=storage)
     try:
         if quiet or as_json:
-            result = Loader(options, master=master, spark_conf=spark_conf, storage=storage).run()
+            result = loader().run()
         else:
-            display: Shown = ProgressBar() if sys.stderr.isatty() else ProgressLines()
-            with display as shown:
-                loader = Loader(
-                    options,
-                    master=master,
-                    spark_conf=spark_conf,
-                    storage=storage,
-                    progress=shown.update,
-                )
-                result = loader.run()
+            with ProgressBar() if sys.stderr.isatty() else ProgressLines() as shown:
+                result = loader(progress=shown.update).run()
     except KeyboardInterrupt:
         click.echo("stopped: the next load resumes this run", err=True)
         raise

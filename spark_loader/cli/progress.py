@@ -8,8 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -22,21 +21,6 @@ LINE_EVERY_S = 10.0
 _DRAWN_PER_S = 4
 _WINDOW_S = 30.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-class Shown(Protocol):
-    """Shows reports of a load while it runs."""
-
-    def update(self, progress: Progress) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 class Pace:

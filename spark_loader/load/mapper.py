@@ -148,13 +148,11 @@ def _run(task: MapperTask) -> int:
             value_bytes=sink.value_bytes,
         )
         won = checkpoints.write_mapper_offsets(offsets)
-    except UnknownTopicOrPartition as error:
+    except (UnknownTopicOrPartition, DataLoss, DamagedLog) as error:
         if work.at is None:
             raise
-        raise _RangeFailed(work.at, DataLoss(f"{work.at}: {error}")) from error
-    except (DataLoss, DamagedLog) as error:
-        if work.at is None:
-            raise
+        if isinstance(error, UnknownTopicOrPartition):
+            raise _RangeFailed(work.at, DataLoss(f"{work.at}: {error}")) from error
         raise _RangeFailed(work.at, error) from error
     finally:
         if not won and not _published(checkpoints, task, token):

@@ -26,17 +26,12 @@ class Extent:
 
     Attributes:
         readable: where reading ends: before `end` if committed records are read and a transaction
-            is open; `end` by default.
+            is open.
     """
 
     start: int
     end: int
-    readable: int | None = None
-
-    @property
-    def until(self) -> int:
-        """The offset at which reading ends."""
-        return self.end if self.readable is None else self.readable
+    readable: int
 
 
 def make_plan(
@@ -74,7 +69,7 @@ def make_plan(
         if gap is not None:
             gaps.append(gap)
     partitions = sorted(begin)
-    until = {tp: max(begin[tp], extents[tp].until) for tp in partitions}
+    until = {tp: max(begin[tp], extents[tp].readable) for tp in partitions}
     if options.max_records is not None:
         until = at_cuts(view, begin, cap_records(begin, until, options.max_records))
     sizes = estimate_bytes(view, begin, until)
@@ -236,7 +231,7 @@ def place(tp: TopicPartition, position: int, extent: Extent, policy: str) -> tup
             f"{tp} [{position}, {extent.start}): deleted from the log, which begins at offset "
             f"{extent.start}. {POLICY_ADVICE}"
         )
-    begin = extent.until if policy == "latest" else extent.start
+    begin = extent.readable if policy == "latest" else extent.start
     cause = f"deleted from the log, which begins at offset {extent.start}"
     if policy == "latest":
         cause += "; the policy was to go on at the end"

@@ -5,6 +5,7 @@ Invariant: pushing down changes what is read, never what a query answers. A pred
     and Spark still checks them, since records need not be in order of time.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +25,15 @@ _COMPARISONS = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
     "StringStartsWith": "starts",
+}
+_HOLDS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "in": lambda value, wanted: value in wanted,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "starts": str.startswith,
 }
 
 
@@ -45,7 +55,7 @@ class Pushed:
     def wants(self, source: TopicPartition) -> bool:
         """Return whether a partition can hold rows at all."""
         return all(
-            _holds(getattr(source, each.column), each)
+            _HOLDS[each.comparison](getattr(source, each.column), each.value)
             for each in self.predicates
             if each.column in ("topic", "partition")
         )
@@ -118,25 +128,6 @@ def _is_int(value: Any) -> bool:
 
 def _all(values: Any, kind: type) -> bool:
     return isinstance(values, tuple | list) and all(isinstance(each, kind) for each in values)
-
-
-def _holds(value: Any, predicate: Predicate) -> bool:
-    wanted = predicate.value
-    match predicate.comparison:
-        case "==":
-            return bool(value == wanted)
-        case "in":
-            return value in wanted
-        case "starts":
-            return bool(value.startswith(wanted))
-        case ">":
-            return bool(value > wanted)
-        case ">=":
-            return bool(value >= wanted)
-        case "<":
-            return bool(value < wanted)
-        case _:
-            return bool(value <= wanted)
 
 
 def _bounds(predicate: Predicate) -> tuple[int, int]:

@@ -155,7 +155,10 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if tp in begin and end < begin[tp]:
                 # An earlier end before an open transaction is no loss: the query may have read
                 # uncommitted.
-                if latest[tp] < begin[tp] and (log_end := self._log_end(tp)) < begin[tp]:
+                if (
+                    latest[tp] < begin[tp]
+                    and (log_end := self._connected().log_ends([tp])[tp]) < begin[tp]
+                ):
                     self._lost(
                         f"{tp} ends at {log_end}, before offset {begin[tp]} where the last "
                         "batch ended: the log was cut, or the topic created again"
@@ -163,9 +166,6 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end = begin[tp]
             ends[tp] = end
         return ends
-
-    def _log_end(self, tp: TopicPartition) -> int:
-        return self._connected().log_ends([tp])[tp]
 
     def _first_offset(self, tp: TopicPartition) -> int:
         """Return where a partition begins that was added after the query began."""

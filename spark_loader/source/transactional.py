@@ -19,7 +19,6 @@ import logging
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from pyspark import TaskContext
@@ -184,12 +183,7 @@ class EpochNotes:
         self._cluster.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
 

@@ -134,9 +134,9 @@ def test_a_topic_that_is_gone_holds_up_no_other_and_one_that_never_was_is_an_err
 def test_a_position_beyond_the_log_is_never_decided_by_a_policy():
     for policy in ("fail", "earliest", "latest", "nearest"):
         with pytest.raises(DataLoss, match="the log ends at 5"):
-            place(T0, 6, Extent(0, 5), policy)
-    assert place(T0, 5, Extent(0, 5), "fail") == (5, None)
-    gap = place(T0, 1, Extent(2, 5), "latest")[1]
+            place(T0, 6, Extent(0, 5, 5), policy)
+    assert place(T0, 5, Extent(0, 5, 5), "fail") == (5, None)
+    gap = place(T0, 1, Extent(2, 5, 5), "latest")[1]
     assert isinstance(gap, Gap)
     assert "go on at the end" in gap.cause
 
