@@ -74,8 +74,8 @@ class Watched(CrashingFileSystem):
         self.sights = []
         self._versions = 0
 
-    def _step(self, name):
-        super()._step(name)
+    def step(self, name):
+        super().step(name)
         if not is_begun(self._watched):
             return
         # All at each new version, and one in turn at the steps between.
@@ -88,7 +88,7 @@ class Watched(CrashingFileSystem):
         self.sights.append(len(places))
 
 
-def test_all_readers_see_whole_runs_at_every_step(cluster, topic, tmp_path, spark):
+def test_readers_see_only_complete_runs_at_every_step(cluster, topic, tmp_path, spark):
     watched = Watched(tmp_path, topic)
     story(watched, str(tmp_path), cluster.zookeeper, topic)
     assert watched.sights == sorted(watched.sights)
@@ -162,7 +162,7 @@ def agreed_after_a_death(number, steps, cluster, topic, place):
     assert len(list(output.rglob("*.parquet"))) == 3
 
 
-def test_all_readers_agree_after_deaths_at_seeded_steps(steps, cluster, topic, tmp_path, spark):
+def test_readers_agree_after_kill_at_seeded_steps(steps, cluster, topic, tmp_path, spark):
     for number in (0, 1, 7):  # at the last one a broker dies
         agreed_after_a_death(number, steps, cluster, topic, tmp_path / str(number))
     assert by_spark(spark, tmp_path / "0" / "lake") == READERS[0](tmp_path / "0" / "lake")
@@ -170,7 +170,7 @@ def test_all_readers_agree_after_deaths_at_seeded_steps(steps, cluster, topic, t
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_all_readers_agree_after_sixty_deaths(steps, cluster, topic, tmp_path, spark):
+def test_readers_agree_after_sixty_kills(steps, cluster, topic, tmp_path, spark):
     for number in soak.seeds(100, 60):
         place = tmp_path / str(number)
         agreed_after_a_death(number, steps, cluster, topic, place)
@@ -179,7 +179,7 @@ def test_all_readers_agree_after_sixty_deaths(steps, cluster, topic, tmp_path, s
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_readers_of_iceberg_agree_after_deaths(cluster, topic, tmp_path):
+def test_iceberg_readers_agree_after_kills(cluster, topic, tmp_path):
     pytest.importorskip("pyiceberg")
     steps = steps_of(cluster, topic, tmp_path / "whole", "iceberg")
     for number in soak.seeds(200, 40):

@@ -85,24 +85,20 @@ def worker_steps(steps):
 
 
 @pytest.mark.parametrize("victim", ["worker", "disk"])
-def test_after_a_death_in_a_task_each_offset_counts_once(
-    victim, steps, cluster, topic, spark, tmp_path
-):
+def test_offsets_load_once_after_task_failure(victim, steps, cluster, topic, spark, tmp_path):
     [at] = seeded(steps // 2, 1, len(victim))
     each_offset_once_after(victim, max(3, at), tmp_path, cluster, topic, spark)
 
 
 @pytest.mark.parametrize("victim", ["driver", pytest.param("executor", marks=pytest.mark.soak)])
-def test_after_the_death_of_a_process_each_offset_counts_once(
-    victim, steps, cluster, topic, spark, tmp_path
-):
+def test_offsets_load_once_after_process_kill(victim, steps, cluster, topic, spark, tmp_path):
     [at] = seeded(steps - 6, 1, len(victim))
     each_offset_once_after(victim, at, tmp_path, cluster, topic, spark)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_sixty_seeded_deaths(steps, cluster, topic, spark, tmp_path):
+def test_offsets_load_once_after_sixty_seeded_failures(steps, cluster, topic, spark, tmp_path):
     victims = ["driver", "executor", "worker", "disk"]
     for number in soak.seeds(0, 60):
         victim = victims[number % len(victims)]

@@ -27,7 +27,7 @@ def send(cluster, messages):
             producer.send(message)
 
 
-def test_a_lake_with_its_runs_positions_and_lag(spark, cluster, tmp_path):
+def test_console_shows_runs_positions_and_lag_of_lake(spark, cluster, tmp_path):
     lake = tmp_path / "lake"
     send(cluster, [KeyedMessage("visits", b"v", key=b"%d" % number) for number in range(20)])
     options = LoadOptions(
@@ -58,7 +58,7 @@ def test_a_lake_with_its_runs_positions_and_lag(spark, cluster, tmp_path):
     assert missing["runs"] == []
 
 
-def test_mirrors_by_what_they_keep_in_the_target(cluster, tmp_path):
+def test_console_lists_mirrors_from_offset_sync_topic(cluster, tmp_path):
     place = Place("visits", 0, 5)
     send(
         cluster,

@@ -38,7 +38,7 @@ def publish(cluster, topic, values):
         producer.send([KeyedMessage(topic, each) for each in values])
 
 
-def test_an_access_log_is_a_table_of_typed_columns(cluster, spark, tmp_path):
+def test_access_log_lines_load_into_typed_columns(cluster, spark, tmp_path):
     topic = cluster.create_topic(partitions=3)
     publish(cluster, topic, [*map(line, range(1000)), b"no line of a log", b"\xff\xfe"])
     where = {"zookeeper": cluster.zookeeper, "topics": [topic], "output": str(tmp_path)}
@@ -76,7 +76,7 @@ def server():
         yield running
 
 
-def test_a_load_into_a_bucket_is_exact_and_proved_there(cluster, spark, server):
+def test_load_into_bucket_is_exact_and_verified(cluster, spark, server):
     topic = cluster.create_topic(partitions=3)
     output = f"s3://{server.bucket()}/lakes/visits"
     bucket = S3FileSystem.of(output, server.options)
@@ -105,7 +105,7 @@ def test_a_load_into_a_bucket_is_exact_and_proved_there(cluster, spark, server):
     assert left == []
 
 
-def test_one_load_of_a_topic_at_a_time_works_in_a_bucket(cluster, spark, server):
+def test_second_load_of_topic_into_bucket_is_refused(cluster, spark, server):
     topic = cluster.create_topic()
     publish(cluster, topic, [b"x"])
     output = f"s3://{server.bucket()}/lake"
@@ -121,7 +121,7 @@ def test_one_load_of_a_topic_at_a_time_works_in_a_bucket(cluster, spark, server)
     assert loader.run(spark).rows == 1
 
 
-def test_a_misspelt_option_is_refused_in_spark(spark, source):
+def test_spark_refuses_misspelt_option(spark, source):
     with pytest.raises(Exception, match="there is no option subscibe: did you mean subscribe"):
         source(spark.read, subscibe="t").load().count()
 

@@ -32,7 +32,7 @@ def publish(cluster, topic, numbers):
         producer.send([KeyedMessage(topic, b'{"n": %d}' % n) for n in numbers])
 
 
-def test_loads_are_exact_and_proved_there(cluster, spark, root):
+def test_load_into_hdfs_is_exact_and_verified(cluster, spark, root):
     topic = cluster.create_topic(partitions=3)
     output = f"{root}/lakes/visits"
     loader = Loader(
@@ -50,7 +50,7 @@ def test_loads_are_exact_and_proved_there(cluster, spark, root):
     assert sorted(row.n for row in read(spark, output).select("n").collect()) == [*range(300)]
 
 
-def test_the_first_to_publish_wins_and_a_lock_is_held_once(root):
+def test_hdfs_publish_and_lock_have_one_winner(root):
     files = HadoopFileSystem(root)
     path = f"{root}/state/one.json"
     assert files.publish(path, b"first")

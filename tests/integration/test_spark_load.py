@@ -43,9 +43,7 @@ def publish(cluster, topic, numbers, codec="none"):
         producer.send([KeyedMessage(topic, line(n), key=b"10.0.0.%d" % (n % 7)) for n in numbers])
 
 
-def test_a_topic_is_loaded_by_event_hour_and_a_rerun_loads_only_what_is_new(
-    cluster, spark, tmp_path
-):
+def test_second_load_adds_only_new_records(cluster, spark, tmp_path):
     topic = cluster.create_topic(partitions=4)
     publish(cluster, topic, range(1000), codec="snappy")
     seen: list[Progress] = []
@@ -88,9 +86,7 @@ def test_a_topic_is_loaded_by_event_hour_and_a_rerun_loads_only_what_is_new(
             assert stored[0] == len(each)
 
 
-def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(
-    local_cluster, spark, tmp_path
-):
+def test_records_deleted_by_retention_fail_load_or_become_gap(local_cluster, spark, tmp_path):
     with local_cluster(properties={"log.retention.check.interval.ms": "200"}) as running:
         topic = running.create_topic(partitions=1, config={"segment.bytes": "2000"})
         where = {
@@ -125,7 +121,7 @@ def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(
         assert Loader(**where).run(spark=spark).rows == 0
 
 
-def test_a_broker_that_restarts_holds_a_load_up_and_no_more(local_cluster, spark, tmp_path):
+def test_load_survives_broker_restart(local_cluster, spark, tmp_path):
     with local_cluster(2) as running:
         topic = running.create_topic(partitions=4)
         publish(running, topic, range(2000), codec="snappy")
@@ -152,7 +148,7 @@ def test_a_broker_that_restarts_holds_a_load_up_and_no_more(local_cluster, spark
 
 
 @pytest.mark.parametrize("part", ["body", pytest.param("size", marks=pytest.mark.soak)])
-def test_a_damaged_log_is_named_and_holds_up_no_other_partition(cluster, tmp_path, part):
+def test_damaged_partition_does_not_block_other_partitions(cluster, tmp_path, part):
     topic = cluster.create_topic(partitions=3)
     for first in range(0, 600, 60):
         publish(cluster, topic, range(first, first + 60), codec="snappy")
@@ -184,7 +180,7 @@ def test_a_damaged_log_is_named_and_holds_up_no_other_partition(cluster, tmp_pat
     assert load().rows == 0
 
 
-def test_loads_of_two_topics_at_the_same_time_both_count(cluster, spark, tmp_path):
+def test_concurrent_loads_of_two_topics_both_count(cluster, spark, tmp_path):
     topics = [cluster.create_topic(partitions=2) for _ in range(2)]
     rounds = 3
     ready = threading.Barrier(2)

@@ -93,7 +93,7 @@ def lines_of_a_log(tmp_path, count):
     return (tmp_path / "access.log").read_bytes().splitlines()
 
 
-def test_an_access_log_of_0_7_is_loaded_once_by_its_hours(cluster, tmp_path):
+def test_access_log_from_0_7_loads_once_by_event_hour(cluster, tmp_path):
     lines = lines_of_a_log(tmp_path, 10_000)
     write(cluster, "visits", lines[:9000])
     lake = tmp_path / "lake"
@@ -120,7 +120,7 @@ def test_an_access_log_of_0_7_is_loaded_once_by_its_hours(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "json", "raw"])
-def test_runs_are_capped_between_entries_and_split_at_files(cluster, tmp_path, form):
+def test_capped_runs_end_between_entries(cluster, tmp_path, form):
     topic = f"capped-{form}"
     lines = lines_of_a_log(tmp_path, 1500)
     write(cluster, topic, lines)
@@ -137,7 +137,7 @@ def test_runs_are_capped_between_entries_and_split_at_files(cluster, tmp_path, f
     assert max(each.until for each in report.covered) > 40_000
 
 
-def test_a_load_that_is_stopped_anywhere_counts_each_message_once(cluster, tmp_path):
+def test_messages_load_once_after_crash_at_any_step(cluster, tmp_path):
     lines = lines_of_a_log(tmp_path, 120)
     write(cluster, "crashing", [*lines, b"no access log line"])
     steps = CrashingFileSystem(LOCAL)
@@ -154,7 +154,7 @@ def test_a_load_that_is_stopped_anywhere_counts_each_message_once(cluster, tmp_p
         assert values(lake) == sorted(lines)
 
 
-def test_positions_go_back_between_entries_and_lost_directories_are_adopted(cluster, tmp_path):
+def test_rewind_stops_between_entries_and_lost_lake_is_adopted(cluster, tmp_path):
     lines = lines_of_a_log(tmp_path, 600)
     write(cluster, "moved", lines)
     lake = tmp_path / "lake"
@@ -180,7 +180,7 @@ def test_positions_go_back_between_entries_and_lost_directories_are_adopted(clus
     whole(lake)
 
 
-def test_a_changed_or_doubled_file_does_not_pass(cluster, tmp_path):
+def test_verify_reports_changed_and_unreferenced_files(cluster, tmp_path):
     write(cluster, "proof", lines_of_a_log(tmp_path, 300))
     lake = tmp_path / "lake"
     loader(cluster, "proof", lake).run(InlineSpark())
@@ -194,9 +194,7 @@ def test_a_changed_or_doubled_file_does_not_pass(cluster, tmp_path):
     assert verify(LOCAL, str(lake)).problems
 
 
-def test_a_broker_that_is_down_loses_nothing_and_positions_that_are_gone_are_reported(
-    cluster, tmp_path
-):
+def test_partitions_of_stopped_broker_load_after_restart(cluster, tmp_path):
     lines = lines_of_a_log(tmp_path, 400)
     write(cluster, "away", lines[:300])
     lake = tmp_path / "lake"
@@ -218,7 +216,7 @@ def test_a_broker_that_is_down_loses_nothing_and_positions_that_are_gone_are_rep
         loader(cluster, "away", lake).run(InlineSpark())
 
 
-def test_where_a_range_may_end(cluster):
+def test_ranges_end_only_between_entries(cluster):
     bodies = [b"%03d" % n * 20 for n in range(100)]
     broker = Broker07(*broker_address(cluster, 0))
     for at in range(0, 100, 10):
@@ -250,7 +248,7 @@ def test_where_a_range_may_end(cluster):
         broker.close()
 
 
-def test_a_0_7_cluster_is_found_by_its_zookeeper_only(tmp_path):
+def test_cluster_of_0_7_requires_zookeeper(tmp_path):
     with pytest.raises(ConfigError, match="found by its ZooKeeper"):
         Loader(generation="0.7", bootstrap="h:1", topics=["t"], output=str(tmp_path))
     with pytest.raises(ConfigError, match=r"kafka.generation='0.6' is not allowed"):

@@ -43,7 +43,7 @@ def cluster(
         yield running
 
 
-def test_rows_go_out_and_come_back_and_are_loaded(
+def test_sink_source_and_load_work_over_sasl_ssl(
     spark, source, cluster: LocalCluster, authority: str, tmp_path: Path
 ) -> None:
     topic = cluster.create_topic(partitions=2)

@@ -19,7 +19,7 @@ def publish(spark, source, topic, count, first=0):
     source(frame.write, topic=topic).mode("append").save()
 
 
-def test_what_is_written_is_read_back_with_headers_and_predicates(spark, source, cluster):
+def test_written_rows_read_back_with_headers_and_predicates(spark, source, cluster):
     topic = cluster.create_topic(partitions=3)
     publish(spark, source, topic, 1000)
     frame = source(spark.read, subscribe=topic, includeHeaders="true", minPartitions="5").load()
@@ -38,7 +38,7 @@ def test_what_is_written_is_read_back_with_headers_and_predicates(spark, source,
     assert frame.where("timestamp >= now()").count() == 0
 
 
-def test_rows_of_the_source_can_be_written_as_they_are(spark, source, cluster):
+def test_source_rows_can_be_written_unchanged(spark, source, cluster):
     first, second = cluster.create_topic(partitions=2), cluster.create_topic(partitions=2)
     publish(spark, source, first, 20)
     rows = source(spark.read, subscribe=first, includeHeaders="true").load()
@@ -60,7 +60,7 @@ def test_rows_of_the_source_can_be_written_as_they_are(spark, source, cluster):
         ({"subscribe": "no-such-topic"}, "no-such-topic"),
     ],
 )
-def test_a_mistake_is_named_in_sparks_error(spark, source, more, said):
+def test_invalid_read_option_is_named_in_spark_error(spark, source, more, said):
     with pytest.raises(Exception, match=said):
         source(spark.read, **more).load().count()
 
@@ -74,12 +74,12 @@ def test_a_mistake_is_named_in_sparks_error(spark, source, more, said):
         (["id value", "'t' topic"], "append", "column value is"),
     ],
 )
-def test_a_frame_that_cannot_be_written_is_refused(spark, source, columns, mode, said):
+def test_invalid_frame_or_mode_is_refused(spark, source, columns, mode, said):
     with pytest.raises(Exception, match=said):
         source(spark.range(1).selectExpr(*columns).write).mode(mode).save()
 
 
-def test_a_stream_copies_a_topic_exactly_once_over_restarts(spark, source, cluster, tmp_path):
+def test_restarted_stream_copies_each_record_once(spark, source, cluster, tmp_path):
     topic = cluster.create_topic(partitions=2)
     for restart in range(3):
         publish(spark, source, topic, 100, first=100 * restart)
@@ -104,7 +104,7 @@ def test_a_stream_copies_a_topic_exactly_once_over_restarts(spark, source, clust
     assert sorted(copied) == sorted(b"value %d" % n for n in range(300))
 
 
-def test_a_stream_writes_to_a_topic(spark, source, cluster, tmp_path):
+def test_stream_writes_to_topic(spark, source, cluster, tmp_path):
     first, second = cluster.create_topic(partitions=2), cluster.create_topic()
     publish(spark, source, first, 200)
     query = (

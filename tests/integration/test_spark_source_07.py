@@ -26,7 +26,7 @@ def write(tree, numbers):
     until(lambda: all(tree.exists(f"/brokers/topics/t/{n}") for n in range(2)))
 
 
-def test_batches_and_streams_read_a_0_7_cluster(spark, chroot, tmp_path):
+def test_batches_and_streams_read_0_7_cluster(spark, chroot, tmp_path):
     register(spark)
     with registry_tree(chroot) as tree, cluster07(tmp_path, chroot, tree):
         write(tree, range(100))

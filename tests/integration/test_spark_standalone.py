@@ -98,9 +98,7 @@ def standalone(tmp_path, monkeypatch):
     running.stop()
 
 
-def test_the_command_loads_on_two_workers_with_the_packages_sent_along(
-    local_cluster, standalone, tmp_path
-):
+def test_load_runs_on_standalone_workers_with_shipped_packages(local_cluster, standalone, tmp_path):
     packages = tmp_path / "packages.zip"
     with zipfile.ZipFile(packages, "w") as archive:
         for package in ("zkbroker", "spark_loader"):
@@ -173,7 +171,7 @@ spark.stop()
 """
 
 
-def test_a_speculative_copy_of_a_slow_mapper_counts_once(local_cluster, standalone, tmp_path):
+def test_speculative_mapper_attempt_counts_once(local_cluster, standalone, tmp_path):
     state, output = tmp_path / "state", tmp_path / "lake"
     state.mkdir()
     with local_cluster(1) as cluster:

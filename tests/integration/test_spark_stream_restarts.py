@@ -12,7 +12,7 @@ COPY = 'query = records.writeStream.format("parquet").option("path", place + "/c
 
 
 @pytest.mark.soak
-def test_a_stream_killed_and_restarted_ten_times_copies_each_record_once(spark, cluster, tmp_path):
+def test_killed_stream_copies_each_record_once(spark, cluster, tmp_path):
     topic = cluster.create_topic(partitions=3)
     register(spark)
     published = 0

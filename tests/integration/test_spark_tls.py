@@ -32,9 +32,7 @@ def cluster(local_cluster: MakeCluster, credentials: Credentials) -> Iterator[Lo
         yield running
 
 
-def test_rows_go_out_and_come_back_and_are_loaded(
-    spark, source, cluster, credentials, tmp_path
-) -> None:
+def test_sink_source_and_load_work_over_tls(spark, source, cluster, credentials, tmp_path) -> None:
     topic = cluster.create_topic(partitions=2)
     own = credentials.java(CERTIFIED)
     options = {

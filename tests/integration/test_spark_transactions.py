@@ -38,7 +38,7 @@ def values(frame):
     return sorted(bytes(row.value) for row in frame.select("value").collect())
 
 
-def test_aborted_transactions_are_no_rows_and_open_ones_wait(spark, source, cluster, tmp_path):
+def test_aborted_records_are_skipped_and_open_ones_wait(spark, source, cluster, tmp_path):
     topic = cluster.create_topic()
     with producer(cluster, f"{topic}-a") as first, producer(cluster, f"{topic}-b") as second:
         first.begin()
@@ -100,7 +100,7 @@ def copying(spark, source, cluster, topics, place, **more):
     )
 
 
-def test_a_micro_batch_that_is_run_again_writes_nothing_twice(spark, source, cluster, tmp_path):
+def test_repeated_micro_batch_writes_no_duplicates(spark, source, cluster, tmp_path):
     topics = cluster.create_topic(partitions=3), cluster.create_topic(partitions=2)
 
     def run(**more):
@@ -124,7 +124,7 @@ def test_a_micro_batch_that_is_run_again_writes_nothing_twice(spark, source, clu
         assert values(copied) == sorted(b"v%d" % n for n in range(230))
 
 
-def test_tasks_that_committed_before_another_failed_write_nothing_twice(
+def test_committed_tasks_of_failed_micro_batch_write_no_duplicates(
     spark, source, cluster, tmp_path
 ):
     topics = cluster.create_topic(partitions=3), cluster.create_topic(partitions=2)
@@ -176,7 +176,7 @@ query = (
 
 
 @pytest.mark.soak
-def test_killed_drivers_leave_each_row_once(spark, source, cluster, tmp_path):
+def test_killed_driver_writes_each_row_once(spark, source, cluster, tmp_path):
     topics = cluster.create_topic(partitions=3), cluster.create_topic(partitions=2)
     for restart in range(RESTARTS):
         frame = spark.range(600 * restart, 600 * (restart + 1)).selectExpr("concat('v', id) value")

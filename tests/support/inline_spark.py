@@ -1,12 +1,11 @@
 """What a load needs of a Spark session, done at once in this process, with crashes at will."""
 
-import contextlib
+import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-from spark_loader.storage.files import FileStatus, LakeFileSystem, OutputFile
-from spark_loader.storage.table_log import TableLog
+from spark_loader.storage.files import LakeFileSystem
+from tests.support.stepped_files import SteppedFileSystem
 
 
 class InlineSpark:
@@ -37,98 +36,58 @@ class Crash(BaseException):
     """The process is gone: nothing may catch this, as nothing outlives kill -9."""
 
 
-class CrashingFileSystem:
-    """Stops at the n-th step, before or after it is done; the file system stays as it was then."""
+class CrashingFileSystem(SteppedFileSystem):
+    """Fails at one step; the inner file system stays as it was then.
+
+    Args:
+        inner: the file system.
+        at: number of the step, or its name; by default none fails.
+        error: what is raised; after a `Crash` every later change fails as well.
+
+    Attributes:
+        steps: the names of the steps so far.
+    """
 
     def __init__(
-        self, inner: LakeFileSystem, at: int = -1, error: type[BaseException] = Crash
+        self, inner: LakeFileSystem, at: int | str = -1, error: type[BaseException] = Crash
     ) -> None:
-        self._inner = inner
+        self.inner = inner
+        self.steps: list[str] = []
         self._at = at
         self._error = error
-        self.steps: list[str] = []
-        self.dead = False
 
-    def _step(self, name: str) -> None:
+    def step(self, name: str) -> None:
         if self.dead and self._error is Crash:
             raise Crash(name)
         self.steps.append(name)
-        if len(self.steps) - 1 == self._at:
+        if self._at in (len(self.steps) - 1, name):
             self.dead = True
             raise self._error(28, f"stopped at {name}")
 
-    def _around(self, name: str, action: Callable[[], Any]) -> Any:
-        self._step(f"before {name}")
-        result = action()
-        self._step(f"after {name}")
-        return result
 
-    def create(self, path: str) -> OutputFile:
-        return CrashingOutput(self, self._around("create", lambda: self._inner.create(path)))
+def crashes(
+    work: Callable[[CrashingFileSystem], object],
+    inner: LakeFileSystem,
+    *,
+    least: int,
+    every: int = 1,
+) -> Iterator[int]:
+    """Repeat some work with a crash at a later step each time, until it ends without one.
 
-    def publish(self, path: str, data: bytes) -> bool:
-        name = f"publish {Path(path).name}"
-        return bool(self._around(name, lambda: self._inner.publish(path, data)))
+    Args:
+        work: is given the file system that crashes.
+        inner: the file system below.
+        least: how many crashes there have to be.
+        every: how many steps lie between two crashes.
 
-    def replace(self, path: str, data: bytes) -> None:
-        self._around(f"replace {Path(path).name}", lambda: self._inner.replace(path, data))
-
-    def rename(self, source: str, target: str) -> None:
-        self._around("rename", lambda: self._inner.rename(source, target))
-
-    def delete(self, path: str) -> None:
-        self._around("delete", lambda: self._inner.delete(path))
-
-    def read(self, path: str) -> bytes:
-        return self._inner.read(path)
-
-    def opened(self, path: str) -> contextlib.AbstractContextManager[Path]:
-        return self._inner.opened(path)
-
-    def size(self, path: str) -> int | None:
-        return self._inner.size(path)
-
-    def names(self, path: str) -> list[str]:
-        return self._inner.names(path)
-
-    def walk(self, path: str) -> Iterator[FileStatus]:
-        return self._inner.walk(path)
-
-    def lock(self, path: str, owner: str) -> contextlib.AbstractContextManager[None]:
-        return self._inner.lock(path, owner)
-
-    def table_log(self, output: str) -> TableLog:
-        return CrashingLog(self, self._inner.table_log(output))
-
-
-class CrashingLog:
-    def __init__(self, filesystem: CrashingFileSystem, inner: TableLog) -> None:
-        self._fs = filesystem
-        self._inner = inner
-        self.uri = inner.uri
-        self.options = inner.options
-
-    def pull(self) -> None:
-        self._inner.pull()
-
-    def fetch(self, paths: list[str]) -> None:
-        self._inner.fetch(paths)
-
-    def commit(self, write: Callable[[], int]) -> int:
-        return int(self._fs._around("commit of the table", lambda: self._inner.commit(write)))
-
-
-class CrashingOutput:
-    def __init__(self, filesystem: CrashingFileSystem, inner: OutputFile) -> None:
-        self._fs = filesystem
-        self._inner = inner
-
-    def write(self, data: bytes) -> int:
-        return int(self._fs._around("write", lambda: self._inner.write(data)))
-
-    def commit(self) -> None:
-        self._fs._around("commit", self._inner.commit)
-
-    def discard(self) -> None:
-        if not self._fs.dead:
-            self._inner.discard()
+    Yields:
+        the number of the step, after each crash.
+    """
+    for at in itertools.count(0, every):
+        try:
+            work(CrashingFileSystem(inner, at))
+        except Crash:
+            yield at
+        else:
+            assert at >= least * every
+            return

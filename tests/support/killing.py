@@ -3,32 +3,29 @@
     python -m tests.support.killing STATE OUTPUT ZOOKEEPER TOPIC
 
 Steps are counted over all processes of the load, in the file STATE/steps: before and after every
-write, rename, publication and removal. STATE/plan.json has the step and the process that dies.
+write, rename, publication and removal. STATE/plan.json names the step and the process that dies.
 """
 
-import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from spark_loader import EventTime, Loader, LoadOptions, session
-from spark_loader.storage.files import FileStatus, LocalFileSystem, OutputFile
-from spark_loader.storage.table_log import LocalTableLog, TableLog
+from spark_loader.storage.files import LocalFileSystem
+from tests.support.stepped_files import SteppedFileSystem
 
 
 @dataclass(frozen=True)
-class KillingFileSystem:
-    """Is sent to workers; kills a worker, the driver or its Java machine, or fills the disk."""
+class KillingFileSystem(SteppedFileSystem):
+    """Is sent to the workers; kills a worker, the driver or its Java machine, or fills the disk."""
 
     state: str
     inner: LocalFileSystem = field(default_factory=lambda: LocalFileSystem(sync=False))
 
-    def _step(self) -> None:
+    def step(self, name: str) -> None:
         state = Path(self.state)
         descriptor = os.open(state / "steps", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
@@ -54,86 +51,6 @@ class KillingFileSystem:
         elif plan["victim"] == "executor":
             os.kill(pids["java"], signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
-
-    def _around(self, action: Callable[[], Any]) -> Any:
-        self._step()
-        result = action()
-        self._step()
-        return result
-
-    def create(self, path: str) -> OutputFile:
-        return KillingOutput(self, self._around(lambda: self.inner.create(path)))
-
-    def publish(self, path: str, data: bytes) -> bool:
-        return bool(self._around(lambda: self.inner.publish(path, data)))
-
-    def replace(self, path: str, data: bytes) -> None:
-        self._around(lambda: self.inner.replace(path, data))
-
-    def rename(self, source: str, target: str) -> None:
-        self._around(lambda: self.inner.rename(source, target))
-
-    def delete(self, path: str) -> None:
-        self._around(lambda: self.inner.delete(path))
-
-    def read(self, path: str) -> bytes:
-        return self.inner.read(path)
-
-    def opened(self, path: str) -> contextlib.AbstractContextManager[Path]:
-        return self.inner.opened(path)
-
-    def size(self, path: str) -> int | None:
-        return self.inner.size(path)
-
-    def names(self, path: str) -> list[str]:
-        return self.inner.names(path)
-
-    def walk(self, path: str) -> Iterator[FileStatus]:
-        return self.inner.walk(path)
-
-    def lock(self, path: str, owner: str) -> contextlib.AbstractContextManager[None]:
-        return self.inner.lock(path, owner)
-
-    def table_log(self, output: str) -> TableLog:
-        return KillingLog(self, self.inner.table_log(output))
-
-
-@dataclass
-class KillingLog:
-    filesystem: KillingFileSystem
-    inner: LocalTableLog
-
-    @property
-    def uri(self) -> str:
-        return self.inner.uri
-
-    @property
-    def options(self) -> dict[str, str]:
-        return self.inner.options
-
-    def pull(self) -> None:
-        self.inner.pull()
-
-    def fetch(self, paths: list[str]) -> None:
-        self.inner.fetch(paths)
-
-    def commit(self, write: Callable[[], int]) -> int:
-        return int(self.filesystem._around(lambda: self.inner.commit(write)))
-
-
-@dataclass
-class KillingOutput:
-    filesystem: KillingFileSystem
-    inner: OutputFile
-
-    def write(self, data: bytes) -> int:
-        return int(self.filesystem._around(lambda: self.inner.write(data)))
-
-    def commit(self) -> None:
-        self.filesystem._around(self.inner.commit)
-
-    def discard(self) -> None:
-        self.inner.discard()
 
 
 def options(output: str, zookeeper: str, topic: str) -> LoadOptions:

@@ -4,16 +4,17 @@ import pytest
 
 from spark_loader import Loader
 from spark_loader.cli import cli, output_directory
+from spark_loader.lake.checkpoint import Checkpoints
 from tests.support.directory_cluster import DirectoryCluster
 from tests.support.inline_spark import InlineSpark
-from tests.support.loading import AT, LOCAL
+from tests.support.loading import LOCAL
 
 
 @pytest.fixture
 def cluster(tmp_path):
     cluster = DirectoryCluster(str(tmp_path / "cluster"))
     for partition, count in ((0, 100), (1, 40), (2, 0)):
-        cluster.append("t", partition, [b"%d" % n for n in range(count)], timestamp_ms=AT)
+        cluster.append("t", partition, [b"%d" % n for n in range(count)])
     return cluster
 
 
@@ -24,12 +25,20 @@ def output(tmp_path):
 
 @pytest.fixture
 def run(cluster, output):
-    def load(filesystem=LOCAL, **fields):
+    """A load of topic `t`: `run(filesystem, **options)`."""
+
+    def load(filesystem=LOCAL, spark=None, **fields):
         given = {"bootstrap": "h:1", "topics": ["t"], "output": str(output), "group_bytes": 0}
-        given |= fields
-        return Loader(access=cluster, filesystem=filesystem, **given).run(InlineSpark())
+        loader = Loader(access=cluster, filesystem=filesystem, **given | fields)
+        return loader.run(spark or InlineSpark())
 
     return load
+
+
+@pytest.fixture
+def lake(output):
+    """The checkpoints of the output directory."""
+    return Checkpoints(LOCAL, str(output))
 
 
 @pytest.fixture

@@ -35,14 +35,14 @@ def fetch(client: BrokerClient, offset: int) -> list[int]:
     return [record.offset for record in iter_records(fetched.records, start_offset=offset)]
 
 
-def test_a_fetch_goes_to_the_new_leader():
+def test_fetch_follows_new_leader():
     log = log_with(4)
     client = client_of(log)
     log.leader, log.epoch = 1, 1
     assert fetch(client, 2) == [2, 3]
 
 
-def test_a_former_leader_whose_log_ends_earlier_loses_nothing():
+def test_former_leader_with_shorter_log_loses_no_records():
     log = log_with(6)
     log.deposed[0] = log_with(3)
     client = client_of(log)
@@ -51,13 +51,13 @@ def test_a_former_leader_whose_log_ends_earlier_loses_nothing():
 
 
 @pytest.mark.parametrize("offset", [2, 100])
-def test_an_offset_that_is_truly_not_in_the_log_is_an_error_with_its_range(offset):
+def test_offset_out_of_log_fails_with_log_range(offset):
     with pytest.raises(OffsetOutOfRange) as raised:
         fetch(client_of(log_with(3, start=5)), offset)
     assert (raised.value.earliest, raised.value.latest) == (5, 8)
 
 
-def test_an_offset_that_the_log_has_is_asked_for_again():
+def test_wrong_out_of_range_answer_is_retried():
     log = log_with(6)
     log.error = ErrorCode.OFFSET_OUT_OF_RANGE
     client = client_of(log)
@@ -70,7 +70,7 @@ def test_an_offset_that_the_log_has_is_asked_for_again():
     assert fetch(client, 4) == [4, 5]
 
 
-def test_a_new_leader_that_does_not_show_its_log_yet_is_waited_for():
+def test_fetch_waits_for_high_watermark_of_new_leader():
     log = log_with(6)
     log.shown_to = 3
     log.list_offsets_error = ErrorCode.LEADER_NOT_AVAILABLE
@@ -85,13 +85,13 @@ def test_a_new_leader_that_does_not_show_its_log_yet_is_waited_for():
     assert fetch(client, 4) == [4, 5]
 
 
-def test_the_end_of_the_log_is_an_answer_without_records():
+def test_fetch_at_log_end_returns_no_records():
     client = client_of(log_with(6))
     assert fetch(client, 6) == []
     assert client.cluster.refreshed == 0
 
 
-def test_offsets_of_a_partition_that_moves_come_from_its_new_leader():
+def test_offset_lookup_follows_new_leader():
     log = log_with(6)
     client = client_of(log)
     log.leader, log.epoch = 1, 1
@@ -106,7 +106,7 @@ def view_of(log: LeaderLog, *, read_committed: bool) -> BrokerView:
     return view
 
 
-def test_reading_ends_where_an_open_transaction_begins_for_committed_records_only():
+def test_only_read_committed_ends_at_open_transaction():
     log = log_with(6)
     log.stable = 4
     for read_committed, end in ((True, 4), (False, 6)):
@@ -115,7 +115,7 @@ def test_reading_ends_where_an_open_transaction_begins_for_committed_records_onl
         assert view.log_ends([SOURCE]) == {SOURCE: 6}
 
 
-def test_what_was_aborted_comes_with_the_answer():
+def test_fetch_returns_aborted_transactions():
     log = log_with(6)
     log.stable, log.aborted = 4, [(7, 2)]
     for read_committed, aborted, stable in ((True, [(7, 2)], 4), (False, [], None)):
@@ -125,7 +125,7 @@ def test_what_was_aborted_comes_with_the_answer():
         assert (list(fetched.aborted), fetched.stable) == (aborted, stable)
 
 
-def test_offsets_compacted_before_the_stable_one_are_borne_out_by_what_comes_after():
+def test_compaction_below_stable_offset_is_confirmed_by_next_entry():
     log = log_with(3)
     log.data += message_set(2, 1, base=8)
     log.end, log.stable = 9, 8
@@ -135,7 +135,7 @@ def test_offsets_compacted_before_the_stable_one_are_borne_out_by_what_comes_aft
     assert fetch(client, 5) == [8]
 
 
-def test_what_a_leader_does_not_show_below_the_stable_offset_is_asked_for_again():
+def test_empty_answer_below_stable_offset_is_retried():
     log = log_with(6)
     client = client_of(log, read_committed=True)
     whole, shown = log.read, []

@@ -64,7 +64,7 @@ exited caused by one of the running tasks) Reason: worker lost"""
         ("", "RuntimeError"),
     ],
 )
-def test_a_cause_is_one_line(text, cause):
+def test_cause_has_one_line(text, cause):
     found = cause_of(RuntimeError(text))
     assert found == cause
     assert "\n" not in found

@@ -13,7 +13,7 @@ from spark_loader.session import _interrupts_deferred, quiet_interrupts
 pytestmark = pytest.mark.spark
 
 
-def test_without_the_extra_the_command_says_what_to_install(tmp_path):
+def test_missing_pyarrow_error_names_extra(tmp_path):
     program = (
         "import importlib.util, sys\n"
         "found = importlib.util.find_spec\n"
@@ -32,7 +32,7 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path):
     )
 
 
-def test_a_java_that_is_too_old_is_named(tmp_path):
+def test_old_java_is_refused(tmp_path):
     old = tmp_path / "bin" / "java"
     old.parent.mkdir()
     old.write_text("#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\nexit 1\n")
@@ -56,7 +56,7 @@ def test_a_java_that_is_too_old_is_named(tmp_path):
     assert "is version 8" in ran.stdout
 
 
-def test_ctrl_c_waits_until_spark_has_started():
+def test_interrupt_is_deferred_until_spark_has_started():
     before = signal.getsignal(signal.SIGINT)
     started = False
     with pytest.raises(KeyboardInterrupt), _interrupts_deferred():
@@ -66,7 +66,7 @@ def test_ctrl_c_waits_until_spark_has_started():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_an_interrupt_is_not_logged_and_other_errors_are(caplog):
+def test_interrupts_are_not_logged(caplog):
     with quiet_interrupts():
         for error in (KeyboardInterrupt(), OSError("broken")):
             try:
@@ -98,7 +98,7 @@ spark.stop()
 """
 
 
-def test_a_session_leaves_ctrl_c_alone_and_java_speaks_through_python():
+def test_session_keeps_interrupt_handler_and_relays_java_output():
     """So a progress display can make room for what Java says, and an interrupt stays one."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False

@@ -16,7 +16,7 @@ print(gc.get_freeze_count() > 0)
 
 
 @pytest.mark.parametrize(("modules", "frozen"), [(["pyspark.worker"], "True"), ([], "False")])
-def test_only_a_worker_is_spared_the_search_of_its_modules(modules, frozen):
+def test_only_worker_freezes_loaded_modules(modules, frozen):
     code = FROZEN.format(modules=modules)
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60

@@ -12,7 +12,7 @@ from spark_loader.errors import LoadError
 from spark_loader.load import job
 from spark_loader.plurals import counted
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
-from tests.support.loading import AT, LOCAL
+from tests.support.loading import LOCAL
 from tests.support.transactional import TransactionalLog
 from zkbroker.errors import ConfigError
 
@@ -39,7 +39,7 @@ def sessions(monkeypatch, cluster):
     return log
 
 
-def test_spark_is_started_only_for_something_new(sessions, cluster, output, command):
+def test_spark_starts_only_for_new_records(sessions, cluster, output, command):
     load = ("load", output, "-b", "h:1", "-t", "t", "--quiet")
     said = command(*load)
     assert said.startswith("140 rows in ")
@@ -47,14 +47,14 @@ def test_spark_is_started_only_for_something_new(sessions, cluster, output, comm
     assert sessions == ["start", "stop"]
     assert command(*load) == f"nothing new: everything in the topics is in {output} already\n"
     assert sessions == ["start", "stop"]
-    cluster.append("t", 1, [b"x"], timestamp_ms=AT)
+    cluster.append("t", 1, [b"x"])
     said = command(*load)
     assert said.startswith("1 row in ")
     assert "run 2: 1 file, " in said
     assert sessions == ["start", "stop", "start", "stop"]
 
 
-def test_a_plan_takes_every_option_of_a_load(cluster, output, command, tmp_path):
+def test_plan_accepts_every_load_option(cluster, output, command, tmp_path):
     options = {name for each in cli.commands["load"].params for name in each.opts}
     assert options <= {name for each in cli.commands["plan"].params for name in each.opts}
     given = "--access-log --headers --max-time 1m --conf spark.a=b --format raw --json"
@@ -79,7 +79,7 @@ def test_a_plan_takes_every_option_of_a_load(cluster, output, command, tmp_path)
         )  # fmt: skip
 
 
-def test_a_table_in_a_pipe_is_not_cut(capsys, monkeypatch):
+def test_piped_table_is_not_truncated(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     table = Table("topic", "cause")
     table.add_row("t" * 100, "c " * 100)
@@ -89,7 +89,7 @@ def test_a_table_in_a_pipe_is_not_cut(capsys, monkeypatch):
     assert ("c " * 100).strip() in row
 
 
-def test_a_mistyped_command_is_no_load(capsys):
+def test_mistyped_command_is_refused_with_suggestion(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["stauts"])
     assert stopped.value.code == 2
@@ -97,7 +97,7 @@ def test_a_mistyped_command_is_no_load(capsys):
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_what_spark_says_is_its_cause_and_a_trace_when_asked_for(
+def test_spark_error_shows_cause_and_traceback_with_debug(
     sessions, cluster, output, monkeypatch, capsys, debug
 ):
     class SaidBySpark(Exception):
@@ -117,14 +117,14 @@ def test_what_spark_says_is_its_cause_and_a_trace_when_asked_for(
     assert ("Traceback" in said) == debug
 
 
-def test_each_command_is_listed_with_its_whole_sentence(command):
+def test_help_lists_commands_with_whole_first_sentence(command):
     said = command("--help")
     said = " ".join(said.split())
     assert "as a new beginning, where checkpoints are lost." in said
 
 
 @pytest.mark.parametrize("name", [None, *cli.commands])
-def test_each_help_has_examples_that_parse(name):
+def test_help_examples_parse(name):
     shown = (cli if name is None else cli.commands[name]).epilog
     assert shown is not None
     lines = shown.replace("\\\n", "").splitlines()[2:]
@@ -150,38 +150,38 @@ def test_each_help_has_examples_that_parse(name):
         ["verify"],
     ],
 )
-def test_a_misspelt_directory_stays_absent(output, command, words):
+def test_misspelt_directory_is_not_created(output, command, words):
     with pytest.raises(LoadError, match=f"{output}"):
         command(*words, output)
     assert not output.exists()
 
 
-def test_a_load_without_a_cluster_names_the_options_that_say_it(output, command):
+def test_load_without_cluster_names_required_options(output, command):
     for name in ("load", "plan"):
         with pytest.raises(ConfigError, match=r"give -b HOST:PORT \(brokers\) or -z"):
             command(name, output, "-t", "t")
 
 
-def test_an_output_that_is_a_file_is_named(cluster, output, command):
+def test_output_that_is_a_file_is_refused(cluster, output, command):
     output.write_text("mine")
     with pytest.raises(LoadError, match=r"lake.*: Not a directory$"):
         command("set", output, "-t", "t", "--partition", "0", "--to", "1")
 
 
-def test_an_unfinished_first_run_has_no_positions_to_show(run, output, command):
+def test_status_of_unfinished_first_run_has_no_positions(run, output, command):
     with pytest.raises(Crash):
         run(CrashingFileSystem(LOCAL, 3))
     assert command("status", output) == "run 1 is unfinished; the next load takes it up\n"
 
 
-def test_a_partition_that_one_run_had_not_is_compared(run, cluster, output, command):
+def test_diff_shows_partition_missing_from_one_run(run, cluster, output, command):
     run()
     cluster.append("u", 0, [b"x"])
     command("set", output, "-b", "h:1", "-t", "u", "--partition", "0", "--to", "7")
     assert command("diff", output, "--from-run", "1") == "u-0: 7 here, nothing there\n"
 
 
-def test_numbers_have_their_plural():
+def test_counted_nouns_are_pluralized():
     assert [counted(n, "file") for n in (0, 1, 2, 1000)] == [
         "0 files",
         "1 file",

@@ -14,7 +14,7 @@ def names(**given):
     return [] if columns is None else [each.name for each in columns.columns]
 
 
-def test_each_kind_of_columns(tmp_path):
+def test_options_select_kind_of_columns(tmp_path):
     assert names() == []
     assert names(columns_json="a:int,b.c:long") == ["a", "b_c"]
     assert names(columns_regex="(?P<x>.)(?P<y>.)", columns_types="z=x:int") == ["z", "y"]
@@ -25,7 +25,7 @@ def test_each_kind_of_columns(tmp_path):
     assert names(columns_avro=schema, avro_header="confluent") == ["f"]
 
 
-def test_columns_come_from_one_place():
+def test_conflicting_column_options_are_refused():
     with pytest.raises(ConfigError, match="--columns-json and --columns-access-log are given"):
         names(columns_json="a:int", columns_access_log=True)
     with pytest.raises(ConfigError, match="--columns-types are those of --columns-regex"):
@@ -36,7 +36,7 @@ def test_columns_come_from_one_place():
         names(columns_json="")
 
 
-def test_the_event_time_of_an_access_log_is_that_of_its_column():
+def test_access_log_columns_supply_event_time():
     assert event_time({"columns_access_log": True, "access_log": True}) == EventTime.column("time")
     found = file_options({"event_time_column": "at", "columns_json": "at:timestamp"})
     assert found["event_time"] == EventTime.column("at")

@@ -33,21 +33,21 @@ from zkbroker.errors import ConfigError
         ('{"t": {"0": 5}}', AtOffsets({TopicPartition("t", 0): 5})),
     ],
 )
-def test_where_to_begin(text, bound):
+def test_starting_bound_is_parsed(text, bound):
     assert starting_bound(text) == bound
 
 
-def test_a_time_without_a_zone_is_one_of_the_time_zone():
+def test_starting_time_without_zone_uses_time_zone_option():
     assert starting_bound("1970-01-01T02:00", "Europe/Berlin") == AtTime(3_600_000)
     assert starting_bound("1970-01-01T02:00Z", "Europe/Berlin") == AtTime(7_200_000)
 
 
-def test_where_to_begin_is_said_when_it_is_none_of_the_forms():
+def test_invalid_starting_bound_is_refused():
     with pytest.raises(ConfigError, match="give earliest, latest"):
         starting_bound("yesterday")
 
 
-def test_settings_of_spark_come_from_file_and_command_line(tmp_path):
+def test_spark_settings_merge_file_and_command_line(tmp_path):
     file = tmp_path / "spark.conf"
     file.write_text("# a comment\nspark.a  1\nspark.b=2\nspark.c: 3 \n")
     found = spark_settings({"properties_file": file, "conf": ["spark.b=9", "spark.d=x=y"]})
@@ -58,14 +58,14 @@ def test_settings_of_spark_come_from_file_and_command_line(tmp_path):
         spark_settings({"conf": ["a.b=c"]})
 
 
-def test_storage_options_are_pairs():
+def test_storage_options_are_key_value_pairs():
     given = {"storage": ["AWS_ENDPOINT_URL=http://h:1/?a=b"]}
     assert storage_settings(given) == {"AWS_ENDPOINT_URL": "http://h:1/?a=b"}
     with pytest.raises(ConfigError, match="--storage-option 'x' is not KEY=VALUE"):
         storage_settings({"storage": ["x"]})
 
 
-def test_the_directory_is_named_once():
+def test_output_directory_must_be_given_once():
     @click.command()
     @output_option
     def show(output):
@@ -79,7 +79,7 @@ def test_the_directory_is_named_once():
     assert "no directory is named" in run()
 
 
-def test_one_kind_of_event_time():
+def test_conflicting_event_time_options_are_refused():
     with pytest.raises(ConfigError, match="give one of"):
         event_time({"event_time_json": "at", "access_log": True})
 
@@ -93,6 +93,6 @@ def test_one_kind_of_event_time():
         ({"event_time_json": "at", "event_time_format": "%Q"}, "'Q' is a bad directive"),
     ],
 )
-def test_an_event_time_that_cannot_be_found_is_refused(given, reason):
+def test_invalid_event_time_options_are_refused(given, reason):
     with pytest.raises(ConfigError, match=reason):
         event_time(given)

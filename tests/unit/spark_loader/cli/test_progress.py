@@ -19,7 +19,7 @@ def at(rows, planned=1000, size=0, lag=0, stage="load"):
     return Progress(stage=stage, rows=rows, planned_rows=planned, bytes=size, lag=lag)
 
 
-def test_rows_bytes_lag_and_the_end_are_shown():
+def test_figures_show_rows_bytes_rates_lag_and_time_left():
     clock = Clock(0.0)
     pace = Pace(clock)
     pace.add(at(0))
@@ -32,7 +32,7 @@ def test_rows_bytes_lag_and_the_end_are_shown():
     assert figures(Progress(stage="start"), pace) == ""
 
 
-def test_the_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run():
+def test_pace_covers_recent_seconds_and_resets_for_new_run():
     clock = Clock(0.0)
     pace = Pace(clock)
     for second in range(100):
@@ -44,7 +44,7 @@ def test_the_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run():
     assert pace.seconds_left(at(0)) is None
 
 
-def test_a_pipe_gets_a_line_now_and_then_and_none_of_a_short_load():
+def test_progress_lines_are_rate_limited():
     clock = Clock(0.0)
     lines = []
     with ProgressLines(lines.append, clock) as shown:
@@ -59,7 +59,7 @@ def test_a_pipe_gets_a_line_now_and_then_and_none_of_a_short_load():
     assert len(lines) <= 50 / LINE_EVERY_S
 
 
-def test_lines_go_to_the_error_stream(capsys):
+def test_progress_lines_go_to_stderr(capsys):
     clock = Clock(0.0)
     shown = ProgressLines(clock=clock)
     clock.now = LINE_EVERY_S
@@ -70,11 +70,11 @@ def test_lines_go_to_the_error_stream(capsys):
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.2, "1 s"), (59, "59 s"), (200, "3:20 min"), (7530, "2:05 h")]
 )
-def test_time_spans_are_for_people(seconds, text):
+def test_durations_are_formatted(seconds, text):
     assert lasting(seconds) == text
 
 
-def test_sizes_are_for_people():
+def test_sizes_are_formatted():
     assert [sized(n) for n in (0, 1023, 1536, 5 << 30, 9 << 50)] == [
         "0 B",
         "1023 B",
@@ -84,7 +84,7 @@ def test_sizes_are_for_people():
     ]
 
 
-def test_the_display_says_what_is_going_on():
+def test_progress_bar_shows_stage_and_figures():
     with ProgressBar() as bar:
         for stage, said in (("plan", "planning"), ("start", "starting Spark"), ("load", "loading")):
             bar.update(Progress(stage=stage, rows=1, planned_rows=1 if stage == "load" else 0))

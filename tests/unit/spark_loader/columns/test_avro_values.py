@@ -62,7 +62,7 @@ def encoded(record):
     return stream.getvalue()
 
 
-def test_records_become_columns_and_bad_ones_are_named():
+def test_avro_records_become_columns_and_bad_values_are_reported():
     columns = ValueColumns.avro(json.dumps(SCHEMA))
     good = encoded(RECORD)
     values = pa.array([good, good[:-2], good + b"x", None], pa.binary())
@@ -74,7 +74,7 @@ def test_records_become_columns_and_bad_ones_are_named():
     assert found.schema.field("other").type == pa.struct([("city", pa.string())])
 
 
-def test_the_header_of_a_schema_registry_is_read_when_asked_for():
+def test_confluent_header_is_skipped_when_requested():
     value = b"\0\0\0\0\7" + encoded(RECORD)
     arrays, bad = AvroValues(json.dumps(SCHEMA), "confluent").convert(pa.array([value, b"\1abcde"]))
     assert arrays[0].to_pylist() == ["h", None]
@@ -106,6 +106,6 @@ def test_the_header_of_a_schema_registry_is_read_when_asked_for():
         ),
     ],
 )
-def test_schemas_that_cannot_be_columns_are_refused(schema, said):
+def test_unsupported_schemas_are_refused(schema, said):
     with pytest.raises(ConfigError, match=said):
         ValueColumns.avro(schema)

@@ -22,7 +22,7 @@ def batch(values):
 
 
 @given(st.lists(st.sampled_from([GOOD, None, *BAD]), max_size=40))
-def test_a_row_is_converted_alone_as_among_others(values):
+def test_bad_rows_do_not_affect_neighbours(values):
     found, reasons = JSON.rows().add(batch(values))
     assert reasons.keys() == {n for n, each in enumerate(values) if each in BAD}
     assert found.schema.names == ["value", "offset", "a", "t", "b_c"]
@@ -35,7 +35,7 @@ def test_a_row_is_converted_alone_as_among_others(values):
 
 @given(st.lists(st.one_of(st.binary(max_size=20), st.just(GOOD)), max_size=10))
 @pytest.mark.parametrize("columns", [JSON, REGEX], ids=["json", "regex"])
-def test_any_bytes_are_columns_or_a_reason_alone_as_among_others(columns, values):
+def test_random_bytes_convert_the_same_alone_and_in_batch(columns, values):
     found, reasons = columns.rows().add(batch(values))
     rows = found.to_pylist()
     for index, value in enumerate(values):
@@ -53,7 +53,7 @@ def test_large_values_are_converted_in_smaller_pieces(monkeypatch):
 
 
 @pytest.mark.parametrize("count", [0, 1, 8192, 20_000])
-def test_batches_of_any_size_keep_their_order(count):
+def test_batches_of_any_size_keep_row_order(count):
     values = [b'{"a": %d}' % n for n in range(count)]
     if count > 9000:
         values[9000] = b"no"
@@ -63,7 +63,7 @@ def test_batches_of_any_size_keep_their_order(count):
     assert found.column("a").to_pylist() == wanted
 
 
-def test_rows_that_a_regex_does_not_match_are_bad():
+def test_rows_without_regex_match_are_bad():
     values = [b"x=1", b"none", b"y=", None, b"z=99999999999999999999"]
     found, reasons = REGEX.rows().add(batch(values))
     assert reasons.keys() == {1, 4}

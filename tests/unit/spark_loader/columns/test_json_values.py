@@ -17,7 +17,7 @@ def convert(columns, *values):
     return [each.to_pylist() for each in arrays], dict(bad)
 
 
-def test_fields_of_fields_and_every_type():
+def test_nested_fields_and_all_types_are_read():
     columns = (
         "a.b:long,a.c.d:string,m:decimal(5,2),at:timestamp,ms=n:timestamp[ms],day:date,ok:boolean"
     )
@@ -35,7 +35,7 @@ def test_fields_of_fields_and_every_type():
     assert bad == {}
 
 
-def test_values_of_another_type_are_named_by_field():
+def test_type_mismatch_names_field():
     with pytest.raises(pa.ArrowInvalid, match=r"field a\.b: .*'soon'"):
         convert("a.b:timestamp", b'{"a": {"b": "soon"}}')
     with pytest.raises(pa.ArrowInvalid, match=r"^field a: string where number is expected$"):
@@ -44,7 +44,7 @@ def test_values_of_another_type_are_named_by_field():
         convert("a.b:string", b'{"a": {"b": 1}}')
 
 
-def test_what_is_no_object_is_bad_and_holds_up_no_other():
+def test_non_objects_are_bad_and_others_convert():
     found, bad = convert("a:int", b"[1]", b'{"a": 1}', b'"x"')
     assert found == [[None, 1, None]]
     assert bad == {0: "not a JSON object", 2: "not a JSON object"}
@@ -52,6 +52,6 @@ def test_what_is_no_object_is_bad_and_holds_up_no_other():
 
 
 @pytest.mark.parametrize("columns", ["a:int,x=a.b:int", "x=a.b:int,a:int", "a:int,b=a:long"])
-def test_a_field_has_one_meaning(columns):
+def test_conflicting_field_definitions_are_refused(columns):
     with pytest.raises(ConfigError, match="field a"):
         JsonValues(parse_columns(columns, "--x"), "UTC")

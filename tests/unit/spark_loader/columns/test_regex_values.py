@@ -23,7 +23,7 @@ def rows(*lines):
     return found.drop_columns(["value"]).to_pylist()
 
 
-def test_the_combined_the_common_and_odd_lines():
+def test_access_log_formats_are_parsed():
     combined, common, odd = rows(
         COMBINED,
         b'::1 - - [17/May/2015:10:05:03 +0000] "POST / HTTP/1.0" 304 -',
@@ -56,11 +56,11 @@ def test_the_combined_the_common_and_odd_lines():
         (r"(?P<a>x)(?=y)", "RE2"),
     ],
 )
-def test_patterns_that_cannot_be_used_are_refused(pattern, said):
+def test_invalid_patterns_are_refused(pattern, said):
     with pytest.raises(ConfigError, match=said):
         groups_of(pattern, "--columns-regex")
 
 
-def test_types_are_of_groups_that_there_are():
+def test_type_of_unknown_group_is_refused():
     with pytest.raises(ConfigError, match="no group b; it has a"):
         ValueColumns.regex("(?P<a>x)", "b:int")

@@ -11,12 +11,12 @@ from zkbroker.errors import ConfigError
 COLUMNS = ValueColumns.json("a:int,b:decimal(4,2)")
 
 
-def test_columns_travel_to_mappers():
+def test_columns_are_picklable():
     assert pickle.loads(pickle.dumps(COLUMNS)) == COLUMNS
     assert [field.name for field in COLUMNS.fields] == ["a", "b"]
 
 
-def test_columns_may_come_and_go():
+def test_columns_may_be_added_and_dropped():
     require_same_types(pa.schema([("value", pa.binary()), ("c", pa.string())]), COLUMNS)
     require_same_types(pa.schema(COLUMNS.fields), COLUMNS)
 
@@ -29,6 +29,6 @@ def test_columns_may_come_and_go():
         (("b", pa.decimal128(5, 2)), r"would be decimal\(4,2\).*as decimal\(5,2\)"),
     ],
 )
-def test_a_type_does_not_change(field, said):
+def test_changed_column_type_is_refused(field, said):
     with pytest.raises(ConfigError, match=said):
         require_same_types(pa.schema([field]), COLUMNS)

@@ -28,11 +28,11 @@ def convert(kind, *texts, zone="UTC"):
         ("timestamp[s]", "-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
-def test_texts_are_values(kind, text, value):
+def test_texts_convert_to_typed_values(kind, text, value):
     assert convert(kind, text, None, text) == [value, None, value]
 
 
-def test_times_with_and_without_a_zone_may_stand_side_by_side():
+def test_times_with_and_without_zone_convert_together():
     texts = ("2015-05-17T10:05:03.000007Z", "2015-05-17 10:05:03", "2015-05-17T10:05:03+02:00")
     hours = [each.hour for each in convert("timestamp", *texts, zone="Europe/Berlin")]
     assert hours == [10, 8, 8]
@@ -45,7 +45,7 @@ def test_times_with_and_without_a_zone_may_stand_side_by_side():
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_a_format_has_a_zone_or_gets_one(zone):
+def test_time_format_without_zone_uses_given_zone(zone):
     own = "timestamp[%d/%b/%Y:%H:%M:%S %z]"
     found = convert(
         own, "17/May/2015:10:05:03 +0130", None, "17/May/2015:10:05:03 -0000", zone=zone
@@ -70,12 +70,12 @@ def test_a_format_has_a_zone_or_gets_one(zone):
         ("timestamp[s]", "1e300"),
     ],
 )
-def test_what_is_not_of_the_type_is_refused(kind, text):
+def test_text_of_wrong_type_is_refused(kind, text):
     with pytest.raises(pa.ArrowInvalid):
         convert(kind, text)
 
 
-def test_numbers_are_times():
+def test_numbers_convert_to_times():
     (column,) = parse_columns("a:timestamp[us]", "--x")
     found = from_numbers(pa.array([1_431_857_103_123_457], pa.int64()), column)
     assert found.type == TIMES

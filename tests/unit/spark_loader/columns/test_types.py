@@ -7,7 +7,7 @@ from spark_loader.columns.types import TIMES, Column, parse_columns, type_name
 from zkbroker.errors import ConfigError
 
 
-def test_fields_names_and_types_are_parsed():
+def test_column_definitions_are_parsed():
     text = "status:int, user.id:bigint,day=at:date,at:timestamp[%d/%b, %Y:%H],m:decimal(10, 2)"
     assert parse_columns(text, "--x") == (
         Column("status", ("status",), pa.int32()),
@@ -29,7 +29,7 @@ def test_fields_names_and_types_are_parsed():
         ("tinyint", pa.int8()),
     ],
 )
-def test_types_have_the_names_of_spark_sql_and_arrow(name, kind):
+def test_type_names_of_spark_and_arrow_are_accepted(name, kind):
     (column,) = parse_columns(f"a:{name}", "--x")
     assert column.type == kind
     (again,) = parse_columns(f"a:{type_name(kind)}", "--x")
@@ -52,7 +52,7 @@ def test_types_have_the_names_of_spark_sql_and_arrow(name, kind):
         ("a-b:int", "'a-b' cannot name a column.*NAME=FIELD:TYPE"),
     ],
 )
-def test_what_cannot_be_a_column_is_refused(text, said):
+def test_invalid_column_definitions_are_refused(text, said):
     with pytest.raises(ConfigError, match=said):
         parse_columns(text, "--x")
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_a_column_is_refused(text, said):
 @pytest.mark.parametrize(
     "kind", ["timestamp[%Q]", "timestamp[%S.%f]", "timestamp[%Y%]", "timestamp[seconds]", "date[s]"]
 )
-def test_a_format_by_which_no_time_can_be_read_is_refused(kind):
+def test_unreadable_time_formats_are_refused(kind):
     with pytest.raises(ConfigError, match="no format that can be read"):
         parse_columns(f"at:{kind}", "--columns-json")
 
@@ -68,6 +68,6 @@ def test_a_format_by_which_no_time_can_be_read_is_refused(kind):
 @pytest.mark.parametrize(
     "kind", ["timestamp[iso]", "timestamp[us]", "timestamp[%e/%b/%y %I%p %z]", "date[%j of %Y]"]
 )
-def test_formats_of_times(kind):
+def test_time_formats_are_parsed(kind):
     (column,) = parse_columns(f"at:{kind}", "--columns-json")
     assert f"[{column.format}]" in kind

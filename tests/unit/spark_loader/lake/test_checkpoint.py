@@ -26,7 +26,7 @@ def plan(run=1):
     return Plan(run=run, created="now", mappers=((RANGE,),), positions={T0: 0}, log_ends={T0: 5})
 
 
-def test_documents_of_this_release_are_read_and_written_again_the_same(checkpoints, tmp_path):
+def test_documents_round_trip(checkpoints, tmp_path):
     documents = json.loads(Path(__file__).with_name("documents.json").read_text())
     for path, document in documents.items():
         LOCAL.publish(checkpoints.path(path), json.dumps(document).encode())
@@ -37,7 +37,7 @@ def test_documents_of_this_release_are_read_and_written_again_the_same(checkpoin
         assert json.loads(LOCAL.read(copy.path(path))) == document
 
 
-def test_a_run_exists_with_its_plan_and_counts_with_its_commit(checkpoints):
+def test_run_is_unfinished_from_plan_until_commit(checkpoints):
     assert (checkpoints.counted(), checkpoints.unfinished(), checkpoints.next_run()) == (0, None, 1)
     checkpoints.write_plan(plan())
     assert checkpoints.unfinished() == plan()
@@ -46,12 +46,12 @@ def test_a_run_exists_with_its_plan_and_counts_with_its_commit(checkpoints):
     assert (checkpoints.counted(), checkpoints.next_run()) == (1, 2)
 
 
-def test_a_number_is_taken_once(checkpoints):
+def test_run_numbers_are_unique(checkpoints):
     assert [checkpoints.write_plan(plan()).run for _ in range(3)] == [1, 2, 3]
     assert checkpoints.plan(3) == replace(plan(), run=3)
 
 
-def test_the_first_attempt_of_a_mapper_counts(checkpoints):
+def test_first_attempt_of_mapper_wins(checkpoints):
     done = MapperOffsets(run=1, mapper=3, attempt="a", ranges=(RANGE,), rows=5)
     assert checkpoints.mapper_offsets(1, 3) is None
     assert checkpoints.write_mapper_offsets(done)
@@ -73,7 +73,7 @@ def test_the_first_attempt_of_a_mapper_counts(checkpoints):
         (b'{"format": "zkbroker-load-plan", "version": 1}', AlteredCheckpoint, "run is missing"),
     ],
 )
-def test_what_is_no_checkpoint_of_ours_is_named(checkpoints, content, error, reason):
+def test_invalid_checkpoint_file_is_refused(checkpoints, content, error, reason):
     LOCAL.publish(checkpoints.path("runs", "000001", "plan.json"), content)
     with pytest.raises(error, match=reason):
         checkpoints.plan(1)

@@ -16,7 +16,7 @@ from spark_loader.errors import CheckpointError, DamagedLake
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.convert import convert
 from spark_loader.lake.optimize import optimize
-from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.inline_spark import crashes
 from tests.support.loaded import loaded_offsets
 from tests.support.loading import LOCAL, proved
 
@@ -49,7 +49,7 @@ def grown(cluster, tmp_path):
     return cluster
 
 
-def test_a_lake_with_manifests_says_what_to_do(old, output, run, command):
+def test_lake_with_manifests_requires_convert(old, output, run, command):
     with pytest.raises(DamagedLake, match="zkbroker-load convert --output"):
         run(event_time=BY_VALUE)
     for name in ("status", "verify", "files", "optimize"):
@@ -57,7 +57,7 @@ def test_a_lake_with_manifests_says_what_to_do(old, output, run, command):
             command(name, output)
 
 
-def test_runs_files_and_ledger_are_taken_over_without_touching_data(old, output, command):
+def test_convert_takes_over_runs_without_touching_data_files(old, output, command):
     before = {path: path.stat().st_mtime_ns for path in output.rglob("topic=*/*/*/*.parquet")}
     assert command("convert", "--output", output) == "6 runs with 12 files taken over\n"
     report = proved(output)
@@ -76,21 +76,13 @@ def test_runs_files_and_ledger_are_taken_over_without_touching_data(old, output,
     assert len(old.table.files(old.table.version_of(1))) == 6
 
 
-def test_a_conversion_stopped_at_any_step_goes_on(old, output):
-    at = 0
-    while True:
-        stopping = CrashingFileSystem(LOCAL, at)
-        try:
-            convert(Checkpoints(stopping, str(output)))
-        except Crash:
-            at += 1
-        else:
-            break
-    assert at > 10
+def test_stopped_conversion_can_be_repeated(old, output):
+    for _ in crashes(lambda files: convert(Checkpoints(files, str(output))), LOCAL, least=11):
+        pass
     assert proved(output).rows == 65
 
 
-def test_the_run_that_was_stopped_is_done_with_the_same_ranges(old, output, run, grown):
+def test_unfinished_run_resumes_after_conversion(old, output, run, grown):
     planned = old.plan(7).ranges
     convert(old)
     result = run(event_time=BY_VALUE)
@@ -104,7 +96,7 @@ def test_the_run_that_was_stopped_is_done_with_the_same_ranges(old, output, run,
     assert len(DeltaTable(str(output)).file_uris()) == 3
 
 
-def test_what_is_not_whole_is_not_taken_over(old, output, command):
+def test_damaged_manifest_or_missing_file_is_refused(old, output, command):
     manifest = output / "_zkbroker/manifests/000006.json"
     whole = manifest.read_text()
     manifest.write_text(whole.replace('"rows": 5', '"rows": 6'))
@@ -116,7 +108,7 @@ def test_what_is_not_whole_is_not_taken_over(old, output, command):
         command("convert", "--output", output)
 
 
-def test_a_lake_without_manifests_has_nothing_to_convert(run, output, command):
+def test_lake_without_manifests_is_refused(run, output, command):
     run()
     with pytest.raises(LoadError, match="nothing to convert"):
         command("convert", "--output", output)

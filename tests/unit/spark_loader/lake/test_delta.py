@@ -14,13 +14,13 @@ from spark_loader.lake.table import LakeTable
 from spark_loader.lake.table_files import base_schema
 from spark_loader.lake.table_format import Change, CommitLost
 from spark_loader.reading.positions import TopicPartition
-from tests.support.loading import AT, LOCAL
+from tests.support.loading import LOCAL
 from zkbroker.types import Partition07
 
 T0 = TopicPartition("t", 0)
 
 
-def test_rows_are_those_at_or_beyond_an_offset_of_each_partition():
+def test_predicate_selects_rows_from_offset_of_each_partition():
     old = TopicPartition("o", Partition07(0, 3))
     assert predicate({T0: 5, old: 90}) == (
         '("topic" = \'o\' AND "partition" = 3 AND "position" >= 90) OR '
@@ -28,7 +28,7 @@ def test_rows_are_those_at_or_beyond_an_offset_of_each_partition():
     )
 
 
-def test_a_run_on_top_of_an_older_commit_is_turned_back(tmp_path):
+def test_commit_on_outdated_snapshot_is_refused(tmp_path):
     table = LakeTable(LOCAL, str(tmp_path / "lake"))
     table.commit(Entry(run=1, kind="load", created="now"))
     base = table.newest()
@@ -39,7 +39,7 @@ def test_a_run_on_top_of_an_older_commit_is_turned_back(tmp_path):
         other.commit(base, Change(run=3, content={"run": 3}, schema=base_schema()))
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch):
+def test_missing_library_error_names_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(LoadError, match=r"pip install 'zkbroker\[lake\]'"):
         require_library()
@@ -51,7 +51,7 @@ def runs(commits):
     }
 
 
-def test_a_commit_between_two_looks_shifts_no_number(run, cluster, output):
+def test_concurrent_commit_does_not_shift_version_numbers(run, cluster, output):
     run()
     [(_, first)] = runs(numbered_commits(lambda: DeltaTable(output))).items()
     looks = []
@@ -59,7 +59,7 @@ def test_a_commit_between_two_looks_shifts_no_number(run, cluster, output):
     def newest():
         table = DeltaTable(output)
         if not looks:
-            cluster.append("t", 0, [b"x"], timestamp_ms=AT)
+            cluster.append("t", 0, [b"x"])
             run()
         looks.append(table.version())
         return table
@@ -68,7 +68,7 @@ def test_a_commit_between_two_looks_shifts_no_number(run, cluster, output):
     assert looks == [first, first + 1, first + 1]
 
 
-def test_a_log_that_never_rests_is_given_up(run, cluster, output):
+def test_constantly_changing_log_is_an_error(run, cluster, output):
     run()
 
     class Restless:
@@ -88,5 +88,5 @@ def test_a_log_that_never_rests_is_given_up(run, cluster, output):
         numbered_commits(lambda: restless)
 
 
-def test_no_table_has_no_commits():
+def test_missing_table_has_no_commits():
     assert numbered_commits(lambda: None) == []

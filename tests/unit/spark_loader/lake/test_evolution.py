@@ -5,7 +5,6 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_loader.columns.spec import ValueColumns
-from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.evolution import require_fitting
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loading import LOCAL, proved
@@ -14,16 +13,6 @@ from zkbroker.errors import ConfigError
 VALUES = [b'{"a": 1, "b": "x", "m": 1.5}'] * 3
 ONE = ValueColumns.json("a:int,m:decimal(5,2)")
 TWO = ValueColumns.json("a:int,b:string")
-
-
-class CrashingOnceDone(CrashingFileSystem):
-    """Stops when the offsets of the first mapper are there."""
-
-    def _step(self, name: str) -> None:
-        super()._step(name)
-        if name == "after publish 00000.json":
-            self.dead = True
-            raise Crash(name)
 
 
 @pytest.fixture
@@ -40,7 +29,7 @@ def rows(output):
     return table.sort_by("offset").select(["a", "b", "m"]).to_pylist()
 
 
-def test_files_without_a_column_are_null_there(load, output):
+def test_missing_columns_read_as_null(load, output):
     load(None)
     load(ONE)
     load(TWO)
@@ -51,7 +40,7 @@ def test_files_without_a_column_are_null_there(load, output):
     assert proved(output).rows == 9
 
 
-def test_another_type_is_refused_before_anything_is_read(load, output, command):
+def test_changed_column_type_is_refused_before_loading(load, output, command):
     load(ONE)
     with pytest.raises(ConfigError, match=r"column a would be long; what was loaded .* a as int"):
         load(ValueColumns.json("a:long"))
@@ -63,13 +52,12 @@ def test_another_type_is_refused_before_anything_is_read(load, output, command):
     assert proved(output).rows == 12
 
 
-def test_what_an_unfinished_run_has_written_counts_as_loaded(load, output):
+def test_column_types_of_unfinished_run_are_binding(load, lake, output):
     with pytest.raises(Crash):
-        load(ONE, filesystem=CrashingOnceDone(LOCAL))
-    checkpoints = Checkpoints(LOCAL, str(output))
-    require_fitting(checkpoints, ONE)
+        load(ONE, filesystem=CrashingFileSystem(LOCAL, "after publish 00000.json"))
+    require_fitting(lake, ONE)
     with pytest.raises(ConfigError, match="column a would be long"):
-        require_fitting(checkpoints, ValueColumns.json("a:long"))
+        require_fitting(lake, ValueColumns.json("a:long"))
     load(ONE)
     assert proved(output).rows == 3
     assert load(ONE).rows == 6

@@ -11,7 +11,7 @@ from spark_loader.lake.formats import DELTA, ICEBERG, open_table
 from tests.support.loading import LOCAL
 
 
-def test_what_is_there_says_the_format_and_it_stays(run, tmp_path):
+def test_table_format_of_directory_cannot_change(run, tmp_path):
     for kind, other in ((DELTA, ICEBERG), (ICEBERG, DELTA)):
         output = str(tmp_path / kind)
         run(output=output, table=kind)
@@ -20,12 +20,12 @@ def test_what_is_there_says_the_format_and_it_stays(run, tmp_path):
             run(output=output, table=other)
 
 
-def test_a_new_directory_gets_what_is_asked_for_delta_by_default(tmp_path):
+def test_new_directory_uses_requested_format_or_delta(tmp_path):
     kinds = [open_table(LOCAL, str(tmp_path), kind).directory for kind in ("", DELTA, ICEBERG)]
     assert kinds == ["_delta_log", "_delta_log", "metadata"]
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch, tmp_path):
+def test_missing_library_error_names_extra(monkeypatch, tmp_path):
     for name in [
         each for each in sys.modules if each.startswith(("pyiceberg", "spark_loader.lake.iceberg"))
     ]:

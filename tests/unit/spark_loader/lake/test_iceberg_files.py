@@ -21,7 +21,7 @@ def catalog(tmp_path):
     return FileCatalog(LOCAL, str(tmp_path))
 
 
-def test_of_two_commits_on_top_of_one_version_the_later_fails(catalog, tmp_path):
+def test_second_commit_on_same_version_fails(catalog, tmp_path):
     one, two = catalog.read(2), catalog.read(2)
     one.transaction().set_properties(a="1").commit_transaction()
     with pytest.raises(CommitFailedException, match="version 3 is taken"):
@@ -30,7 +30,7 @@ def test_of_two_commits_on_top_of_one_version_the_later_fails(catalog, tmp_path)
     assert (tmp_path / "metadata" / "version-hint.text").read_text() == "3"
 
 
-def test_a_hint_that_is_late_is_brought_up_to_date(catalog, tmp_path):
+def test_outdated_version_hint_is_corrected(catalog, tmp_path):
     hint = tmp_path / "metadata" / "version-hint.text"
     for text in ("1", ""):
         hint.write_text(text)
@@ -38,7 +38,7 @@ def test_a_hint_that_is_late_is_brought_up_to_date(catalog, tmp_path):
         assert hint.read_text() == "2"
 
 
-def test_the_slower_of_two_writers_leaves_the_newer_hint(catalog, tmp_path):
+def test_slower_writer_keeps_newer_version_hint(catalog, tmp_path):
     class Slow(LocalFileSystem):
         def replace(self, path, data):
             if path.endswith("hint.text") and catalog.newest() == 3:
@@ -50,7 +50,7 @@ def test_the_slower_of_two_writers_leaves_the_newer_hint(catalog, tmp_path):
     assert (tmp_path / "metadata" / "version-hint.text").read_text() == "4"
 
 
-def test_a_directory_without_a_table_has_no_version(tmp_path):
+def test_directory_without_table_has_version_zero(tmp_path):
     empty = FileCatalog(LOCAL, str(tmp_path / "none"))
     empty.hint()
     assert (empty.newest(), (tmp_path / "none").exists()) == (0, False)

@@ -7,10 +7,12 @@ import pytest
 from spark_loader.errors import DamagedLake, LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import find_damage
+from spark_loader.lake.operate import rewind
+from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.event_time import EventTime
-from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.inline_spark import crashes
 from tests.support.loaded import file_with, loaded_offsets
-from tests.support.loading import AT, LOCAL, proved
+from tests.support.loading import LOCAL, proved
 
 
 def refused(run, output, *texts, **options):
@@ -29,10 +31,10 @@ def names(output):
 def loads(run, cluster, count=3):
     for _ in range(count):
         run()
-        cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
+        cluster.append("t", 0, [b"x"] * 10)
 
 
-def test_a_lake_without_its_table_is_refused(run, cluster, output, command):
+def test_lake_without_table_is_refused(run, cluster, output, command):
     loads(run, cluster)
     shutil.rmtree(output / "_delta_log")
     shutil.rmtree(output / "_zkbroker")
@@ -45,7 +47,7 @@ def test_a_lake_without_its_table_is_refused(run, cluster, output, command):
 
 
 @pytest.mark.parametrize("harm", ["remove", "shorten", "lengthen"])
-def test_a_data_file_that_is_gone_or_of_another_length_is_named(run, cluster, output, harm):
+def test_missing_or_resized_data_file_is_refused(run, cluster, output, harm):
     loads(run, cluster)
     file = file_with(output, 0, 0)
     if harm == "remove":
@@ -60,11 +62,9 @@ def test_a_data_file_that_is_gone_or_of_another_length_is_named(run, cluster, ou
 
 
 @pytest.mark.parametrize("group_bytes", [0, 1 << 20])
-def test_the_rewind_that_is_named_loads_what_was_lost_again(
-    run, cluster, output, command, group_bytes
-):
+def test_suggested_rewind_reloads_lost_file(run, cluster, output, command, group_bytes):
     loads(run, cluster)
-    cluster.append("t", 1, [b"x"] * 10, timestamp_ms=AT)
+    cluster.append("t", 1, [b"x"] * 10)
     run(group_bytes=group_bytes)
     lost = file_with(output, 0, 125)
     lost.unlink()
@@ -78,34 +78,25 @@ def test_the_rewind_that_is_named_loads_what_was_lost_again(
     proved(output)
 
 
-def test_a_rewind_over_lost_files_that_is_stopped_is_finished_by_the_next_load(
-    run, cluster, output, tmp_path
-):
-    from spark_loader.lake.operate import rewind
-    from spark_loader.reading.positions import TopicPartition
-
+def test_crashed_rewind_over_lost_files_is_completed_by_next_load(run, cluster, output, tmp_path):
     loads(run, cluster)
     file_with(output, 0, 105).unlink()
-    at = 0
-    while True:
-        copy = tmp_path / f"copy-{at}"
+    copy = tmp_path / "copy"
+
+    def rewind_copy(filesystem):
+        shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(output, copy)
-        stopping = CrashingFileSystem(LOCAL, at)
-        try:
-            rewind(Checkpoints(stopping, str(copy)), [TopicPartition("t", 0)], 100)
-        except Crash:
-            at += 1
-        else:
-            break
+        rewind(Checkpoints(filesystem, str(copy)), [TopicPartition("t", 0)], 100)
+
+    for _ in crashes(rewind_copy, LOCAL, least=4):
         if find_damage(Checkpoints(LOCAL, str(copy))):
             continue
         run(output=str(copy))
         assert loaded_offsets(copy) == {("t", 0): [*range(130)], ("t", 1): [*range(40)]}
         proved(copy)
-    assert at > 3
 
 
-def test_a_commit_that_is_gone_is_noticed(run, cluster, output, command):
+def test_missing_commit_is_refused(run, cluster, output, command):
     loads(run, cluster)
     (output / f"_delta_log/{2:020d}.json").unlink()
     refused(run, output, "_delta_log")
@@ -113,7 +104,7 @@ def test_a_commit_that_is_gone_is_noticed(run, cluster, output, command):
         command("verify", "--output", output)
 
 
-def test_the_last_commit_gone_is_a_run_to_be_finished(run, cluster, output):
+def test_run_with_missing_last_commit_is_resumed(run, cluster, output):
     loads(run, cluster)
     (output / f"_delta_log/{3:020d}.json").unlink()
     assert run().resumed
@@ -121,44 +112,39 @@ def test_the_last_commit_gone_is_a_run_to_be_finished(run, cluster, output):
     proved(output)
 
 
-def test_json_files_that_nothing_names_are_refused_when_they_look_like_ours(run, cluster, output):
+def test_unreferenced_json_data_file_is_refused(run, cluster, output):
     run(format="json")
     for name in ("_SUCCESS", "notes.txt", ".t.parquet.crc"):
         (output / "topic=t" / name).write_text("by hand")
-    cluster.append("t", 1, [b"x"], timestamp_ms=AT)
+    cluster.append("t", 1, [b"x"])
     run(format="json")
     file = min(output.glob("topic=t/*/*/*.jsonl"))
     file.with_name(file.name.replace(".jsonl", "x.jsonl")).write_bytes(file.read_bytes())
     refused(run, output, "is named by no commit")
 
 
-def test_a_quarantine_file_counts_as_well(run, cluster, output):
+def test_missing_quarantine_file_is_refused(run, cluster, output):
     run(event_time=EventTime.regex(r"^[5-9]$", "s"))
     next(output.glob("_zkbroker/quarantine/*/*.jsonl")).unlink()
     refused(run, output, "is missing", "rewind")
 
 
-def test_operators_do_not_write_damage_into_the_account(run, cluster, output, command):
+def test_set_does_not_hide_damage(run, cluster, output, command):
     loads(run, cluster)
     file_with(output, 0, 0).unlink()
-    cluster.append("t", 1, [b"x"] * 10, timestamp_ms=AT)
+    cluster.append("t", 1, [b"x"] * 10)
     command("set", "--output", output, "--topic", "t", "--partition", 1, "--to", 45)
     refused(run, output, "(100 rows) is missing")
 
 
-def test_a_load_stopped_at_any_step_is_no_damage(run, cluster, output):
+def test_crashed_load_is_not_reported_as_damage(run, cluster, output):
     run()
-    at = 0
-    while True:
-        cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
-        try:
-            run(CrashingFileSystem(LOCAL, at))
-        except Crash:
-            at += 1
-        else:
-            break
-        checkpoints = Checkpoints(LOCAL, str(output))
-        assert not find_damage(checkpoints)
+
+    def load(filesystem):
+        cluster.append("t", 0, [b"x"] * 10)
+        run(filesystem)
+
+    for _ in crashes(load, LOCAL, least=11):
+        assert not find_damage(Checkpoints(LOCAL, str(output)))
         run()
-    assert at > 10
     proved(output)

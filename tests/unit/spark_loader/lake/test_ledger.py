@@ -28,7 +28,7 @@ FILE = DataFile(
 )
 
 
-def test_a_withdrawn_file_no_longer_counts_and_a_later_one_of_its_name_does():
+def test_withdrawn_file_counts_again_when_a_later_entry_adds_it():
     def entry(**fields):
         return Entry(run=1, created="now", kind="load", **fields)
 
@@ -43,12 +43,12 @@ def test_a_withdrawn_file_no_longer_counts_and_a_later_one_of_its_name_does():
     assert (data, quarantined) == ([again], [])
 
 
-def test_the_ranges_of_a_plan_are_in_order():
+def test_plan_ranges_are_sorted():
     one, two = OffsetRange("t", 0, 0, 5, 0), OffsetRange("t", 0, 5, 9, 0)
     assert Plan(run=1, created="", mappers=((two,), (one,))).ranges == [one, two]
 
 
-def test_absent_offsets_take_a_pair_of_numbers_each_and_older_forms_are_read():
+def test_absent_offsets_are_written_as_pairs_and_older_form_is_read():
     absent = (Gap("t", 0, 5, 6, "x"), Gap("t", 0, 8, 9, "x"), Gap("t", 0, 9, 12, "y"))
     done = MapperOffsets(run=1, mapper=0, attempt="a", ranges=(), absent=absent)
     content = to_json(replace(done, absent=(absent[1], absent[2], absent[0])))
@@ -62,6 +62,6 @@ def test_absent_offsets_take_a_pair_of_numbers_each_and_older_forms_are_read():
     assert from_json(MapperOffsets, {**content, "absent": to_json(absent)}) == done
 
 
-def test_files_of_both_kinds_have_lengths():
+def test_total_bytes_sums_table_and_other_files():
     of_table = TableFile(path="p", rows=1, size_bytes=5, sha256="0", stats="{}")
     assert total_bytes([of_table], [FILE, FILE]) == 25

@@ -13,7 +13,7 @@ def lake(output):
     return Checkpoints(LOCAL, str(output))
 
 
-def test_loads_of_different_topics_go_on_together_and_of_the_same_do_not(lake):
+def test_only_loads_of_different_topics_run_together(lake):
     with loading(lake, ["a", "b"]):
         with beginning(lake), loading(lake, ["c"]):
             pass
@@ -27,7 +27,7 @@ def test_loads_of_different_topics_go_on_together_and_of_the_same_do_not(lake):
         pass
 
 
-def test_a_command_is_alone(lake):
+def test_command_excludes_loads_and_commands(lake):
     with (
         loading(lake, ["a"]),
         pytest.raises(LoadError, match="a load of topic a"),
@@ -44,7 +44,7 @@ def test_a_command_is_alone(lake):
         pass
 
 
-def test_an_optimize_is_beside_loads_and_no_other_one(lake):
+def test_optimize_excludes_only_another_optimize(lake):
     with (
         loading(lake, ["a"]),
         optimizing(lake),

@@ -7,13 +7,13 @@ import pytest
 from spark_loader import LoadError
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT, LOCAL, proved
+from tests.support.loading import LOCAL, proved
 from tests.support.transactional import TransactionalLog
 
 
-def test_going_back_takes_rows_out_and_loads_them_again(run, cluster, output, command):
+def test_rewind_removes_rows_and_next_load_restores_them(run, cluster, output, command):
     run()
-    cluster.append("t", 0, [b"y"] * 50, timestamp_ms=AT)
+    cluster.append("t", 0, [b"y"] * 50)
     run()
     said = command("rewind", "--output", output, "--topic", "t", "--partition", 0, "--to", 120)
     assert said == "t-0: the next load begins at offset 120\n"
@@ -28,9 +28,9 @@ def test_going_back_takes_rows_out_and_loads_them_again(run, cluster, output, co
         command("rewind", "--output", output, "--topic", "t", "--to", 10_000)
 
 
-def test_a_position_set_forward_enters_the_gap_ledger(run, cluster, output, command):
+def test_setting_position_forward_records_gap(run, cluster, output, command):
     run()
-    cluster.append("t", 1, [b"skipped"] * 10 + [b"kept"] * 5, timestamp_ms=AT)
+    cluster.append("t", 1, [b"skipped"] * 10 + [b"kept"] * 5)
     command("set", "--output", output, "--topic", "t", "--partition", 1, "--to", 50)
     assert run().rows == 5
     assert proved(output).gap_offsets == 10
@@ -39,7 +39,7 @@ def test_a_position_set_forward_enters_the_gap_ledger(run, cluster, output, comm
     assert proved(output).gap_offsets == 5
 
 
-def test_a_position_is_that_of_a_partition_there_is(run, output, command):
+def test_setting_position_of_unknown_partition_is_refused(run, output, command):
     run()
     given = ["set", output, "-t", "t", "--to", "1"]
     with pytest.raises(
@@ -56,7 +56,7 @@ def test_a_position_is_that_of_a_partition_there_is(run, output, command):
     assert "t-9" not in command("status", output)
 
 
-def test_positions_are_not_moved_under_an_unfinished_run(run, output, command):
+def test_setting_position_during_unfinished_run_is_refused(run, output, command):
     run()
     with pytest.raises(Crash):
         run(CrashingFileSystem(LOCAL, 3), topics=["t"], output=str(output) + "-2")
@@ -64,7 +64,7 @@ def test_positions_are_not_moved_under_an_unfinished_run(run, output, command):
         command("set", "--output", f"{output}-2", "--topic", "t", "--partition", 0, "--to", 1)
 
 
-def test_status_and_audit_balance_with_the_cluster(run, cluster, output, command):
+def test_status_and_audit_match_cluster(run, cluster, output, command):
     run(group="g")
     cluster.append("t", 0, [b"z"] * 4)
     shown = json.loads(command("status", "--output", output, "--bootstrap", "h:1", "--json"))
@@ -84,7 +84,7 @@ def test_status_and_audit_balance_with_the_cluster(run, cluster, output, command
     )
 
 
-def test_what_was_aborted_is_counted_and_no_gap(run, cluster, output, command, tmp_path):
+def test_aborted_offsets_are_counted_separately_from_gaps(run, cluster, output, command, tmp_path):
     log = TransactionalLog(tmp_path / "made")
     log.send(1, 3)
     log.send(2, 2)
@@ -113,9 +113,7 @@ def test_what_was_aborted_is_counted_and_no_gap(run, cluster, output, command, t
     assert proved(output).aborted_offsets == 2
 
 
-def test_a_run_is_resumed_at_the_isolation_level_it_was_planned_with(
-    run, cluster, output, tmp_path
-):
+def test_resumed_run_keeps_planned_isolation_level(run, cluster, output, tmp_path):
     log = TransactionalLog(tmp_path / "made")
     log.send(1, 3)
     log.abort(1)

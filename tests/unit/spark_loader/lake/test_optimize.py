@@ -11,7 +11,7 @@ from spark_loader import EventTime, LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import find_damage
 from spark_loader.lake.optimize import optimize, vacuum
-from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.inline_spark import Crash, CrashingFileSystem, crashes
 from tests.support.loaded import loaded_files, loaded_offsets
 from tests.support.loading import LOCAL, proved
 
@@ -30,7 +30,7 @@ def lake(run, cluster, output):
     return Checkpoints(LOCAL, str(output))
 
 
-def test_hours_become_one_file_each_with_the_same_rows(lake, output, run, cluster):
+def test_optimize_merges_each_hour_into_one_file(lake, output, run, cluster):
     before = proved(output)
     done = optimize(lake)
     assert (done.before, done.after, done.removed, done.added) == (32, 4, 32, 4)
@@ -48,7 +48,7 @@ def test_hours_become_one_file_each_with_the_same_rows(lake, output, run, cluste
     assert len(lake.table.files(lake.table.version_of(4))) == 32
 
 
-def test_only_hours_that_ended_long_enough_ago_are_merged(lake, output):
+def test_recent_hours_are_not_merged(lake, output):
     now = dt.datetime(1970, 1, 1, 4, 30, tzinfo=dt.UTC)
     done = optimize(lake, older_than_hours=2, now=now)
     assert done.added == 2
@@ -59,7 +59,7 @@ def test_only_hours_that_ended_long_enough_ago_are_merged(lake, output):
     assert loaded_offsets(output) == WHOLE
 
 
-def test_hours_end_in_the_time_zone_of_the_loads(run, cluster, output):
+def test_hours_end_in_time_zone_of_loads(run, cluster, output):
     at = EventTime.json("at", zone="America/Los_Angeles")
     for _ in range(2):
         # 02:00 and 03:00 UTC are hours 18 and 19 of the day before.
@@ -74,31 +74,27 @@ def test_hours_end_in_the_time_zone_of_the_loads(run, cluster, output):
     assert len([*output.glob("topic=h/date=1969-12-31/hour=*")]) == 2
 
 
-def test_large_files_stay_as_they_are(lake, output):
+def test_large_files_are_not_merged(lake, output):
     assert optimize(lake, target_bytes=10).removed == 0
 
 
-def test_an_optimize_stopped_at_any_step_is_done_by_the_next(lake, output, tmp_path):
-    at = 0
-    while True:
-        copy = tmp_path / f"copy-{at}"
+def test_crashed_optimize_is_completed_by_next(lake, output, tmp_path):
+    copy = tmp_path / "copy"
+
+    def optimize_copy(filesystem):
+        shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(output, copy)
-        stopping = CrashingFileSystem(LOCAL, at)
-        try:
-            optimize(Checkpoints(stopping, str(copy)))
-        except Crash:
-            at += 1
-        else:
-            break
+        optimize(Checkpoints(filesystem, str(copy)))
+
+    for _ in crashes(optimize_copy, LOCAL, least=4):
         assert loaded_offsets(copy) == WHOLE
         proved(copy)
         optimize(Checkpoints(LOCAL, str(copy)))
         assert (loaded_offsets(copy), proved(copy).unsealed) == (WHOLE, 0)
         assert len(loaded_files(copy)) == 4
-    assert at > 3
 
 
-def test_a_vacuum_deletes_what_nothing_needs_and_nothing_else(lake, output, run, cluster):
+def test_vacuum_deletes_only_unneeded_files(lake, output, run, cluster):
     optimize(lake)
     assert vacuum(lake) == []
     with pytest.raises(LoadError, match="--allow-short-retention"):
@@ -112,23 +108,20 @@ def test_a_vacuum_deletes_what_nothing_needs_and_nothing_else(lake, output, run,
     assert not find_damage(lake)
 
 
-def test_a_vacuum_keeps_files_beside_the_table_and_of_runs_under_way(lake, output, run, cluster):
+def test_vacuum_keeps_json_files_and_files_of_unfinished_run(lake, output, run, cluster):
     cluster.append("j", 0, [b'{"at": 0}'] * 5)
     run(topics=["j"], event_time=BY_VALUE, format="json")
     cluster.append("h", 0, [b'{"at": 0}'] * 5)
-    steps = CrashingFileSystem(LOCAL)
-    shutil.copytree(output, f"{output}-whole")
-    run(steps, topics=["h"], event_time=BY_VALUE, output=f"{output}-whole")
-    at = steps.steps.index("before commit of the table")
+    crashing = CrashingFileSystem(LOCAL, "before commit of the table")
     with pytest.raises(Crash):
-        run(CrashingFileSystem(LOCAL, at), topics=["h"], event_time=BY_VALUE)
+        run(crashing, topics=["h"], event_time=BY_VALUE)
     assert vacuum(lake, retention_hours=0, allow_short=True) == []
     result = run(topics=["h"], event_time=BY_VALUE)
     assert (result.resumed, result.adopted, result.rows) == (True, 1, 5)
     proved(output)
 
 
-def test_one_optimize_at_a_time_and_loads_beside_it(lake, run, cluster):
+def test_optimize_lock_excludes_vacuum_but_not_loads(lake, run, cluster):
     with LOCAL.lock(lake.path("optimize.lock"), "me"):
         with pytest.raises(LoadError, match=r"an optimize of this output is running: .*me"):
             optimize(lake)
@@ -138,7 +131,7 @@ def test_one_optimize_at_a_time_and_loads_beside_it(lake, run, cluster):
             vacuum(lake)
 
 
-def test_a_load_that_commits_under_an_optimize_does_not_stop_it(lake, output, run, cluster):
+def test_optimize_succeeds_beside_committing_load(lake, output, run, cluster):
     """The library merges its commit with the one that came before it."""
     table = lake.table.format
     inner = table._for_writing
@@ -158,7 +151,7 @@ def test_a_load_that_commits_under_an_optimize_does_not_stop_it(lake, output, ru
     proved(output)
 
 
-def test_the_command_line_says_how_many_files(lake, output, command):
+def test_commands_print_file_counts(lake, output, command):
     assert len(command("files", "--output", output).splitlines()) == 32
     said = command("optimize", "--output", output, "--older-than", 1)
     assert said == "32 files before, 4 after: 32 merged into 4\n"

@@ -3,7 +3,7 @@
 from spark_loader.lake.pinned import PinnedTable
 from spark_loader.lake.table import LakeTable
 from spark_loader.reading.positions import TopicPartition
-from tests.support.loading import AT, LOCAL
+from tests.support.loading import LOCAL
 
 
 def seen(table):
@@ -17,11 +17,11 @@ def seen(table):
     )
 
 
-def test_what_is_published_later_is_not_seen(run, cluster, output):
+def test_later_commits_are_not_visible(run, cluster, output):
     run()
     pinned = PinnedTable(LOCAL, str(output))
     before = seen(pinned)
-    cluster.append("t", 0, [b"x"], timestamp_ms=AT)
+    cluster.append("t", 0, [b"x"])
     run()
     assert seen(pinned) == before
     assert before[1:4] == (100, [1], 100)
@@ -29,7 +29,7 @@ def test_what_is_published_later_is_not_seen(run, cluster, output):
     assert seen(PinnedTable(LOCAL, str(output)))[1:4] == (101, [1, 2], 101)
 
 
-def test_where_no_table_is_nothing_is_seen(output):
+def test_missing_table_is_empty(output):
     pinned = PinnedTable(LOCAL, str(output))
     assert pinned.latest() is None
     assert pinned.files() == []

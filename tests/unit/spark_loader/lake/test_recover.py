@@ -7,7 +7,7 @@ from spark_loader.lake.checkpoint import Checkpoints
 from tests.support.loading import LOCAL
 
 
-def test_two_loads_at_once_are_refused(run, output):
+def test_second_load_of_topic_is_refused(run, output):
     checkpoints = Checkpoints(LOCAL, str(output))
     with LOCAL.lock(checkpoints.path("locks/t"), "me"), pytest.raises(LoadError, match="me"):
         run()

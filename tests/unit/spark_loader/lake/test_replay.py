@@ -5,13 +5,14 @@ import json
 from spark_loader import EventTime
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import beside
+from spark_loader.lake.replay import replay
 from spark_loader.sink.partition import SinkOptions
-from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.inline_spark import crashes
 from tests.support.loaded import loaded_offsets
 from tests.support.loading import LOCAL, proved
 
 
-def test_records_without_a_time_are_quarantined_verbatim_and_replayed(run, output, command):
+def test_quarantined_records_are_replayed(run, output, command):
     first = run(event_time=EventTime.regex(r"^[5-9]$", "s"))
     assert (first.rows, first.quarantined) == (10, 130)
     proved(output)
@@ -33,21 +34,14 @@ def test_records_without_a_time_are_quarantined_verbatim_and_replayed(run, outpu
     assert (proved(output).rows, proved(output).quarantined) == (140, 0)
 
 
-def test_a_replay_stopped_at_every_step_counts_once(run, output, cluster):
-    from spark_loader.lake.replay import replay
-
+def test_crashed_replay_counts_once(run, output, cluster):
     run(event_time=EventTime.regex(r"^[5-9]$", "s"))
     options = SinkOptions(event_time=EventTime.regex(r"^\d$", "s"))
-    at = 0
-    while True:
-        stopping = CrashingFileSystem(LOCAL, at)
-        try:
-            replay(Checkpoints(stopping, str(output)), options)
-        except Crash:
-            at += 1
-        else:
-            break
+
+    def replayed(filesystem):
+        replay(Checkpoints(filesystem, str(output)), options)
+
+    for _ in crashes(replayed, LOCAL, least=16):
         run()
         proved(output)
-    assert at > 15
     assert proved(output).quarantined == 120

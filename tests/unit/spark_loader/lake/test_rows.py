@@ -10,7 +10,7 @@ PLACE = "topic=t/date=2015-05-17/hour=05/"
 T0 = TopicPartition("t", 0)
 
 
-def test_files_that_the_table_knows_to_hold_none_of_them_are_left_out():
+def test_files_without_matching_rows_are_skipped():
     before = LiveFile(PLACE + "a", 1, 1, (0, 0), (2, 4))
     beyond = LiveFile(PLACE + "b", 1, 1, (0, 0), (2, 5))
     other = LiveFile(PLACE + "c", 1, 1, (1, 0), (2, 9))
@@ -20,7 +20,7 @@ def test_files_that_the_table_knows_to_hold_none_of_them_are_left_out():
     assert concerned(files, {T0: 5}) == [beyond, unknown]
 
 
-def test_what_files_hold_is_read_from_them(run, output):
+def test_held_offsets_are_read_from_files(run, output):
     run(group_bytes=1 << 20)
     [path] = loaded_files(output)
     file = LiveFile(str(path.relative_to(output)), 1, 140)

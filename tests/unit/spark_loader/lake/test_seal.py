@@ -10,7 +10,7 @@ from tests.support.loaded import loaded_files
 from tests.support.loading import LOCAL, proved
 
 
-def test_what_the_library_wrote_is_sealed_once_and_checked_from_then_on(run, output, command):
+def test_compacted_files_are_sealed_once(run, output, command):
     run()
     lake = Checkpoints(LOCAL, str(output))
     assert seal(lake) == 0
@@ -21,7 +21,7 @@ def test_what_the_library_wrote_is_sealed_once_and_checked_from_then_on(run, out
     assert (seal(lake), proved(output).unsealed) == (0, 0)
 
 
-def test_a_file_with_other_rows_than_the_table_says_is_not_sealed(run, output):
+def test_file_with_wrong_row_count_is_not_sealed(run, output):
     import pyarrow.parquet as pq
 
     run()

@@ -21,7 +21,7 @@ from spark_loader.lake.table_files import (
 )
 from spark_loader.reading.positions import TopicPartition
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT, LOCAL, proved
+from tests.support.loading import LOCAL, proved
 from zkbroker.types import Partition07
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -49,7 +49,7 @@ def file(number):
     return TableFile(path=PATH.format(number), rows=5, size_bytes=9, sha256="00", stats=stats)
 
 
-def test_files_offsets_and_ledger_change_in_one_commit(table):
+def test_commit_updates_files_offsets_and_ledger(table):
     assert (table.latest(), table.entries(), table.files()) == (None, [], [])
     gaps = (Gap("t", 0, 3, 4, "lost"),)
     first = entry(1, positions={T0: 5, T1: 0}, gaps=gaps)
@@ -60,7 +60,7 @@ def test_files_offsets_and_ledger_change_in_one_commit(table):
     assert table.positions([T0, T1]) == {T0: 9, T1: 0}
 
 
-def test_a_commit_is_one_file_of_the_log(delta):
+def test_commit_is_one_log_file(delta):
     delta.commit(entry(1, positions={T0: 5, T1: 0}), [file(1)])
     delta.commit(entry(2, positions={T0: 9, T1: 0}), [file(2)])
     log = f"{delta.output}/_delta_log"
@@ -69,7 +69,7 @@ def test_a_commit_is_one_file_of_the_log(delta):
     assert sorted(next(iter(each)) for each in actions) == ["add", "commitInfo", "txn", "txn"]
 
 
-def test_a_run_is_read_as_it_was(table):
+def test_earlier_version_can_be_read(table):
     table.commit(entry(1), [file(1)])
     table.commit(Entry(run=0, kind="seal", created="now"))
     table.commit(entry(2), [file(2)])
@@ -91,7 +91,7 @@ def interrupted(table, action):
     table.format.commit = commit
 
 
-def test_of_two_loads_that_go_on_from_the_same_run_one_counts(table):
+def test_second_commit_from_same_position_is_refused(table):
     table.commit(entry(1, positions={T0: 5}), [file(1)])
     other = LakeTable(LOCAL, table.output)
     interrupted(other, lambda: table.commit(entry(2, positions={T0: 9}), [file(2)]))
@@ -101,7 +101,7 @@ def test_of_two_loads_that_go_on_from_the_same_run_one_counts(table):
     assert [each.path for each in table.files()] == [PATH.format(1), PATH.format(2)]
 
 
-def test_loads_of_different_partitions_both_count(table):
+def test_concurrent_commits_of_different_partitions_both_count(table):
     table.commit(entry(1, positions={T0: 5}))
     other = LakeTable(LOCAL, table.output)
     interrupted(other, lambda: table.commit(entry(2, positions={T0: 9}), [file(2)], since={T0: 5}))
@@ -112,7 +112,7 @@ def test_loads_of_different_partitions_both_count(table):
     assert len(table.files()) == 2
 
 
-def test_commits_without_a_run_are_in_no_one_s_way(table):
+def test_commit_without_run_does_not_conflict(table):
     table.commit(entry(1, positions={T0: 5}), [file(1)])
     other = LakeTable(LOCAL, table.output)
     seal = Entry(run=0, kind="seal", created="now", checksums={"a": "00"})
@@ -122,7 +122,7 @@ def test_commits_without_a_run_are_in_no_one_s_way(table):
     assert [each.run for each in table.entries()] == [1, 2]
 
 
-def test_a_large_ledger_lies_beside_the_log_and_is_checked(table):
+def test_large_ledger_entry_is_stored_in_checked_file(table):
     gaps = tuple(Gap("t", 0, n, n + 1, "x" * 50) for n in range(0, 2000, 2))
     table.commit(entry(1, gaps=gaps, checksums={"a": "00"}))
     assert table.latest().gaps == gaps
@@ -140,7 +140,7 @@ def test_a_large_ledger_lies_beside_the_log_and_is_checked(table):
         table.entry(1)
 
 
-def test_columns_are_added_and_never_change_their_type(table):
+def test_columns_can_be_added_but_not_changed(table):
     table.commit(entry(1), [file(1)])
     wider = base_schema().append(pa.field("status", pa.int32()))
     table.commit(entry(2), [file(2)], wider)
@@ -150,7 +150,7 @@ def test_columns_are_added_and_never_change_their_type(table):
         table.commit(entry(3), [file(3)], other)
 
 
-def test_schemas_of_mappers_become_one():
+def test_mapper_schemas_are_merged():
     one = pa.schema([("a", pa.int64())])
     two = one.append(pa.field("b", pa.string()))
     texts = [schema_to_text(one), schema_to_text(two), schema_to_text(None), schema_to_text(one)]
@@ -160,20 +160,20 @@ def test_schemas_of_mappers_become_one():
         schema_from_texts([schema_to_text(pa.schema([("a", pa.string())])), schema_to_text(one)])
 
 
-def test_directories_name_the_values_of_partitions():
+def test_partition_values_come_from_path():
     assert partition_values(PATH.format(1)) == {"topic": "t", "date": "2015-05-17", "hour": "5"}
 
 
-def test_positions_of_kafka_07_are_transactions_too(table):
+def test_positions_of_0_7_partitions_are_stored(table):
     source = TopicPartition("old", Partition07(1, 2))
     table.commit(entry(1, positions={source: 90}))
     assert table.latest().positions == {source: 90}
     assert table.positions([source]) == {source: 90}
 
 
-def test_headers_and_later_columns_are_read_by_the_library(run, cluster, output):
+def test_added_headers_column_is_readable(run, cluster, output):
     run()
-    cluster.append("t", 0, [b"x"] * 5, timestamp_ms=AT)
+    cluster.append("t", 0, [b"x"] * 5)
     run(headers=True)
     found = DeltaTable(str(output)).to_pyarrow_table()
     assert "headers" in found.column_names
@@ -181,7 +181,7 @@ def test_headers_and_later_columns_are_read_by_the_library(run, cluster, output)
     assert loaded_offsets(output)["t", 0] == [*range(105)]
 
 
-def test_a_table_that_something_else_made_is_refused(run, output):
+def test_foreign_table_is_refused(run, output):
     write_deltalake(str(output), pa.table({"a": [1]}))
     for work in (run, lambda: LakeTable(LOCAL, str(output)).newest()):
         with pytest.raises(LoadError, match="a table that zkbroker-load did not make"):
@@ -190,7 +190,7 @@ def test_a_table_that_something_else_made_is_refused(run, output):
     assert not (output / "_zkbroker/runs").exists()
 
 
-def test_a_lake_without_rows_is_read_as_empty(run, cluster, output, command):
+def test_lake_without_rows_has_no_files(run, cluster, output, command):
     with pytest.raises(LoadError, match="nothing was loaded into"):
         spark_loader.files(str(output))
     cluster.append("empty", 0, [])

@@ -3,7 +3,7 @@
 from spark_loader.lake.table_format import Hours
 
 
-def test_hours_are_those_of_earlier_days_and_of_the_last_one_up_to_an_hour():
+def test_hours_before_limit_are_included():
     hours = Hours("2026-11-23", 5)
     assert hours.holds("2026-11-22", 23)
     assert hours.holds("2026-11-23", 4)

@@ -15,14 +15,14 @@ from zkbroker.errors import ConfigError
         ({"read_committed": True}, "no transactions"),
     ],
 )
-def test_what_it_has_not_is_refused(given, said):
+def test_unsupported_settings_are_refused(given, said):
     allowed = {"zookeeper": "z", "bootstrap": (), "read_committed": False}
     GENERATION.check(**allowed)
     with pytest.raises(ConfigError, match=said):
         GENERATION.check(**{**allowed, **given})
 
 
-def test_options_of_the_source_are_checked_by_it():
+def test_source_options_are_checked_by_generation():
     given = {"kafka.generation": "0.7", "subscribe": "t", "kafka.bootstrap.servers": "h:1"}
     with pytest.raises(ConfigError, match="in place of"):
         SourceOptions.parse(given, streaming=False)

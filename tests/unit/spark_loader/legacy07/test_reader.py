@@ -49,7 +49,7 @@ def read(log, start, until, fetch_bytes=1000, **more):
 
 
 @pytest.mark.parametrize("fetch_bytes", [1, 30, 61, 1000])
-def test_rows_have_the_offset_behind_them_and_the_position_of_their_entry(fetch_bytes):
+def test_rows_have_end_offset_and_entry_position(fetch_bytes):
     data = PLAIN + WRAPPER + OLD
     first, second = len(PLAIN), len(PLAIN + WRAPPER)
     rows, others = read(Log(data), 0, len(data), fetch_bytes)
@@ -65,7 +65,7 @@ def test_rows_have_the_offset_behind_them_and_the_position_of_their_entry(fetch_
     assert others == []
 
 
-def test_a_part_between_entries_is_read_and_one_inside_an_entry_refused():
+def test_range_ending_inside_entry_is_refused():
     data = PLAIN + WRAPPER + OLD
     rows, _ = read(Log(data), len(PLAIN), len(PLAIN + WRAPPER))
     assert [bytes(r["value"]) for r in rows] == [b"a", b"b"]
@@ -73,14 +73,14 @@ def test_a_part_between_entries_is_read_and_one_inside_an_entry_refused():
         read(Log(data), 0, len(PLAIN) + 3)
 
 
-def test_a_wrapper_of_nothing_is_entered_as_absent():
+def test_empty_wrapper_is_absent():
     _, others = read(Log(PLAIN + EMPTY + PLAIN), 0, len(PLAIN + EMPTY + PLAIN))
     (gap,) = others
     assert isinstance(gap, Gap)
     assert (gap.start, gap.until) == (len(PLAIN), len(PLAIN + EMPTY))
 
 
-def test_damage_is_named_or_kept_with_its_bytes():
+def test_damaged_entry_fails_or_is_kept():
     bad = bytearray(PLAIN)
     bad[-1] ^= 1
     data = OLD + bytes(bad) + OLD
@@ -95,7 +95,7 @@ def test_damage_is_named_or_kept_with_its_bytes():
     assert (len(rows), entry.start, entry.until) == (1, len(OLD), len(data))
 
 
-def test_what_retention_took_is_a_gap_or_an_error():
+def test_deleted_offsets_fail_or_become_gap():
     log = Log(PLAIN, start=500)
     with pytest.raises(DataLoss, match=r"\[0, 500\)"):
         read(log, 0, 500 + len(PLAIN))

@@ -36,7 +36,7 @@ def loaded(output):
     return found.to_table().sort_by("offset")
 
 
-def test_values_are_columns_and_their_time_that_of_the_event(cluster, load, output):
+def test_column_supplies_event_time(cluster, load, output):
     append(cluster, *map(visit, range(30)))
     assert load().rows == 30
     table = loaded(output)
@@ -48,7 +48,7 @@ def test_values_are_columns_and_their_time_that_of_the_event(cluster, load, outp
     proved(output)
 
 
-def test_bad_values_are_set_aside_verbatim_and_replayed(cluster, load, output, command):
+def test_bad_values_are_quarantined_and_replayed(cluster, load, output, command):
     bad = [b'{"status": "ok"}', b"none", visit(3, at=None), visit(4, status=2**40), visit(5)]
     append(cluster, visit(1), *bad, visit(6))
     result = load()
@@ -66,13 +66,13 @@ def test_bad_values_are_set_aside_verbatim_and_replayed(cluster, load, output, c
     assert (report.rows, report.quarantined) == (6, 1)
 
 
-def test_too_many_bad_values_mean_wrong_options(cluster, load):
+def test_too_many_bad_values_fail_load(cluster, load):
     append(cluster, *[b"%d" % number for number in range(50)])
     with pytest.raises(QuarantineLimit, match=r"more than 10 .*not a JSON object.*columns"):
         load(max_quarantined=10)
 
 
-def test_columns_may_be_written_as_json(cluster, load, output):
+def test_typed_columns_are_written_as_json(cluster, load, output):
     append(cluster, visit(1))
     columns = ValueColumns.json(
         "at:timestamp,day=at:date[%Y-%m-%dT%H:%M:%SZ],m=status:decimal(5,1)"

@@ -59,7 +59,7 @@ def everything_once(cluster, output):
     assert staged == []
 
 
-def test_stopped_at_every_step_each_offset_counts_once(cluster, tmp_path):
+def test_offsets_load_once_after_crash_at_every_step(cluster, tmp_path):
     steps = steps_of_a_load(cluster, tmp_path / "whole")
     everything_once(cluster, tmp_path / "whole")
     assert len(steps) > 60
@@ -73,7 +73,7 @@ def test_stopped_at_every_step_each_offset_counts_once(cluster, tmp_path):
         everything_once(cluster, output)
 
 
-def test_stopped_at_every_step_of_the_rerun_too(cluster, tmp_path):
+def test_offsets_load_once_after_second_crash(cluster, tmp_path):
     steps = steps_of_a_load(cluster, tmp_path / "whole")
     for first in range(3, len(steps), 17):
         for second in range(1, len(steps), 23):
@@ -89,7 +89,7 @@ def test_stopped_at_every_step_of_the_rerun_too(cluster, tmp_path):
             everything_once(cluster, output)
 
 
-def test_a_full_disk_at_every_step_fails_and_a_rerun_goes_on(cluster, tmp_path):
+def test_load_resumes_after_full_disk(cluster, tmp_path):
     steps = steps_of_a_load(cluster, tmp_path / "whole")
     for at in range(0, len(steps), 5):
         output = tmp_path / f"full-{at}"
@@ -100,11 +100,10 @@ def test_a_full_disk_at_every_step_fails_and_a_rerun_goes_on(cluster, tmp_path):
         everything_once(cluster, output)
 
 
-def test_a_rerun_has_identical_ranges_and_does_not_redo_finished_mappers(cluster, tmp_path):
-    steps = steps_of_a_load(cluster, tmp_path / "whole")
-    at = steps.index("after publish 00000.json")
+def test_resumed_run_keeps_ranges_and_finished_mappers(cluster, tmp_path):
+    crashing = CrashingFileSystem(LOCAL, "after publish 00000.json")
     with pytest.raises(Crash):
-        loader(cluster, tmp_path / "o", CrashingFileSystem(LOCAL, at)).run(InlineSpark())
+        loader(cluster, tmp_path / "o", crashing).run(InlineSpark())
     checkpoints = Checkpoints(LOCAL, str(tmp_path / "o"))
     planned = checkpoints.plan(1).ranges
     cluster.append("t", 0, [b'{"at": 1}'] * 5)
@@ -117,7 +116,7 @@ def test_a_rerun_has_identical_ranges_and_does_not_redo_finished_mappers(cluster
     assert (later.run, later.rows) == (2, 5)
 
 
-def test_readers_of_the_table_never_see_what_is_not_published(cluster, tmp_path):
+def test_unpublished_files_are_not_visible(cluster, tmp_path):
     steps = steps_of_a_load(cluster, tmp_path / "whole")
     # The first commit makes an empty table.
     [_, before] = [n for n, each in enumerate(steps) if each == "before commit of the table"]

@@ -14,7 +14,7 @@ from tests.support.loading import AT, LOCAL, proved
 from zkbroker.errors import ConfigError
 
 
-def test_a_first_run_begins_where_the_options_say(cluster, tmp_path):
+def test_first_run_begins_at_starting_option(cluster, tmp_path):
     begun = {}
     for name, starting in (
         ("latest", LATEST_BOUND),
@@ -23,7 +23,7 @@ def test_a_first_run_begins_where_the_options_say(cluster, tmp_path):
     ):
         lake = tmp_path / name
         if name == "offsets":
-            cluster.append("t", 2, [b"x"] * 30, timestamp_ms=AT)
+            cluster.append("t", 2, [b"x"] * 30)
         loader = Loader(
             bootstrap="h:1",
             topics=["t"],
@@ -33,19 +33,19 @@ def test_a_first_run_begins_where_the_options_say(cluster, tmp_path):
             filesystem=LOCAL,
         )
         begun[name] = [loader.run(InlineSpark()).rows]
-        cluster.append("t", 1, [b"x"] * 5, timestamp_ms=AT)
+        cluster.append("t", 1, [b"x"] * 5)
         begun[name].append(loader.run(InlineSpark()).rows)
         proved(lake)
     assert begun == {"latest": [0, 5], "offsets": [145, 5], "time": [180, 5]}
 
 
-def test_a_partition_added_later_is_loaded_from_its_beginning(run, cluster):
+def test_added_partition_loads_from_beginning(run, cluster):
     run(starting=LATEST_BOUND)
     cluster.append("t", 3, [b"new"] * 7)
     assert run(starting=LATEST_BOUND).rows == 7
 
 
-def test_topics_by_whitelist_and_blacklist(run, cluster, output):
+def test_whitelist_and_blacklist_select_topics(run, cluster, output):
     cluster.append("u", 0, [b"x"] * 3)
     cluster.append("v", 0, [b"x"] * 3)
     result = run(topics=[], whitelist="t|u|v", blacklist="v")
@@ -56,7 +56,7 @@ def test_topics_by_whitelist_and_blacklist(run, cluster, output):
         run(topics=[])
 
 
-def test_caps_by_records_bytes_and_time(run, output):
+def test_max_records_bytes_and_seconds_limit_run(run, output):
     assert run(max_records=30).rows == 30
     capped = run(max_bytes=500)
     assert 0 < capped.rows < 110
@@ -66,7 +66,7 @@ def test_caps_by_records_bytes_and_time(run, output):
     proved(output)
 
 
-def test_large_partitions_are_split_and_small_ones_share_a_mapper(run, output):
+def test_large_partitions_are_split(run, output):
     result = run(split_bytes=300)
     plan = Checkpoints(LOCAL, str(output)).plan(1)
     assert len(plan.mappers) > 3
@@ -77,14 +77,14 @@ def test_large_partitions_are_split_and_small_ones_share_a_mapper(run, output):
     proved(output)
 
 
-def test_small_partitions_share_a_mapper(run, output):
+def test_small_partitions_share_mapper(run, output):
     run(group_bytes=1 << 20)
     assert len(Checkpoints(LOCAL, str(output)).plan(1).mappers) == 1
     proved(output)
 
 
-def test_files_are_closed_at_the_target_size(run, cluster, output):
-    cluster.append("t", 2, [b"x" * 1000] * 300, timestamp_ms=AT, per_batch=10)
+def test_files_are_closed_at_target_size(run, cluster, output):
+    cluster.append("t", 2, [b"x" * 1000] * 300, per_batch=10)
     run(target_bytes=20_000, fetch_bytes=30_000, compression="none", format="raw")
     names = [path.name for path in output.glob("topic=t/*/*/t+00002+*")]
     assert len(names) > 3
@@ -92,8 +92,8 @@ def test_files_are_closed_at_the_target_size(run, cluster, output):
 
 
 @pytest.mark.parametrize("kind", ["json", "raw"])
-def test_other_formats_hold_the_same_values(run, output, kind, cluster):
-    cluster.append("t", 2, [b"\xff", None], keys=[b"k", None], timestamp_ms=AT)
+def test_json_and_raw_files_hold_loaded_values(run, output, kind, cluster):
+    cluster.append("t", 2, [b"\xff", None], keys=[b"k", None])
     assert run(format=kind).rows == 142
     report = proved(output)
     assert report.rows == 142
@@ -107,21 +107,21 @@ def test_other_formats_hold_the_same_values(run, output, kind, cluster):
         assert (second["key"], second["value"], second["timestamp"]) == (None, None, AT)
 
 
-def test_headers_are_kept_when_asked_for(run, cluster, output):
-    cluster.append("t", 2, [b"v"], headers=[(("h", b"1"),)], timestamp_ms=AT)
+def test_headers_are_loaded_when_requested(run, cluster, output):
+    cluster.append("t", 2, [b"v"], headers=[(("h", b"1"),)])
     run(format="json", headers=True)
     [file] = output.glob("topic=t/*/*/t+00002+*")
     assert json.loads(file.read_text())["headers"] == [{"key": "h", "value": "1"}]
 
 
-def test_too_many_unparsable_records_fail_the_load_with_a_sample(run, output):
+def test_too_many_records_without_event_time_fail_load(run, output):
     with pytest.raises(QuarantineLimit, match=r"more than 20 records .* does not match"):
         run(event_time=EventTime.regex(r"^[5-9]$", "s"), max_quarantined=20)
     assert list(output.glob("topic=*")) == []
     assert run(max_quarantined=20).rows == 140
 
 
-def test_message_format_0_has_no_time_unless_another_is_allowed(cluster, tmp_path):
+def test_message_format_0_needs_fallback_time(cluster, tmp_path):
     cluster.append("old", 0, [b"x"] * 3, magic=0)
     for fallback, expected in (("quarantine", (0, 3)), ("load-time", (3, 0))):
         result = Loader(
@@ -135,7 +135,7 @@ def test_message_format_0_has_no_time_unless_another_is_allowed(cluster, tmp_pat
         assert (result.rows, result.quarantined) == expected
 
 
-def test_the_dry_run_shows_splits_and_bytes_and_writes_nothing(run, output, command):
+def test_plan_shows_splits_and_writes_nothing(run, output, command):
     shown = json.loads(
         command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--json")
     )
@@ -148,7 +148,7 @@ def test_the_dry_run_shows_splits_and_bytes_and_writes_nothing(run, output, comm
         command("plan", "--output", output, "--topic", "t")
 
 
-def test_checkpoints_of_another_version_are_refused(run, output):
+def test_plan_of_unknown_version_is_refused(run, output):
     run()
     (output / f"_delta_log/{1:020d}.json").unlink()
     plan = next(output.glob("_zkbroker/runs/*/plan.json"))
@@ -157,7 +157,7 @@ def test_checkpoints_of_another_version_are_refused(run, output):
         run()
 
 
-def test_a_missing_library_is_said_before_anything_is_read(run, output, monkeypatch):
+def test_missing_library_is_reported_before_loading(run, output, monkeypatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(LoadError, match=r"pip install 'zkbroker\[lake\]'"):
         run()

@@ -5,27 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from spark_loader import Loader
 from spark_loader.errors import DamagedLog
 from spark_loader.load.mapper import run_mapper
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT, LOCAL, damage, proved
+from tests.support.loading import LOCAL, damage, proved
 
 
-def test_a_mapper_whose_files_are_gone_is_done_again(run, output):
-    steps = CrashingFileSystem(LOCAL)
-    run(steps, output=f"{output}-whole")
-    at = steps.steps.index("before commit of the table")
+def test_mapper_with_missing_files_runs_again(run, output):
     with pytest.raises(Crash):
-        run(CrashingFileSystem(LOCAL, at))
+        run(CrashingFileSystem(LOCAL, "before commit of the table"))
     min(output.glob("topic=*/*/*/*-00000-*.parquet")).unlink()
     result = run()
     assert (result.resumed, result.adopted, result.rows) == (True, 1, 140)
     proved(output)
 
 
-def test_of_two_attempts_of_a_mapper_the_first_to_publish_counts(cluster, output):
+def test_first_attempt_to_publish_wins(run, output):
     """Both have read and written everything when the first one publishes, as in speculation."""
     copies = []
 
@@ -42,8 +38,7 @@ def test_of_two_attempts_of_a_mapper_the_first_to_publish_counts(cluster, output
             tasks.extend(replace(task, filesystem=LOCAL) for task in given)
             return super().parallelize(given, slices)
 
-    where = {"bootstrap": "h:1", "topics": ["t"], "output": str(output)}
-    result = Loader(**where, access=cluster, filesystem=Twice(LOCAL)).run(Spark())
+    result = run(Twice(LOCAL), Spark(), group_bytes=1 << 20)
     assert [copy.troubles for copy in copies] == [()]
     assert result.rows == 140
     proved(output)
@@ -52,7 +47,7 @@ def test_of_two_attempts_of_a_mapper_the_first_to_publish_counts(cluster, output
 
 
 @pytest.fixture
-def tasks(cluster, output):
+def tasks(run, cluster):
     """The tasks of a load, not run."""
 
     class Stopped(InlineSpark):
@@ -60,22 +55,19 @@ def tasks(cluster, output):
             raise Crash
 
     spark = Stopped()
-    where = {"bootstrap": "h:1", "topics": ["t"], "output": str(output), "target_bytes": 1}
-    where["group_bytes"] = 0
-    loader = Loader(**where, access=cluster, filesystem=LOCAL, fetch_bytes=2000)
-    cluster.append("t", 0, [b"y" * 1000] * 20, timestamp_ms=AT, per_batch=1)
+    cluster.append("t", 0, [b"y" * 1000] * 20, per_batch=1)
     with pytest.raises(Crash):
-        loader.run(spark)
+        run(spark=spark, target_bytes=1, fetch_bytes=2000)
     return spark._tasks
 
 
-def test_a_mapper_that_is_done_reads_nothing_again(tasks, cluster):
+def test_finished_mapper_reads_nothing(tasks, cluster):
     rows = [run_mapper(task).rows for task in tasks]
     shutil.rmtree(cluster.path)
     assert [run_mapper(task).rows for task in tasks] == rows == [120, 40]
 
 
-def test_an_attempt_that_fails_leaves_no_file_behind(tasks, cluster, output):
+def test_failed_attempt_removes_its_files(tasks, cluster, output):
     damage(cluster, "t", 0, entry=15)
     outcome = run_mapper(tasks[0])
     [trouble] = outcome.troubles
@@ -86,10 +78,8 @@ def test_an_attempt_that_fails_leaves_no_file_behind(tasks, cluster, output):
     assert list(output.glob("_zkbroker/runs/*/offsets/*")) == []
 
 
-def test_a_partition_in_trouble_is_left_out_and_the_others_of_its_mapper_are_loaded(
-    run, cluster, output
-):
-    cluster.append("t", 0, [b"y" * 1000] * 20, timestamp_ms=AT, per_batch=1)
+def test_damaged_partition_does_not_block_others_of_same_mapper(run, cluster, output):
+    cluster.append("t", 0, [b"y" * 1000] * 20, per_batch=1)
     damage(cluster, "t", 0, entry=15)
     with pytest.raises(DamagedLog, match=r"t-0 \[114, 115\)[^$]*All else was loaded: 40 rows"):
         run(group_bytes=1 << 20)

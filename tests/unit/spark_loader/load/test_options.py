@@ -33,7 +33,7 @@ from zkbroker.errors import ConfigError
         ),
     ],
 )
-def test_what_is_not_allowed_is_refused(given, reason):
+def test_invalid_options_are_refused(given, reason):
     with pytest.raises(ConfigError, match=reason):
         LoadOptions(**{"output": "/lake", "topics": ("t",), **given})
 
@@ -49,12 +49,12 @@ def test_what_is_not_allowed_is_refused(given, reason):
         ),
     ],
 )
-def test_columns_and_event_time_fit_each_other(given, reason):
+def test_inconsistent_columns_and_event_time_are_refused(given, reason):
     with pytest.raises(ConfigError, match=reason):
         LoadOptions(output="/lake", topics=("t",), **given)
 
 
-def test_the_nearest_policy_counts():
+def test_most_specific_policy_applies():
     options = LoadOptions(
         output="/lake",
         topics=("t", "u"),
@@ -65,12 +65,12 @@ def test_the_nearest_policy_counts():
     assert [options.policy(each) for each in sources] == ["latest", "earliest", "nearest"]
 
 
-def test_lists_go_over_whole_names():
+def test_whitelist_and_blacklist_match_whole_names():
     options = LoadOptions(output="/lake", whitelist="click.*", blacklist=".*-old")
     names = ("clicks", "my-clicks", "clicks-old")
     assert [name for name in names if options.wants(name)] == ["clicks"]
 
 
-def test_the_driver_connects_by_what_was_given():
+def test_connect_options_come_from_load_options():
     connect = LoadOptions(output="/lake", topics=["t"], bootstrap="a:1, b:2,").connect()
     assert (connect.zookeeper, connect.bootstrap) == (None, ("a:1", "b:2"))

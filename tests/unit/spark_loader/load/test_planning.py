@@ -45,7 +45,7 @@ def covered(plan):
     return {(each.source, each.start, each.until) for each in plan.ranges}
 
 
-def test_a_first_run_takes_the_whole_log(cluster):
+def test_first_run_covers_whole_log(cluster):
     plan, held = planned(cluster)
     assert covered(plan) == {(T0, 0, 100), (T1, 0, 40)}
     assert (plan.run, plan.positions, plan.log_ends, held) == (
@@ -56,14 +56,14 @@ def test_a_first_run_takes_the_whole_log(cluster):
     )
 
 
-def test_a_later_run_goes_on_and_a_new_partition_starts_at_its_beginning(cluster):
+def test_later_run_continues_and_includes_new_partition(cluster):
     cluster.append("t", 2, [b"x"] * 3)
     latest = manifest(positions={T0: 60, T1: 40})
     plan, _ = planned(cluster, latest, starting=AtOffsets({T0: 1}))
     assert covered(plan) == {(T0, 60, 100), (T2, 0, 3)}
 
 
-def test_a_partition_without_records_since_the_starting_time_begins_at_its_end(cluster):
+def test_partition_without_records_since_starting_time_begins_at_end(cluster):
     cluster.append("t", 0, [b"new"] * 5, timestamp_ms=AT + 1000)
     plan, held = planned(cluster, starting=AtTime(AT + 1000))
     assert covered(plan) == {(T0, 100, 105)}
@@ -74,9 +74,7 @@ def test_a_partition_without_records_since_the_starting_time_begins_at_its_end(c
 
 
 @pytest.mark.parametrize("starting", [EARLIEST_BOUND, LATEST_BOUND, AtTime(AT), AtTime(AT + 1)])
-def test_a_log_that_grows_while_a_first_run_is_planned_holds_nothing_back(
-    cluster, monkeypatch, starting
-):
+def test_log_growing_during_planning_is_not_held_back(cluster, monkeypatch, starting):
     def growing(look_up):
         def grow_then_look_up(view, asked):
             cluster.append("t", 0, [b"new"])
@@ -91,18 +89,18 @@ def test_a_log_that_grows_while_a_first_run_is_planned_holds_nothing_back(
     assert plan.positions[T0] <= plan.log_ends[T0]
 
 
-def test_nothing_new_is_no_plan(cluster):
+def test_no_plan_without_new_records(cluster):
     assert planned(cluster, manifest(positions={T0: 100, T1: 40})) == (None, [])
 
 
-def test_the_limits_of_a_run_hold(cluster):
+def test_record_and_byte_limits_are_respected(cluster):
     plan, _ = planned(cluster, max_records=30)
     assert sum(each.size for each in plan.ranges) == 30
     plan, _ = planned(cluster, max_bytes=1)
     assert sum(each.size for each in plan.ranges) <= 2
 
 
-def test_offsets_that_are_gone_hold_their_partition_back_unless_a_policy_says_otherwise(cluster):
+def test_deleted_offsets_hold_partition_back_unless_policy_allows(cluster):
     cluster.delete_before("t", 0, 50)
     latest = manifest(positions={T0: 20, T1: 0})
     plan, (held,) = planned(cluster, latest)
@@ -116,7 +114,7 @@ def test_offsets_that_are_gone_hold_their_partition_back_unless_a_policy_says_ot
         assert plan.positions[T0] == 20
 
 
-def test_a_topic_that_is_gone_holds_up_no_other_and_one_that_never_was_is_an_error(cluster):
+def test_deleted_topic_does_not_block_others_and_unknown_topic_fails(cluster):
     gone = TopicPartition("gone", 0), TopicPartition("gone", 1)
     latest = manifest(positions={T0: 20, **dict.fromkeys(gone, 5)}, topics_created_ms={"gone": 7})
     plan, held = planned(cluster, latest, topics=("gone", "t"))
@@ -131,7 +129,7 @@ def test_a_topic_that_is_gone_holds_up_no_other_and_one_that_never_was_is_an_err
         planned(cluster, latest, topics=("gnoe", "t"))
 
 
-def test_a_position_beyond_the_log_is_never_decided_by_a_policy():
+def test_position_beyond_log_end_fails_under_every_policy():
     for policy in ("fail", "earliest", "latest", "nearest"):
         with pytest.raises(DataLoss, match="the log ends at 5"):
             place(T0, 6, Extent(0, 5, 5), policy)
@@ -141,7 +139,7 @@ def test_a_position_beyond_the_log_is_never_decided_by_a_policy():
     assert "go on at the end" in gap.cause
 
 
-def test_a_topic_that_was_recreated_is_noticed():
+def test_recreated_topic_is_data_loss():
     check_same_topic(T0, 5, {"t": 1}, {"t": 1})
     check_same_topic(T0, 0, {"t": 1}, {"t": 2})
     check_same_topic(T0, 5, {}, {"t": 2})
@@ -149,17 +147,17 @@ def test_a_topic_that_was_recreated_is_noticed():
         check_same_topic(T0, 5, {"t": 1}, {"t": 2})
 
 
-def test_what_an_earlier_run_used_of_the_starting_offsets_is_left_out():
+def test_starting_bounds_are_limited_to_new_partitions():
     assert only(AtOffsets({T0: 1, T1: 2}), {T1}) == AtOffsets({T1: 2})
     assert only(AtTimes({T0: 1, T1: 2}), {T1}) == AtTimes({T1: 2})
 
 
-def test_no_topic_is_an_error_and_not_an_empty_load(cluster):
+def test_no_matching_topic_is_an_error(cluster):
     with pytest.raises(LoadError, match=r"whitelist='none.*'"):
         planned(cluster, topics=(), whitelist="none.*")
 
 
-def test_committed_records_end_where_a_transaction_is_open(cluster, tmp_path):
+def test_read_committed_plan_ends_at_open_transaction(cluster, tmp_path):
     log = TransactionalLog(tmp_path / "made")
     log.send(None, 5)
     log.send(1, 5)

@@ -9,7 +9,7 @@ from spark_loader.load.progress import ProgressListener
 WAIT_S = 20
 
 
-def test_the_last_word_of_each_mapper_counts_and_other_runs_do_not():
+def test_listener_sums_latest_counts_of_own_run():
     told, seen = [], threading.Event()
 
     def callback(progress):

@@ -5,7 +5,7 @@ from spark_loader.load.result import LoadResult, merge_ranges
 from spark_loader.reading.splits import OffsetRange
 
 
-def test_ranges_that_touch_are_joined_and_others_are_not():
+def test_adjacent_ranges_are_merged():
     assert merge_ranges(
         [
             OffsetRange("t", 0, 5, 9, 40),
@@ -20,7 +20,7 @@ def test_ranges_that_touch_are_joined_and_others_are_not():
     ]
 
 
-def test_two_rounds_are_one_result():
+def test_results_of_rounds_are_summed():
     gap = Gap("t", 0, 0, 1, "deleted")
     first = LoadResult(run=1, rows=2, files=("a",), gaps=(gap,), resumed=True, lag=9, adopted=1)
     both = first.then(LoadResult(run=2, rows=3, files=("b",), seconds=1.5, lag=4))

@@ -12,7 +12,7 @@ from spark_loader.lake.optimize import optimize, vacuum
 from spark_loader.lake.rows import held
 from spark_loader.reading.positions import TopicPartition
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
-from tests.support.loading import AT, LOCAL, proved
+from tests.support.loading import LOCAL, proved
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -25,8 +25,8 @@ class Beside(CrashingFileSystem):
         self._name = step
         self._action = action
 
-    def _step(self, name):
-        super()._step(name)
+    def step(self, name):
+        super().step(name)
         if self._action is not None and name.startswith(self._name):
             action, self._action = self._action, None
             action()
@@ -40,7 +40,7 @@ def load(request, cluster, output):
     if request.param == "iceberg":
         pytest.importorskip("pyiceberg")
     for topic in "ab":
-        cluster.append(topic, 0, [b"%d" % n for n in range(20)], timestamp_ms=AT)
+        cluster.append(topic, 0, [b"%d" % n for n in range(20)])
 
     def load(topic, filesystem=LOCAL, **fields):
         given = {
@@ -71,9 +71,7 @@ COMMITS = {"delta": "before commit of the table", "iceberg": "before publish v"}
 
 
 @pytest.mark.parametrize("step", [*STEPS, "the commit"])
-def test_a_load_of_another_topic_counts_beside_one_at_each_step(
-    load, output, cluster, request, step
-):
+def test_concurrent_load_of_other_topic_counts(load, output, cluster, request, step):
     kind = request.node.callspec.params["load"]
     beside = Beside(COMMITS.get(kind) if step == "the commit" else step, lambda: load("b"))
     assert load("a", beside).rows == 20
@@ -88,7 +86,7 @@ def test_a_load_of_another_topic_counts_beside_one_at_each_step(
     assert [load("ab").rows, load("a").rows, load("b").rows] == [0, 0, 0]
 
 
-def test_a_load_of_the_same_topic_is_refused_and_changes_nothing(load, output):
+def test_concurrent_load_of_same_topic_is_refused(load, output):
     def again():
         with pytest.raises(LoadError, match="a load of topic a into this output is running"):
             load("ab")
@@ -107,9 +105,7 @@ class NoLocks(Beside):
 
 
 @pytest.mark.parametrize("format_", ["parquet", "json"])
-def test_of_two_loads_of_the_same_partition_one_counts_and_the_other_leaves_nothing(
-    load, output, format_
-):
+def test_without_locks_one_of_two_loads_of_a_partition_counts(load, output, format_):
     other = []
 
     def again():
@@ -132,11 +128,9 @@ def test_of_two_loads_of_the_same_partition_one_counts_and_the_other_leaves_noth
     assert proved(output).commits == 1
 
 
-def test_a_run_that_was_stopped_waits_for_a_load_of_its_topic(load, output):
-    steps = CrashingFileSystem(LOCAL)
-    load("a", steps, output=f"{output}-whole")
+def test_stopped_run_is_resumed_only_by_load_of_its_topic(load, output):
     with pytest.raises(Crash):
-        load("a", CrashingFileSystem(LOCAL, steps.steps.index("after publish 00000.json")))
+        load("a", CrashingFileSystem(LOCAL, "after publish 00000.json"))
     assert load("b").rows == 20
     lake = Checkpoints(LOCAL, str(output))
     assert (lake.table.latest().settled, lake.table.latest().counted) == (0, (2,))
@@ -150,19 +144,18 @@ def test_a_run_that_was_stopped_waits_for_a_load_of_its_topic(load, output):
     proved(output)
 
 
-def test_stopped_at_any_step_beside_another_load_each_offset_counts_once(load, output, cluster):
+def test_offsets_load_once_after_crash_beside_other_load(load, output, cluster):
     steps = CrashingFileSystem(LOCAL)
     load("a", steps)
-    total = {"a": 20}
     for at in range(0, len(steps.steps), 9):
         for topic in "ab":
-            cluster.append(topic, 0, [b"x"] * 5, timestamp_ms=AT)
+            cluster.append(topic, 0, [b"x"] * 5)
 
         class Both(CrashingFileSystem):
-            def _step(self, name):
+            def step(self, name):
                 if name == "before publish plan.json":
                     load("b")
-                super()._step(name)
+                super().step(name)
 
         with contextlib.suppress(Crash):
             load("a", Both(LOCAL, at))
@@ -173,7 +166,7 @@ def test_stopped_at_any_step_beside_another_load_each_offset_counts_once(load, o
     proved(output)
 
 
-def test_a_vacuum_beside_a_load_leaves_its_files_alone(cluster, output):
+def test_vacuum_keeps_files_of_running_load(cluster, output):
     def given(filesystem):
         return Loader(
             bootstrap="h:1", topics=["a"], output=str(output), access=cluster,
@@ -200,8 +193,7 @@ def test_a_vacuum_beside_a_load_leaves_its_files_alone(cluster, output):
         cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
     # Of a load that was stopped, what its mappers finished stays whatever the retention is.
     with pytest.raises(Crash):
-        crashing = Beside("before commit of the table", lambda: (_ for _ in ()).throw(Crash()))
-        given(crashing)
+        given(CrashingFileSystem(LOCAL, "before commit of the table"))
     doomed = vacuum(lake, retention_hours=0, allow_short=True)
     assert doomed
     assert given(LOCAL).adopted == 1

@@ -20,7 +20,7 @@ from zkbroker.errors import RegistryError
 
 @pytest.mark.parametrize("fallback", ["quarantine", "timestamp", "load-time"])
 @pytest.mark.parametrize("event_time", [EventTime(), EventTime.regex("^(9)$", "s")])
-def test_a_time_that_no_calendar_holds_stops_nothing(cluster, run, output, fallback, event_time):
+def test_timestamp_out_of_calendar_does_not_stop_load(cluster, run, output, fallback, event_time):
     for unit in (1, 1000, 1_000_000):
         cluster.append("odd", 0, [b"v"], timestamp_ms=AT * unit)
     result = run(topics=["odd"], fallback=fallback, event_time=event_time)
@@ -31,9 +31,7 @@ def test_a_time_that_no_calendar_holds_stops_nothing(cluster, run, output, fallb
     proved(output)
 
 
-def test_retention_fails_the_load_with_the_exact_range_or_fills_the_ledger(
-    run, cluster, output, command
-):
+def test_deleted_offsets_fail_load_or_become_gap(run, cluster, output, command):
     run()
     cluster.append("t", 0, [b"x"] * 100)
     cluster.delete_before("t", 0, 150)
@@ -51,7 +49,7 @@ def test_retention_fails_the_load_with_the_exact_range_or_fills_the_ledger(
     assert [each.difference for each in books.audit(Checkpoints(LOCAL, str(output)))] == [0] * 3
 
 
-def test_retention_between_plan_and_read_is_met_by_the_policy_too(run, cluster, output):
+def test_offsets_deleted_after_planning_follow_policy(run, cluster, output):
     steps = CrashingFileSystem(LOCAL, 1)
     with pytest.raises(Crash):
         run(steps)
@@ -65,10 +63,10 @@ def test_retention_between_plan_and_read_is_met_by_the_policy_too(run, cluster, 
     assert loaded_offsets(output) == {("t", 0): [*range(60, 100)], ("t", 1): [*range(40)]}
 
 
-def test_retention_before_the_plan_holds_up_no_other_partition(run, cluster, output, command):
+def test_deleted_offsets_do_not_block_other_partitions(run, cluster, output, command):
     run()
-    cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
-    cluster.append("t", 1, [b"x"] * 10, timestamp_ms=AT)
+    cluster.append("t", 0, [b"x"] * 10)
+    cluster.append("t", 1, [b"x"] * 10)
     cluster.delete_before("t", 0, 105)
     said = command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t")
     assert "would be held back: t-0 [100, 105)" in said
@@ -81,7 +79,7 @@ def test_retention_before_the_plan_holds_up_no_other_partition(run, cluster, out
     assert proved(output).gap_offsets == 5
 
 
-def test_a_topic_deleted_under_an_unfinished_plan_holds_up_nothing(run, cluster, output):
+def test_topic_deleted_after_planning_does_not_block_others(run, cluster, output):
     cluster.append("gone", 0, [b"x"] * 3)
     with pytest.raises(Crash):
         run(CrashingFileSystem(LOCAL, 1), topics=["t", "gone"])
@@ -93,9 +91,9 @@ def test_a_topic_deleted_under_an_unfinished_plan_holds_up_nothing(run, cluster,
     proved(output)
 
 
-def test_of_a_split_partition_what_lies_before_the_trouble_is_published(run, cluster, output):
+def test_ranges_before_damage_in_split_partition_are_published(run, cluster, output):
     for _ in range(3):
-        cluster.append("t", 0, [b"y"] * 100, timestamp_ms=AT)
+        cluster.append("t", 0, [b"y"] * 100)
     damage(cluster, "t", 0, entry=1)
     size = cluster._file("t", 0).stat().st_size
     with pytest.raises(DamagedLog, match=r"t-0 \[100, 160\).*CRC"):
@@ -109,7 +107,7 @@ def test_of_a_split_partition_what_lies_before_the_trouble_is_published(run, clu
     proved(output)
 
 
-def test_a_recreated_topic_fails_under_every_policy(run, cluster):
+def test_shorter_recreated_topic_fails_under_every_policy(run, cluster):
     run()
     cluster._file("t", 0).write_bytes(b"")
     cluster.append("t", 0, [b"new"])
@@ -117,7 +115,7 @@ def test_a_recreated_topic_fails_under_every_policy(run, cluster):
         run(on_out_of_range="earliest")
 
 
-def test_damaged_entries_go_into_quarantine_when_asked(run, cluster, output):
+def test_damaged_entries_are_quarantined_when_requested(run, cluster, output):
     file = cluster._file("t", 1)
     data = bytearray(file.read_bytes())
     data[-2] ^= 0xFF
@@ -132,14 +130,14 @@ def test_damaged_entries_go_into_quarantine_when_asked(run, cluster, output):
 
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://", "file://localhost", "file:///"])
-def test_an_output_may_be_a_file_uri(run, output, prefix, command):
+def test_file_uri_is_accepted_as_output(run, output, prefix, command):
     where = f"{prefix}{str(output)[1:] if prefix == 'file:///' else output}"
     assert run(output=where).rows == 140
     assert loaded_offsets(output)["t", 1] == [*range(40)]
     assert "no gap, no duplicate" in command("verify", "--output", where)
 
 
-def test_a_relative_output_is_one_place_for_driver_and_workers(run, tmp_path, monkeypatch):
+def test_relative_output_becomes_absolute(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run(output="lake")
     assert all(path.startswith(f"{tmp_path}/lake/topic=t/") for path in result.files)
@@ -148,18 +146,18 @@ def test_a_relative_output_is_one_place_for_driver_and_workers(run, tmp_path, mo
 @pytest.mark.parametrize(
     "words", [["verify"], ["status"], ["audit"], ["diff", "--from-run", 1], ["rewind", "--to", 1]]
 )
-def test_a_misspelt_directory_is_no_proof(tmp_path, command, words):
+def test_commands_refuse_directory_without_lake(tmp_path, command, words):
     more = ["--topic", "t"] if words[0] == "rewind" else []
     with pytest.raises(LoadError, match=r"nothing .*loaded|no lake at"):
         command(*words, "--output", tmp_path / "lkae", *more)
     assert not (tmp_path / "lkae" / "_zkbroker" / "manifests").exists()
 
 
-def test_the_state_of_topics_that_are_gone_or_have_grown_can_be_seen(run, cluster, output, command):
-    cluster.append("gone", 0, [b"x"] * 5, timestamp_ms=AT)
+def test_status_shows_deleted_and_added_partitions(run, cluster, output, command):
+    cluster.append("gone", 0, [b"x"] * 5)
     run(topics=["t", "gone"], group="g")
     shutil.rmtree(cluster._file("gone", 0).parent)
-    cluster.append("t", 3, [b"x"] * 7, timestamp_ms=AT)
+    cluster.append("t", 3, [b"x"] * 7)
     where = ["--output", output, "--bootstrap", "h:1"]
     shown = json.loads(command("status", *where, "--json"))["partitions"]
     assert [(e["topic"], e["partition"], e["position"], e["lag"], e["gone"]) for e in shown] == [
@@ -174,20 +172,18 @@ def test_the_state_of_topics_that_are_gone_or_have_grown_can_be_seen(run, cluste
     assert "t-3 is new" in said
     assert {e["difference"] for e in json.loads(command("audit", *where, "--json"))} == {0}
     cluster._file("t", 1).unlink()
-    cluster.append("t", 1, [b"x"] * 3, timestamp_ms=AT)
+    cluster.append("t", 1, [b"x"] * 3)
     assert "t-1: its log ends before the position" in command("status", *where)
 
 
-def test_what_the_disk_says_is_an_error_of_one_line(run, output):
+def test_file_system_error_is_reported(run, output):
     run()
     with pytest.raises(LoadError, match=r"Permission denied|Not a directory"):
         cli.main(["adopt", "--output", str(output / "_zkbroker/runs/000001/plan.json")],
                  standalone_mode=False)  # fmt: skip
 
 
-def test_a_registry_that_is_away_at_the_end_costs_the_groups_offsets_only(
-    run, cluster, output, monkeypatch
-):
+def test_failed_group_commit_keeps_published_run(run, cluster, output, monkeypatch):
     def away(*_):
         raise RegistryError("no ZooKeeper answered")
 
@@ -200,14 +196,14 @@ def test_a_registry_that_is_away_at_the_end_costs_the_groups_offsets_only(
     assert cluster.view(None).group_offsets("g", []) == {("t", 0): 100, ("t", 1): 40, ("t", 2): 0}
 
 
-def test_a_recreated_topic_is_noticed_however_long_it_is(run, cluster, output, command):
+def test_longer_recreated_topic_is_data_loss(run, cluster, output, command):
     created = Path(cluster.path) / "created.json"
     created.write_text('{"t": 1431857103000}')
     run()
     assert run().rows == 0
     created.write_text('{"t": 1431943503000}')
-    cluster.append("t", 0, [b"new"] * 50, timestamp_ms=AT)
-    cluster.append("t", 2, [b"new"] * 5, timestamp_ms=AT)
+    cluster.append("t", 0, [b"new"] * 50)
+    cluster.append("t", 2, [b"new"] * 5)
     for loaded in (5, 0):
         with pytest.raises(
             DataLoss, match=r"t-0: offsets below .* were loaded before the topic was created"
@@ -224,10 +220,10 @@ def test_a_recreated_topic_is_noticed_however_long_it_is(run, cluster, output, c
     proved(output)
 
 
-def test_checkpoints_of_an_earlier_release_are_taken_up(run, cluster, output):
+def test_plan_of_earlier_release_is_resumed(run, cluster, output):
     """Those had no times of creation, no account of the lake and no checksum."""
     run()
-    cluster.append("t", 1, [b"x"] * 5, timestamp_ms=AT)
+    cluster.append("t", 1, [b"x"] * 5)
     with pytest.raises(Crash):
         run(CrashingFileSystem(LOCAL, 3))
     for path in output.glob("_zkbroker/**/*.json"):
@@ -240,7 +236,7 @@ def test_checkpoints_of_an_earlier_release_are_taken_up(run, cluster, output):
     proved(output)
 
 
-def test_a_wrong_option_publishes_nothing_even_of_partitions_below_the_threshold(run, output):
+def test_quarantine_limit_publishes_nothing(run, output):
     with pytest.raises(QuarantineLimit, match=r"more than 50 records of t-0"):
         run(event_time=EventTime.regex(r"^[5-9]$", "s"), max_quarantined=50)
     assert not Checkpoints(LOCAL, str(output)).table.exists()

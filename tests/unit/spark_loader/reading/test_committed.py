@@ -23,26 +23,26 @@ def data_of(log):
     return b"".join(entry for _, entry in log.entries)
 
 
-def test_what_was_aborted_is_named_and_left_out(log):
+def test_aborted_batches_are_left_out(log):
     seen = look_over(data_of(log), 0, 7, [(2, 2)])
     assert (seen.aborted, seen.end) == ([(2, 4)], 7)
     assert [each.offset for each in iter_records(seen.kept)] == [0, 1, 6]
 
 
-def test_without_anything_aborted_the_answer_is_kept_as_it_is(log):
+def test_answer_without_aborted_batches_is_unchanged(log):
     data = data_of(log)
     seen = look_over(data[:-3], 0, 7, ())
     assert (seen.aborted, seen.end) == ([], 6)
     assert seen.kept == data[:-3]
 
 
-def test_an_answer_may_begin_inside_a_batch_and_before_it(log):
+def test_answer_may_begin_before_requested_offset(log):
     seen = look_over(data_of(log), 3, 7, [(2, 2)])
     assert (seen.aborted, seen.end) == ([(3, 4)], 7)
 
 
 @pytest.mark.parametrize("harm", ["order", "end", "size"])
-def test_what_cannot_be_right_is_not_looked_over(log, harm):
+def test_inconsistent_entries_are_rejected(log, harm):
     data = bytearray(data_of(log))
     if harm == "order":
         data[7] = 3  # the first entry claims the place of the second
@@ -51,6 +51,6 @@ def test_what_cannot_be_right_is_not_looked_over(log, harm):
     assert look_over(bytes(data), 0, 6 if harm == "end" else 7, [(2, 2)]) is None
 
 
-def test_runs_without_a_row_are_parted_by_why():
+def test_missing_runs_are_split_by_cause():
     assert parted([(2, 6), (8, 9)], [(2, 4)]) == [(2, 4, True), (4, 6, False), (8, 9, False)]
     assert parted([(0, 10)], []) == [(0, 10, False)]

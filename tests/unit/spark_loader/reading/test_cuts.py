@@ -36,12 +36,12 @@ def test_pieces_stay_contiguous_and_begin_at_cuts(parts, cuts):
     assert len(moved) <= parts
 
 
-def test_where_anything_may_be_cut_nothing_is_moved():
+def test_pieces_are_unchanged_without_cuts():
     given = [*pieces(3), OffsetRange("t", TWO.partition, 5, 9)]
     assert split_at_cuts(View(), given) == given
 
 
-def test_ranges_of_several_partitions_are_not_mixed():
+def test_partitions_are_cut_independently():
     given = [*pieces(2), OffsetRange("t", TWO.partition, 500, 600)]
     moved = split_at_cuts(View(0, 100), given)
     assert [(each.source, each.start, each.until) for each in moved] == [
@@ -51,6 +51,6 @@ def test_ranges_of_several_partitions_are_not_mixed():
     ]
 
 
-def test_ends_are_moved_where_there_is_something_to_read():
+def test_ends_of_non_empty_ranges_move_to_cuts():
     ends = at_cuts(View(0, 30, 60), {ONE: 0, TWO: 44}, {ONE: 50, TWO: 44})
     assert ends == {ONE: 30, TWO: 44}

@@ -25,7 +25,7 @@ def flipped(entry, at=-1):
     return bytes(damaged)
 
 
-def test_the_damaged_entry_alone_is_lost():
+def test_only_damaged_entry_is_lost():
     one, two, three = entries()
     found = walk(one + flipped(two) + three)
     assert [type(each) for each in found] == [Sound, DamagedEntry, Sound]
@@ -34,7 +34,7 @@ def test_the_damaged_entry_alone_is_lost():
     assert [each.until for each in found] == [2, 4, 6]
 
 
-def test_an_offset_that_does_not_fit_its_neighbours_is_damage():
+def test_offset_out_of_order_is_damage():
     one, two, three = entries()
     # No checksum covers the offset in front of an entry.
     moved = (7).to_bytes(8, "big") + two[8:]
@@ -44,14 +44,14 @@ def test_an_offset_that_does_not_fit_its_neighbours_is_damage():
     assert "is not before 5" in found[1].reason
 
 
-def test_nothing_at_or_above_the_high_watermark_is_believed():
+def test_offset_above_high_watermark_is_damage():
     one, two, _ = entries()
     found = walk(one + two, high_watermark=3)
     assert isinstance(found[1], DamagedEntry)
     assert "high watermark 3" in found[1].reason
 
 
-def test_a_size_that_cannot_be_ends_the_walk_with_what_is_left():
+def test_impossible_size_ends_walk():
     one, two, three = entries()
     nonsense = two[:8] + (3).to_bytes(4, "big") + two[12:]
     found = walk(one + nonsense + three)
@@ -59,14 +59,14 @@ def test_a_size_that_cannot_be_ends_the_walk_with_what_is_left():
     assert found[1].raw == nonsense + three
 
 
-def test_a_partial_entry_at_the_end_and_what_lies_outside_the_range_are_left_out():
+def test_partial_entry_and_entries_outside_range_are_skipped():
     one, two, three = entries()
     assert [each.until for each in walk(one + two + three[:-1], position=2)] == [4]
     assert [each.until for each in walk(one + two + three, until=3)] == [2, 3]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_sound_and_damaged_follow_each_other_without_a_hole(magic):
+def test_sound_and_damaged_entries_cover_all_offsets(magic):
     whole = b"".join(entries(magic))
     for entry in list(iter_entries(whole)):
         damaged = flipped(whole, entry.position + entry.size - 1)

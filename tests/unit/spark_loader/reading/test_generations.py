@@ -10,7 +10,7 @@ from spark_loader.reading.generations import PLUGINS, find_generation, generatio
 from zkbroker.types import Partition07
 
 
-def test_each_generation_is_found_and_knows_its_partitions():
+def test_generations_are_found_by_name_and_partition():
     assert [find_generation(name).counts_records for name in PLUGINS] == [True, False]
     assert generation_of([0, 1]) == ""
     assert generation_of([0, Partition07(1, 0)]) == "0.7"
@@ -18,6 +18,6 @@ def test_each_generation_is_found_and_knows_its_partitions():
 
 
 @pytest.mark.parametrize("path", sorted(Path(spark_loader.__path__[0]).rglob("*.py")), ids=str)
-def test_no_module_but_the_plug_in_compares_the_name_of_a_generation(path):
+def test_only_plug_in_compares_generation_name(path):
     if "legacy07" not in path.parts:
         assert not re.search(r"""[!=]= ["']0\.7["']|["']0\.7["'] (?:not )?in """, path.read_text())

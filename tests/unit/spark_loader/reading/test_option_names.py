@@ -22,17 +22,17 @@ BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
         ("kafka.compresion.type", "kafka.compression.type"),
     ],
 )
-def test_a_misspelt_option_is_refused_with_the_one_that_was_meant(name, meant):
+def test_misspelt_option_is_refused_with_suggestion(name, meant):
     with pytest.raises(ConfigError, match=f": did you mean {meant}[?]"):
         SourceOptions.parse({**BASE, name: "x"}, streaming=False)
 
 
-def test_an_option_that_is_like_no_other_is_refused():
+def test_unknown_option_is_refused():
     with pytest.raises(ConfigError, match=r"there is no option colour$"):
         check_names(["colour"], {})
 
 
-def test_what_has_no_effect_is_named_and_sparks_own_options_pass():
+def test_unused_kafka_options_are_listed_and_spark_options_pass():
     given = ["path", "checkpointlocation", "kafka.session.timeout.ms", "kafka.of.my.own", "topic"]
     assert check_names(given, {}) == ["kafka.of.my.own", "kafka.session.timeout.ms"]
     with pytest.raises(ConfigError, match="topic is not supported: because"):
@@ -42,11 +42,11 @@ def test_what_has_no_effect_is_named_and_sparks_own_options_pass():
 @pytest.mark.parametrize(
     ("text", "ms"), [("1500", 1500), ("1970-01-01T00:00:02", 2000), ("1970-01-01T01:00+01:00", 0)]
 )
-def test_times_are_numbers_or_texts(text, ms):
+def test_starting_timestamp_accepts_number_and_text(text, ms):
     parsed = SourceOptions.parse({**BASE, "startingTimestamp": text}, streaming=False)
     assert parsed.starting == AtTime(ms)
 
 
-def test_what_is_no_time_is_refused():
+def test_invalid_starting_timestamp_is_refused():
     with pytest.raises(ConfigError, match="startingTimestamp='soon' is not a time: give"):
         SourceOptions.parse({**BASE, "startingTimestamp": "soon"}, streaming=False)

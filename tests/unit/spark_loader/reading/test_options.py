@@ -26,7 +26,7 @@ def parse(streaming=False, **more):
     return SourceOptions.parse(given, streaming=streaming)
 
 
-def test_defaults_are_those_of_sparks_kafka_source():
+def test_defaults_match_spark_kafka_source():
     batch, stream = parse(), parse(streaming=True)
     assert batch.starting == EARLIEST_BOUND
     assert batch.ending == LATEST_BOUND
@@ -38,11 +38,11 @@ def test_defaults_are_those_of_sparks_kafka_source():
     assert (batch.max_offsets_per_trigger, batch.min_partitions) == (None, None)
 
 
-def test_names_are_taken_in_any_case():
+def test_option_names_are_case_insensitive():
     assert parse(INCLUDEHEADERS="true", FailOnDataLoss="FALSE").include_headers
 
 
-def test_a_time_for_all_wins_over_times_which_win_over_offsets():
+def test_timestamp_bounds_take_precedence_over_offsets():
     everything = {
         "startingTimestamp": "5",
         "startingOffsetsByTimestamp": '{"t":{"0":6}}',
@@ -84,18 +84,18 @@ def test_a_time_for_all_wins_over_times_which_win_over_offsets():
         ({"kafka.bootstrap.servers": "nowhere"}, "not HOST:PORT"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name(more, said):
+def test_invalid_options_are_refused_by_name(more, said):
     with pytest.raises(ConfigError, match="(?i)" + said.replace("(", r"\(").replace("|", r"\|")):
         SourceOptions.parse({**BASE, **more}, streaming=False)
 
 
 @pytest.mark.parametrize("option", ["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"])
-def test_a_stream_has_no_end(option):
+def test_stream_refuses_ending_options(option):
     with pytest.raises(ConfigError, match=option):
         SourceOptions.parse({**BASE, option: "latest"}, streaming=True)
 
 
-def test_no_topic_and_no_cluster_are_said_clearly():
+def test_missing_topic_or_cluster_is_refused():
     with pytest.raises(ConfigError, match="given: none"):
         SourceOptions.parse({"kafka.bootstrap.servers": "h:1"}, streaming=False)
     with pytest.raises(ConfigError, match=r"zookeeper\.connect"):
@@ -104,7 +104,7 @@ def test_no_topic_and_no_cluster_are_said_clearly():
         ConnectOptions()
 
 
-def test_subscriptions_by_name_assignment_and_pattern():
+def test_subscription_forms_are_parsed():
     assert parse(subscribe=" a, b,a").subscription.subscribe == ("a", "b")
     cluster = {"zookeeper.connect": "h:2181/c"}
     assigned = SourceOptions.parse({**cluster, "assign": '{"t":[1,0]}'}, streaming=False)
@@ -116,21 +116,21 @@ def test_subscriptions_by_name_assignment_and_pattern():
         SourceOptions.parse({**cluster, "subscribePattern": "("}, streaming=False)
 
 
-def test_numbers_per_partition_survive_json():
+def test_partition_numbers_round_trip_through_json():
     text = '{"a":{"0":5,"10":7},"b":{"2":-1}}'
     numbers = parse_partition_numbers(text, "x")
     assert flat_numbers(partition_numbers(numbers)) == numbers
     assert partition_numbers(numbers) == {"a": {"0": 5, "10": 7}, "b": {"2": -1}}
 
 
-def test_options_that_change_nothing_are_mentioned(caplog):
+def test_unused_options_are_logged(caplog):
     given = {**BASE, "kafka.max.poll.records": "5", "kafka.client.id": "me"}
     SourceOptions.parse(given, streaming=False)
     assert "without effect on this source kafka.max.poll.records" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["kafka.isolation.level", "isolation.level"])
-def test_committed_records_are_read_when_asked_for(name):
+def test_isolation_level_selects_read_committed(name):
     assert not parse().connect.read_committed
     assert parse(**{name: "read_committed"}).connect.read_committed
     assert not parse(**{name: "read_uncommitted"}).connect.read_committed
@@ -138,14 +138,14 @@ def test_committed_records_are_read_when_asked_for(name):
         parse(**{name: "serializable"})
 
 
-def test_isolation_levels_that_cannot_be_are_refused():
+def test_conflicting_or_unsupported_isolation_levels_are_refused():
     with pytest.raises(ConfigError, match="differ"):
         parse(**{"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"})
     with pytest.raises(ConfigError, match="no transactions"):
         check_connect(ConnectOptions(generation="0.7", zookeeper="z", read_committed=True))
 
 
-def test_how_brokers_are_connected_to_is_kafkas_own():
+def test_security_options_are_those_of_kafka():
     given = {
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.location": "/ca.pem",

@@ -15,7 +15,7 @@ from zkbroker.errors import ConfigError
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_numbers_read_back_in_order():
+def test_partition_numbers_round_trip_in_order():
     numbers = parse_partition_numbers('{"t": {"1": -1, "0": 23}}', "startingOffsets")
     assert numbers == {T0: 23, T1: -1}
     assert partition_numbers(numbers) == {"t": {"0": 23, "1": -1}}
@@ -26,22 +26,22 @@ def test_numbers_read_back_in_order():
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"t": 1}', '{"t": {"x": 1}}', '{"t": {"0": true}}', '{"t": {"0": "1"}}']
 )
-def test_numbers_of_another_form_are_refused_with_an_example(text):
+def test_malformed_partition_numbers_are_refused(text):
     with pytest.raises(ConfigError, match=r"startingOffsets=.*\{\"topic\": \{\"0\": 23"):
         parse_partition_numbers(text, "startingOffsets")
 
 
-def test_an_assignment_is_sorted_and_without_repetition():
+def test_assignment_is_sorted_and_unique():
     assert parse_assignment('{"t": [1, 0, 1]}') == (T0, T1)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"t": []}', '{"t": [-1]}', '{"t": [true]}', '{"t": 0}'])
-def test_an_assignment_of_nothing_or_of_another_form_is_refused(text):
+def test_malformed_assignment_is_refused(text):
     with pytest.raises(ConfigError, match="assign"):
         parse_assignment(text)
 
 
-def test_missing_and_foreign_partitions_are_named():
+def test_missing_and_unknown_partitions_are_refused():
     with pytest.raises(ConfigError, match="it lacks t-1, say so"):
         require_every({T0: 1}, {T0, T1}, "o", ", say so")
     with pytest.raises(ConfigError, match="not read: t-1"):

@@ -44,7 +44,7 @@ def rows(pieces):
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", list(Codec))
-def test_every_format_and_codec_gives_the_same_rows(cluster, magic, codec):
+def test_formats_and_codecs_give_same_rows(cluster, magic, codec):
     if magic < codec.first_magic:
         pytest.skip(f"{codec.label} came with magic {codec.first_magic}")
     values = [None if index == 7 else b"value %d" % index for index in range(1000)]
@@ -54,7 +54,7 @@ def test_every_format_and_codec_gives_the_same_rows(cluster, magic, codec):
     assert found == [(index, keys[index], values[index]) for index in range(5, 990)]
 
 
-def test_columns_say_topic_partition_and_time(cluster):
+def test_rows_have_topic_partition_and_timestamp(cluster):
     cluster.append("t", 3, [b"v"], timestamp_ms=1_431_857_103_123)
     cluster.append("t", 3, [b"v"], magic=0)
     first, second = (
@@ -68,7 +68,7 @@ def test_columns_say_topic_partition_and_time(cluster):
     assert second["timestamp"].timestamp() == -0.001
 
 
-def test_headers_are_read_when_asked_for(cluster):
+def test_headers_are_read_when_requested(cluster):
     headers = [(("a", b"1"), ("b", None)), ()]
     cluster.append("t", 0, [b"x", b"y"], headers=headers)
     [batch] = reader(cluster, headers=True).read(OffsetRange("t", 0, 0, 2))
@@ -78,13 +78,13 @@ def test_headers_are_read_when_asked_for(cluster):
     ]
 
 
-def test_an_entry_larger_than_the_fetch_is_read_by_larger_fetches(cluster):
+def test_entry_larger_than_fetch_size_is_read(cluster):
     cluster.append("t", 0, [b"x" * 100_000, b"y"])
     found = rows(reader(cluster, fetch_bytes=512).read(OffsetRange("t", 0, 0, 2)))
     assert [len(value) for _, _, value in found] == [100_000, 1]
 
 
-def test_retention_under_the_range_fails_with_the_exact_offsets(cluster):
+def test_deleted_offsets_fail_read_with_exact_range(cluster):
     cluster.append("t", 0, [b"v"] * 100)
     cluster.delete_before("t", 0, 40)
     with pytest.raises(DataLoss, match=r"t-0 \[10, 40\)"):
@@ -94,7 +94,7 @@ def test_retention_under_the_range_fails_with_the_exact_offsets(cluster):
 @pytest.mark.parametrize(
     ("policy", "until", "loaded"), [("earliest", 40, 60), ("nearest", 40, 60), ("latest", 100, 0)]
 )
-def test_other_policies_name_the_gap(cluster, policy, until, loaded):
+def test_out_of_range_policies_yield_gap(cluster, policy, until, loaded):
     cluster.append("t", 0, [b"v"] * 100)
     cluster.delete_before("t", 0, 40)
     pieces = list(reader(cluster, on_out_of_range=policy).read(OffsetRange("t", 0, 10, 100)))
@@ -105,14 +105,14 @@ def test_other_policies_name_the_gap(cluster, policy, until, loaded):
     assert len(rows(pieces)) == loaded
 
 
-def test_a_log_that_ends_before_the_range_is_data_loss(cluster):
+def test_log_ending_before_range_is_data_loss(cluster):
     cluster.append("t", 0, [b"v"] * 10)
     for start in (4, 20):
         with pytest.raises(DataLoss, match="ends at offset 10"):
             list(reader(cluster).read(OffsetRange("t", 0, start, 30)))
 
 
-def test_offsets_without_a_record_are_named(cluster):
+def test_offsets_without_record_are_absent(cluster):
     cluster.append("t", 0, [b"v"] * 300, per_batch=100)
     file = cluster._file("t", 0)
     data = file.read_bytes()
@@ -132,14 +132,14 @@ def damage(cluster, number):
     return bytes(data[entry.position : entry.position + entry.size])
 
 
-def test_a_damaged_entry_fails_the_read(cluster):
+def test_damaged_entry_fails_read(cluster):
     cluster.append("t", 0, [b"v"] * 300)
     damage(cluster, 1)
     with pytest.raises(DamagedLog, match=r"t-0 \[100, 200\)"):
         list(reader(cluster).read(OffsetRange("t", 0, 0, 300)))
 
 
-def test_an_offset_that_is_not_before_the_next_one_is_damage(cluster):
+def test_offset_not_before_next_is_damage(cluster):
     """One above the range asked for would else look like a compacted stretch."""
     cluster.append("t", 0, [b"v"] * 30, magic=1, per_batch=1)
     file = cluster._file("t", 0)
@@ -154,7 +154,7 @@ def test_an_offset_that_is_not_before_the_next_one_is_damage(cluster):
     assert [offset for offset, _, _ in rows(pieces)] == [5, 6, 8, 9]
 
 
-def test_an_offset_beyond_the_log_is_damage_in_the_last_entry_too(cluster):
+def test_offset_beyond_log_end_in_last_entry_is_damage(cluster):
     cluster.append("t", 0, [b"v"] * 10, magic=1, per_batch=1)
     data = bytearray(cluster._file("t", 0).read_bytes())
     entries = list(iter_entries(bytes(data)))
@@ -165,7 +165,7 @@ def test_an_offset_beyond_the_log_is_damage_in_the_last_entry_too(cluster):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
-def test_a_damaged_entry_is_set_aside_verbatim_when_asked(cluster, codec):
+def test_damaged_entry_is_kept_verbatim_when_requested(cluster, codec):
     cluster.append("t", 0, [b"v"] * 300, codec=codec)
     raw = damage(cluster, 1)
     pieces = list(reader(cluster, keep_damaged=True).read(OffsetRange("t", 0, 0, 300)))
@@ -177,7 +177,7 @@ def test_a_damaged_entry_is_set_aside_verbatim_when_asked(cluster, codec):
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("keep", [False, True])
-def test_every_damaged_byte_of_a_head_is_named_or_set_aside(cluster, magic, codec, keep):
+def test_damaged_header_byte_fails_read_or_is_kept(cluster, magic, codec, keep):
     """Whatever byte is hit, an offset is a row, in quarantine or absent: once, and never hangs."""
     for _ in range(3):
         cluster.append("t", 0, [b"value"] * 5, magic=magic, codec=codec, per_batch=5)
@@ -232,7 +232,7 @@ class FixedFetcher:
         return Fetched(self._data[self._at : self._at + self._most], self._end)
 
 
-def test_offsets_compacted_at_the_end_of_a_split_are_absent(cluster):
+def test_offsets_compacted_at_range_end_are_absent(cluster):
     cluster.append("t", 0, [b"v"] * 300, per_batch=100)
     file = cluster._file("t", 0)
     data = file.read_bytes()
@@ -244,7 +244,7 @@ def test_offsets_compacted_at_the_end_of_a_split_are_absent(cluster):
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_what_the_broker_itself_cannot_read_is_named_or_set_aside(cluster, keep):
+def test_corrupt_message_from_broker_fails_read_or_is_kept(cluster, keep):
     cluster.append("t", 0, [b"v"] * 30, per_batch=10)
     inner = cluster.fetcher(None)
 
@@ -267,7 +267,7 @@ def test_what_the_broker_itself_cannot_read_is_named_or_set_aside(cluster, keep)
     assert damaged == [(offset, offset + 1) for offset in range(10, 20)]
 
 
-def test_times_in_other_units_than_milliseconds_can_be_read(cluster):
+def test_timestamps_out_of_range_are_clamped(cluster):
     for unit in (1, 1000, 1_000_000):
         cluster.append("t", 0, [b"v"], timestamp_ms=1_431_857_103_000 * unit)
     pieces = list(reader(cluster).read(OffsetRange("t", 0, 0, 3)))
@@ -277,7 +277,7 @@ def test_times_in_other_units_than_milliseconds_can_be_read(cluster):
 
 @settings(deadline=None, derandomize=True)
 @given(st.sets(st.integers(0, 60)), st.integers(0, 60), st.integers(0, 60))
-def test_runs_and_their_complement_make_the_whole(offsets, start, until):
+def test_runs_and_complement_cover_range(offsets, start, until):
     inside = sorted(each for each in offsets if start <= each < until)
     present = runs(pa.array(inside, pa.int64()))
     left = minus([(start, until)], joined(present))
@@ -306,7 +306,7 @@ def accounted(pieces):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("fetch_bytes", [150, 700, 100_000])
-def test_each_offset_below_the_stable_one_is_a_row_absent_or_aborted(
+def test_offsets_below_stable_offset_are_rows_absent_or_aborted(
     cluster, tmp_path, seed, fetch_bytes
 ):
     log = TransactionalLog(tmp_path / "log")
@@ -324,7 +324,7 @@ def test_each_offset_below_the_stable_one_is_a_row_absent_or_aborted(
         assert sorted(aborted) == [each for each in left_out if start <= each < log.stable]
 
 
-def test_a_reader_of_uncommitted_records_gets_what_was_aborted(cluster, tmp_path):
+def test_read_uncommitted_returns_aborted_records(cluster, tmp_path):
     log = TransactionalLog(tmp_path / "log")
     log.play(3)
     cluster.store("t", 0, log)
@@ -334,7 +334,7 @@ def test_a_reader_of_uncommitted_records_gets_what_was_aborted(cluster, tmp_path
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_damage_among_transactions_hides_nothing_that_was_committed(cluster, tmp_path, number):
+def test_damage_does_not_hide_committed_records(cluster, tmp_path, number):
     """Entries 1 and 3 are aborted by 4; 0 is committed by 2, and 6 by 7; 5 is of no transaction."""
     log = TransactionalLog(tmp_path / "log")
     log.send(1, 2)
@@ -356,7 +356,7 @@ def test_damage_among_transactions_hides_nothing_that_was_committed(cluster, tmp
     assert sorted([*loaded, *absent, *aborted, *harmed]) == [*range(13)]
 
 
-def test_a_range_beyond_the_stable_offset_says_what_it_waits_for(cluster, tmp_path):
+def test_range_beyond_stable_offset_fails_with_reason(cluster, tmp_path):
     log = TransactionalLog(tmp_path / "log")
     log.send(1, 2)
     cluster.store("t", 0, log)
@@ -364,7 +364,7 @@ def test_a_range_beyond_the_stable_offset_says_what_it_waits_for(cluster, tmp_pa
         list(committed_reader(cluster).read(OffsetRange("t", 0, 0, 2)))
 
 
-def test_a_log_of_many_small_batches_is_read_in_large_ones(cluster, tmp_path):
+def test_small_batches_are_joined_into_large_ones(cluster, tmp_path):
     """Each marker is a hole; entry by entry such a log would take for ever."""
     log = TransactionalLog(tmp_path / "log")
     for number in range(300):

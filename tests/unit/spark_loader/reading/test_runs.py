@@ -15,7 +15,7 @@ def numbers(found):
 
 
 @given(ranges, ranges)
-def test_they_do_what_sets_do(left, right):
+def test_run_operations_match_set_operations(left, right):
     assert numbers(joined(left)) == numbers(left)
     assert numbers(minus(joined(left), joined(right))) == numbers(left) - numbers(right)
     counts = [n for start, until in left for n in range(start, until)]

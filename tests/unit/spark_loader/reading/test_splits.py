@@ -41,7 +41,7 @@ def whole(given_ranges):
 
 @settings(deadline=None, derandomize=True)
 @given(ranges, st.none() | st.integers(1, 20), st.none() | st.integers(1, 200))
-def test_pieces_for_reading_cover_the_ranges_exactly(wanted, min_partitions, max_records):
+def test_read_pieces_cover_ranges_exactly(wanted, min_partitions, max_records):
     pieces = split_for_reading(wanted, min_partitions=min_partitions, max_records=max_records)
     assert covered(pieces) == whole(wanted)
     if max_records:
@@ -53,7 +53,7 @@ def test_pieces_for_reading_cover_the_ranges_exactly(wanted, min_partitions, max
 
 @settings(deadline=None, derandomize=True)
 @given(ranges, st.integers(1, 50_000), st.integers(0, 50_000))
-def test_mappers_cover_the_ranges_exactly_and_keep_to_the_split_size(wanted, split, group):
+def test_mappers_cover_ranges_and_respect_split_size(wanted, split, group):
     mappers = split_for_loading(wanted, split_bytes=split, group_bytes=group)
     assert all(mappers)
     assert covered([each for mapper in mappers for each in mapper]) == whole(wanted)
@@ -67,12 +67,12 @@ def test_mappers_cover_the_ranges_exactly_and_keep_to_the_split_size(wanted, spl
             assert pieces[each.partition] == min(each.size, -(-each.estimated_bytes // split) or 1)
 
 
-def test_one_mapper_per_partition_when_nothing_is_large_or_small():
+def test_medium_partitions_get_one_mapper_each():
     wanted = [OffsetRange("t", index, 0, 100, 1000) for index in range(5)]
     assert len(split_for_loading(wanted, split_bytes=1 << 30, group_bytes=0)) == 5
 
 
-def test_large_partitions_are_split_and_small_ones_share_a_mapper():
+def test_large_partitions_are_split_and_small_ones_grouped():
     wanted = [OffsetRange("t", 0, 0, 1000, 100_000)]
     wanted += [OffsetRange("t", index, 0, 10, 1000) for index in range(1, 11)]
     mappers = split_for_loading(wanted, split_bytes=25_000, group_bytes=5000)
@@ -90,7 +90,7 @@ def test_min_partitions_cuts_in_proportion_to_bytes():
 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=10), st.integers(1, 50))
-def test_shares_add_up_and_none_is_empty(weights, total):
+def test_proportional_shares_are_positive_and_add_up(weights, total):
     shares = proportional(weights, total)
     assert all(share >= 1 for share in shares)
     if sum(weights) > 0 and total >= len(weights):
@@ -102,7 +102,7 @@ def test_shares_add_up_and_none_is_empty(weights, total):
     st.lists(st.tuples(st.integers(0, 100), st.integers(0, 1000)), min_size=1, max_size=10),
     st.integers(1, 3000),
 )
-def test_a_cap_is_met_exactly_and_shared_by_lag(given_lags, most):
+def test_record_cap_is_exact_and_shared_by_lag(given_lags, most):
     start = {TopicPartition("t", i): first for i, (first, _) in enumerate(given_lags)}
     until = {TopicPartition("t", i): first + lag for i, (first, lag) in enumerate(given_lags)}
     capped = cap_records(start, until, most)
@@ -114,17 +114,17 @@ def test_a_cap_is_met_exactly_and_shared_by_lag(given_lags, most):
         assert all(capped[tp] > start[tp] for tp in waiting)
 
 
-def test_dividing_one_offset_gives_one_piece():
+def test_single_offset_is_not_divided():
     assert divide(OffsetRange("t", 0, 5, 6, 100), 10) == [OffsetRange("t", 0, 5, 6, 100)]
 
 
-def test_balanced_groups_are_even():
+def test_balanced_groups_have_even_weight():
     wanted = [OffsetRange("t", index, 0, 1, size) for index, size in enumerate([7, 5, 4, 3, 2, 1])]
     sizes = [sum(each.estimated_bytes for each in group) for group in balance(wanted, 2)]
     assert sorted(sizes) == [11, 11]
 
 
-def test_many_records_are_no_small_partition_however_well_they_are_compressed():
+def test_partition_with_many_compressed_records_is_not_grouped():
     many = [OffsetRange("t", p, 0, 100_000, 1000) for p in range(3)]
     few = [OffsetRange("t", p, 0, 100, 1000) for p in range(3, 6)]
     mappers = split_for_loading([*many, *few], split_bytes=1 << 30, group_bytes=1 << 20)

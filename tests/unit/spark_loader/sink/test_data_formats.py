@@ -21,7 +21,7 @@ TABLE = pa.table(
 
 
 @pytest.mark.parametrize("kind", DATA_FORMATS)
-def test_what_a_format_writes_it_counts_and_reads_back(kind, tmp_path):
+def test_formats_count_and_read_back_rows(kind, tmp_path):
     data_format = DATA_FORMATS[kind]
     path = tmp_path / f"rows.{data_format.suffix}"
     assert format_of(str(path)) is data_format
@@ -37,7 +37,7 @@ def test_what_a_format_writes_it_counts_and_reads_back(kind, tmp_path):
         assert found.to_pydict() == TABLE.select(["partition", "offset"]).to_pydict()
 
 
-def test_a_file_of_no_format_is_an_error_and_of_no_table():
+def test_unknown_suffix_is_refused():
     assert not in_table("part-1.orc")
     assert len({each.suffix for each in DATA_FORMATS.values()}) == len(DATA_FORMATS)
     with pytest.raises(ValueError, match=r"does not end in one of \.parquet, \.jsonl"):

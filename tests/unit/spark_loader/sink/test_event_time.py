@@ -14,11 +14,11 @@ def only(event_time, value):
     return times[0] if times[0] is not None else reasons[0]
 
 
-def test_an_access_log_line_has_its_time():
+def test_access_log_time_is_parsed():
     assert only(EventTime.access_log(), LINE) == AT
 
 
-def test_the_fast_parser_of_access_logs_agrees_with_strptime():
+def test_access_log_parser_agrees_with_strptime():
     layout = "%d/%b/%Y:%H:%M:%S %z"
     fast = parser(EventTime.access_log())
     for month in ("Jan", "Feb", "Jul", "Dec"):
@@ -29,17 +29,17 @@ def test_the_fast_parser_of_access_logs_agrees_with_strptime():
 
 
 @pytest.mark.parametrize("text", ["17/Foo/2015:10:05:03 +0000", "17/May", "", "99/May/2015:10:05"])
-def test_nonsense_has_a_reason_and_no_time(text):
+def test_invalid_access_log_time_is_refused(text):
     with pytest.raises(TimeError, match="not an access log"):
         parser(EventTime.access_log())(text)
 
 
-def test_the_group_named_time_is_taken_else_the_first_else_the_match():
+def test_regex_uses_time_group_then_first_group_then_match():
     for pattern in (r"a=\d+ b=(?P<time>\d+)", r"b=(\d+)", r"(?<=b=)\d+"):
         assert only(EventTime.regex(pattern, "s"), b"a=1 b=7") == 7000
 
 
-def test_text_without_a_zone_is_read_in_the_zone_given():
+def test_text_without_zone_uses_given_zone():
     winter = "2015-01-17T10:00:00"
     utc = int(datetime(2015, 1, 17, 10, tzinfo=UTC).timestamp() * 1000)
     assert parser(EventTime.regex("x", zone="UTC"))(winter) == utc
@@ -65,18 +65,18 @@ def test_text_without_a_zone_is_read_in_the_zone_given():
         (None, "no value"),
     ],
 )
-def test_json_fields(value, expected):
+def test_json_field_gives_time_or_reason(value, expected):
     found = only(EventTime.json("meta.at"), value)
     assert found == expected or expected in str(found)
 
 
-def test_numbers_with_a_unit():
+def test_numeric_times_use_given_unit():
     assert only(EventTime.json("t", "us"), b'{"t":1431857103000000}') == AT
     assert only(EventTime.json("t", "s"), b'{"t":"1431857103"}') == AT
     assert "not a number" in only(EventTime.json("t", "ms"), b'{"t":"x"}')
 
 
-def test_hours_are_those_of_the_zone():
+def test_hour_names_use_time_zone():
     assert HourNames().of(AT) == "date=2015-05-17/hour=10"
     assert HourNames("Asia/Kathmandu").of(AT) == "date=2015-05-17/hour=15"
     assert HourNames("Pacific/Honolulu").of(AT) == "date=2015-05-17/hour=0"
@@ -95,12 +95,12 @@ def test_hours_are_those_of_the_zone():
         {"zone": "Mars/Olympus"},
     ],
 )
-def test_a_wrong_event_time_is_refused(wrong):
+def test_invalid_event_time_is_refused(wrong):
     with pytest.raises(ConfigError):
         EventTime(**wrong)
 
 
 @pytest.mark.parametrize("layout", ["seconds", "%Q", "%"])
-def test_a_format_that_is_none_is_refused(layout):
+def test_invalid_time_format_is_refused(layout):
     with pytest.raises(ConfigError, match="event time format"):
         EventTime.json("at", layout)

@@ -19,7 +19,7 @@ def batch(stamps_ms, values=None, **columns):
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def test_times_of_messages_and_of_columns():
+def test_message_and_column_times_are_found():
     found = EventTimes(EventTime(), "quarantine", 0).of(batch([5, -1, 2**52]))
     assert found[0].to_pylist()[0] == 5
     assert found[1].keys() == {1, 2}
@@ -40,7 +40,7 @@ def test_times_of_messages_and_of_columns():
     ],
 )
 @pytest.mark.parametrize("source", ["column", "json"])
-def test_what_becomes_of_a_row_without_a_time(fallback, times, reasons, source):
+def test_fallback_applies_to_rows_without_time(fallback, times, reasons, source):
     where = EventTime.column("at") if source == "column" else EventTime.json("at", "ms")
     values = [b'{"at": 1500}', b"{}", b"{}"]
     rows = batch([0, 7, -1], values, at=[1_500_000, None, None])
@@ -48,7 +48,7 @@ def test_what_becomes_of_a_row_without_a_time(fallback, times, reasons, source):
     assert (found.to_pylist(), set(why)) == (times, reasons)
 
 
-def test_rows_fall_into_hours_of_the_zone_and_keep_their_order():
+def test_rows_are_grouped_by_hour_in_order():
     times = pa.array([HOUR_MS, 0, HOUR_MS + 1, -1], pa.int64())
     rows = pa.RecordBatch.from_pydict({"n": [0, 1, 2, 3]})
     found = EventTimes(EventTime(zone="Europe/Berlin"), "quarantine", 0).by_hour(rows, times)

@@ -25,7 +25,7 @@ def offsets_in(local, kind, file, values):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json", "raw"])
-def test_events_of_many_hours_make_one_file_an_hour(tmp_path, cluster, kind):
+def test_many_hours_make_one_file_per_hour(tmp_path, cluster, kind):
     """Out of order over more hours than files may be open, in buffers that hold little."""
     hours, rows = 40, 4000
     values = [b'{"at": %d, "n": "%s"}' % (n * 7 % hours * 3600, b"x" * 50) for n in range(rows)]
@@ -64,7 +64,7 @@ def test_events_of_many_hours_make_one_file_an_hour(tmp_path, cluster, kind):
 
 
 @pytest.mark.parametrize(("kind", "files"), [("parquet", 2), ("json", 6), ("raw", 6)])
-def test_small_partitions_share_the_parquet_file_of_an_hour(tmp_path, cluster, kind, files):
+def test_small_partitions_share_parquet_file_of_hour(tmp_path, cluster, kind, files):
     sink = MapperSink(
         LOCAL, str(tmp_path), "staging", "token",
         SinkOptions(format=kind, event_time=EventTime.json("at")),
@@ -86,7 +86,7 @@ def test_small_partitions_share_the_parquet_file_of_an_hour(tmp_path, cluster, k
         assert len({partition for partition, _ in places}) == 3
 
 
-def test_rows_put_aside_stay_in_order_when_a_file_becomes_free(tmp_path, cluster):
+def test_spooled_rows_stay_in_order(tmp_path, cluster):
     hours = [0] * 10 + [1] * 10 + [0] * 20 + [1] * 10
     cluster.append("late", 0, [b'{"at": %d}' % (hour * 3600) for hour in hours])
     options = SinkOptions(

@@ -27,7 +27,7 @@ def quarantine(tmp_path, limit=None):
     return Quarantine(LOCAL, str(tmp_path), TopicPartition("t", 3), "staging", "token", limit)
 
 
-def test_rows_are_written_in_order_with_their_reasons(tmp_path):
+def test_quarantined_rows_keep_order_and_reasons(tmp_path):
     one = quarantine(tmp_path)
     one.add(BATCH, {2: "no time", 1: "no JSON"})
     one.add_damaged(DamagedEntry(12, 15, b"raw", "checksum"))
@@ -46,12 +46,12 @@ def test_rows_are_written_in_order_with_their_reasons(tmp_path):
     assert (lines[2]["until"], base64.b64decode(lines[2]["entry"])) == (15, b"raw")
 
 
-def test_more_than_the_limit_fails_with_the_last_reason(tmp_path):
+def test_quarantine_limit_names_last_reason(tmp_path):
     with pytest.raises(QuarantineLimit, match=r"more than 1 records of t-3.*offset 8: no JSON"):
         quarantine(tmp_path, 1).add(BATCH, {0: "no time", 1: "no JSON"})
 
 
-def test_nothing_set_aside_is_no_file(tmp_path):
+def test_empty_quarantine_writes_no_file(tmp_path):
     one = quarantine(tmp_path)
     one.finish()
     assert one.files == []

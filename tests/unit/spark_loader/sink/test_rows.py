@@ -39,7 +39,7 @@ def written(kind):
     return out.getvalue()
 
 
-def test_json_lines_hold_what_is_no_text_in_base64():
+def test_json_lines_encode_binary_as_base64():
     one, two = map(json.loads, written("json").splitlines())
     assert one == {"offset": 5, "key": "k", "value": "ü", "event_time": 1_577_836_800_000}
     assert two == {
@@ -50,21 +50,21 @@ def test_json_lines_hold_what_is_no_text_in_base64():
     }
 
 
-def test_raw_values_stand_one_a_line():
+def test_raw_format_writes_one_value_per_line():
     assert written("raw") == "ü\n".encode() + b"\xff\n"
 
 
-def test_parquet_reads_back():
+def test_parquet_round_trips():
     assert pq.read_table(io.BytesIO(written("parquet"))).equals(TABLE)
 
 
-def test_times_become_milliseconds_and_nothing_else_changes():
+def test_times_become_milliseconds():
     found = times_as_ms(TABLE)
     assert found.column("event_time").to_pylist() == [1_577_836_800_000] * 2
     assert found.drop_columns("event_time").equals(TABLE.drop_columns("event_time"))
 
 
-def test_dictionaries_are_of_columns_whose_values_repeat():
+def test_only_repeating_columns_use_dictionaries():
     rows = 5000
     table = pa.table(
         {

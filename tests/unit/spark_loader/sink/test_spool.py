@@ -9,7 +9,7 @@ def table(*numbers):
     return pa.table({"n": pa.array(numbers, pa.int64())})
 
 
-def test_rows_come_back_by_hour_in_the_order_they_came():
+def test_spooled_rows_return_by_place_in_order():
     spool = Spool()
     spool.put("11", table(1, 2))
     spool.put("10", table(3))

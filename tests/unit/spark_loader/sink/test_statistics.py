@@ -19,7 +19,7 @@ def stats(table, **options):
     return json.loads(statistics(pq.read_metadata(file)))
 
 
-def test_bounds_and_nulls_over_all_row_groups():
+def test_bounds_and_null_counts_cover_all_row_groups():
     table = pa.table(
         {
             "n": pa.array([5, None, 1, 9]),
@@ -36,14 +36,14 @@ def test_bounds_and_nulls_over_all_row_groups():
     assert found["nullCount"] == {"n": 1, "day": 0, "text": 0, "none": 4, "f": 0}
 
 
-def test_times_are_rounded_outwards_to_milliseconds():
+def test_time_bounds_are_rounded_outwards():
     table = pa.table({"at": pa.array([1_001, 1_999_001], US)})
     found = stats(table)
     assert found["minValues"]["at"] == "1970-01-01T00:00:00.001Z"
     assert found["maxValues"]["at"] == "1970-01-01T00:00:02.000Z"
 
 
-def test_times_that_no_calendar_holds_have_no_bounds():
+def test_times_out_of_calendar_have_no_bounds():
     table = pa.table({"at": pa.array([0, 2**62], US)})
     found = stats(table)
     assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"at": 0})
@@ -60,5 +60,5 @@ def test_columns_without_statistics_are_left_out():
     [(pa.int32(), True), (pa.string(), True), (US, True), (pa.binary(), False),
      (pa.list_(pa.int32()), False)],
 )  # fmt: skip
-def test_bytes_and_lists_have_no_order_worth_writing(kind, expected):
+def test_bytes_and_lists_have_no_order(kind, expected):
     assert has_order(kind) is expected

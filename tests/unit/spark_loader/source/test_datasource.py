@@ -36,10 +36,10 @@ AT = 1_431_857_103_000
 @pytest.fixture
 def cluster(tmp_path):
     cluster = DirectoryCluster(str(tmp_path / "cluster"))
-    cluster.append("a", 0, [b"v"] * 100, timestamp_ms=AT)
+    cluster.append("a", 0, [b"v"] * 100)
     cluster.append("a", 0, [b"w"] * 100, timestamp_ms=AT + 60_000)
-    cluster.append("a", 1, [b"v"] * 50, timestamp_ms=AT)
-    cluster.append("b", 0, [b"v"] * 10, timestamp_ms=AT)
+    cluster.append("a", 1, [b"v"] * 50)
+    cluster.append("b", 0, [b"v"] * 10)
     return cluster
 
 
@@ -61,7 +61,7 @@ def ranges(reader, *planned):
     ]
 
 
-def test_the_schema_is_that_of_sparks_kafka_source():
+def test_schema_matches_spark_kafka_source():
     from pyspark.sql.pandas.types import to_arrow_schema  # loads pandas
 
     header = StructType().add("key", "string").add("value", "binary")
@@ -75,11 +75,11 @@ def test_the_schema_is_that_of_sparks_kafka_source():
     assert ZkbrokerSource({"includeHeaders": "true"}).schema() == HEADERS_SCHEMA
 
 
-def test_a_batch_reads_from_earliest_to_latest(cluster):
+def test_batch_reads_earliest_to_latest(cluster):
     assert ranges(batch(cluster)) == [("a", 0, 0, 200), ("a", 1, 0, 50)]
 
 
-def test_topics_by_pattern_and_partitions_by_assignment(cluster):
+def test_pattern_and_assignment_select_partitions(cluster):
     assert {r[0] for r in ranges(batch(cluster, subscribePattern="a|b"))} == {"a", "b"}
     assert ranges(batch(cluster, assign='{"a":[1]}')) == [("a", 1, 0, 50)]
     with pytest.raises(UnknownTopicOrPartition, match="a-7"):
@@ -88,7 +88,7 @@ def test_topics_by_pattern_and_partitions_by_assignment(cluster):
         ranges(batch(cluster, subscribe="nowhere"))
 
 
-def test_offsets_and_times_as_bounds(cluster):
+def test_offsets_and_times_bound_batch(cluster):
     bounds = {"startingOffsets": '{"a":{"0":5,"1":-2}}', "endingOffsets": '{"a":{"0":-1,"1":7}}'}
     assert ranges(batch(cluster, **bounds)) == [("a", 0, 5, 200), ("a", 1, 0, 7)]
     with pytest.raises(ConfigError, match="a-1"):
@@ -104,13 +104,13 @@ def test_offsets_and_times_as_bounds(cluster):
     ]
 
 
-def test_ranges_are_cut_by_number_and_by_size(cluster):
+def test_ranges_are_cut_by_count_and_size(cluster):
     assert len(ranges(batch(cluster, minPartitions="5"))) == 5
     cut = ranges(batch(cluster, maxRecordsPerPartition="60"))
     assert [r[3] - r[2] for r in cut] == [50, 50, 50, 50, 50]
 
 
-def test_predicates_narrow_what_is_read(cluster):
+def test_predicates_narrow_ranges(cluster):
     reader = batch(cluster, subscribePattern="a|b")
     contains = StringContains(("topic",), "x")
     negated = Not(EqualTo(("partition",), 0))
@@ -131,7 +131,7 @@ def test_predicates_narrow_what_is_read(cluster):
     assert ranges(pickle.loads(pickle.dumps(reader))) == [("a", 0, 10, 20)]
 
 
-def test_a_time_moves_the_start_and_stays_with_spark(cluster):
+def test_time_predicate_moves_start_and_stays_with_spark(cluster):
     reader = batch(cluster)
     since = datetime.fromtimestamp((AT + 1) / 1000, UTC)
     newer = GreaterThanOrEqual(("timestamp",), since)
@@ -139,7 +139,7 @@ def test_a_time_moves_the_start_and_stays_with_spark(cluster):
     assert ranges(reader) == [("a", 0, 100, 200)]
 
 
-def test_rows_of_a_task_are_its_range(cluster):
+def test_task_reads_its_range(cluster):
     reader = batch(cluster, assign='{"a":[0]}', maxRecordsPerPartition="150")
     first, second = reader.partitions()
     read = [
@@ -155,12 +155,12 @@ def stream(cluster, **more):
     return ZkbrokerStreamReader(options(True, **more), cluster)
 
 
-def test_a_stream_begins_at_the_log_end_by_default(cluster):
+def test_stream_begins_at_starting_offsets(cluster):
     assert stream(cluster, startingOffsets="latest").initialOffset() == {"a": {"0": 200, "1": 50}}
     assert stream(cluster).initialOffset() == {"a": {"0": 0, "1": 0}}
 
 
-def test_the_limit_per_trigger_is_shared_by_lag(cluster):
+def test_limit_per_trigger_is_shared_by_lag(cluster):
     reader = stream(cluster, maxOffsetsPerTrigger="50")
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMaxRows(50)
@@ -173,7 +173,7 @@ def test_the_limit_per_trigger_is_shared_by_lag(cluster):
     assert ranges(reader, end, end) == []
 
 
-def test_too_few_records_wait_until_the_delay_has_passed(cluster):
+def test_min_offsets_wait_until_max_delay(cluster):
     reader = stream(cluster, minOffsetsPerTrigger="1000")
     start = reader.initialOffset()
     assert reader.getDefaultReadLimit() == ReadMinRows(1000)
@@ -182,7 +182,7 @@ def test_too_few_records_wait_until_the_delay_has_passed(cluster):
     assert waiting.latestOffset(start, ReadMinRows(1000)) != start
 
 
-def test_available_now_stops_at_what_was_there(cluster):
+def test_available_now_stops_at_initial_log_ends(cluster):
     reader = stream(cluster, maxOffsetsPerTrigger="200")
     offset = reader.initialOffset()
     reader.prepareForTriggerAvailableNow()
@@ -196,7 +196,7 @@ def test_available_now_stops_at_what_was_there(cluster):
     assert len(seen) == 2
 
 
-def test_a_new_partition_is_read_from_its_beginning(cluster):
+def test_added_partition_is_read_from_beginning(cluster):
     reader = stream(cluster)
     start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     cluster.append("a", 2, [b"new"] * 10)
@@ -207,7 +207,7 @@ def test_a_new_partition_is_read_from_its_beginning(cluster):
         reader.latestOffset(start, ReadAllAvailable())
 
 
-def test_lost_offsets_and_partitions_fail_a_stream_unless_allowed(cluster):
+def test_lost_data_fails_stream_unless_allowed(cluster):
     for gone in ({"a": {"0": 200, "1": 50, "9": 3}}, {"a": {"0": 900, "1": 50}}):
         with pytest.raises(DataLoss, match="failOnDataLoss"):
             stream(cluster).latestOffset(gone, ReadAllAvailable())
@@ -215,7 +215,7 @@ def test_lost_offsets_and_partitions_fail_a_stream_unless_allowed(cluster):
         assert "0" in lenient.latestOffset(gone, ReadAllAvailable())["a"]
 
 
-def test_a_named_group_shows_the_streams_progress(cluster):
+def test_stream_commits_offsets_of_named_group(cluster):
     reader = stream(cluster, **{"kafka.group.id": "g"})
     reader.commit({"a": {"0": 7}})
     assert cluster.view(None).group_offsets("g", []) == {("a", 0): 7}
@@ -223,7 +223,7 @@ def test_a_named_group_shows_the_streams_progress(cluster):
     reader.stop()
 
 
-def test_committed_records_end_where_a_transaction_is_open(cluster, tmp_path):
+def test_read_committed_ends_at_open_transaction(cluster, tmp_path):
     log = TransactionalLog(tmp_path / "made")
     log.send(None, 5)
     log.send(1, 5)

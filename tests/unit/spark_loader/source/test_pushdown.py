@@ -30,11 +30,11 @@ def narrowed(*filters, start=0, until=100):
         (spark.EqualTo(("offset",), 700), (700, 700)),
     ],
 )
-def test_offsets_narrow_the_range_exactly(given, expected):
+def test_offset_predicates_narrow_range(given, expected):
     assert narrowed(given) == (expected, [])
 
 
-def test_several_offsets_meet():
+def test_offset_predicates_intersect():
     both = (spark.GreaterThan(("offset",), 10), spark.LessThan(("offset",), 20))
     assert narrowed(*both) == ((11, 20), [])
 
@@ -48,14 +48,14 @@ def test_several_offsets_meet():
         (spark.LessThan(("partition",), 1), {"t-0", "tt-0"}),
     ],
 )
-def test_partitions_that_cannot_have_rows_are_not_read(given, wanted):
+def test_topic_and_partition_predicates_select_partitions(given, wanted):
     sources = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("tt", 0)]
     pushed, left = push([given])
     assert {str(each) for each in sources if pushed.wants(each)} == wanted
     assert left == []
 
 
-def test_times_move_the_start_and_stay_for_spark_to_check():
+def test_time_predicates_stay_with_spark():
     since = spark.GreaterThanOrEqual(("timestamp",), NOON)
     before = spark.LessThan(("timestamp",), NOON)
     pushed, left = push([since, before])
@@ -76,11 +76,11 @@ def test_times_move_the_start_and_stay_for_spark_to_check():
         spark.EqualTo(("offset", "inner"), 7),
     ],
 )
-def test_what_is_not_understood_is_left_to_spark(given):
+def test_unsupported_predicates_stay_with_spark(given):
     pushed, left = push([given])
     assert left == [given]
     assert pushed.predicates == ()
 
 
-def test_columns_that_are_never_null_need_no_check():
+def test_not_null_of_required_column_is_dropped():
     assert push([spark.IsNotNull(("offset",))])[1] == []

@@ -106,7 +106,7 @@ def sent(topic):
     return [each.value for each in topic.messages]
 
 
-def test_rows_and_note_are_committed_together_under_the_tasks_own_id(topic):
+def test_rows_and_note_commit_together(topic):
     assert write(4, messages(b"a"), messages(b"b", b"c")) == 3
     assert (sent(topic), topic.ids) == ([b"a", b"b", b"c"], ["copy-2"])
     [((group, key), committed)] = topic.offsets.items()
@@ -115,7 +115,7 @@ def test_rows_and_note_are_committed_together_under_the_tasks_own_id(topic):
     assert (found.query, found.epoch, found.rows) == ("q", 4, 3)
 
 
-def test_an_epoch_that_is_run_again_sends_nothing(topic):
+def test_repeated_epoch_sends_nothing(topic):
     write(4, messages(b"a", b"b"))
     assert write(4, messages(b"b"), messages(b"a")) == 2
     assert sent(topic) == [b"a", b"b"]
@@ -123,7 +123,7 @@ def test_an_epoch_that_is_run_again_sends_nothing(topic):
     assert sent(topic) == [b"a", b"b", b"c"]
 
 
-def test_an_epoch_whose_transaction_failed_is_written_by_the_next_attempt(topic):
+def test_failed_epoch_is_written_by_next_attempt(topic):
     topic.fail_at_commit = True
     with pytest.raises(ClientError, match="fenced"):
         write(0, messages(b"a"))
@@ -133,26 +133,26 @@ def test_an_epoch_whose_transaction_failed_is_written_by_the_next_attempt(topic)
 
 
 @pytest.mark.parametrize("rows", [(b"a",), (b"a", b"x"), (b"a", b"b", b"c")])
-def test_an_epoch_with_other_rows_than_were_committed_is_refused(topic, rows):
+def test_repeated_epoch_with_different_rows_is_refused(topic, rows):
     write(4, messages(b"a", b"b"))
     with pytest.raises(ClientError, match="committed with 2 other rows"):
         write(4, messages(*rows))
     assert sent(topic) == [b"a", b"b"]
 
 
-def test_an_epoch_that_is_over_is_refused(topic):
+def test_older_epoch_is_refused(topic):
     write(7, messages(b"a"))
     with pytest.raises(ClientError, match="epoch 7 is committed under copy"):
         write(6, messages(b"a"))
 
 
-def test_a_query_that_begins_again_is_not_taken_for_the_one_before(topic):
+def test_new_query_ignores_notes_of_earlier_query(topic):
     write(7, messages(b"a"))
     assert write(0, messages(b"b"), query="other") == 1
     assert sent(topic) == [b"a", b"b"]
 
 
-def test_a_note_that_shows_up_late_is_seen_before_the_commit(topic):
+def test_late_note_is_seen_before_commit(topic):
     write(4, messages(b"a"))
     topic.hidden = 1
     with pytest.raises(ClientError, match="committed meanwhile"):
@@ -160,12 +160,12 @@ def test_a_note_that_shows_up_late_is_seen_before_the_commit(topic):
     assert sent(topic) == [b"a"]
 
 
-def test_a_task_without_rows_sends_no_request(topic):
+def test_task_without_rows_sends_no_request(topic):
     assert write(4) == 0
     assert topic.ids == []
 
 
-def test_a_group_of_someone_else_is_no_note():
+def test_foreign_group_metadata_is_refused():
     for metadata in ("", "mine", "[]", json.dumps({"query": "q"})):
         with pytest.raises(ClientError, match="the group copy-2 has offsets"):
             EpochNote.parse(metadata, "copy-2")
@@ -173,7 +173,7 @@ def test_a_group_of_someone_else_is_no_note():
     assert EpochNote.parse(note.committed().metadata, "g") == note
 
 
-def test_digests_tell_rows_apart_whatever_their_order():
+def test_digest_depends_on_rows_but_not_on_order():
     def digest(*rows):
         found = Digest()
         for row in rows:
@@ -193,7 +193,7 @@ def test_digests_tell_rows_apart_whatever_their_order():
     assert digest(one, others[0]) == digest(others[0], one) != digest(one, one)
 
 
-def test_a_task_outside_a_streaming_query_has_no_epoch(monkeypatch):
+def test_task_outside_streaming_query_is_refused(monkeypatch):
     properties = {}
 
     class Context:

@@ -14,7 +14,7 @@ def schema(**types):
     return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
-def test_an_option_names_the_topic_of_every_row():
+def test_topic_option_overrides_topic_column():
     sink = RowSink.of(
         {**CONNECT, "topic": "to"}, schema(topic=StringType(), key=StringType(), value=BinaryType())
     )
@@ -28,7 +28,7 @@ def test_an_option_names_the_topic_of_every_row():
     )
 
 
-def test_a_column_names_the_topic_of_its_row():
+def test_topic_column_selects_topic():
     sink = RowSink.of(
         CONNECT, schema(topic=StringType(), value=StringType(), partition=IntegerType())
     )
@@ -50,19 +50,19 @@ def test_a_column_names_the_topic_of_its_row():
         ({"topic": StringType(), "value": IntegerType()}, "column value is integer"),
     ],
 )
-def test_a_schema_that_cannot_be_sent_is_refused(types, reason):
+def test_unsupported_schema_is_refused(types, reason):
     with pytest.raises(ConfigError, match=reason):
         RowSink.of(CONNECT, schema(**types))
 
 
-def test_options_of_reads_are_named_as_without_effect(caplog):
+def test_read_options_are_logged_as_unused(caplog):
     RowSink.of({**CONNECT, "topic": "to", "subscribe": "from"}, schema(value=StringType()))
     assert [each.getMessage() for each in caplog.records] == [
         "options without effect on this sink subscribe"
     ]
 
 
-def test_producers_are_idempotent_and_wait_by_default():
+def test_producer_is_idempotent_and_synchronous_by_default():
     found = producer_properties({**CONNECT, "kafka.acks": "1", "kafka.check.crcs": "false"})
     assert found["acks"] == "1"
     assert found["enable.idempotence"] == "true"
@@ -70,7 +70,7 @@ def test_producers_are_idempotent_and_wait_by_default():
     assert "check.crcs" not in found
 
 
-def test_a_stream_may_write_in_transactions():
+def test_stream_can_write_in_transactions():
     given = {**CONNECT, "topic": "t", "transactionalIdPrefix": "copy"}
     sink = RowSink.of(given, schema(value=StringType()), streaming=True)
     assert sink.transactional == "copy"
@@ -89,7 +89,7 @@ def test_a_stream_may_write_in_transactions():
         ({"transactionalIdPrefix": "p", "kafka.acks": "1"}, True, "acks=1 is not allowed"),
     ],
 )
-def test_what_contradicts_transactions_is_refused(options, streaming, reason):
+def test_options_conflicting_with_transactions_are_refused(options, streaming, reason):
     with pytest.raises(ConfigError, match=reason):
         RowSink.of(
             {**CONNECT, "topic": "t", **options}, schema(value=StringType()), streaming=streaming

@@ -18,7 +18,7 @@ from spark_loader.storage.files import (
 FS = LocalFileSystem()
 
 
-def test_the_first_to_publish_wins(tmp_path):
+def test_first_publish_wins(tmp_path):
     path = str(tmp_path / "a" / "b.json")
     assert FS.publish(path, b"one")
     assert not FS.publish(path, b"two")
@@ -28,7 +28,7 @@ def test_the_first_to_publish_wins(tmp_path):
     assert FS.names(str(tmp_path / "a")) == ["b.json"]
 
 
-def test_a_file_is_hashed_on_its_way_and_goes_away_when_discarded(tmp_path):
+def test_written_file_is_hashed_and_discarded_file_removed(tmp_path):
     path = tmp_path / "deep" / "file"
     output = FS.create(str(path))
     sink = HashingFile(output)
@@ -47,7 +47,7 @@ def test_a_file_is_hashed_on_its_way_and_goes_away_when_discarded(tmp_path):
     assert not (tmp_path / "dropped").exists()
 
 
-def test_a_rename_can_be_repeated(tmp_path):
+def test_rename_is_repeatable(tmp_path):
     source, target = str(tmp_path / "a"), str(tmp_path / "x" / "b")
     FS.publish(source, b"1")
     FS.rename(source, target)
@@ -57,7 +57,7 @@ def test_a_rename_can_be_repeated(tmp_path):
         FS.rename(source, str(tmp_path / "c"))
 
 
-def test_what_is_not_there_has_no_size_no_names_and_is_deleted_without_complaint(tmp_path):
+def test_missing_path_is_handled(tmp_path):
     gone = str(tmp_path / "gone")
     assert FS.size(gone) is None
     assert FS.names(gone) == []
@@ -65,13 +65,13 @@ def test_what_is_not_there_has_no_size_no_names_and_is_deleted_without_complaint
     assert list(FS.walk(gone)) == []
 
 
-def test_a_walk_finds_every_file_below(tmp_path):
+def test_walk_lists_all_files(tmp_path):
     FS.publish(str(tmp_path / "a" / "b"), b"12")
     FS.publish(str(tmp_path / "c"), b"1")
     assert sorted(FS.walk(str(tmp_path)), key=str) == [FileStatus("a/b", 2), FileStatus("c", 1)]
 
 
-def test_a_lock_is_held_once_and_names_its_holder(tmp_path):
+def test_lock_is_exclusive_and_names_holder(tmp_path):
     path = str(tmp_path / "lock")
     with (
         FS.lock(path, "the first"),
@@ -83,7 +83,7 @@ def test_a_lock_is_held_once_and_names_its_holder(tmp_path):
         assert FS.read(path) == b"the third"
 
 
-def test_names_of_data_files_sort_by_offset():
+def test_data_file_names_sort_by_offset():
     names = [file_name(TopicPartition("t", 3), start, start + 1, "x", "txt") for start in (9, 10)]
     assert names == sorted(names)
     assert names[0] == "t+00003+00000000000000000009+00000000000000000010+x.txt"

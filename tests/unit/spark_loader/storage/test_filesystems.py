@@ -21,7 +21,7 @@ from zkbroker.errors import ConfigError
         ("s3://bucket/lake", False),
     ],
 )
-def test_a_scheme_of_two_letters_is_another_file_system(output, local):
+def test_scheme_selects_file_system(output, local):
     assert is_local(output) is local
     if local:
         assert isinstance(filesystem_for(output), LocalFileSystem)
@@ -38,11 +38,11 @@ def test_a_scheme_of_two_letters_is_another_file_system(output, local):
         ("s3a://bucket/lake/", "s3a://bucket/lake"),
     ],
 )
-def test_paths_are_in_the_form_that_names_are_put_behind(output, path):
+def test_output_path_is_normalized(output, path):
     assert output_path(output) == path
 
 
-def test_buckets_are_reached_without_java_and_read_by_spark_through_hadoop():
+def test_s3_output_uses_s3_file_system_and_s3a_for_spark():
     pytest.importorskip("obstore")
     from spark_loader.storage.s3 import S3FileSystem
 
@@ -55,6 +55,6 @@ def test_buckets_are_reached_without_java_and_read_by_spark_through_hadoop():
         filesystem_for("/lake", storage={"AWS_REGION": "x"})
 
 
-def test_a_relative_path_becomes_absolute(monkeypatch, tmp_path):
+def test_relative_path_becomes_absolute(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert Path(output_path("lake")) == tmp_path / "lake"

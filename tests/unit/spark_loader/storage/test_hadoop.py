@@ -28,7 +28,7 @@ def mounted(tmp_path):
     return HadoopFileSystem(f"viewfs://{name}/data", settings)
 
 
-def test_a_load_into_a_hadoop_file_system_is_proved_there(mounted, tmp_path):
+def test_load_into_hadoop_file_system_is_verified(mounted, tmp_path):
     cluster = DirectoryCluster(str(tmp_path / "cluster"))
     for partition in range(2):
         cluster.append("t", partition, [b'{"at": %d}' % (n * 3600) for n in range(4)])
@@ -48,7 +48,7 @@ def test_a_load_into_a_hadoop_file_system_is_proved_there(mounted, tmp_path):
     assert loaded_offsets(tmp_path / "disk" / "lake") == {("t", p): [*range(4)] for p in range(2)}
 
 
-def test_the_first_to_publish_wins_and_names_are_listed(mounted):
+def test_file_operations_work(mounted):
     path = f"{mounted.root}/state/one.json"
     assert mounted.publish(path, b"first")
     assert not mounted.publish(path, b"second")
@@ -66,7 +66,7 @@ def test_the_first_to_publish_wins_and_names_are_listed(mounted):
         mounted.read(path)
 
 
-def test_a_lock_is_held_by_one(mounted):
+def test_lock_is_exclusive(mounted):
     path = f"{mounted.root}/lock"
     with (
         mounted.lock(path, "me"),
@@ -78,7 +78,7 @@ def test_a_lock_is_held_by_one(mounted):
         pass
 
 
-def test_state_commands_take_the_properties_of_a_load(mounted, tmp_path, capsys):
+def test_commands_accept_hadoop_properties(mounted, tmp_path, capsys):
     cluster = DirectoryCluster(str(tmp_path / "cluster"))
     cluster.append("t", 0, [b"x"] * 4)
     output = f"{mounted.root}/lake"
@@ -96,7 +96,7 @@ def test_state_commands_take_the_properties_of_a_load(mounted, tmp_path, capsys)
         cli.main(["verify", "--output", "viewfs://lost/lake"], standalone_mode=False)
 
 
-def test_a_dead_holders_lock_is_taken_over_by_one(mounted, monkeypatch):
+def test_stale_lock_is_taken_over(mounted, monkeypatch):
     path = f"{mounted.root}/lock"
     mounted.publish(path, b"dead")
     monkeypatch.setattr(hadoop, "_LOCK_STALE_S", -1.0)
@@ -108,7 +108,7 @@ def test_a_dead_holders_lock_is_taken_over_by_one(mounted, monkeypatch):
             pass
 
 
-def test_copies_of_remote_files_go_away_again(mounted, tmp_path, monkeypatch):
+def test_local_copies_are_removed(mounted, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     path = f"{mounted.root}/file"

@@ -33,7 +33,7 @@ def bucket(server, root):
     return S3FileSystem.of(root, server.options)
 
 
-def test_the_first_to_publish_wins_and_finds_itself_when_it_asks_again(bucket, root):
+def test_first_publish_wins_and_is_repeatable(bucket, root):
     path = f"{root}/a/b.json"
     assert bucket.publish(path, b"one")
     assert bucket.publish(path, b"one")
@@ -45,7 +45,7 @@ def test_the_first_to_publish_wins_and_finds_itself_when_it_asks_again(bucket, r
     assert bucket.names(root) == ["a"]
 
 
-def test_a_file_is_there_once_it_is_committed(bucket, root):
+def test_file_is_visible_after_commit(bucket, root):
     path = f"{root}/topic=t+x/date=2015-05-17/a b.parquet"
     output = bucket.create(path)
     content = bytes(range(256)) * 60_000
@@ -64,7 +64,7 @@ def test_a_file_is_there_once_it_is_committed(bucket, root):
     ]
 
 
-def test_a_move_can_be_repeated_at_any_point(bucket, root):
+def test_rename_is_repeatable(bucket, root):
     source, target = f"{root}/a", f"{root}/x/b"
     bucket.publish(source, b"1")
     bucket.rename(source, target)
@@ -76,7 +76,7 @@ def test_a_move_can_be_repeated_at_any_point(bucket, root):
         bucket.rename(source, f"{root}/c")
 
 
-def test_what_is_not_there_has_no_size_no_names_and_is_deleted_without_complaint(bucket, root):
+def test_missing_path_is_handled(bucket, root):
     gone = f"{root}/gone"
     assert bucket.size(gone) is None
     assert bucket.names(gone) == []
@@ -86,7 +86,7 @@ def test_what_is_not_there_has_no_size_no_names_and_is_deleted_without_complaint
         bucket.read(gone)
 
 
-def test_a_lock_is_held_once_and_given_back(bucket, root):
+def test_lock_is_exclusive_and_released(bucket, root):
     path = f"{root}/lock"
     with (
         bucket.lock(path, "the first"),
@@ -99,7 +99,7 @@ def test_a_lock_is_held_once_and_given_back(bucket, root):
     assert bucket.names(root) == []
 
 
-def test_a_dead_holders_lock_is_taken_over_and_it_cannot_renew_it(bucket, root, monkeypatch):
+def test_stale_lock_is_taken_over_and_cannot_be_renewed(bucket, root, monkeypatch):
     path = f"{root}/lock"
     dead = s3._Lease(bucket, path, "dead")
     dead.take()
@@ -110,18 +110,18 @@ def test_a_dead_holders_lock_is_taken_over_and_it_cannot_renew_it(bucket, root, 
         assert bucket.read(path).startswith(b"the next\n")
 
 
-def test_ages_are_measured_by_the_servers_clock(bucket, root):
+def test_lock_age_uses_server_clock(bucket, root):
     lease = s3._Lease(bucket, f"{root}/lock", "me")
     assert abs((lease._server_time() - datetime.now(UTC)).total_seconds()) < 60
     assert bucket.names(root) == []
 
 
-def test_it_travels_to_mappers_and_tells_no_secrets(bucket):
+def test_file_system_is_picklable_and_hides_secrets(bucket):
     assert pickle.loads(pickle.dumps(bucket)) == bucket
     assert "secret" not in repr(bucket)
 
 
-def test_errors_are_one_line(server):
+def test_errors_have_one_line(server):
     other = S3FileSystem.of("s3://no-such-bucket/lake", server.options)
     with pytest.raises(OSError, match="s3://no-such-bucket/lake/a: NoSuchBucket"):
         other.replace("s3://no-such-bucket/lake/a", b"")
@@ -135,7 +135,7 @@ def test_errors_are_one_line(server):
     assert "\n" not in str(raised.value)
 
 
-def test_an_error_says_what_there_is_for_people():
+def test_error_text_is_extracted():
     xml = "… 403: <Error><Code>AccessDenied</Code>\n<Message>not yours</Message></Error>"
     assert s3._said(xml) == "AccessDenied: not yours"
     role = "Error performing PUT http://169.254.169.254/latest/api/token"
@@ -144,7 +144,7 @@ def test_an_error_says_what_there_is_for_people():
     assert s3._said("") == "no reason given"
 
 
-def test_settings_are_the_environments_and_those_given(monkeypatch):
+def test_settings_merge_environment_and_options(monkeypatch):
     for name in ("AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")

@@ -63,7 +63,7 @@ def rows(server, lake):
     return sorted(table.column("offset").to_pylist())
 
 
-def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load, command):
+def test_optimize_rewind_and_vacuum_work_in_bucket(server, lake, bucket, load, command):
     for _ in range(3):
         assert load().rows == 20
     checkpoints = Checkpoints(bucket, lake)
@@ -90,7 +90,7 @@ def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load, com
 @pytest.mark.parametrize(
     "every", [17, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
 )
-def test_a_load_that_stops_at_any_step_is_taken_up(server, lake, bucket, load, cluster, every):
+def test_offsets_load_once_after_crash_at_any_step(server, lake, bucket, load, cluster, every):
     steps = CrashingFileSystem(bucket)
     load(steps)
     for at in range(0, len(steps.steps), every):
@@ -104,7 +104,7 @@ def test_a_load_that_stops_at_any_step_is_taken_up(server, lake, bucket, load, c
     assert rows(server, lake) == [*range(cluster.end("b", 0))]
 
 
-def test_an_iceberg_table_in_a_bucket(server, lake, bucket, load):
+def test_iceberg_table_works_in_bucket(server, lake, bucket, load):
     pytest.importorskip("pyiceberg")
     from pyiceberg.table import StaticTable
 

@@ -14,7 +14,6 @@ from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LocalFileSystem
 from spark_loader.storage.table_log import MirroredTableLog
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT
 
 T0 = TopicPartition("t", 0)
 PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
@@ -45,7 +44,7 @@ def file(number):
     return TableFile(path=PATH.format(number), rows=5, size_bytes=9, sha256="00", stats=stats)
 
 
-def test_commits_are_seen_by_others_and_by_the_library(tables, tmp_path):
+def test_mirrored_commits_are_visible_to_others(tables, tmp_path):
     one, two = tables
     one.commit(entry(1, p0=5), [file(1)])
     two.commit(entry(2, p0=9), [file(2)])
@@ -53,7 +52,7 @@ def test_commits_are_seen_by_others_and_by_the_library(tables, tmp_path):
     assert len(DeltaTable(str(tmp_path / "far")).file_uris()) == 2
 
 
-def test_a_version_that_another_writer_took_is_tried_again(tables):
+def test_commit_is_retried_when_version_is_taken(tables):
     one, two = tables
     one.commit(entry(1, p0=5))
     log = one.format._log
@@ -75,7 +74,7 @@ def test_a_version_that_another_writer_took_is_tried_again(tables):
     assert list(two_positions.values()) == [7, 3]
 
 
-def test_of_two_that_load_the_same_partition_one_counts(tables):
+def test_second_commit_from_same_position_is_refused(tables):
     one, two = tables
     one.commit(entry(1, p0=5))
     inner = one.format.commit
@@ -92,11 +91,11 @@ def test_of_two_that_load_the_same_partition_one_counts(tables):
     assert [each.path for each in two.files()] == [PATH.format(2)]
 
 
-def test_a_whole_life_by_way_of_the_copy(run, cluster, output, tmp_path):
+def test_lake_commands_work_through_mirrored_log(run, cluster, output, tmp_path):
     far = Remote(sync=False)
     for _ in range(3):
         run(far)
-        cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
+        cluster.append("t", 0, [b"x"] * 10)
     lake = Checkpoints(far, str(output))
     assert rewind(lake, [T0], 105) == {T0: 105}
     assert run(far).rows == 25

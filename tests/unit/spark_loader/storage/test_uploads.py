@@ -5,7 +5,7 @@ import threading
 from spark_loader.storage.uploads import UploadedFile, renewed
 
 
-def test_a_file_is_uploaded_once_when_it_is_complete():
+def test_file_is_uploaded_once_on_commit():
     uploaded = []
     file = UploadedFile(lambda local: uploaded.append(local.read_bytes()))
     file.write(b"ab")
@@ -17,7 +17,7 @@ def test_a_file_is_uploaded_once_when_it_is_complete():
     assert uploaded == [b"abc"]
 
 
-def test_what_is_discarded_is_never_uploaded():
+def test_discarded_file_is_not_uploaded():
     file = UploadedFile(lambda local: (_ for _ in ()).throw(AssertionError))
     file.write(b"ab")
     for _ in range(2):
@@ -25,7 +25,7 @@ def test_what_is_discarded_is_never_uploaded():
     file.commit()
 
 
-def test_a_lock_is_renewed_until_it_is_lost_or_given_back():
+def test_lock_is_renewed_until_lost_or_released():
     calls, lost = [], threading.Event()
 
     def renew():
