@@ -1,4 +1,4 @@
-"""DuckDB, Polars, pyarrow and Spark see the rows that `verify` proves, whatever is under way.
+"""DuckDB, Polars, pyarrow and Spark read the rows that `verify` proves, during loads and kills.
 
 At every step of loads, an optimize and a vacuum, and after kill -9 of the process or of a broker at
 seeded steps of them.
@@ -19,7 +19,7 @@ from tests.support.clusters import module_cluster
 from tests.support.inline_spark import CrashingFileSystem
 from tests.support.killing import arm
 from tests.support.lake_readers import ICEBERG_READERS, READERS, by_spark
-from tests.support.lake_story import story
+from tests.support.lake_workload import run_workload
 from tests.support.producing import access_log_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -53,7 +53,7 @@ def whole(topic, rows):
     return tuple((topic, p, offset) for p in range(3) for offset in range(rows // 3))
 
 
-def agreed(output, topic, readers=READERS):
+def verified_rows(output, topic, readers=READERS):
     """Return the rows of a lake that all readers and `verify` agree on."""
     report = verify(LOCAL, str(output))
     assert report.problems == []
@@ -65,13 +65,13 @@ def agreed(output, topic, readers=READERS):
 
 
 class Watched(CrashingFileSystem):
-    """Lets every reader look before and after each step."""
+    """Reads the lake with an engine before and after each step."""
 
     def __init__(self, output, topic):
         super().__init__(LOCAL)
         self._watched = output
         self._topic = topic
-        self.sights = []
+        self.row_counts = []
         self._versions = 0
 
     def step(self, name):
@@ -81,29 +81,29 @@ class Watched(CrashingFileSystem):
         # All at each new version, and one in turn at the steps between.
         versions, before = len(list((self._watched / "_delta_log").glob("*.json"))), self._versions
         self._versions = versions
-        turn = len(self.sights) % len(READERS)
+        turn = len(self.row_counts) % len(READERS)
         readers = READERS if versions != before else READERS[turn : turn + 1]
         [places] = {reader(self._watched).places for reader in readers}
         assert places in (whole(self._topic, HALF), whole(self._topic, ROWS)), name
-        self.sights.append(len(places))
+        self.row_counts.append(len(places))
 
 
 def test_readers_see_only_complete_runs_at_every_step(cluster, topic, tmp_path, spark):
     watched = Watched(tmp_path, topic)
-    story(watched, str(tmp_path), cluster.zookeeper, topic)
-    assert watched.sights == sorted(watched.sights)
-    assert {*watched.sights} == {HALF, ROWS}
-    assert len(watched.sights) > 40
-    assert agreed(tmp_path, topic) == ROWS
+    run_workload(watched, str(tmp_path), cluster.zookeeper, topic)
+    assert watched.row_counts == sorted(watched.row_counts)
+    assert {*watched.row_counts} == {HALF, ROWS}
+    assert len(watched.row_counts) > 40
+    assert verified_rows(tmp_path, topic) == ROWS
     assert by_spark(spark, tmp_path) == READERS[0](tmp_path)
 
 
-def told(state, output, cluster, topic, table="delta"):
-    """Tell the story in a process of its own, reading all the while; it may be killed."""
+def read_during_workload(state, output, cluster, topic, table="delta"):
+    """Run the workload in its own process, which may be killed, and read the lake meanwhile."""
     arguments = [str(state), str(output), cluster.zookeeper, topic, table]
     readers = READERS if table == "delta" else ICEBERG_READERS
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.lake_story", *arguments],
+        [sys.executable, "-m", "tests.support.lake_workload", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
@@ -117,8 +117,8 @@ def told(state, output, cluster, topic, table="delta"):
             try:
                 places = reader(output).places
             except Exception as error:
-                # Of a version whose files the vacuum took a moment later, which had to be allowed.
-                if not any(said in str(error).lower() for said in FILE_GONE):
+                # The vacuum may delete files of a version that is being read.
+                if not any(text in str(error).lower() for text in FILE_GONE):
                     raise
                 continue
             assert places in (whole(topic, HALF), whole(topic, ROWS)), reader.__name__
@@ -127,44 +127,44 @@ def told(state, output, cluster, topic, table="delta"):
 
 @pytest.fixture(scope="module")
 def steps(cluster, topic, tmp_path_factory):
-    """How many steps the story takes."""
+    """Number of steps of the workload."""
     return steps_of(cluster, topic, tmp_path_factory.mktemp("whole"), "delta")
 
 
 def steps_of(cluster, topic, place, table):
-    arm(place / "state", 0, "no one", driver=0)
-    told(place / "state", place / "lake", cluster, topic, table)
+    arm(place / "state", 0, "none", driver=0)
+    read_during_workload(place / "state", place / "lake", cluster, topic, table)
     readers = READERS if table == "delta" else ICEBERG_READERS
-    assert agreed(place / "lake", topic, readers) == ROWS
+    assert verified_rows(place / "lake", topic, readers) == ROWS
     return (place / "state" / "steps").stat().st_size
 
 
-def a_death(number, steps, cluster, topic, place, table="delta"):
-    """Tell the story until the driver or a broker is killed at a seeded step."""
+def kill_workload(number, steps, cluster, topic, place, table="delta"):
+    """Run the workload until the driver or a broker is killed at a seeded step."""
     at = random.Random(SEED + number).randint(1, steps)
     broker = cluster.brokers[number % 2]
     victim = "broker" if number % 8 == 7 else "driver"
     arm(place / "state", at, victim, driver=0, broker=broker.pid)
-    told(place / "state", place / "lake", cluster, topic, table)
+    read_during_workload(place / "state", place / "lake", cluster, topic, table)
     assert (place / "state" / "fired").read_text() == victim
     if victim == "broker":
         broker.kill()
         broker.start()
 
 
-def agreed_after_a_death(number, steps, cluster, topic, place):
-    a_death(number, steps, cluster, topic, place)
+def check_after_kill(number, steps, cluster, topic, place):
+    kill_workload(number, steps, cluster, topic, place)
     output = place / "lake"
     if is_begun(output):
-        assert agreed(output, topic) in (HALF, ROWS)
-    story(LOCAL, str(output), cluster.zookeeper, topic)
-    assert agreed(output, topic) == ROWS
+        assert verified_rows(output, topic) in (HALF, ROWS)
+    run_workload(LOCAL, str(output), cluster.zookeeper, topic)
+    assert verified_rows(output, topic) == ROWS
     assert len(list(output.rglob("*.parquet"))) == 3
 
 
 def test_readers_agree_after_kill_at_seeded_steps(steps, cluster, topic, tmp_path, spark):
     for number in (0, 1, 7):  # at the last one a broker dies
-        agreed_after_a_death(number, steps, cluster, topic, tmp_path / str(number))
+        check_after_kill(number, steps, cluster, topic, tmp_path / str(number))
     assert by_spark(spark, tmp_path / "0" / "lake") == READERS[0](tmp_path / "0" / "lake")
 
 
@@ -173,7 +173,7 @@ def test_readers_agree_after_kill_at_seeded_steps(steps, cluster, topic, tmp_pat
 def test_readers_agree_after_sixty_kills(steps, cluster, topic, tmp_path, spark):
     for number in soak.seeds(100, 60):
         place = tmp_path / str(number)
-        agreed_after_a_death(number, steps, cluster, topic, place)
+        check_after_kill(number, steps, cluster, topic, place)
         assert by_spark(spark, place / "lake") == READERS[0](place / "lake")
 
 
@@ -184,12 +184,12 @@ def test_iceberg_readers_agree_after_kills(cluster, topic, tmp_path):
     steps = steps_of(cluster, topic, tmp_path / "whole", "iceberg")
     for number in soak.seeds(200, 40):
         place = tmp_path / str(number)
-        a_death(number, steps, cluster, topic, place, "iceberg")
+        kill_workload(number, steps, cluster, topic, place, "iceberg")
         output = place / "lake"
         if is_begun(output, "iceberg"):
             assert verify(LOCAL, str(output)).problems == []
             # The hint that readers go by may be one commit late, and is mended by the next load.
             for reader in ICEBERG_READERS:
                 assert reader(output).places in (whole(topic, HALF), whole(topic, ROWS))
-        story(LOCAL, str(output), cluster.zookeeper, topic, "iceberg")
-        assert agreed(output, topic, ICEBERG_READERS) == ROWS
+        run_workload(LOCAL, str(output), cluster.zookeeper, topic, "iceberg")
+        assert verified_rows(output, topic, ICEBERG_READERS) == ROWS

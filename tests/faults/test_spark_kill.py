@@ -35,17 +35,17 @@ def topic(cluster):
 
 @pytest.fixture(scope="module")
 def steps(spark, cluster, topic, tmp_path_factory):
-    """How many steps a load of the topic takes."""
+    """Number of steps of a load of the topic."""
     place = tmp_path_factory.mktemp("whole")
-    arm(place / "state", 0, "nobody")
+    arm(place / "state", 0, "none")
     filesystem = KillingFileSystem(str(place / "state"))
     wanted = options(str(place / "lake"), cluster.zookeeper, topic)
     Loader(wanted, filesystem=filesystem).run(spark)
     return (place / "state" / "steps").stat().st_size
 
 
-def load_and_die(victim, state, output, cluster, topic, spark):
-    """Run the load in which `victim` dies; drivers and executors die in a process of their own."""
+def load_until_failure(victim, state, output, cluster, topic, spark):
+    """Run the load in which `victim` is killed; drivers and executors run in their own process."""
     if victim in ("worker", "disk"):
         wanted = options(str(output), cluster.zookeeper, topic)
         Loader(wanted, filesystem=KillingFileSystem(str(state))).run(spark)
@@ -62,11 +62,11 @@ def load_and_die(victim, state, output, cluster, topic, spark):
     )
 
 
-def each_offset_once_after(victim, at, place, cluster, topic, spark):
+def check_load_after_failure(victim, at, place, cluster, topic, spark):
     state, output = place / "state", place / "lake"
     arm(state, at, victim, driver=os.getpid())
     with contextlib.suppress(LoadError, OSError, subprocess.CalledProcessError):
-        load_and_die(victim, state, output, cluster, topic, spark)
+        load_until_failure(victim, state, output, cluster, topic, spark)
     assert (state / "fired").exists()
     Loader(options(str(output), cluster.zookeeper, topic), filesystem=LocalFileSystem()).run(spark)
     assert verify(LocalFileSystem(), str(output)).problems == []
@@ -87,13 +87,13 @@ def worker_steps(steps):
 @pytest.mark.parametrize("victim", ["worker", "disk"])
 def test_offsets_load_once_after_task_failure(victim, steps, cluster, topic, spark, tmp_path):
     [at] = seeded(steps // 2, 1, len(victim))
-    each_offset_once_after(victim, max(3, at), tmp_path, cluster, topic, spark)
+    check_load_after_failure(victim, max(3, at), tmp_path, cluster, topic, spark)
 
 
 @pytest.mark.parametrize("victim", ["driver", pytest.param("executor", marks=pytest.mark.soak)])
 def test_offsets_load_once_after_process_kill(victim, steps, cluster, topic, spark, tmp_path):
     [at] = seeded(steps - 6, 1, len(victim))
-    each_offset_once_after(victim, at, tmp_path, cluster, topic, spark)
+    check_load_after_failure(victim, at, tmp_path, cluster, topic, spark)
 
 
 @pytest.mark.soak
@@ -107,4 +107,4 @@ def test_offsets_load_once_after_sixty_seeded_failures(steps, cluster, topic, sp
         else:
             at = random.Random(SEED + number).randint(1, steps - 6)
         place = tmp_path / f"{number}-{victim}-{at}"
-        each_offset_once_after(victim, at, place, cluster, topic, spark)
+        check_load_after_failure(victim, at, place, cluster, topic, spark)

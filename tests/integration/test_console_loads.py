@@ -1,4 +1,4 @@
-"""Loads and mirrors in the console: by the books of a real load, and by what a mirror keeps."""
+"""Loads and mirrors in the console, from a real lake and a real topic of offset syncs."""
 
 import pytest
 

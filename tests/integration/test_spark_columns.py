@@ -56,7 +56,7 @@ def test_access_log_lines_load_into_typed_columns(cluster, spark, tmp_path):
     assert frame.where("bytes is null").count() == 250
     assert frame.selectExpr("sum(bytes)").first()[0] == sum(n for n in range(1000) if n % 4)
 
-    # Another column comes; those of older files are null.
+    # An added column is null in older files.
     publish(cluster, topic, [line(5000)])
     columns = ValueColumns.regex(r'"(?P<method>\S+) (?P<path>\S+) HTTP/(?P<version>[0-9.]+)"', "")
     assert Loader(**where, columns=columns).run(spark).rows == 1
@@ -100,7 +100,7 @@ def test_load_into_bucket_is_exact_and_verified(cluster, spark, server):
     assert {each.path for each in bucket.walk(output)} >= {
         each.removeprefix(f"{output}/") for each in named
     }
-    # What mappers wrote before their commit is gone or named, and nothing else is left.
+    # No staged files of mappers are left.
     left = [each.path for each in bucket.walk(output) if "/staging/" in each.path]
     assert left == []
 

@@ -1,4 +1,4 @@
-"""The bulk load from a 0.7 cluster: bytes for offsets, each message once, whatever stops it."""
+"""The bulk load from a 0.7 cluster, whose offsets are bytes: each message is loaded once."""
 
 import random
 import uuid
@@ -56,7 +56,7 @@ def write(tree, topic, lines, seed=0):
         data = gzip_wrapper(taken) if packed else b"".join(map(entry, taken))
         brokers[broker].produce(topic, number, data)
     for connection in brokers.values():
-        # What was written is taken once something later on the connection was answered.
+        # A produce has no answer: a later answered request shows that it was received.
         connection.offsets(topic, 0, -1)
         connection.close()
     until(lambda: all(tree.exists(f"/brokers/topics/{topic}/{n}") for n in range(2)))
@@ -80,7 +80,7 @@ def values(output):
     return sorted(found)
 
 
-def whole(output):
+def verified(output):
     report = verify(LOCAL, str(output))
     assert report.problems == []
     for book in books.audit(Checkpoints(LOCAL, str(output))):
@@ -103,12 +103,12 @@ def test_access_log_from_0_7_loads_once_by_event_hour(cluster, tmp_path):
     assert loader(cluster, "visits", lake).run(InlineSpark()).rows == 1000
     assert loader(cluster, "visits", lake).run(InlineSpark()).rows == 0
     assert values(lake) == sorted(lines)
-    report = whole(lake)
+    report = verified(lake)
     assert report.rows == 10_000
     end = ends(cluster, "visits")
     covered = {str(each.partition): (each.start, each.until) for each in report.covered}
     assert covered == {name: (0, at) for name, at in end.items()}
-    # The group's positions are bytes, under the names of 0.7; so is the ledger.
+    # Positions of the group and of the ledger are bytes, under partition names of 0.7.
     assert commits(cluster, "lake-visits", "visits") == end
     positions = Checkpoints(LOCAL, str(lake)).table.latest().positions
     assert {str(source.partition): at for source, at in positions.items()} == end
@@ -130,9 +130,9 @@ def test_capped_runs_end_between_entries(cluster, tmp_path, form):
     while (result := made.run(InlineSpark())).rows:
         assert sum(each.size for each in result.ranges) <= 120_000
         runs += 1
-        whole(lake)
+        verified(lake)
     assert runs > 1
-    report = whole(lake)
+    report = verified(lake)
     assert report.rows == 1500
     assert max(each.until for each in report.covered) > 40_000
 
@@ -149,7 +149,7 @@ def test_messages_load_once_after_crash_at_any_step(cluster, tmp_path):
         with pytest.raises(Crash):
             loader(cluster, "crashing", lake, filesystem=crashing).run(InlineSpark())
         loader(cluster, "crashing", lake, filesystem=LOCAL).run(InlineSpark())
-        report = whole(lake)
+        report = verified(lake)
         assert (report.rows, report.quarantined) == (120, 1)
         assert values(lake) == sorted(lines)
 
@@ -163,21 +163,21 @@ def test_rewind_stops_between_entries_and_lost_lake_is_adopted(cluster, tmp_path
     source = TopicPartition("moved", Partition07(1, 0))
     moved = operate.rewind(checkpoints, [source], 2000)
     assert moved[source] <= 2000
-    whole(lake)
+    verified(lake)
     loader(cluster, "moved", lake).run(InlineSpark())
     assert values(lake) == sorted(lines)
-    whole(lake)
-    # What the rewind replaced would be found twice.
+    verified(lake)
+    # Files that the rewind replaced would otherwise be adopted as well.
     vacuum(checkpoints, retention_hours=0, allow_short=True)
     for path in [*(lake / "_zkbroker").rglob("*"), *(lake / "_delta_log").iterdir()]:
         if path.is_file():
             path.unlink()
     loader(cluster, "moved", lake, adopt=True).run(InlineSpark())
-    whole(lake)
+    verified(lake)
     write(cluster, "moved", lines[:50], seed=5)
     assert loader(cluster, "moved", lake).run(InlineSpark()).rows == 50
     assert values(lake) == sorted([*lines, *lines[:50]])
-    whole(lake)
+    verified(lake)
 
 
 def test_verify_reports_changed_and_unreferenced_files(cluster, tmp_path):
@@ -209,7 +209,7 @@ def test_partitions_of_stopped_broker_load_after_restart(cluster, tmp_path):
     rest = loader(cluster, "away", lake).run(InlineSpark())
     assert {each.partition.broker for each in rest.ranges} == {1}
     assert values(lake) == sorted(lines)
-    whole(lake)
+    verified(lake)
     source = TopicPartition("away", Partition07(0, 1))
     operate.set_position(Checkpoints(LOCAL, str(lake)), source, 10**6)
     with pytest.raises(DataLoss, match=r"away-0-1: the next offset to load is 1000000"):
@@ -235,7 +235,7 @@ def test_ranges_end_only_between_entries(cluster):
         for wanted in (1, 70, 71, 5000, places[-2] - 1, places[-2], end):
             expected = max([at for at in places if at <= wanted and at > 0], default=places[1])
             assert view.last_cut(source, 0, wanted) == expected
-        # Larger than what is asked for at once, it is taken whole.
+        # An entry larger than the fetch size is taken whole.
         start = view.latest([source])[source] - len(entry(bytes(500_000)))
         assert view.last_cut(source, start, start + 5) == view.latest([source])[source]
         pieces = divide(OffsetRange("cuts", source.partition, 0, end, end), 7)

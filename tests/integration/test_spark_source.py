@@ -51,7 +51,7 @@ def test_source_rows_can_be_written_unchanged(spark, source, cluster):
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"subscribe": "t", "minPartitions": "x"}, "minPartitions='x'"),
         ({}, "exactly one of assign, subscribe"),
@@ -60,13 +60,13 @@ def test_source_rows_can_be_written_unchanged(spark, source, cluster):
         ({"subscribe": "no-such-topic"}, "no-such-topic"),
     ],
 )
-def test_invalid_read_option_is_named_in_spark_error(spark, source, more, said):
-    with pytest.raises(Exception, match=said):
+def test_invalid_read_option_is_named_in_spark_error(spark, source, more, message):
+    with pytest.raises(Exception, match=message):
         source(spark.read, **more).load().count()
 
 
 @pytest.mark.parametrize(
-    ("columns", "mode", "said"),
+    ("columns", "mode", "message"),
     [
         (["id"], "append", "column named value"),
         (["cast(id as string) value"], "append", "where to write to"),
@@ -74,8 +74,8 @@ def test_invalid_read_option_is_named_in_spark_error(spark, source, more, said):
         (["id value", "'t' topic"], "append", "column value is"),
     ],
 )
-def test_invalid_frame_or_mode_is_refused(spark, source, columns, mode, said):
-    with pytest.raises(Exception, match=said):
+def test_invalid_frame_or_mode_is_refused(spark, source, columns, mode, message):
+    with pytest.raises(Exception, match=message):
         source(spark.range(1).selectExpr(*columns).write).mode(mode).save()
 
 

@@ -50,7 +50,7 @@ def test_batches_and_streams_read_0_7_cluster(spark, chroot, tmp_path):
             name = f"{row.partition >> 16}-{row.partition & 0xFFFF}"
             furthest[name] = max(furthest.get(name, 0), row.offset)
         assert furthest == end
-        # From one position to another, and a predicate that Spark checks for itself.
+        # A read between two positions, with a predicate that Spark evaluates itself.
         half = len(entry(b"0-0 000")) * 50
         starting = json.dumps({"t": {"0-0": half, "0-1": -2, "1-0": -2, "1-1": -2}})
         ending = json.dumps({"t": {"0-0": -1, "0-1": half, "1-0": 100, "1-1": 17}})
@@ -92,7 +92,7 @@ def test_batches_and_streams_read_0_7_cluster(spark, chroot, tmp_path):
             b"%d-%d %03d" % (b, p, n) for b in range(2) for p in range(2) for n in range(100, 120)
         )
         assert sorted(bytes(row.value) for row in found) == sorted(everything + more)
-        # Spark tells a source of a batch when the next one begins.
+        # Spark calls `commit` of a batch when the next one begins.
         shown = commits(tree, "shown", "t")
         assert all(0 < at <= ends(tree, "t")[name] for name, at in shown.items())
         assert shown.keys() == ends(tree, "t").keys()

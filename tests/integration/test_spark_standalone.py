@@ -110,7 +110,7 @@ def test_load_runs_on_standalone_workers_with_shipped_packages(local_cluster, st
         with Producer(config) as producer:
             messages = [KeyedMessage(topic, b"v%d" % n, partition=n % 4) for n in range(2000)]
             producer.send(messages)
-        # In the working directory of an executor only what was sent along can be imported from.
+        # Executors can import only the packages that were sent along.
         settings = {
             "spark.submit.pyFiles": packages,
             "spark.driver.host": "127.0.0.1",

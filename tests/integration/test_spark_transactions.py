@@ -1,4 +1,4 @@
-"""Spark and transactions: what is aborted is no data and no gap; topic to topic exactly once."""
+"""Spark and transactions: aborted records are left out; streams write exactly once."""
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -113,7 +113,7 @@ def test_repeated_micro_batch_writes_no_duplicates(spark, source, cluster, tmp_p
     commits = tmp_path / "checkpoint" / "commits"
     done = sorted(int(each.name) for each in commits.iterdir() if each.name.isdecimal())
     assert len(done) > 1
-    # As if the driver had died after its tasks had committed, before it noted so itself.
+    # As if the driver was killed after its tasks had committed, before its own commit.
     (commits / str(done[-1])).unlink()
     (commits / f".{done[-1]}.crc").unlink(missing_ok=True)
     frame = spark.range(200, 230).selectExpr("cast(id as string) key", "concat('v', id) value")
@@ -154,7 +154,7 @@ def test_committed_tasks_of_failed_micro_batch_write_no_duplicates(
     try:
         with pytest.raises(StreamingQueryException, match="told to"):
             run(failing).awaitTermination()
-        # Each task committed all of its rows or none; of the one that failed some had been sent.
+        # Each task committed all of its rows or none; the failed one had sent some of its rows.
         there = set(copied())
         tasks = [{b"v%d" % n for n in range(90) if n % 3 == task} for task in range(3)]
         assert all(there >= each or not there & each for each in tasks)

@@ -1,4 +1,4 @@
-"""A cluster in a directory: partitions as files of message sets, for the seam below the loader."""
+"""A cluster in a directory for the loader: each partition is a file of message sets."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ PLACE = Path(os.environ.get("ZKBROKER_HDFS") or Path(sys.executable).parent.pare
 REASON = "a genuine HDFS is not here: make hdfs"
 
 _NODES = "org.apache.hadoop.hdfs.server"
-# It is of the time of Java 8, and looks into Java's own classes.
+# It was made for Java 8, and uses Java's internal classes.
 _OPENED = ("java.lang", "java.net", "java.nio", "java.util", "sun.nio.ch", "jdk.internal.ref")
 _LOG = """log4j.rootLogger=INFO,c
 log4j.appender.c=org.apache.log4j.ConsoleAppender
@@ -71,15 +71,15 @@ def running_hdfs(place: Path) -> Iterator[str]:
             ("namenode.NameNode", "NameNode RPC up at"),
             ("datanode.DataNode", "Successfully sent block report"),
         ):
-            said = place / f"{name}.log"
-            with said.open("wb") as log:
+            log_file = place / f"{name}.log"
+            with log_file.open("wb") as log:
                 node = subprocess.Popen([*_java(conf), f"{_NODES}.{name}"], stdout=log, stderr=log)
             nodes.append(node)
 
-            def started(said: Path = said, ready: str = ready) -> bool:
-                return ready in said.read_text()
+            def started(log_file: Path = log_file, ready: str = ready) -> bool:
+                return ready in log_file.read_text()
 
-            assert wait_until(started, 120), said.read_text()[-2000:]
+            assert wait_until(started, 120), log_file.read_text()[-2000:]
         yield settings["fs.defaultFS"]
     finally:
         for node in nodes:

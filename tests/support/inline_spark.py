@@ -1,4 +1,4 @@
-"""What a load needs of a Spark session, done at once in this process, with crashes at will."""
+"""The part of a Spark session that a load uses, in this process; and crashes at chosen steps."""
 
 import itertools
 from collections.abc import Callable, Iterator

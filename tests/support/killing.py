@@ -64,7 +64,7 @@ def options(output: str, zookeeper: str, topic: str) -> LoadOptions:
 
 
 def arm(state: Path, at: int, victim: str, **pids: int) -> None:
-    """Prepare STATE so that `victim` dies at step `at` (0: never)."""
+    """Prepare STATE: `victim` is killed at step `at` (0: never)."""
     state.mkdir(parents=True, exist_ok=True)
     (state / "steps").write_bytes(b"")
     (state / "fired").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The rows of a lake as engines see them that know nothing of the loader.
+"""The rows of a lake, read by engines that do not use the loader.
 
 Engines are imported where they are used: each takes long, and most workers of a suite need none.
 """
@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What an engine saw: places of rows in order, and the checksum that `verify` has."""
+class ReaderResult:
+    """Rows that an engine read: their places in order, and the checksum that `verify` has."""
 
     places: tuple[tuple[str, int, int], ...]
     rows_crc: int
@@ -27,57 +27,57 @@ class Seen:
 COLUMNS = ("topic", "partition", "offset", "value")
 
 
-def seen(table: pa.Table) -> Seen:
+def reader_result(table: pa.Table) -> ReaderResult:
     topics, partitions, offsets, values = (table.column(name).to_pylist() for name in COLUMNS)
     crc = sum(zlib.crc32(each or b"") for each in values) % 2**64
-    return Seen(tuple(sorted(zip(topics, partitions, offsets, strict=True))), crc)
+    return ReaderResult(tuple(sorted(zip(topics, partitions, offsets, strict=True))), crc)
 
 
-def by_pyarrow(output: Path) -> Seen:
-    return seen(DeltaTable(str(output)).to_pyarrow_table(columns=list(COLUMNS)))
+def by_pyarrow(output: Path) -> ReaderResult:
+    return reader_result(DeltaTable(str(output)).to_pyarrow_table(columns=list(COLUMNS)))
 
 
-def by_polars(output: Path) -> Seen:
+def by_polars(output: Path) -> ReaderResult:
     import polars as pl
 
-    return seen(pl.read_delta(str(output), columns=list(COLUMNS)).to_arrow())
+    return reader_result(pl.read_delta(str(output), columns=list(COLUMNS)).to_arrow())
 
 
-def by_duckdb(output: Path) -> Seen:
+def by_duckdb(output: Path) -> ReaderResult:
     import duckdb
 
     files = DeltaTable(str(output)).file_uris()
     if not files:
-        return Seen((), 0)
+        return ReaderResult((), 0)
     columns = ", ".join(f'"{name}"' for name in COLUMNS)
     source = "read_parquet($files, hive_partitioning = true)"
     with duckdb.connect() as connection:
         found = connection.sql(f"SELECT {columns} FROM {source}", params={"files": files})
-        return seen(found.to_arrow_table())
+        return reader_result(found.to_arrow_table())
 
 
-def by_spark(spark: Any, output: Path) -> Seen:
+def by_spark(spark: Any, output: Path) -> ReaderResult:
     from spark_loader import read
 
     rows = read(spark, str(output)).select(*COLUMNS).collect()
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
     columns["value"] = [bytes(each) for each in columns["value"]]
-    return seen(pa.table(columns))
+    return reader_result(pa.table(columns))
 
 
-def by_iceberg(output: Path) -> Seen:
+def by_iceberg(output: Path) -> ReaderResult:
     from pyiceberg.table import StaticTable
 
     table = StaticTable.from_metadata(str(output))
-    return seen(table.scan(selected_fields=COLUMNS).to_arrow())
+    return reader_result(table.scan(selected_fields=COLUMNS).to_arrow())
 
 
-def by_polars_of_iceberg(output: Path) -> Seen:
+def by_polars_of_iceberg(output: Path) -> ReaderResult:
     import polars as pl
 
     version = (output / "metadata" / "version-hint.text").read_text()
     metadata = output / "metadata" / f"v{version}.metadata.json"
-    return seen(pl.scan_iceberg(str(metadata)).select(COLUMNS).collect().to_arrow())
+    return reader_result(pl.scan_iceberg(str(metadata)).select(COLUMNS).collect().to_arrow())
 
 
 READERS = (by_pyarrow, by_polars, by_duckdb)

@@ -1,4 +1,4 @@
-"""What is in a lake, counted without the loader: by the Delta library and a Parquet reader."""
+"""The contents of a lake, read by the Delta library and a Parquet reader, without the loader."""
 
 from pathlib import Path
 

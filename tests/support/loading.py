@@ -1,4 +1,4 @@
-"""What tests of loads share: a file system, a time, damage at will and the proof."""
+"""Shared by tests of loads: a file system, a time, damage to a log, and `verify`."""
 
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem

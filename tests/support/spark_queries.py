@@ -1,5 +1,4 @@
-"""Streaming queries in a process of their own, whose driver is killed in the middle or runs to the
-end of what there is.
+"""Streaming queries in their own process; the driver is killed, or reads all records and ends.
 
 Invariant: a query is killed after its first batch, anywhere in a later one: planned, half written
 or committed.

@@ -1,4 +1,4 @@
-"""What the driver and the workers ask brokers, while leaders move."""
+"""Requests of driver and workers to brokers while leaders move."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The cause comes first, and alone."""
+"""The cause of a Spark error is extracted."""
 
 import pytest
 

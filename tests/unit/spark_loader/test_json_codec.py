@@ -1,4 +1,4 @@
-"""Dataclasses as JSON and back; what is not of the class is named."""
+"""Dataclasses round-trip through JSON; invalid documents are refused."""
 
 import json
 from dataclasses import dataclass, field

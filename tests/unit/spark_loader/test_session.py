@@ -1,4 +1,4 @@
-"""Starting Spark: from any directory, and with a sentence where it cannot."""
+"""Starting Spark: errors, interrupts and the output of Java."""
 
 import logging
 import os
@@ -99,7 +99,7 @@ spark.stop()
 
 
 def test_session_keeps_interrupt_handler_and_relays_java_output():
-    """So a progress display can make room for what Java says, and an interrupt stays one."""
+    """The progress display can then handle the output of Java, and Ctrl-C stays an interrupt."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What is done once in a worker of Spark's."""
+"""The set-up of a Python worker of Spark."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The command line: what people read, on a terminal and in a pipe."""
+"""The command line: commands, messages and help."""
 
 import json
 import shlex
@@ -41,16 +41,16 @@ def sessions(monkeypatch, cluster):
 
 def test_spark_starts_only_for_new_records(sessions, cluster, output, command):
     load = ("load", output, "-b", "h:1", "-t", "t", "--quiet")
-    said = command(*load)
-    assert said.startswith("140 rows in ")
-    assert "run 1: 1 file, " in said
+    printed = command(*load)
+    assert printed.startswith("140 rows in ")
+    assert "run 1: 1 file, " in printed
     assert sessions == ["start", "stop"]
     assert command(*load) == f"nothing new: everything in the topics is in {output} already\n"
     assert sessions == ["start", "stop"]
     cluster.append("t", 1, [b"x"])
-    said = command(*load)
-    assert said.startswith("1 row in ")
-    assert "run 2: 1 file, " in said
+    printed = command(*load)
+    assert printed.startswith("1 row in ")
+    assert "run 2: 1 file, " in printed
     assert sessions == ["start", "stop", "start", "stop"]
 
 
@@ -111,16 +111,16 @@ def test_spark_error_shows_cause_and_traceback_with_debug(
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 1
-    said = capsys.readouterr().err
-    assert said.endswith("error: a mapper failed: IOException: No space\n")
-    assert (said.count("\n") == 1) != debug
-    assert ("Traceback" in said) == debug
+    printed = capsys.readouterr().err
+    assert printed.endswith("error: a mapper failed: IOException: No space\n")
+    assert (printed.count("\n") == 1) != debug
+    assert ("Traceback" in printed) == debug
 
 
 def test_help_lists_commands_with_whole_first_sentence(command):
-    said = command("--help")
-    said = " ".join(said.split())
-    assert "as a new beginning, where checkpoints are lost." in said
+    printed = command("--help")
+    printed = " ".join(printed.split())
+    assert "as a new beginning, where checkpoints are lost." in printed
 
 
 @pytest.mark.parametrize("name", [None, *cli.commands])

@@ -1,4 +1,4 @@
-"""Columns as the command line gives them."""
+"""Column options of the command line."""
 
 import pyarrow as pa
 import pytest

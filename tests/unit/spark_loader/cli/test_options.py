@@ -1,4 +1,4 @@
-"""The command line of a load in the loader's own terms."""
+"""Options of the command line become options of a load."""
 
 import click
 import pytest

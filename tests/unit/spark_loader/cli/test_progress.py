@@ -1,4 +1,4 @@
-"""What is shown of a load that goes on for long."""
+"""The progress display of a load."""
 
 import pytest
 
@@ -86,8 +86,12 @@ def test_sizes_are_formatted():
 
 def test_progress_bar_shows_stage_and_figures():
     with ProgressBar() as bar:
-        for stage, said in (("plan", "planning"), ("start", "starting Spark"), ("load", "loading")):
+        for stage, words in (
+            ("plan", "planning"),
+            ("start", "starting Spark"),
+            ("load", "loading"),
+        ):
             bar.update(Progress(stage=stage, rows=1, planned_rows=1 if stage == "load" else 0))
             [task] = bar._bars.tasks
-            assert said in task.description
+            assert words in task.description
             assert ("1/1 row " in task.fields["figures"]) == (stage == "load")

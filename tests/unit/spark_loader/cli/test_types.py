@@ -1,4 +1,4 @@
-"""Sizes and durations as the command line gives them."""
+"""Sizes and durations on the command line."""
 
 import click
 import pytest

@@ -83,7 +83,7 @@ def test_confluent_header_is_skipped_when_requested():
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ("{", "not an Avro schema"),
         ('"string"', "that of a record"),
@@ -106,6 +106,6 @@ def test_confluent_header_is_skipped_when_requested():
         ),
     ],
 )
-def test_unsupported_schemas_are_refused(schema, said):
-    with pytest.raises(ConfigError, match=said):
+def test_unsupported_schemas_are_refused(schema, message):
+    with pytest.raises(ConfigError, match=message):
         ValueColumns.avro(schema)

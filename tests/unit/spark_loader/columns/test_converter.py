@@ -1,4 +1,4 @@
-"""Batches get columns; a bad row is told from its neighbours."""
+"""Typed columns are added to batches; bad rows are reported one by one."""
 
 import pyarrow as pa
 import pytest

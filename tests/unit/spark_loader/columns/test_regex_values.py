@@ -48,7 +48,7 @@ def test_access_log_formats_are_parsed():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "message"),
     [
         ("(?P<a>x", "missing"),
         ("(x)", "has a name"),
@@ -56,8 +56,8 @@ def test_access_log_formats_are_parsed():
         (r"(?P<a>x)(?=y)", "RE2"),
     ],
 )
-def test_invalid_patterns_are_refused(pattern, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_patterns_are_refused(pattern, message):
+    with pytest.raises(ConfigError, match=message):
         groups_of(pattern, "--columns-regex")
 
 

@@ -1,4 +1,4 @@
-"""Columns may come, and keep their types."""
+"""Columns may be added, and keep their types."""
 
 import pickle
 
@@ -22,13 +22,13 @@ def test_columns_may_be_added_and_dropped():
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "message"),
     [
         (("a", pa.int64()), "column a would be int; what was loaded before has a as long"),
         (("A", pa.int32()), "has A as int"),
         (("b", pa.decimal128(5, 2)), r"would be decimal\(4,2\).*as decimal\(5,2\)"),
     ],
 )
-def test_changed_column_type_is_refused(field, said):
-    with pytest.raises(ConfigError, match=said):
+def test_changed_column_type_is_refused(field, message):
+    with pytest.raises(ConfigError, match=message):
         require_same_types(pa.schema([field]), COLUMNS)

@@ -1,4 +1,4 @@
-"""Names and types of columns as they are given."""
+"""Names and types of columns are parsed."""
 
 import pyarrow as pa
 import pytest
@@ -37,7 +37,7 @@ def test_type_names_of_spark_and_arrow_are_accepted(name, kind):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "names no column"),
         ("a", "is not .NAME=.FIELD:TYPE"),
@@ -52,8 +52,8 @@ def test_type_names_of_spark_and_arrow_are_accepted(name, kind):
         ("a-b:int", "'a-b' cannot name a column.*NAME=FIELD:TYPE"),
     ],
 )
-def test_invalid_column_definitions_are_refused(text, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_column_definitions_are_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
         parse_columns(text, "--x")
 
 

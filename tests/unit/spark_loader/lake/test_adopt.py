@@ -1,4 +1,4 @@
-"""Taking data files over as a new beginning, from what they themselves hold."""
+"""Data files are adopted as a new beginning, by the offsets that they hold."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from tests.support.loading import LOCAL, proved
 
 
 def forget(output):
-    """Lose the table and the checkpoints."""
+    """Delete the table and the checkpoints."""
     shutil.rmtree(output / "_delta_log")
     shutil.rmtree(output / "_zkbroker")
 
@@ -30,9 +30,9 @@ def test_load_after_adopt_continues_after_last_offset(run, cluster, output, comm
     cluster.append("t", 0, [b"x"] * 10)
     run(format=kind)
     forget(output)
-    said = command("adopt", "--output", output)
-    assert "3 data files with 150 rows taken over" in said
-    assert "t-0: the next load begins at offset 110" in said
+    printed = command("adopt", "--output", output)
+    assert "3 data files with 150 rows taken over" in printed
+    assert "t-0: the next load begins at offset 110" in printed
     assert proved(output).rows == 150
     cluster.append("t", 0, [b"x"] * 5)
     cluster.append("t", 2, [b"x"] * 5)
@@ -62,8 +62,8 @@ def test_missing_offsets_become_gap_until_rewind(run, cluster, output, command):
         run()
         cluster.append("t", 0, [b"x"] * 10)
     file_with(output, 0, 105).unlink()
-    said = command("adopt", "--output", output)
-    assert "gap t-0 [100, 110): no file that was taken over holds these offsets" in said
+    printed = command("adopt", "--output", output)
+    assert "gap t-0 [100, 110): no file that was taken over holds these offsets" in printed
     assert proved(output).gap_offsets == 10
     assert run().rows == 10
     command("rewind", "--output", output, "--topic", "t", "--partition", 0, "--to", 100)
@@ -119,12 +119,12 @@ def test_offsets_in_two_files_are_refused(run, cluster, output, command):
     assert not list((output / "_zkbroker").rglob("*.json"))
 
 
-@pytest.mark.parametrize("harm", ["cut", "strange"])
-def test_unreadable_file_is_refused(run, output, command, harm):
+@pytest.mark.parametrize("damage", ["cut", "strange"])
+def test_unreadable_file_is_refused(run, output, command, damage):
     run()
     file = file_with(output, 0, 0)
     forget(output)
-    if harm == "cut":
+    if damage == "cut":
         file.write_bytes(file.read_bytes()[:-20])
     else:
         file = file.with_name("other.csv")

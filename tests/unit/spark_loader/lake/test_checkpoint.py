@@ -1,4 +1,4 @@
-"""Which run counts, which is to be taken up again, and what was altered since."""
+"""Checkpoint files: runs that count, unfinished runs, and damaged files."""
 
 import json
 from dataclasses import replace

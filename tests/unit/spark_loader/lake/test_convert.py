@@ -1,4 +1,4 @@
-"""A lake of a release with manifests, taken over: `manifests.tar.gz` was loaded by that release.
+"""Conversion of a lake of a release with manifests; that release loaded `manifests.tar.gz`.
 
 Two partitions over three hours; runs 1 and 2, a rewind (3), its reload (4), a position set forward
 (5), a load (6), and run 7 stopped while it gave its files their names.
@@ -33,7 +33,7 @@ def old(output):
 
 @pytest.fixture
 def grown(cluster, tmp_path):
-    """The log that the lake was loaded from, with what its stopped run had planned."""
+    """The log that the lake was loaded from, with the records that its stopped run had planned."""
 
     def values(start, count):
         return [b'{"at": %d, "n": %d}' % (1_431_857_103 + 3600 * (n % 3), n)

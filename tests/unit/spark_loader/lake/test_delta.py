@@ -1,4 +1,4 @@
-"""What the Delta library is asked for; `test_table.py` shows what comes of it."""
+"""Calls of the Delta library; `test_table.py` checks their results."""
 
 import sys
 
@@ -34,7 +34,7 @@ def test_commit_on_outdated_snapshot_is_refused(tmp_path):
     base = table.newest()
     other = open_table(LOCAL, table.output)
     table.commit(Entry(run=2, kind="load", created="now"))
-    # Whatever its partitions are: what it says of the others would be old.
+    # Even with other partitions: its positions of all others would be outdated.
     with pytest.raises(CommitLost):
         other.commit(base, Change(run=3, content={"run": 3}, schema=base_schema()))
 
@@ -71,8 +71,8 @@ def test_concurrent_commit_does_not_shift_version_numbers(run, cluster, output):
 def test_constantly_changing_log_is_an_error(run, cluster, output):
     run()
 
-    class Restless:
-        """A table with another version at each look."""
+    class ChangingTable:
+        """A table whose version differs at each read."""
 
         at = 0
 
@@ -83,9 +83,9 @@ def test_constantly_changing_log_is_an_error(run, cluster, output):
         def history(self):
             return []
 
-    restless = Restless()
+    changing = ChangingTable()
     with pytest.raises(CheckpointError, match="faster than they can be read"):
-        numbered_commits(lambda: restless)
+        numbered_commits(lambda: changing)
 
 
 def test_missing_table_has_no_commits():

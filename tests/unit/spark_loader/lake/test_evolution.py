@@ -1,4 +1,4 @@
-"""Columns come between loads; a type stays what it was."""
+"""Columns may be added between loads; their types cannot change."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""A lake whose table is an Iceberg table: its whole life, crashes, what other readers see."""
+"""A lake with an Iceberg table: loads, commands, crashes and other readers."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from spark_loader.lake.replay import replay
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.partition import SinkOptions
 from tests.support.inline_spark import Crash, CrashingFileSystem, crashes
-from tests.support.lake_readers import COLUMNS, by_iceberg, seen
+from tests.support.lake_readers import COLUMNS, by_iceberg, reader_result
 from tests.support.loading import LOCAL, proved
 
 T0 = TopicPartition("t", 0)
@@ -45,11 +45,11 @@ def by_polars(output):
     import polars as pl
 
     table = pl.scan_iceberg(StaticTable.from_metadata(str(output)), reader_override="native")
-    return seen(table.select(*COLUMNS).collect().to_arrow())
+    return reader_result(table.select(*COLUMNS).collect().to_arrow())
 
 
-def agreed(output):
-    """Return the proof, once readers that know nothing of the loader see the same."""
+def proved_by_readers(output):
+    """Return the report of `verify`; independent readers have to read the same rows."""
     report = proved(output)
     for found in (by_iceberg(output), by_polars(output)):
         assert (found.rows, found.rows_crc) == (report.rows, report.rows_crc)
@@ -59,11 +59,11 @@ def agreed(output):
 
 def test_loads_continue_and_other_readers_see_them(load, run, cluster, output):
     assert load().rows == 140
-    assert agreed(output).rows == 140
+    assert proved_by_readers(output).rows == 140
     cluster.append("t", 0, [b"x"] * 5)
-    # What is there says the format.
+    # The existing table determines the format.
     assert run().rows == 5
-    assert (run().rows, agreed(output).rows) == (0, 145)
+    assert (run().rows, proved_by_readers(output).rows) == (0, 145)
     table = Checkpoints(LOCAL, str(output)).table
     assert table.positions([T0]) == {T0: 105}
     assert len(table.files(table.version_of(1))) == 2
@@ -99,24 +99,24 @@ def test_columns_can_be_added_but_not_changed(load, cluster, output):
     with pytest.raises(LoadError, match="column m: Iceberg has no int16, give it as int"):
         load(topics=["c"], columns=ValueColumns.json("m:short"))
     load(topics=["c"], columns=ValueColumns.json("n:int"))
-    agreed(output)
+    proved_by_readers(output)
 
 
 def test_rewind_set_and_replay_work(load, cluster, output):
     cluster.append("t", 0, [b'{"at": 1}'] * 3)
     load(event_time=BY_VALUE, max_quarantined=None)
     checkpoints = Checkpoints(LOCAL, str(output))
-    assert agreed(output).quarantined == 140
+    assert proved_by_readers(output).quarantined == 140
     load(event_time=BY_VALUE, max_quarantined=None)
     entry = replay(checkpoints, SinkOptions(fallback="timestamp"))
     assert entry is not None
     assert entry.rows == 140
-    assert agreed(output).rows == 143
+    assert proved_by_readers(output).rows == 143
     assert rewind(checkpoints, [T0], 50) == {T0: 50}
-    assert agreed(output).rows == 90
+    assert proved_by_readers(output).rows == 90
     assert load(event_time=BY_VALUE, fallback="timestamp").rows == 53
     assert set_position(checkpoints, T0, 110) == 110
-    report = agreed(output)
+    report = proved_by_readers(output)
     assert (report.rows, report.gap_offsets) == (143, 7)
 
 
@@ -124,9 +124,9 @@ def test_optimize_merges_files_and_vacuum_is_refused(load, cluster, output, comm
     for _ in range(3):
         cluster.append("h", 0, [b'{"at": %d}' % (n % 2 * 3600) for n in range(10)])
         load(topics=["h"], event_time=BY_VALUE)
-    before = agreed(output)
+    before = proved_by_readers(output)
     assert command("optimize", output) == "6 files before, 2 after: 6 merged into 2\n"
-    after = agreed(output)
+    after = proved_by_readers(output)
     assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
     assert command("optimize", output) == "2 files before, 2 after: 0 merged into 0\n"
     with pytest.raises(LoadError, match="snapshots are its ledger and stay"):
@@ -145,15 +145,15 @@ def test_offsets_load_once_after_crash_at_any_step(load, cluster, output, tmp_pa
         with pytest.raises(Crash):
             load(CrashingFileSystem(LOCAL, at), output=str(place))
         load(output=str(place))
-        assert agreed(place).rows + agreed(place).quarantined == 141
+        assert proved_by_readers(place).rows + proved_by_readers(place).quarantined == 141
 
 
 def test_crashed_optimize_is_completed_by_next(load, cluster, output, tmp_path):
     for _ in range(2):
         cluster.append("t", 0, [b"x"] * 3)
         load()
-    before = agreed(output)
-    # Its files are named by whole paths: it is put back where it was.
+    before = proved_by_readers(output)
+    # The table names its files by absolute paths, so the copy is put back at the same place.
     shutil.copytree(output, tmp_path / "kept")
 
     def optimize_again(filesystem):
@@ -162,9 +162,12 @@ def test_crashed_optimize_is_completed_by_next(load, cluster, output, tmp_path):
         optimize(Checkpoints(filesystem, str(output)))
 
     for _ in crashes(optimize_again, LOCAL, least=8, every=4):
-        assert agreed(output).rows_crc == before.rows_crc
+        assert proved_by_readers(output).rows_crc == before.rows_crc
         optimize(Checkpoints(LOCAL, str(output)))
-        assert (agreed(output).rows_crc, agreed(output).files) == (before.rows_crc, 1)
+        assert (proved_by_readers(output).rows_crc, proved_by_readers(output).files) == (
+            before.rows_crc,
+            1,
+        )
 
 
 def test_moved_table_is_refused(load, output, tmp_path):
@@ -181,5 +184,5 @@ def test_damaged_metadata_is_reported_and_adopted(load, output, command):
     damage = find_damage(Checkpoints(LOCAL, str(output)))
     assert "version 2 of the table in" in damage.checkpoints[0]
     assert json.loads(command("adopt", output, "--json"))["run"] == 2
-    assert agreed(output).rows == 140
+    assert proved_by_readers(output).rows == 140
     assert load().rows == 0

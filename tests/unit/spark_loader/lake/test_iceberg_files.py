@@ -1,4 +1,4 @@
-"""A catalog of files alone: names that are given once."""
+"""A catalog of files: each version's name is created once."""
 
 import pytest
 

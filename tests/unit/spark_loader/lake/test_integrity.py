@@ -1,4 +1,4 @@
-"""A load looks its directory over first, and refuses one that is not as the last load left it."""
+"""A load first checks its directory, and refuses one that changed since the last load."""
 
 import shutil
 
@@ -46,19 +46,19 @@ def test_lake_without_table_is_refused(run, cluster, output, command):
         command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t")
 
 
-@pytest.mark.parametrize("harm", ["remove", "shorten", "lengthen"])
-def test_missing_or_resized_data_file_is_refused(run, cluster, output, harm):
+@pytest.mark.parametrize("damage", ["remove", "shorten", "lengthen"])
+def test_missing_or_resized_data_file_is_refused(run, cluster, output, damage):
     loads(run, cluster)
     file = file_with(output, 0, 0)
-    if harm == "remove":
+    if damage == "remove":
         file.unlink()
-        said = f"{file.name} (100 rows) is missing"
+        message = f"{file.name} (100 rows) is missing"
     else:
         content = file.read_bytes()
-        file.write_bytes(content[:-1] if harm == "shorten" else content + b"x")
-        said = "were published"
+        file.write_bytes(content[:-1] if damage == "shorten" else content + b"x")
+        message = "were published"
     rewind = f"zkbroker-load rewind --output {output} --topic t --partition 0 --to 0"
-    refused(run, output, said, rewind)
+    refused(run, output, message, rewind)
 
 
 @pytest.mark.parametrize("group_bytes", [0, 1 << 20])
@@ -70,9 +70,9 @@ def test_suggested_rewind_reloads_lost_file(run, cluster, output, command, group
     lost.unlink()
     with pytest.raises(DamagedLake) as found:
         run()
-    for told in str(found.value).splitlines():
-        if "zkbroker-load rewind" in told:
-            command(*told.split()[1:])
+    for line in str(found.value).splitlines():
+        if "zkbroker-load rewind" in line:
+            command(*line.split()[1:])
     run()
     assert loaded_offsets(output) == {("t", 0): [*range(130)], ("t", 1): [*range(50)]}
     proved(output)

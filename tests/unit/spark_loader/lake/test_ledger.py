@@ -1,4 +1,4 @@
-"""What checkpoints hold reads back, and what counts beside the table after several runs."""
+"""Records of checkpoints round-trip; files beside the table are counted over several runs."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Loads side by side, and commands alone."""
+"""Locks: loads of different topics run together, commands run alone."""
 
 import pytest
 

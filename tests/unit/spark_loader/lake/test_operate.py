@@ -1,4 +1,4 @@
-"""Positions moved by an operator, and the books that must balance."""
+"""An operator moves positions; status and audit stay consistent."""
 
 import json
 
@@ -15,8 +15,8 @@ def test_rewind_removes_rows_and_next_load_restores_them(run, cluster, output, c
     run()
     cluster.append("t", 0, [b"y"] * 50)
     run()
-    said = command("rewind", "--output", output, "--topic", "t", "--partition", 0, "--to", 120)
-    assert said == "t-0: the next load begins at offset 120\n"
+    printed = command("rewind", "--output", output, "--topic", "t", "--partition", 0, "--to", 120)
+    assert printed == "t-0: the next load begins at offset 120\n"
     assert loaded_offsets(output)["t", 0] == [*range(120)]
     assert proved(output).unsealed == 0
     assert command("diff", "--output", output, "--from-run", 2) == "t-0: 120 here, 150 there\n"
@@ -107,7 +107,7 @@ def test_aborted_offsets_are_counted_separately_from_gaps(run, cluster, output, 
     cluster.store("x", 0, log)
     assert run(**given).rows == 4
     proved(output)
-    # Going back takes them out of the books with the rows; then they are in them once again.
+    # A rewind removes them from the audit with the rows; the next load counts them again.
     command("rewind", "--output", output, "--topic", "x", "--partition", 0, "--to", 0)
     assert run(**given).rows == 7
     assert proved(output).aborted_offsets == 2

@@ -1,4 +1,4 @@
-"""Small files merged, old ones removed: readers see each row once, whatever stops the work."""
+"""Optimize merges small files and vacuum deletes old ones; readers see each row once."""
 
 import datetime as dt
 import json
@@ -44,7 +44,7 @@ def test_optimize_merges_each_hour_into_one_file(lake, output, run, cluster):
     cluster.append("h", 0, [b'{"at": 0}'])
     assert run(topics=["h"], event_time=BY_VALUE).rows == 1
     proved(output)
-    # Each run can be read as it was.
+    # Earlier runs can still be read.
     assert len(lake.table.files(lake.table.version_of(4))) == 32
 
 
@@ -153,13 +153,13 @@ def test_optimize_succeeds_beside_committing_load(lake, output, run, cluster):
 
 def test_commands_print_file_counts(lake, output, command):
     assert len(command("files", "--output", output).splitlines()) == 32
-    said = command("optimize", "--output", output, "--older-than", 1)
-    assert said == "32 files before, 4 after: 32 merged into 4\n"
+    printed = command("optimize", "--output", output, "--older-than", 1)
+    assert printed == "32 files before, 4 after: 32 merged into 4\n"
     assert len(json.loads(command("files", "--output", output, "--json"))) == 4
     assert len(command("files", "--output", output, "--run", 2).splitlines()) == 16
-    said = command("vacuum", "--output", output, "--retention", 0, "--allow-short-retention",
+    printed = command("vacuum", "--output", output, "--retention", 0, "--allow-short-retention",
                    "--dry-run")  # fmt: skip
-    assert said == "32 files would be deleted\n"
+    assert printed == "32 files would be deleted\n"
     done = json.loads(command("optimize", "--output", output, "--json"))
     assert done == {"before": 4, "after": 4, "removed": 0, "added": 0}
     assert DeltaTable(str(output)).to_pyarrow_table().num_rows == 80

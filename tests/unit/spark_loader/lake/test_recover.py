@@ -1,4 +1,4 @@
-"""One load of a topic at a time, and nothing left behind by the last one."""
+"""A topic has one load at a time."""
 
 import pytest
 

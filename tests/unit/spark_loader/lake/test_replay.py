@@ -1,4 +1,4 @@
-"""Records out of quarantine into the lake, each once."""
+"""Replay moves quarantined records into the lake, each once."""
 
 import json
 
@@ -20,15 +20,15 @@ def test_quarantined_records_are_replayed(run, output, command):
     record = json.loads((output / one.path).read_text().splitlines()[0])
     assert (record["offset"], record["value"]) == (0, "MA==")
     assert "does not match" in record["reason"]
-    said = command(
+    printed = command(
         "replay-quarantine", "--output", output, "--event-time-regex", r"^\d{2}$",
         "--event-time-format", "s",
     )  # fmt: skip
-    assert "120 records out of quarantine, 10 still in it" in said
+    assert "120 records out of quarantine, 10 still in it" in printed
     assert proved(output).quarantined == 10
     assert not (output / one.path).exists()
-    said = command("replay-quarantine", "--output", output, "--event-time-fallback", "load-time")
-    assert "10 records out of quarantine, 0 still in it" in said
+    printed = command("replay-quarantine", "--output", output, "--event-time-fallback", "load-time")
+    assert "10 records out of quarantine, 0 still in it" in printed
     assert command("replay-quarantine", "--output", output) == "the quarantine is empty\n"
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
     assert (proved(output).rows, proved(output).quarantined) == (140, 0)

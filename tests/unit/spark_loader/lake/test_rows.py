@@ -1,4 +1,4 @@
-"""Rows chosen by partition and offset, and the files they may be in."""
+"""Rows are selected by partition and offset, and files by their statistics."""
 
 from spark_loader.lake.rows import held
 from spark_loader.lake.table_files import LiveFile, concerned

@@ -1,4 +1,4 @@
-"""The Delta table under a lake: commits, collisions, ledgers that are large, time travel."""
+"""The table of a lake: commits, conflicts, large ledgers and earlier versions."""
 
 import json
 from dataclasses import replace
@@ -79,7 +79,7 @@ def test_earlier_version_can_be_read(table):
 
 
 def interrupted(table, action):
-    """Let something happen once, between the look of a commit at the table and the commit."""
+    """Call `action` once, after a commit has read the table and before it commits."""
     inner = table.format.commit
     left = [action]
 

@@ -1,4 +1,4 @@
-"""Hours up to one of a day."""
+"""Hours before a limit."""
 
 from spark_loader.lake.table_format import Hours
 

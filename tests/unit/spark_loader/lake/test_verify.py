@@ -1,4 +1,4 @@
-"""The offline proof notices whatever was done to a lake."""
+"""`verify` detects damage to a lake, and accepts concurrent commits."""
 
 import itertools
 import json
@@ -15,19 +15,19 @@ from tests.support.loaded import loaded_files
 from tests.support.loading import LOCAL, proved
 
 
-@pytest.mark.parametrize("harm", ["change", "shorten", "remove", "repeat", "move"])
-def test_verify_reports_damage(run, output, harm, command):
+@pytest.mark.parametrize("damage", ["change", "shorten", "remove", "repeat", "move"])
+def test_verify_reports_damage(run, output, damage, command):
     run()
     assert "no gap, no duplicate" in command("verify", "--output", output)
     file = loaded_files(output)[0]
     content = file.read_bytes()
-    if harm == "change":
+    if damage == "change":
         file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
-    elif harm == "shorten":
+    elif damage == "shorten":
         file.write_bytes(content[:-1])
-    elif harm == "remove":
+    elif damage == "remove":
         file.unlink()
-    elif harm == "repeat":
+    elif damage == "repeat":
         twin = file.with_name("twin.parquet")
         twin.write_bytes(content)
         commits = sorted((output / "_delta_log").glob("*.json"))
@@ -60,8 +60,8 @@ def test_rows_crc_matches_independent_reader(run, output):
     assert proved(output).rows_crc == sum(map(zlib.crc32, values))
 
 
-class Meddled(CrashingFileSystem):
-    """Lets something happen before the n-th look into a directory."""
+class ActionBeforeListing(CrashingFileSystem):
+    """Performs an action before the n-th listing of a directory."""
 
     def __init__(self, at, happens):
         super().__init__(LOCAL)
@@ -90,11 +90,11 @@ def test_concurrent_commit_is_not_a_problem(run, cluster, output, format_):
         optimize(checkpoints, older_than_hours=0)
 
     for step in itertools.count():
-        meddled = Meddled(step, load)
-        report = verify(meddled, str(output))
+        filesystem = ActionBeforeListing(step, load)
+        report = verify(filesystem, str(output))
         assert report.problems == [], step
         assert report.rows in (140 + step, 141 + step)
-        if not meddled.happened:
+        if not filesystem.happened:
             break
     assert step > 3
 

@@ -1,4 +1,4 @@
-"""The plug-in of Kafka 0.7 refuses what 0.7 has not."""
+"""The plug-in of Kafka 0.7 refuses settings that 0.7 does not support."""
 
 import pytest
 
@@ -8,17 +8,17 @@ from zkbroker.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"bootstrap": ("h:1",)}, "give zookeeper.connect in place of kafka.bootstrap.servers"),
         ({"zookeeper": ""}, "found by its ZooKeeper"),
         ({"read_committed": True}, "no transactions"),
     ],
 )
-def test_unsupported_settings_are_refused(given, said):
+def test_unsupported_settings_are_refused(given, message):
     allowed = {"zookeeper": "z", "bootstrap": (), "read_committed": False}
     GENERATION.check(**allowed)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         GENERATION.check(**{**allowed, **given})
 
 

@@ -18,7 +18,7 @@ WRAPPER = build_wrapper(Codec.GZIP, build_message(b"a") + build_message(b"b"))
 EMPTY = build_wrapper(Codec.GZIP, b"")
 
 
-class Log:
+class FakeFetcher07:
     """Answers as a 0.7 broker does: at most so many bytes, cut anywhere."""
 
     def __init__(self, data, start=0):
@@ -52,7 +52,7 @@ def read(log, start, until, fetch_bytes=1000, **more):
 def test_rows_have_end_offset_and_entry_position(fetch_bytes):
     data = PLAIN + WRAPPER + OLD
     first, second = len(PLAIN), len(PLAIN + WRAPPER)
-    rows, others = read(Log(data), 0, len(data), fetch_bytes)
+    rows, others = read(FakeFetcher07(data), 0, len(data), fetch_bytes)
     assert [(bytes(r["value"]), r["position"], r["offset"]) for r in rows] == [
         (b"plain", 0, first),
         (b"a", first, first),
@@ -67,14 +67,14 @@ def test_rows_have_end_offset_and_entry_position(fetch_bytes):
 
 def test_range_ending_inside_entry_is_refused():
     data = PLAIN + WRAPPER + OLD
-    rows, _ = read(Log(data), len(PLAIN), len(PLAIN + WRAPPER))
+    rows, _ = read(FakeFetcher07(data), len(PLAIN), len(PLAIN + WRAPPER))
     assert [bytes(r["value"]) for r in rows] == [b"a", b"b"]
     with pytest.raises(LoadError, match="inside the entry"):
-        read(Log(data), 0, len(PLAIN) + 3)
+        read(FakeFetcher07(data), 0, len(PLAIN) + 3)
 
 
 def test_empty_wrapper_is_absent():
-    _, others = read(Log(PLAIN + EMPTY + PLAIN), 0, len(PLAIN + EMPTY + PLAIN))
+    _, others = read(FakeFetcher07(PLAIN + EMPTY + PLAIN), 0, len(PLAIN + EMPTY + PLAIN))
     (gap,) = others
     assert isinstance(gap, Gap)
     assert (gap.start, gap.until) == (len(PLAIN), len(PLAIN + EMPTY))
@@ -85,18 +85,18 @@ def test_damaged_entry_fails_or_is_kept():
     bad[-1] ^= 1
     data = OLD + bytes(bad) + OLD
     with pytest.raises(DamagedLog, match=rf"t-3-1 \[{len(OLD)}, {len(OLD + bad)}\)"):
-        read(Log(data), 0, len(data))
-    rows, (entry,) = read(Log(data), 0, len(data), keep_damaged=True)
+        read(FakeFetcher07(data), 0, len(data))
+    rows, (entry,) = read(FakeFetcher07(data), 0, len(data), keep_damaged=True)
     assert [bytes(r["value"]) for r in rows] == [b"old", b"old"]
     assert (entry.start, entry.until, entry.raw) == (len(OLD), len(OLD + bad), bytes(bad))
-    # Behind a length that cannot be, nobody knows where the next entry begins.
+    # After an impossible length the start of the next entry is unknown.
     data = OLD + bytes(4) + OLD
-    rows, (entry,) = read(Log(data), 0, len(data), keep_damaged=True)
+    rows, (entry,) = read(FakeFetcher07(data), 0, len(data), keep_damaged=True)
     assert (len(rows), entry.start, entry.until) == (1, len(OLD), len(data))
 
 
 def test_deleted_offsets_fail_or_become_gap():
-    log = Log(PLAIN, start=500)
+    log = FakeFetcher07(PLAIN, start=500)
     with pytest.raises(DataLoss, match=r"\[0, 500\)"):
         read(log, 0, 500 + len(PLAIN))
     rows, (gap,) = read(log, 0, 500 + len(PLAIN), on_out_of_range="earliest")

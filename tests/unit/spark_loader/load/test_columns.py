@@ -1,4 +1,4 @@
-"""Values become columns of a load; bad ones are set aside, and loaded later by other options."""
+"""Values become columns of a load; bad values are quarantined and can be replayed."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The load is stopped before and after every step it takes; each offset must count once after."""
+"""A load crashes before and after each of its steps; the next load loads each offset once."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def steps_of_a_load(cluster, output):
     return filesystem.steps
 
 
-def everything_once(cluster, output):
+def check_all_loaded_once(cluster, output):
     report = verify(LOCAL, str(output))
     assert report.problems == []
     checkpoints = Checkpoints(LOCAL, str(output))
@@ -61,16 +61,16 @@ def everything_once(cluster, output):
 
 def test_offsets_load_once_after_crash_at_every_step(cluster, tmp_path):
     steps = steps_of_a_load(cluster, tmp_path / "whole")
-    everything_once(cluster, tmp_path / "whole")
+    check_all_loaded_once(cluster, tmp_path / "whole")
     assert len(steps) > 60
-    # Nothing is on the disk "before" a step that was not there "after" the one that came earlier.
+    # The disk is the same after a step and before the next one, so only the latter is tested.
     stops = [at for at, step in enumerate(steps) if step.startswith("before")]
     for at in [*stops, len(steps) - 1]:
         output = tmp_path / f"stopped-{at}"
         with pytest.raises(Crash):
             loader(cluster, output, CrashingFileSystem(LOCAL, at)).run(InlineSpark())
         loader(cluster, output, LOCAL).run(InlineSpark())
-        everything_once(cluster, output)
+        check_all_loaded_once(cluster, output)
 
 
 def test_offsets_load_once_after_second_crash(cluster, tmp_path):
@@ -86,7 +86,7 @@ def test_offsets_load_once_after_second_crash(cluster, tmp_path):
                 loader(cluster, output, crashing).run(InlineSpark())
             except Crash:
                 loader(cluster, output, LOCAL).run(InlineSpark())
-            everything_once(cluster, output)
+            check_all_loaded_once(cluster, output)
 
 
 def test_load_resumes_after_full_disk(cluster, tmp_path):
@@ -97,7 +97,7 @@ def test_load_resumes_after_full_disk(cluster, tmp_path):
         with pytest.raises(Exception, match="stopped at"):
             loader(cluster, output, full).run(InlineSpark())
         loader(cluster, output, LOCAL).run(InlineSpark())
-        everything_once(cluster, output)
+        check_all_loaded_once(cluster, output)
 
 
 def test_resumed_run_keeps_ranges_and_finished_mappers(cluster, tmp_path):

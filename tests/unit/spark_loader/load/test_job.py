@@ -1,4 +1,4 @@
-"""Loads, formats, quarantine and the operator's commands, on an in-process stand-in for Spark."""
+"""Loads with their options, formats and quarantine, with mappers in this process."""
 
 import json
 import sys

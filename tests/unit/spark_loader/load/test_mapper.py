@@ -1,4 +1,4 @@
-"""A mapper counts once, whoever else works at its task."""
+"""A mapper counts once, also with several attempts."""
 
 import shutil
 from dataclasses import replace
@@ -22,10 +22,10 @@ def test_mapper_with_missing_files_runs_again(run, output):
 
 
 def test_first_attempt_to_publish_wins(run, output):
-    """Both have read and written everything when the first one publishes, as in speculation."""
+    """The second attempt publishes just before the first, as in speculation."""
     copies = []
 
-    class Twice(CrashingFileSystem):
+    class SecondAttemptFirst(CrashingFileSystem):
         def publish(self, path, data):
             if path.endswith("offsets/00000.json") and not copies:
                 copies.append(run_mapper(tasks[0]))
@@ -38,7 +38,7 @@ def test_first_attempt_to_publish_wins(run, output):
             tasks.extend(replace(task, filesystem=LOCAL) for task in given)
             return super().parallelize(given, slices)
 
-    result = run(Twice(LOCAL), Spark(), group_bytes=1 << 20)
+    result = run(SecondAttemptFirst(LOCAL), Spark(), group_bytes=1 << 20)
     assert [copy.troubles for copy in copies] == [()]
     assert result.rows == 140
     proved(output)

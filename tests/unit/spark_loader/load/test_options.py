@@ -1,4 +1,4 @@
-"""What a load is told is checked before anything is done."""
+"""Options of a load are checked before it begins."""
 
 import pytest
 

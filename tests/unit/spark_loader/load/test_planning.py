@@ -1,4 +1,4 @@
-"""The plan of a run: every offset is in a range or in a gap, and nothing is given up unasked."""
+"""The plan of a run: every offset is in a range or a gap; only a policy may give offsets up."""
 
 import pytest
 
@@ -165,7 +165,7 @@ def test_read_committed_plan_ends_at_open_transaction(cluster, tmp_path):
     plan, held = planned(cluster, committed=True)
     assert covered(plan) == {(T0, 0, 5), (T1, 0, 40)}
     assert (plan.log_ends[T0], plan.read_committed, held) == (10, True, [])
-    # Loaded further than that before, with the other isolation level: no loss, but a wait.
+    # An earlier load with the other isolation level read further: the next one waits.
     latest = manifest(positions={T0: 8, T1: 40})
     assert planned(cluster, latest, committed=True) == (None, [])
     log.abort(1)

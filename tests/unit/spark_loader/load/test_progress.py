@@ -1,4 +1,4 @@
-"""Counts of mappers add up, and nonsense from the network does not count."""
+"""Counts of mappers are summed, and invalid datagrams are ignored."""
 
 import json
 import socket
@@ -10,10 +10,10 @@ WAIT_S = 20
 
 
 def test_listener_sums_latest_counts_of_own_run():
-    told, seen = [], threading.Event()
+    reports, seen = [], threading.Event()
 
     def callback(progress):
-        told.append(progress)
+        reports.append(progress)
         if progress.mappers_done == 2:
             seen.set()
 
@@ -31,7 +31,7 @@ def test_listener_sums_latest_counts_of_own_run():
             mapper.sendto(message, listener.address)
         assert seen.wait(WAIT_S)
     listener.close()
-    assert [each.rows for each in told] == [10, 30, 35]
+    assert [each.rows for each in reports] == [10, 30, 35]
     last = listener.progress("done")
     assert (last.stage, last.rows, last.bytes, last.lag) == ("done", 35, 350, 85)
     assert (last.mappers_done, last.mappers, last.planned_rows) == (2, 2, 100)

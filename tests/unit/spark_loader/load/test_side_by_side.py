@@ -1,4 +1,4 @@
-"""Loads into one output at the same time: interleaved as wanted here, without a clock."""
+"""Concurrent loads into one output, interleaved at chosen steps without a clock."""
 
 import contextlib
 
@@ -17,8 +17,8 @@ from tests.support.loading import LOCAL, proved
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
-class Beside(CrashingFileSystem):
-    """Does something once, just before a step of a load."""
+class ActionBeforeStep(CrashingFileSystem):
+    """Performs an action once, before a step of a load."""
 
     def __init__(self, step, action):
         super().__init__(LOCAL)
@@ -73,9 +73,11 @@ COMMITS = {"delta": "before commit of the table", "iceberg": "before publish v"}
 @pytest.mark.parametrize("step", [*STEPS, "the commit"])
 def test_concurrent_load_of_other_topic_counts(load, output, cluster, request, step):
     kind = request.node.callspec.params["load"]
-    beside = Beside(COMMITS.get(kind) if step == "the commit" else step, lambda: load("b"))
-    assert load("a", beside).rows == 20
-    assert beside.done()
+    filesystem = ActionBeforeStep(
+        COMMITS.get(kind) if step == "the commit" else step, lambda: load("b")
+    )
+    assert load("a", filesystem).rows == 20
+    assert filesystem.done()
     assert offsets(output) == {"a": 20, "b": 20}
     latest = Checkpoints(LOCAL, str(output)).table.latest()
     assert latest.positions == {A0: 20, B0: 20}
@@ -91,14 +93,14 @@ def test_concurrent_load_of_same_topic_is_refused(load, output):
         with pytest.raises(LoadError, match="a load of topic a into this output is running"):
             load("ab")
 
-    beside = Beside("before write", again)
-    assert load("a", beside).rows == 20
-    assert beside.done()
+    filesystem = ActionBeforeStep("before write", again)
+    assert load("a", filesystem).rows == 20
+    assert filesystem.done()
     assert proved(output).commits == 1
 
 
-class NoLocks(Beside):
-    """As where a lock was lost: nothing keeps another load out."""
+class NoLocks(ActionBeforeStep):
+    """Without locks, as if a lock was lost."""
 
     def lock(self, path, owner):
         return contextlib.nullcontext()
@@ -109,7 +111,7 @@ def test_without_locks_one_of_two_loads_of_a_partition_counts(load, output, form
     other = []
 
     def again():
-        # It knows nothing of the first one's plan.
+        # The second load does not see the plan of the first.
         unfinished = Checkpoints.unfinished
         Checkpoints.unfinished = lambda self, topics=None: None
         try:
@@ -117,9 +119,9 @@ def test_without_locks_one_of_two_loads_of_a_partition_counts(load, output, form
         finally:
             Checkpoints.unfinished = unfinished
 
-    beside = NoLocks("after publish 00000.json", again)
+    filesystem = NoLocks("after publish 00000.json", again)
     with pytest.raises(CheckpointError, match=r"a-0 was moved from offset 0 to 20 by run 2"):
-        load("a", beside, format=format_)
+        load("a", filesystem, format=format_)
     assert other == [20]
     assert proved(output).rows == 20
     assert len([*output.glob("topic=*/**/*.*")]) == 1
@@ -186,12 +188,12 @@ def test_vacuum_keeps_files_of_running_load(cluster, output):
             vacuum(Checkpoints(LOCAL, str(output)), retention_hours=0, allow_short=True)
 
     for step in ("before publish 00000.json", "before commit of the table"):
-        beside = Beside(step, clean)
-        assert given(beside).rows == 9
-        assert beside.done()
+        filesystem = ActionBeforeStep(step, clean)
+        assert given(filesystem).rows == 9
+        assert filesystem.done()
         assert proved(output).rows == cluster.end("a", 0)
         cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
-    # Of a load that was stopped, what its mappers finished stays whatever the retention is.
+    # Files of finished mappers of a stopped load stay, whatever the retention is.
     with pytest.raises(Crash):
         given(CrashingFileSystem(LOCAL, "before commit of the table"))
     doomed = vacuum(lake, retention_hours=0, allow_short=True)

@@ -1,4 +1,4 @@
-"""What goes wrong under a load, and what it says and keeps then."""
+"""Failures during a load: their errors, and the data that is still published."""
 
 import json
 import shutil
@@ -68,8 +68,8 @@ def test_deleted_offsets_do_not_block_other_partitions(run, cluster, output, com
     cluster.append("t", 0, [b"x"] * 10)
     cluster.append("t", 1, [b"x"] * 10)
     cluster.delete_before("t", 0, 105)
-    said = command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t")
-    assert "would be held back: t-0 [100, 105)" in said
+    printed = command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t")
+    assert "would be held back: t-0 [100, 105)" in printed
     for rows in (10, 0):
         with pytest.raises(DataLoss, match=r"t-0 \[100, 105\)") as failed:
             run()
@@ -167,9 +167,9 @@ def test_status_shows_deleted_and_added_partitions(run, cluster, output, command
         ("t", 2, 0, 0, False),
         ("t", 3, None, 7, False),
     ]
-    said = command("status", *where)
-    assert "gone-0 is no longer in the cluster" in said
-    assert "t-3 is new" in said
+    printed = command("status", *where)
+    assert "gone-0 is no longer in the cluster" in printed
+    assert "t-3 is new" in printed
     assert {e["difference"] for e in json.loads(command("audit", *where, "--json"))} == {0}
     cluster._file("t", 1).unlink()
     cluster.append("t", 1, [b"x"] * 3)
@@ -221,7 +221,7 @@ def test_longer_recreated_topic_is_data_loss(run, cluster, output, command):
 
 
 def test_plan_of_earlier_release_is_resumed(run, cluster, output):
-    """Those had no times of creation, no account of the lake and no checksum."""
+    """Its documents have no creation times of topics, no inventory and no checksum."""
     run()
     cluster.append("t", 1, [b"x"] * 5)
     with pytest.raises(Crash):

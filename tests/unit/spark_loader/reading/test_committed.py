@@ -1,4 +1,4 @@
-"""Heads of an answer tell what was aborted; what is out of order is left to a closer look."""
+"""Entries of a fetch answer are checked by their headers; aborted ones are left out."""
 
 import pytest
 
@@ -41,14 +41,14 @@ def test_answer_may_begin_before_requested_offset(log):
     assert (seen.aborted, seen.end) == ([(3, 4)], 7)
 
 
-@pytest.mark.parametrize("harm", ["order", "end", "size"])
-def test_inconsistent_entries_are_rejected(log, harm):
+@pytest.mark.parametrize("damage", ["order", "end", "size"])
+def test_inconsistent_entries_are_rejected(log, damage):
     data = bytearray(data_of(log))
-    if harm == "order":
+    if damage == "order":
         data[7] = 3  # the first entry claims the place of the second
-    elif harm == "size":
+    elif damage == "size":
         data[11] = 1
-    assert look_over(bytes(data), 0, 6 if harm == "end" else 7, [(2, 2)]) is None
+    assert look_over(bytes(data), 0, 6 if damage == "end" else 7, [(2, 2)]) is None
 
 
 def test_missing_runs_are_split_by_cause():

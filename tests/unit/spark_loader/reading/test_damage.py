@@ -1,4 +1,4 @@
-"""What is sound around damage is found, and what is lost is named without a hole."""
+"""Sound entries around damage are found, and damaged entries are reported with their offsets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Generations are found by name, and by the partitions they give."""
+"""Generations are found by name and by partition."""
 
 import re
 from pathlib import Path

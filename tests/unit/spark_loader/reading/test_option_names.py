@@ -1,4 +1,4 @@
-"""An option that does not exist is refused, with the one that was meant."""
+"""Unknown options are refused with a suggestion."""
 
 import pytest
 

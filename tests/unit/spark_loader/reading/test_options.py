@@ -1,3 +1,5 @@
+"""Options of the source are parsed and checked."""
+
 import pickle
 
 import pytest
@@ -56,7 +58,7 @@ def test_timestamp_bounds_take_precedence_over_offsets():
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"startingOffsets": "latest"}, "startingOffsets=latest"),
         ({"startingOffsets": '{"t":{"0":-1}}'}, "t-0 cannot be latest"),
@@ -84,8 +86,8 @@ def test_timestamp_bounds_take_precedence_over_offsets():
         ({"kafka.bootstrap.servers": "nowhere"}, "not HOST:PORT"),
     ],
 )
-def test_invalid_options_are_refused_by_name(more, said):
-    with pytest.raises(ConfigError, match="(?i)" + said.replace("(", r"\(").replace("|", r"\|")):
+def test_invalid_options_are_refused_by_name(more, message):
+    with pytest.raises(ConfigError, match="(?i)" + message.replace("(", r"\(").replace("|", r"\|")):
         SourceOptions.parse({**BASE, **more}, streaming=False)
 
 

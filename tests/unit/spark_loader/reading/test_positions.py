@@ -1,4 +1,4 @@
-"""Where reading begins and ends, as JSON says it."""
+"""Positions and assignments in JSON."""
 
 import pytest
 

@@ -1,3 +1,5 @@
+"""Offset ranges become record batches, gaps and damaged entries."""
+
 import re
 
 import pyarrow as pa
@@ -140,7 +142,7 @@ def test_damaged_entry_fails_read(cluster):
 
 
 def test_offset_not_before_next_is_damage(cluster):
-    """One above the range asked for would else look like a compacted stretch."""
+    """Otherwise an offset above the requested range would look like compaction."""
     cluster.append("t", 0, [b"v"] * 30, magic=1, per_batch=1)
     file = cluster._file("t", 0)
     data = bytearray(file.read_bytes())
@@ -178,7 +180,7 @@ def test_damaged_entry_is_kept_verbatim_when_requested(cluster, codec):
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("keep", [False, True])
 def test_damaged_header_byte_fails_read_or_is_kept(cluster, magic, codec, keep):
-    """Whatever byte is hit, an offset is a row, in quarantine or absent: once, and never hangs."""
+    """With any damaged byte each offset is once a row, in a damaged entry or absent."""
     for _ in range(3):
         cluster.append("t", 0, [b"value"] * 5, magic=magic, codec=codec, per_batch=5)
     sound = cluster._file("t", 0).read_bytes()
@@ -190,25 +192,25 @@ def test_damaged_header_byte_fails_read_or_is_kept(cluster, magic, codec, keep):
             data[middle.position + at] ^= bit
             fetcher = FixedFetcher(bytes(data), [(e.last_offset, e.position) for e in entries])
             found = RangeReader(fetcher, fetch_bytes=4096, keep_damaged=keep)
-            said = ""
+            message = ""
             try:
                 pieces = list(found.read(OffsetRange("t", 0, 0, 15)))
             except DamagedLog as error:
-                said = str(error)
-            if said:
+                message = str(error)
+            if message:
                 assert not keep
-                assert re.match(r"t-0 \[\d+, \d+\): the entry of the log is damaged", said)
+                assert re.match(r"t-0 \[\d+, \d+\): the entry of the log is damaged", message)
                 continue
             covered = [offset for offset, _, _ in rows(pieces)]
             for each in pieces:
                 if not isinstance(each, pa.RecordBatch):
                     covered.extend(range(each.start, each.until))
             assert sorted(covered) == [*range(15)]
-            # No checksum covers the offset, but one far away cannot be right. (What a wrapper of
-            # magic 0 says is not used: the records in it have offsets of their own.)
+            # No checksum covers the offset, but a distant one is damage. (The offset of a wrapper
+            # of magic 0 is not used: its records have their own offsets.)
             if at < 7 and (magic, codec) != (0, Codec.GZIP):
                 assert any(isinstance(each, DamagedEntry) for each in pieces)
-            # Nor is an entry that says it is huge asked for in larger and larger fetches.
+            # An impossibly large entry does not increase the fetch size again and again.
             assert fetcher.largest <= 8192
 
 
@@ -248,14 +250,14 @@ def test_corrupt_message_from_broker_fails_read_or_is_kept(cluster, keep):
     cluster.append("t", 0, [b"v"] * 30, per_batch=10)
     inner = cluster.fetcher(None)
 
-    class Refusing:
+    class CorruptingFetcher:
         def send(self, source, offset, max_bytes):
             return self.refuse if 10 <= offset < 20 else inner.send(source, offset, max_bytes)
 
         def refuse(self):
             raise CorruptMessage("fetch of t-0: CORRUPT_MESSAGE (2)")
 
-    found = RangeReader(Refusing(), fetch_bytes=100, keep_damaged=keep)
+    found = RangeReader(CorruptingFetcher(), fetch_bytes=100, keep_damaged=keep)
     pieces = found.read(OffsetRange("t", 0, 0, 30))
     if not keep:
         with pytest.raises(DamagedLog, match=r"t-0 \[10, 11\).*CORRUPT_MESSAGE"):
@@ -295,7 +297,7 @@ def committed_reader(cluster, **options):
 
 
 def accounted(pieces):
-    """Return the offsets of rows, of what is absent and of what was aborted."""
+    """Return the offsets of rows, the absent ones and the aborted ones."""
     found = {ABSENT: [], ABORTED: []}
     pieces = list(pieces)
     for each in pieces:
@@ -365,7 +367,7 @@ def test_range_beyond_stable_offset_fails_with_reason(cluster, tmp_path):
 
 
 def test_small_batches_are_joined_into_large_ones(cluster, tmp_path):
-    """Each marker is a hole; entry by entry such a log would take for ever."""
+    """Each marker leaves a gap; decoding entry by entry would be slow."""
     log = TransactionalLog(tmp_path / "log")
     for number in range(300):
         log.send(1)

@@ -1,4 +1,4 @@
-"""Partitions and offsets are looked up once; what cannot be meant is refused."""
+"""Subscriptions and bounds are resolved into partitions and offsets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs of offsets against sets of numbers."""
+"""Operations on runs of offsets, compared with sets."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Offset ranges are split into pieces and mappers."""
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

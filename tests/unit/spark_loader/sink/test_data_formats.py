@@ -1,4 +1,4 @@
-"""Every format of data files, by the table."""
+"""Formats of data files."""
 
 from datetime import UTC, datetime
 

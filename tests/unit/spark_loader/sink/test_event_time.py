@@ -1,3 +1,5 @@
+"""Event times of records."""
+
 from datetime import UTC, datetime
 
 import pytest

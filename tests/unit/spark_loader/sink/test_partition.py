@@ -1,4 +1,4 @@
-"""The files of a mapper, by topic and hour of the event."""
+"""Files of a mapper by topic and hour of the event."""
 
 import json
 
@@ -26,7 +26,7 @@ def offsets_in(local, kind, file, values):
 
 @pytest.mark.parametrize("kind", ["parquet", "json", "raw"])
 def test_many_hours_make_one_file_per_hour(tmp_path, cluster, kind):
-    """Out of order over more hours than files may be open, in buffers that hold little."""
+    """Rows are out of order, hours exceed the open files, and buffers are small."""
     hours, rows = 40, 4000
     values = [b'{"at": %d, "n": "%s"}' % (n * 7 % hours * 3600, b"x" * 50) for n in range(rows)]
     cluster.append("late", 0, values)

@@ -1,4 +1,4 @@
-"""Records set aside are verbatim, named by offset and reason, and not without limit."""
+"""Quarantined records are kept verbatim with offset and reason, up to a limit."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Rows of hours whose turn has not come, out and in again."""
+"""Rows of hours without an open file are spooled to disk."""
 
 import pyarrow as pa
 

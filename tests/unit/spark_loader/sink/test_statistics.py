@@ -1,4 +1,4 @@
-"""What a Parquet footer says, as the Delta protocol writes it."""
+"""Statistics of a Parquet footer in the form of the Delta protocol."""
 
 import datetime as dt
 import io

@@ -231,7 +231,7 @@ def test_read_committed_ends_at_open_transaction(cluster, tmp_path):
     given = {"subscribe": "x", "kafka.isolation.level": "read_committed"}
     reader = stream(cluster, **given)
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == {"x": {"0": 5}}
-    # The query minded no open transactions until now: no loss, but a wait.
+    # The query read uncommitted records before: it waits, and nothing is lost.
     further = {"x": {"0": 8}}
     assert reader.latestOffset(further, ReadAllAvailable()) == further
     with pytest.raises(DataLoss, match="ends at 10"):

@@ -1,4 +1,4 @@
-"""Pushing down changes what is read, never what a query answers."""
+"""Predicates are pushed down without changing the result of a query."""
 
 from datetime import UTC, datetime
 

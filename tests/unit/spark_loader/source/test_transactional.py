@@ -1,4 +1,4 @@
-"""A task commits its rows once per epoch, whatever died between, and says so when it cannot."""
+"""A task commits its rows once per epoch, also after failures."""
 
 import contextlib
 import json
@@ -13,8 +13,8 @@ from zkbroker.producer import KeyedMessage
 PROPERTIES = {"metadata.broker.list": "b:1"}
 
 
-class Topic:
-    """What transactions leave behind: messages, and offsets with their metadata."""
+class FakeTopic:
+    """Committed messages, and committed offsets with their metadata."""
 
     def __init__(self):
         self.messages = []
@@ -87,7 +87,7 @@ class FakeNotes:
 
 @pytest.fixture
 def topic(monkeypatch):
-    topic = Topic()
+    topic = FakeTopic()
     monkeypatch.setattr(transactional, "Producer", topic.producer)
     monkeypatch.setattr(transactional, "EpochNotes", topic.notes)
     return topic

@@ -1,4 +1,4 @@
-"""Rows of Spark become messages; what cannot be sent is refused in the driver."""
+"""Rows of Spark become messages; unsupported rows and options are refused in the driver."""
 
 import pyarrow as pa
 import pytest

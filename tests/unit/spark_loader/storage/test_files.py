@@ -1,4 +1,4 @@
-"""Local files: whole and durable under their names, first come first served."""
+"""Local files: atomic writes, renames, listings and locks."""
 
 import hashlib
 

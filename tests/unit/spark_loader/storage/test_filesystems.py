@@ -1,4 +1,4 @@
-"""Which file system an output means."""
+"""The file system of an output is chosen by its scheme."""
 
 from pathlib import Path
 

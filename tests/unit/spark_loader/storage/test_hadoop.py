@@ -1,4 +1,4 @@
-"""The loader on a file system of Hadoop's: a mount table, whose URIs are no local paths."""
+"""The loader on a Hadoop file system: a mount table, whose URIs are not local paths."""
 
 import json
 import tempfile
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def mounted(tmp_path):
     (tmp_path / "disk").mkdir()
-    # A name of its own: Java keeps the file systems that it has opened by their names.
+    # A unique name: Java caches the file systems that it has opened by name.
     name = f"lake{uuid.uuid4().hex[:8]}"
     settings = {f"fs.viewfs.mounttable.{name}.link./data": f"file://{tmp_path}/disk"}
     return HadoopFileSystem(f"viewfs://{name}/data", settings)

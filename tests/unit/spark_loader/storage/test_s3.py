@@ -1,4 +1,4 @@
-"""A bucket: whole objects, first come first served, locks that end with their holder."""
+"""A bucket of S3: atomic writes, listings, locks and errors."""
 
 import pickle
 from datetime import UTC, datetime
@@ -127,11 +127,11 @@ def test_errors_have_one_line(server):
         other.replace("s3://no-such-bucket/lake/a", b"")
     with pytest.raises(OSError, match="NoSuchBucket"):
         other.names("s3://no-such-bucket/lake")
-    nobody = S3FileSystem.of(
+    unreachable = S3FileSystem.of(
         "s3://b/lake", {**server.options, "AWS_ENDPOINT_URL": "http://[::1]:1"}
     )
     with pytest.raises(OSError, match="s3://b/lake/a: ") as raised:
-        nobody.size("s3://b/lake/a")
+        unreachable.size("s3://b/lake/a")
     assert "\n" not in str(raised.value)
 
 

@@ -1,4 +1,4 @@
-"""A lake in a bucket: loads, merging, taking rows out, cleaning, and crashes at every step."""
+"""A lake in a bucket: loads, optimize, rewind, vacuum, and crashes."""
 
 from importlib.util import find_spec
 

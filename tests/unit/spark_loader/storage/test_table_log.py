@@ -1,4 +1,4 @@
-"""The log of a table where the library cannot work on the file system itself."""
+"""The log of a table on a file system that the library does not support."""
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -20,7 +20,7 @@ PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
 
 
 class Remote(LocalFileSystem):
-    """A directory that the library is not shown."""
+    """A directory that the library cannot use itself."""
 
     def table_log(self, output):
         return MirroredTableLog(self, output)

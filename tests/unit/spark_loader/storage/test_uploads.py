@@ -1,4 +1,4 @@
-"""Files put when complete, and locks renewed meanwhile."""
+"""Files are uploaded when complete; locks are renewed in the background."""
 
 import threading
 

@@ -1,8 +1,8 @@
-"""What happens to a lake in its life, in a process that may be killed at any step of it.
+"""Loads, an optimize and a vacuum of a lake, in a process that may be killed at any step.
 
-    python -m tests.support.lake_story STATE OUTPUT ZOOKEEPER TOPIC TABLE
+    python -m tests.support.lake_workload STATE OUTPUT ZOOKEEPER TOPIC TABLE
 
-Two loads, an optimize, of Delta a vacuum; whatever was done before is not done twice.
+Two loads, an optimize, and for Delta a vacuum; steps that are done already are not repeated.
 """
 
 import os
@@ -17,7 +17,7 @@ from tests.support.inline_spark import InlineSpark
 from tests.support.killing import KillingFileSystem
 
 
-def story(
+def run_workload(
     filesystem: LakeFileSystem, output: str, zookeeper: str, topic: str, table: str = "delta"
 ) -> None:
     options = LoadOptions(
@@ -41,7 +41,7 @@ def main(state: str, output: str, zookeeper: str, topic: str, table: str) -> Non
     pids = Path(state) / "pids.json"
     pids.write_text(pids.read_text().replace('"driver": 0', f'"driver": {os.getpid()}'))
     filesystem = KillingFileSystem(state, LocalFileSystem(sync=False))
-    story(filesystem, output, zookeeper, topic, table)
+    run_workload(filesystem, output, zookeeper, topic, table)
 
 
 if __name__ == "__main__":
