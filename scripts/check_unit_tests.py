@@ -97,6 +97,7 @@ TOGETHER = {
     "spark_loader/cli/lake.py": "spark_loader/lake/test_optimize.py",
     "spark_loader/cli/output_directory.py": "spark_loader/cli/test_cli.py",
     "spark_loader/lake/contents.py": "spark_loader/lake/test_adopt.py",
+    "spark_loader/lake/recover.py": "spark_loader/load/test_crashes.py",
     "spark_loader/load/run.py": "spark_loader/load/test_job.py",
     "spark_loader/reading/columns.py": "spark_loader/reading/test_reader.py",
     "spark_loader/source/stream.py": "spark_loader/source/test_datasource.py",

@@ -2,12 +2,14 @@
 
 import pytest
 
-from spark_loader import Loader, LoadOptions
+from spark_loader import Loader
 from tests.support.consoles import running_console
-from zkbroker.config.producer import ProducerConfig
+from tests.support.spark_records import publish
 from zkbroker.mirror.offset_syncs import sync_message
 from zkbroker.mirror.tracker import Place
-from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer import KeyedMessage
+
+ACKS = {"request.required.acks": "-1"}
 
 
 @pytest.fixture(scope="module")
@@ -18,26 +20,18 @@ def cluster(local_cluster):
         yield cluster
 
 
-def send(cluster, messages):
-    config = ProducerConfig.from_properties(
-        {"metadata.broker.list": cluster.bootstrap_servers, "request.required.acks": "-1"}
-    )
-    with Producer(config) as producer:
-        for message in messages:
-            producer.send(message)
-
-
 def test_console_shows_runs_positions_and_lag_of_lake(spark, cluster, tmp_path):
     lake = tmp_path / "lake"
-    send(cluster, [KeyedMessage("visits", b"v", key=b"%d" % number) for number in range(20)])
-    options = LoadOptions(
+    messages = [KeyedMessage("visits", b"v", key=b"%d" % number) for number in range(20)]
+    publish(cluster, "visits", messages, ACKS)
+    loader = Loader(
         bootstrap=cluster.bootstrap_servers,
         topics=("visits",),
         output=str(lake),
         fallback="load-time",
     )
-    assert Loader(options).run(spark).rows == 20
-    send(cluster, [KeyedMessage("visits", b"v", key=b"%d" % number) for number in range(3)])
+    assert loader.run(spark).rows == 20
+    publish(cluster, "visits", messages[:3], ACKS)
     none = tmp_path / "none"
     with running_console(
         "-z", cluster.zookeeper, "--interval", "0.5", "--lake", str(lake), "--lake", str(none)
@@ -60,8 +54,9 @@ def test_console_shows_runs_positions_and_lag_of_lake(spark, cluster, tmp_path):
 
 def test_console_lists_mirrors_from_offset_sync_topic(cluster, tmp_path):
     place = Place("visits", 0, 5)
-    send(
+    publish(
         cluster,
+        "visits",
         [
             sync_message("mirror-offset-syncs", "from", ("visits", 0), 1, place),
             sync_message("mirror-offset-syncs", "from", ("visits", 0), 2, place),
@@ -70,6 +65,7 @@ def test_console_lists_mirrors_from_offset_sync_topic(cluster, tmp_path):
             KeyedMessage("mirror-offset-syncs", None, key=b'{"source":1}', partition=0),
             *[KeyedMessage("visits", b"v", partition=0) for _ in range(5)],
         ],
+        ACKS,
     )
     for name in ("from", "to"):
         (tmp_path / name).write_text(f"zookeeper.connect={cluster.zookeeper}\n")

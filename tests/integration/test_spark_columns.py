@@ -13,8 +13,7 @@ from spark_loader.storage.files import LocalFileSystem, join
 from spark_loader.storage.s3 import S3FileSystem
 from tests.support.clusters import module_cluster
 from tests.support.s3_server import running_s3
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from tests.support.spark_records import publish
 
 pytestmark = pytest.mark.spark
 
@@ -30,12 +29,6 @@ def line(number: int) -> bytes:
         404 if number % 10 == 0 else 200,
         b"-" if number % 4 == 0 else b"%d" % number,
     )
-
-
-def publish(cluster, topic, values):
-    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
-    with Producer(config) as producer:
-        producer.send([KeyedMessage(topic, each) for each in values])
 
 
 def test_access_log_lines_load_into_typed_columns(cluster, spark, tmp_path):

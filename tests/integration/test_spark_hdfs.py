@@ -4,12 +4,11 @@ import pytest
 
 from spark_loader import Loader, ValueColumns, read
 from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LockedError
 from spark_loader.storage.hadoop import HadoopFileSystem
 from tests.support import hdfs
 from tests.support.clusters import module_cluster
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from tests.support.lake_files import check_lock, check_missing, check_publish, check_rename
+from tests.support.spark_records import publish
 
 pytestmark = [
     pytest.mark.spark,
@@ -26,12 +25,6 @@ def root(tmp_path_factory):
 cluster = module_cluster()
 
 
-def publish(cluster, topic, numbers):
-    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
-    with Producer(config) as producer:
-        producer.send([KeyedMessage(topic, b'{"n": %d}' % n) for n in numbers])
-
-
 def test_load_into_hdfs_is_exact_and_verified(cluster, spark, root):
     topic = cluster.create_topic(partitions=3)
     output = f"{root}/lakes/visits"
@@ -42,7 +35,7 @@ def test_load_into_hdfs_is_exact_and_verified(cluster, spark, root):
         columns=ValueColumns.json("n:long"),
     )
     for run in range(3):
-        publish(cluster, topic, range(run * 100, run * 100 + 100))
+        publish(cluster, topic, [b'{"n": %d}' % n for n in range(run * 100, run * 100 + 100)])
         assert loader.run(spark).rows == 100
     assert loader.run(spark).rows == 0
     report = verify(HadoopFileSystem(root), output)
@@ -50,19 +43,6 @@ def test_load_into_hdfs_is_exact_and_verified(cluster, spark, root):
     assert sorted(row.n for row in read(spark, output).select("n").collect()) == [*range(300)]
 
 
-def test_hdfs_publish_and_lock_have_one_winner(root):
-    files = HadoopFileSystem(root)
-    path = f"{root}/state/one.json"
-    assert files.publish(path, b"first")
-    assert not files.publish(path, b"second")
-    files.replace(path, b"third")
-    assert (files.read(path), files.size(path)) == (b"third", 5)
-    for _ in range(2):
-        files.rename(path, f"{root}/state/two.json")
-    assert files.names(f"{root}/state") == ["two.json"]
-    with (
-        files.lock(f"{root}/lock", "the first"),
-        pytest.raises(LockedError, match="held by the first"),
-        files.lock(f"{root}/lock", "the second"),
-    ):
-        pass
+@pytest.mark.parametrize("check", [check_publish, check_rename, check_missing, check_lock])
+def test_file_operations_are_atomic_or_repeatable(root, check):
+    check(HadoopFileSystem(root), f"{root}/{check.__name__}")

@@ -12,10 +12,10 @@ from tests.support.clusters import module_cluster
 from tests.support.inline_spark import InlineSpark
 from tests.support.loaded import loaded_offsets
 from tests.support.process import wait_until
+from tests.support.spark_records import publish
 from zkbroker.admin.topics import alter_config
-from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import EARLIEST_TIME, SimpleConsumer
-from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer import KeyedMessage
 from zkbroker.records import iter_entries
 from zkbroker.registry.group_offsets import read_offset
 from zkbroker.zookeeper import ZkSession
@@ -35,17 +35,14 @@ def line(number: int) -> bytes:
     )
 
 
-def publish(cluster, topic, numbers, codec="none"):
-    config = ProducerConfig.from_properties(
-        {"zookeeper.connect": cluster.zookeeper, "compression.codec": codec}
-    )
-    with Producer(config) as producer:
-        producer.send([KeyedMessage(topic, line(n), key=b"10.0.0.%d" % (n % 7)) for n in numbers])
+def publish_lines(cluster, topic, numbers, codec="none"):
+    messages = [KeyedMessage(topic, line(n), key=b"10.0.0.%d" % (n % 7)) for n in numbers]
+    publish(cluster, topic, messages, {"compression.codec": codec})
 
 
 def test_second_load_adds_only_new_records(cluster, spark, tmp_path):
     topic = cluster.create_topic(partitions=4)
-    publish(cluster, topic, range(1000), codec="snappy")
+    publish_lines(cluster, topic, range(1000), codec="snappy")
     seen: list[Progress] = []
     loader = Loader(
         LoadOptions(
@@ -62,7 +59,7 @@ def test_second_load_adds_only_new_records(cluster, spark, tmp_path):
     assert seen[0].stage == "plan"
     assert (seen[-1].stage, seen[-1].rows) == ("done", 1000)
 
-    publish(cluster, topic, range(1000, 1100))
+    publish_lines(cluster, topic, range(1000, 1100))
     assert loader.run(spark).rows == 100
     nothing = loader.run(spark)
     assert (nothing.run, nothing.rows, nothing.files) == (0, 0, ())
@@ -94,10 +91,10 @@ def test_records_deleted_by_retention_fail_load_or_become_gap(local_cluster, spa
             "topics": [topic],
             "output": str(tmp_path / "lake"),
         }
-        publish(running, topic, range(50))
+        publish_lines(running, topic, range(50))
         assert Loader(**where).run(spark=spark).rows == 50
         for start in range(50, 200, 10):
-            publish(running, topic, range(start, start + 10))
+            publish_lines(running, topic, range(start, start + 10))
         with ZkSession(running.zookeeper) as session:
             alter_config(session, topic, add={"retention.bytes": "4000"})
         with SimpleConsumer(*running.broker(1).address) as consumer:
@@ -124,7 +121,7 @@ def test_records_deleted_by_retention_fail_load_or_become_gap(local_cluster, spa
 def test_load_survives_broker_restart(local_cluster, spark, tmp_path):
     with local_cluster(2) as running:
         topic = running.create_topic(partitions=4)
-        publish(running, topic, range(2000), codec="snappy")
+        publish_lines(running, topic, range(2000), codec="snappy")
         broker = running.broker(2)
         killed = threading.Event()
 
@@ -151,7 +148,7 @@ def test_load_survives_broker_restart(local_cluster, spark, tmp_path):
 def test_damaged_partition_does_not_block_other_partitions(cluster, tmp_path, part):
     topic = cluster.create_topic(partitions=3)
     for first in range(0, 600, 60):
-        publish(cluster, topic, range(first, first + 60), codec="snappy")
+        publish_lines(cluster, topic, range(first, first + 60), codec="snappy")
     logs = [log for broker in cluster.brokers for log in broker.directory.rglob(f"{topic}-1/*.log")]
     data = bytearray(logs[0].read_bytes())
     entry = list(iter_entries(bytes(data)))[2]
@@ -188,7 +185,7 @@ def test_concurrent_loads_of_two_topics_both_count(cluster, spark, tmp_path):
 
     def load_often(topic: str) -> None:
         for number in range(rounds):
-            publish(cluster, topic, range(number * 100, number * 100 + 100))
+            publish_lines(cluster, topic, range(number * 100, number * 100 + 100))
             ready.wait(120)
             loader = Loader(
                 zookeeper=cluster.zookeeper,

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_loader import Loader, LoadOptions
 from tests.support.certificates import Authority
 from tests.support.clusters import MakeCluster
 from tests.support.sasl_cluster import (
@@ -15,7 +14,7 @@ from tests.support.sasl_cluster import (
     client_properties,
     secured_properties,
 )
-from zkbroker.config.security import ClientSecurity
+from tests.support.spark_records import check_round_trip
 from zkbroker.registry.scram_users import write_credentials
 from zkbroker.security.sasl.scram import SHA_512, make_credential
 from zkbroker.testing import LocalCluster
@@ -53,20 +52,4 @@ def test_sink_source_and_load_work_over_sasl_ssl(
         "ssl.truststore.location": authority,
     }
     servers = cluster.bootstrap(SECURE)
-    options = {
-        "kafka.bootstrap.servers": servers,
-        **{f"kafka.{key}": value for key, value in own.items()},
-    }
-    frame = spark.range(100).selectExpr("concat('value ', id) value")
-    frame.write.format("zkbroker").options(**options, topic=topic).mode("append").save()
-    reader = spark.read.format("zkbroker").options(**options, subscribe=topic)
-    expected = sorted(b"value %d" % number for number in range(100))
-    assert sorted(bytes(row.value) for row in reader.load().collect()) == expected
-    load = LoadOptions(
-        bootstrap=servers,
-        topics=(topic,),
-        output=str(tmp_path / "lake"),
-        security=ClientSecurity.from_properties(own),
-        fallback="load-time",
-    )
-    assert Loader(load).run(spark).rows == 100
+    check_round_trip(spark, topic, tmp_path / "lake", servers, own, bootstrap=servers)

@@ -16,8 +16,8 @@ import pytest
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
 from tests.support.loaded import loaded_offsets
-from zkbroker.config.producer import ProducerConfig
-from zkbroker.producer import KeyedMessage, Producer
+from tests.support.spark_records import publish
+from zkbroker.producer import KeyedMessage
 from zkbroker.runtime.child_process import start_child
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1200)]
@@ -106,10 +106,8 @@ def test_load_runs_on_standalone_workers_with_shipped_packages(local_cluster, st
                 archive.write(path, path.relative_to(ROOT))
     with local_cluster(1) as cluster:
         topic = cluster.create_topic(partitions=4)
-        config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
-        with Producer(config) as producer:
-            messages = [KeyedMessage(topic, b"v%d" % n, partition=n % 4) for n in range(2000)]
-            producer.send(messages)
+        messages = [KeyedMessage(topic, b"v%d" % n, partition=n % 4) for n in range(2000)]
+        publish(cluster, topic, messages)
         # Executors can import only the packages that were sent along.
         settings = {
             "spark.submit.pyFiles": packages,
@@ -176,10 +174,8 @@ def test_speculative_mapper_attempt_counts_once(local_cluster, standalone, tmp_p
     state.mkdir()
     with local_cluster(1) as cluster:
         topic = cluster.create_topic(partitions=4)
-        config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
-        with Producer(config) as producer:
-            messages = [KeyedMessage(topic, b"v%d" % n, partition=n % 4) for n in range(2000)]
-            producer.send(messages)
+        messages = [KeyedMessage(topic, b"v%d" % n, partition=n % 4) for n in range(2000)]
+        publish(cluster, topic, messages)
         where = [standalone.url, cluster.zookeeper, topic, str(output), str(state), str(ROOT)]
         ran = subprocess.run(
             [sys.executable, "-c", LOAD, *where],

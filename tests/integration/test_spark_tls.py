@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_loader import Loader, LoadOptions
 from tests.support.clusters import MakeCluster
 from tests.support.security_ways import PROPERTIES, Credentials, Way
-from zkbroker.config.security import ClientSecurity
+from tests.support.spark_records import check_round_trip
 from zkbroker.testing import LocalCluster
 
 pytestmark = pytest.mark.spark
@@ -34,22 +33,6 @@ def cluster(local_cluster: MakeCluster, credentials: Credentials) -> Iterator[Lo
 
 def test_sink_source_and_load_work_over_tls(spark, source, cluster, credentials, tmp_path) -> None:
     topic = cluster.create_topic(partitions=2)
-    own = credentials.java(CERTIFIED)
-    options = {
-        "kafka.bootstrap.servers": cluster.bootstrap("CERTIFIED"),
-        **{f"kafka.{key}": value for key, value in own.items()},
-    }
-    frame = spark.range(100).selectExpr("concat('value ', id) value")
-    writer = frame.write.format("zkbroker").options(**options, topic=topic)
-    writer.mode("append").save()
-    reader = spark.read.format("zkbroker").options(**options, subscribe=topic)
-    expected = sorted(b"value %d" % number for number in range(100))
-    assert sorted(bytes(row.value) for row in reader.load().collect()) == expected
-    by_zookeeper = LoadOptions(
-        zookeeper=cluster.zookeeper,
-        topics=(topic,),
-        output=str(tmp_path / "lake"),
-        security=ClientSecurity.from_properties(own),
-        fallback="load-time",
-    )
-    assert Loader(by_zookeeper).run(spark).rows == 100
+    servers, client = cluster.bootstrap("CERTIFIED"), credentials.java(CERTIFIED)
+    lake = tmp_path / "lake"
+    check_round_trip(spark, topic, lake, servers, client, zookeeper=cluster.zookeeper)

@@ -13,6 +13,17 @@ from spark_loader.session import _interrupts_deferred, quiet_interrupts
 pytestmark = pytest.mark.spark
 
 
+def run_python(program, **environment):
+    """Run a program in its own process."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
 def test_missing_pyarrow_error_names_extra(tmp_path):
     program = (
         "import importlib.util, sys\n"
@@ -22,9 +33,7 @@ def test_missing_pyarrow_error_names_extra(tmp_path):
         "from zkbroker.cli.load import main\n"
         "main()\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    ran = run_python(program)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
         "error: spark_loader needs PySpark and PyArrow: pip install 'zkbroker[lake]' for loads, "
@@ -45,13 +54,7 @@ def test_old_java_is_refused(tmp_path):
         "except RegistryError as error:\n"
         "    print(error)\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"JAVA_HOME": str(tmp_path)},
-        check=False,
-    )
+    ran = run_python(program, JAVA_HOME=str(tmp_path))
     assert "need Java 17 or newer, and" in ran.stdout, ran.stderr
     assert "is version 8" in ran.stdout
 
@@ -100,8 +103,6 @@ spark.stop()
 
 def test_session_keeps_interrupt_handler_and_relays_java_output():
     """The progress display can then handle the output of Java, and Ctrl-C stays an interrupt."""
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
-    )
+    ran = run_python(PROGRAM)
     assert ran.stdout == "True\n'from Java\\n'\n", ran.stderr
     assert ran.stderr == ""

@@ -148,6 +148,9 @@ def test_help_examples_parse(name):
         ["optimize"],
         ["vacuum"],
         ["verify"],
+        ["status"],
+        ["audit"],
+        ["diff", "--from-run", "1"],
     ],
 )
 def test_misspelt_directory_is_not_created(output, command, words):

@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from spark_loader.errors import LoadError
-from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.event_time import EventTime
 from tests.support.inline_spark import Crash, CrashingFileSystem
@@ -72,19 +71,18 @@ def test_missing_offsets_become_gap_until_rewind(run, cluster, output, command):
     assert loaded_offsets(output)["t", 0] == [*range(130)]
 
 
-def test_adopt_makes_earlier_entries_history(run, cluster, output, command):
+def test_adopt_makes_earlier_entries_history(run, cluster, output, command, lake):
     run(group="g")
     cluster.append("t", 0, [b"x"] * 10)
     run(group="g")
     file_with(output, 0, 105).unlink()
     command("adopt", "--output", output)
-    table = Checkpoints(LOCAL, str(output)).table
-    latest = table.latest()
+    latest = lake.table.latest()
     assert (latest.run, latest.beginning, latest.group) == (3, 3, "g")
-    assert [each.run for each in table.entries()] == [3]
+    assert [each.run for each in lake.table.entries()] == [3]
     cluster.append("t", 0, [b"x"] * 10)
     assert run().rows == 20
-    assert [each.run for each in table.entries()] == [3, 4]
+    assert [each.run for each in lake.table.entries()] == [3, 4]
     assert proved(output).rows == 160
 
 
@@ -142,13 +140,13 @@ def test_raw_file_with_unknown_offsets_is_refused(cluster, run, output, command)
         command("adopt", "--output", output)
 
 
-def test_renamed_parquet_file_is_adopted(run, output, command):
+def test_renamed_parquet_file_is_adopted(run, output, command, lake):
     run()
     first = file_with(output, 1, 0)
     forget(output)
     first.rename(first.with_name("by-hand.parquet"))
     command("adopt", "--output", output)
-    latest = Checkpoints(LOCAL, str(output)).table.latest()
+    latest = lake.table.latest()
     assert latest.positions == {TopicPartition("t", 0): 100, TopicPartition("t", 1): 40}
     proved(output)
 

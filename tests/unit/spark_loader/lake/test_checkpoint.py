@@ -8,10 +8,10 @@ import pytest
 
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import Entry, MapperOffsets, Plan
+from spark_loader.lake.ledger import MapperOffsets, Plan
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.splits import OffsetRange
-from tests.support.loading import LOCAL
+from tests.support.loading import LOCAL, entry
 
 T0 = TopicPartition("t", 0)
 RANGE = OffsetRange("t", 0, 0, 5, 100)
@@ -41,7 +41,7 @@ def test_run_is_unfinished_from_plan_until_commit(checkpoints):
     assert (checkpoints.counted(), checkpoints.unfinished(), checkpoints.next_run()) == (0, None, 1)
     checkpoints.write_plan(plan())
     assert checkpoints.unfinished() == plan()
-    checkpoints.table.commit(Entry(run=1, created="now", kind="load", positions={T0: 5}))
+    checkpoints.table.commit(entry(1, positions={T0: 5}))
     assert checkpoints.unfinished() is None
     assert (checkpoints.counted(), checkpoints.next_run()) == (1, 2)
 

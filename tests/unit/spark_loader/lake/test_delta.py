@@ -1,20 +1,16 @@
 """Calls of the Delta library; `test_table.py` checks their results."""
 
-import sys
-
 import pytest
 from deltalake import DeltaTable
 
-from spark_loader import LoadError
 from spark_loader.errors import CheckpointError
-from spark_loader.lake.delta import numbered_commits, predicate, require_library
+from spark_loader.lake.delta import numbered_commits, predicate
 from spark_loader.lake.formats import open_table
-from spark_loader.lake.ledger import Entry
 from spark_loader.lake.table import LakeTable
 from spark_loader.lake.table_files import base_schema
 from spark_loader.lake.table_format import Change, CommitLost
 from spark_loader.reading.positions import TopicPartition
-from tests.support.loading import LOCAL
+from tests.support.loading import LOCAL, entry
 from zkbroker.types import Partition07
 
 T0 = TopicPartition("t", 0)
@@ -30,19 +26,13 @@ def test_predicate_selects_rows_from_offset_of_each_partition():
 
 def test_commit_on_outdated_snapshot_is_refused(tmp_path):
     table = LakeTable(LOCAL, str(tmp_path / "lake"))
-    table.commit(Entry(run=1, kind="load", created="now"))
+    table.commit(entry(1))
     base = table.newest()
     other = open_table(LOCAL, table.output)
-    table.commit(Entry(run=2, kind="load", created="now"))
+    table.commit(entry(2))
     # Even with other partitions: its positions of all others would be outdated.
     with pytest.raises(CommitLost):
         other.commit(base, Change(run=3, content={"run": 3}, schema=base_schema()))
-
-
-def test_missing_library_error_names_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(LoadError, match=r"pip install 'zkbroker\[lake\]'"):
-        require_library()
 
 
 def runs(commits):

@@ -57,16 +57,15 @@ def proved_by_readers(output):
     return report
 
 
-def test_loads_continue_and_other_readers_see_them(load, run, cluster, output):
+def test_loads_continue_and_other_readers_see_them(load, run, cluster, output, lake):
     assert load().rows == 140
     assert proved_by_readers(output).rows == 140
     cluster.append("t", 0, [b"x"] * 5)
     # The existing table determines the format.
     assert run().rows == 5
     assert (run().rows, proved_by_readers(output).rows) == (0, 145)
-    table = Checkpoints(LOCAL, str(output)).table
-    assert table.positions([T0]) == {T0: 105}
-    assert len(table.files(table.version_of(1))) == 2
+    assert lake.table.positions([T0]) == {T0: 105}
+    assert len(lake.table.files(lake.table.version_of(1))) == 2
     assert not (output / "_delta_log").exists()
 
 
@@ -102,25 +101,24 @@ def test_columns_can_be_added_but_not_changed(load, cluster, output):
     proved_by_readers(output)
 
 
-def test_rewind_set_and_replay_work(load, cluster, output):
+def test_rewind_set_and_replay_work(load, cluster, output, lake):
     cluster.append("t", 0, [b'{"at": 1}'] * 3)
     load(event_time=BY_VALUE, max_quarantined=None)
-    checkpoints = Checkpoints(LOCAL, str(output))
     assert proved_by_readers(output).quarantined == 140
     load(event_time=BY_VALUE, max_quarantined=None)
-    entry = replay(checkpoints, SinkOptions(fallback="timestamp"))
+    entry = replay(lake, SinkOptions(fallback="timestamp"))
     assert entry is not None
     assert entry.rows == 140
     assert proved_by_readers(output).rows == 143
-    assert rewind(checkpoints, [T0], 50) == {T0: 50}
+    assert rewind(lake, [T0], 50) == {T0: 50}
     assert proved_by_readers(output).rows == 90
     assert load(event_time=BY_VALUE, fallback="timestamp").rows == 53
-    assert set_position(checkpoints, T0, 110) == 110
+    assert set_position(lake, T0, 110) == 110
     report = proved_by_readers(output)
     assert (report.rows, report.gap_offsets) == (143, 7)
 
 
-def test_optimize_merges_files_and_vacuum_is_refused(load, cluster, output, command):
+def test_optimize_merges_files_and_vacuum_is_refused(load, cluster, output, command, lake):
     for _ in range(3):
         cluster.append("h", 0, [b'{"at": %d}' % (n % 2 * 3600) for n in range(10)])
         load(topics=["h"], event_time=BY_VALUE)
@@ -130,7 +128,7 @@ def test_optimize_merges_files_and_vacuum_is_refused(load, cluster, output, comm
     assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
     assert command("optimize", output) == "2 files before, 2 after: 0 merged into 0\n"
     with pytest.raises(LoadError, match="snapshots are its ledger and stay"):
-        vacuum(Checkpoints(LOCAL, str(output)))
+        vacuum(lake)
 
 
 def test_offsets_load_once_after_crash_at_any_step(load, cluster, output, tmp_path):
@@ -177,11 +175,11 @@ def test_moved_table_is_refused(load, output, tmp_path):
         Checkpoints(LOCAL, str(tmp_path / "moved")).table.newest()
 
 
-def test_damaged_metadata_is_reported_and_adopted(load, output, command):
+def test_damaged_metadata_is_reported_and_adopted(load, output, command, lake):
     load()
     [newest] = [*(output / "metadata").glob("v2.metadata.json")]
     newest.write_text(newest.read_text()[:-10])
-    damage = find_damage(Checkpoints(LOCAL, str(output)))
+    damage = find_damage(lake)
     assert "version 2 of the table in" in damage.checkpoints[0]
     assert json.loads(command("adopt", output, "--json"))["run"] == 2
     assert proved_by_readers(output).rows == 140

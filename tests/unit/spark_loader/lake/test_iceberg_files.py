@@ -8,16 +8,15 @@ from pyiceberg.exceptions import CommitFailedException
 
 from spark_loader.lake.formats import ICEBERG
 from spark_loader.lake.iceberg_files import FileCatalog
-from spark_loader.lake.ledger import Entry
 from spark_loader.lake.table import LakeTable
 from spark_loader.storage.files import LocalFileSystem
-from tests.support.loading import LOCAL
+from tests.support.loading import LOCAL, entry
 
 
 @pytest.fixture
 def catalog(tmp_path):
     table = LakeTable(LOCAL, str(tmp_path), ICEBERG)
-    table.commit(Entry(run=1, kind="load", created="now"))
+    table.commit(entry(1))
     return FileCatalog(LOCAL, str(tmp_path))
 
 

@@ -137,7 +137,7 @@ def test_set_does_not_hide_damage(run, cluster, output, command):
     refused(run, output, "(100 rows) is missing")
 
 
-def test_crashed_load_is_not_reported_as_damage(run, cluster, output):
+def test_crashed_load_is_not_reported_as_damage(run, cluster, output, lake):
     run()
 
     def load(filesystem):
@@ -145,6 +145,6 @@ def test_crashed_load_is_not_reported_as_damage(run, cluster, output):
         run(filesystem)
 
     for _ in crashes(load, LOCAL, least=11):
-        assert not find_damage(Checkpoints(LOCAL, str(output)))
+        assert not find_damage(lake)
         run()
     proved(output)

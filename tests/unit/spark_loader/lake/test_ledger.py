@@ -5,7 +5,6 @@ from dataclasses import replace
 from spark_loader.json_codec import from_json, to_json
 from spark_loader.lake.ledger import (
     DataFile,
-    Entry,
     Gap,
     MapperOffsets,
     Plan,
@@ -14,6 +13,7 @@ from spark_loader.lake.ledger import (
     total_bytes,
 )
 from spark_loader.reading.splits import OffsetRange
+from tests.support.loading import entry
 
 FILE = DataFile(
     path="a",
@@ -29,15 +29,12 @@ FILE = DataFile(
 
 
 def test_withdrawn_file_counts_again_when_a_later_entry_adds_it():
-    def entry(**fields):
-        return Entry(run=1, created="now", kind="load", **fields)
-
     again = replace(FILE, rows=9)
     data, quarantined = beside(
         [
-            entry(files=(FILE,), quarantined=(replace(FILE, path="q"),)),
-            entry(withdrawn=("a", "q")),
-            entry(files=(again,)),
+            entry(1, files=(FILE,), quarantined=(replace(FILE, path="q"),)),
+            entry(1, withdrawn=("a", "q")),
+            entry(1, files=(again,)),
         ]
     )
     assert (data, quarantined) == ([again], [])

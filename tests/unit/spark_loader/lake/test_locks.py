@@ -3,14 +3,7 @@
 import pytest
 
 from spark_loader import LoadError
-from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.locks import alone, beginning, loading, optimizing
-from tests.support.loading import LOCAL
-
-
-@pytest.fixture
-def lake(output):
-    return Checkpoints(LOCAL, str(output))
 
 
 def test_only_loads_of_different_topics_run_together(lake):

@@ -12,11 +12,11 @@ from tests.support.loaded import loaded_offsets
 from tests.support.loading import LOCAL, proved
 
 
-def test_quarantined_records_are_replayed(run, output, command):
+def test_quarantined_records_are_replayed(run, output, command, lake):
     first = run(event_time=EventTime.regex(r"^[5-9]$", "s"))
     assert (first.rows, first.quarantined) == (10, 130)
     proved(output)
-    _, [one, _] = beside(Checkpoints(LOCAL, str(output)).table.entries())
+    _, [one, _] = beside(lake.table.entries())
     record = json.loads((output / one.path).read_text().splitlines()[0])
     assert (record["offset"], record["value"]) == (0, "MA==")
     assert "does not match" in record["reason"]

@@ -3,16 +3,14 @@
 import pytest
 
 from spark_loader.errors import CheckpointError
-from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.seal import seal
 from spark_loader.lake.table_format import Hours
 from tests.support.loaded import loaded_files
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import proved
 
 
-def test_compacted_files_are_sealed_once(run, output, command):
+def test_compacted_files_are_sealed_once(run, output, command, lake):
     run()
-    lake = Checkpoints(LOCAL, str(output))
     assert seal(lake) == 0
     lake.table.compact(Hours("9999-01-01", 0), 1 << 20, lake.table.files())
     assert proved(output).unsealed == 1
@@ -21,11 +19,10 @@ def test_compacted_files_are_sealed_once(run, output, command):
     assert (seal(lake), proved(output).unsealed) == (0, 0)
 
 
-def test_file_with_wrong_row_count_is_not_sealed(run, output):
+def test_file_with_wrong_row_count_is_not_sealed(run, output, lake):
     import pyarrow.parquet as pq
 
     run()
-    lake = Checkpoints(LOCAL, str(output))
     lake.table.compact(Hours("9999-01-01", 0), 1 << 20, lake.table.files())
     [file] = loaded_files(output)
     pq.write_table(pq.ParquetFile(file).read().slice(1), file)

@@ -11,7 +11,7 @@ import spark_loader
 from spark_loader import LoadError
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.lake.formats import ICEBERG, TABLE_FORMATS
-from spark_loader.lake.ledger import Entry, Gap, TableFile
+from spark_loader.lake.ledger import Entry, Gap
 from spark_loader.lake.table import LakeTable
 from spark_loader.lake.table_files import (
     base_schema,
@@ -21,11 +21,10 @@ from spark_loader.lake.table_files import (
 )
 from spark_loader.reading.positions import TopicPartition
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, entry, proved, table_file
 from zkbroker.types import Partition07
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
 
 
 @pytest.fixture(params=TABLE_FORMATS)
@@ -35,34 +34,21 @@ def table(request, tmp_path):
     return LakeTable(LOCAL, str(tmp_path / "lake"), request.param)
 
 
-@pytest.fixture
-def delta(tmp_path):
-    return LakeTable(LOCAL, str(tmp_path / "lake"))
-
-
-def entry(run, **fields):
-    return Entry(run=run, kind="load", created="now", **fields)
-
-
-def file(number):
-    stats = '{"numRecords": 5}'
-    return TableFile(path=PATH.format(number), rows=5, size_bytes=9, sha256="00", stats=stats)
-
-
 def test_commit_updates_files_offsets_and_ledger(table):
     assert (table.latest(), table.entries(), table.files()) == (None, [], [])
     gaps = (Gap("t", 0, 3, 4, "lost"),)
     first = entry(1, positions={T0: 5, T1: 0}, gaps=gaps)
-    table.commit(first, [file(1)])
-    table.commit(entry(2, positions={T0: 9, T1: 0}), [file(2)])
+    table.commit(first, [table_file(1)])
+    table.commit(entry(2, positions={T0: 9, T1: 0}), [table_file(2)])
     assert table.entries()[0] == replace(first, settled=1)
-    assert [each.path for each in table.files()] == [PATH.format(1), PATH.format(2)]
+    assert [each.path for each in table.files()] == [table_file(1).path, table_file(2).path]
     assert table.positions([T0, T1]) == {T0: 9, T1: 0}
 
 
-def test_commit_is_one_log_file(delta):
-    delta.commit(entry(1, positions={T0: 5, T1: 0}), [file(1)])
-    delta.commit(entry(2, positions={T0: 9, T1: 0}), [file(2)])
+def test_commit_is_one_log_file(tmp_path):
+    delta = LakeTable(LOCAL, str(tmp_path / "lake"))
+    delta.commit(entry(1, positions={T0: 5, T1: 0}), [table_file(1)])
+    delta.commit(entry(2, positions={T0: 9, T1: 0}), [table_file(2)])
     log = f"{delta.output}/_delta_log"
     last = LOCAL.read(f"{log}/{LOCAL.names(log)[-1]}")
     actions = [json.loads(line) for line in last.splitlines()]
@@ -70,10 +56,10 @@ def test_commit_is_one_log_file(delta):
 
 
 def test_earlier_version_can_be_read(table):
-    table.commit(entry(1), [file(1)])
+    table.commit(entry(1), [table_file(1)])
     table.commit(Entry(run=0, kind="seal", created="now"))
-    table.commit(entry(2), [file(2)])
-    assert [each.path for each in table.files(table.version_of(1))] == [PATH.format(1)]
+    table.commit(entry(2), [table_file(2)])
+    assert [each.path for each in table.files(table.version_of(1))] == [table_file(1).path]
     with pytest.raises(LoadError, match=r"run 3 is not in the table; there are \[1, 2\]"):
         table.version_of(3)
 
@@ -92,20 +78,22 @@ def interrupted(table, action):
 
 
 def test_second_commit_from_same_position_is_refused(table):
-    table.commit(entry(1, positions={T0: 5}), [file(1)])
+    table.commit(entry(1, positions={T0: 5}), [table_file(1)])
     other = LakeTable(LOCAL, table.output)
-    interrupted(other, lambda: table.commit(entry(2, positions={T0: 9}), [file(2)]))
+    interrupted(other, lambda: table.commit(entry(2, positions={T0: 9}), [table_file(2)]))
     with pytest.raises(CheckpointError, match=r"t-0 was moved from offset 5 to 9 by run 2 mean"):
-        other.commit(entry(3, positions={T0: 8}), [file(3)], since={T0: 5})
+        other.commit(entry(3, positions={T0: 8}), [table_file(3)], since={T0: 5})
     assert table.positions([T0]) == {T0: 9}
-    assert [each.path for each in table.files()] == [PATH.format(1), PATH.format(2)]
+    assert [each.path for each in table.files()] == [table_file(1).path, table_file(2).path]
 
 
 def test_concurrent_commits_of_different_partitions_both_count(table):
     table.commit(entry(1, positions={T0: 5}))
     other = LakeTable(LOCAL, table.output)
-    interrupted(other, lambda: table.commit(entry(2, positions={T0: 9}), [file(2)], since={T0: 5}))
-    other.commit(entry(3, positions={T1: 7}), [file(3)], since={T1: 0})
+    interrupted(
+        other, lambda: table.commit(entry(2, positions={T0: 9}), [table_file(2)], since={T0: 5})
+    )
+    other.commit(entry(3, positions={T1: 7}), [table_file(3)], since={T1: 0})
     assert table.positions([T0, T1]) == {T0: 9, T1: 7}
     assert table.latest().positions == {T0: 9, T1: 7}
     assert [each.run for each in table.entries()] == [1, 2, 3]
@@ -113,11 +101,11 @@ def test_concurrent_commits_of_different_partitions_both_count(table):
 
 
 def test_commit_without_run_does_not_conflict(table):
-    table.commit(entry(1, positions={T0: 5}), [file(1)])
+    table.commit(entry(1, positions={T0: 5}), [table_file(1)])
     other = LakeTable(LOCAL, table.output)
     seal = Entry(run=0, kind="seal", created="now", checksums={"a": "00"})
     interrupted(other, lambda: table.commit(seal))
-    other.commit(entry(2, positions={T0: 9}), [file(2)], since={T0: 5})
+    other.commit(entry(2, positions={T0: 9}), [table_file(2)], since={T0: 5})
     assert table.checksums() == {"a": "00"}
     assert [each.run for each in table.entries()] == [1, 2]
 
@@ -141,13 +129,13 @@ def test_large_ledger_entry_is_stored_in_checked_file(table):
 
 
 def test_columns_can_be_added_but_not_changed(table):
-    table.commit(entry(1), [file(1)])
+    table.commit(entry(1), [table_file(1)])
     wider = base_schema().append(pa.field("status", pa.int32()))
-    table.commit(entry(2), [file(2)], wider)
+    table.commit(entry(2), [table_file(2)], wider)
     assert "status" in table.newest().schema().names
     other = base_schema().append(pa.field("status", pa.string()))
     with pytest.raises(LoadError, match=r"status.*: give .* another name"):
-        table.commit(entry(3), [file(3)], other)
+        table.commit(entry(3), [table_file(3)], other)
 
 
 def test_mapper_schemas_are_merged():
@@ -161,7 +149,7 @@ def test_mapper_schemas_are_merged():
 
 
 def test_partition_values_come_from_path():
-    assert partition_values(PATH.format(1)) == {"topic": "t", "date": "2015-05-17", "hour": "5"}
+    assert partition_values(table_file(1).path) == {"topic": "t", "date": "2015-05-17", "hour": "5"}
 
 
 def test_positions_of_0_7_partitions_are_stored(table):

@@ -2,18 +2,14 @@
 
 import pytest
 
-from spark_loader import EventTime, Loader
+from spark_loader import EventTime
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem
 from tests.support.directory_cluster import DirectoryCluster
-from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
+from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
+from tests.support.loading import LOCAL, proved
 
 VALUES = [b'{"at": %d, "n": %d}' % (1_431_857_103 + 1800 * (n % 4), n) for n in range(60)]
-
-# What survives a power cut is not shown here, so nothing is flushed to the device.
-LOCAL = LocalFileSystem(sync=False)
 
 
 @pytest.fixture
@@ -24,28 +20,25 @@ def cluster(tmp_path):
     return cluster
 
 
-def loader(cluster, output, filesystem):
-    return Loader(
-        bootstrap="h:1",
-        topics=["t"],
-        output=str(output),
-        group="lake",
-        event_time=EventTime.json("at"),
-        group_bytes=0,
-        access=cluster,
-        filesystem=filesystem,
-    )
+@pytest.fixture
+def load(run):
+    def load(output, filesystem=LOCAL):
+        by_value = EventTime.json("at")
+        return run(filesystem, output=str(output), group="lake", event_time=by_value)
+
+    return load
 
 
-def steps_of_a_load(cluster, output):
+@pytest.fixture
+def steps(load, tmp_path):
+    """The steps of a load without a crash."""
     filesystem = CrashingFileSystem(LOCAL)
-    loader(cluster, output, filesystem).run(InlineSpark())
+    load(tmp_path / "whole", filesystem)
     return filesystem.steps
 
 
 def check_all_loaded_once(cluster, output):
-    report = verify(LOCAL, str(output))
-    assert report.problems == []
+    report = proved(output)
     checkpoints = Checkpoints(LOCAL, str(output))
     latest = checkpoints.table.latest()
     assert latest is not None
@@ -59,8 +52,7 @@ def check_all_loaded_once(cluster, output):
     assert staged == []
 
 
-def test_offsets_load_once_after_crash_at_every_step(cluster, tmp_path):
-    steps = steps_of_a_load(cluster, tmp_path / "whole")
+def test_offsets_load_once_after_crash_at_every_step(load, steps, cluster, tmp_path):
     check_all_loaded_once(cluster, tmp_path / "whole")
     assert len(steps) > 60
     # The disk is the same after a step and before the next one, so only the latter is tested.
@@ -68,61 +60,58 @@ def test_offsets_load_once_after_crash_at_every_step(cluster, tmp_path):
     for at in [*stops, len(steps) - 1]:
         output = tmp_path / f"stopped-{at}"
         with pytest.raises(Crash):
-            loader(cluster, output, CrashingFileSystem(LOCAL, at)).run(InlineSpark())
-        loader(cluster, output, LOCAL).run(InlineSpark())
+            load(output, CrashingFileSystem(LOCAL, at))
+        load(output)
         check_all_loaded_once(cluster, output)
 
 
-def test_offsets_load_once_after_second_crash(cluster, tmp_path):
-    steps = steps_of_a_load(cluster, tmp_path / "whole")
+def test_offsets_load_once_after_second_crash(load, steps, cluster, tmp_path):
     for first in range(3, len(steps), 17):
         for second in range(1, len(steps), 23):
             output = tmp_path / f"stopped-{first}-{second}"
             with pytest.raises(Crash):
                 crashing = CrashingFileSystem(LOCAL, first)
-                loader(cluster, output, crashing).run(InlineSpark())
+                load(output, crashing)
             try:
                 crashing = CrashingFileSystem(LOCAL, second)
-                loader(cluster, output, crashing).run(InlineSpark())
+                load(output, crashing)
             except Crash:
-                loader(cluster, output, LOCAL).run(InlineSpark())
+                load(output)
             check_all_loaded_once(cluster, output)
 
 
-def test_load_resumes_after_full_disk(cluster, tmp_path):
-    steps = steps_of_a_load(cluster, tmp_path / "whole")
+def test_load_resumes_after_full_disk(load, steps, cluster, tmp_path):
     for at in range(0, len(steps), 5):
         output = tmp_path / f"full-{at}"
         full = CrashingFileSystem(LOCAL, at, OSError)
         with pytest.raises(Exception, match="stopped at"):
-            loader(cluster, output, full).run(InlineSpark())
-        loader(cluster, output, LOCAL).run(InlineSpark())
+            load(output, full)
+        load(output)
         check_all_loaded_once(cluster, output)
 
 
-def test_resumed_run_keeps_ranges_and_finished_mappers(cluster, tmp_path):
+def test_resumed_run_keeps_ranges_and_finished_mappers(load, cluster, tmp_path):
     crashing = CrashingFileSystem(LOCAL, "after publish 00000.json")
     with pytest.raises(Crash):
-        loader(cluster, tmp_path / "o", crashing).run(InlineSpark())
+        load(tmp_path / "o", crashing)
     checkpoints = Checkpoints(LOCAL, str(tmp_path / "o"))
     planned = checkpoints.plan(1).ranges
     cluster.append("t", 0, [b'{"at": 1}'] * 5)
-    result = loader(cluster, tmp_path / "o", LOCAL).run(InlineSpark())
+    result = load(tmp_path / "o")
     assert (result.resumed, result.adopted, result.run) == (True, 1, 1)
     assert [(each.source, each.start, each.until) for each in result.ranges] == [
         (each.source, each.start, each.until) for each in planned
     ]
-    later = loader(cluster, tmp_path / "o", LOCAL).run(InlineSpark())
+    later = load(tmp_path / "o")
     assert (later.run, later.rows) == (2, 5)
 
 
-def test_unpublished_files_are_not_visible(cluster, tmp_path):
-    steps = steps_of_a_load(cluster, tmp_path / "whole")
+def test_unpublished_files_are_not_visible(load, steps, cluster, tmp_path):
     # The first commit makes an empty table.
     [_, before] = [n for n, each in enumerate(steps) if each == "before commit of the table"]
     for at in [*range(0, before, 5), before]:
         output = tmp_path / f"o-{at}"
         with pytest.raises(Crash):
-            loader(cluster, output, CrashingFileSystem(LOCAL, at)).run(InlineSpark())
+            load(output, CrashingFileSystem(LOCAL, at))
         table = Checkpoints(LOCAL, str(output)).table
         assert (table.latest(), table.files()) == (None, [])

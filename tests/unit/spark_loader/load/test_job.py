@@ -5,16 +5,14 @@ import sys
 
 import pytest
 
-from spark_loader import EventTime, Loader, LoadError, QuarantineLimit
-from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader import EventTime, LoadError, QuarantineLimit
 from spark_loader.reading.positions import LATEST_BOUND, AtOffsets, AtTime, TopicPartition
-from tests.support.inline_spark import InlineSpark
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT, LOCAL, proved
+from tests.support.loading import AT, proved
 from zkbroker.errors import ConfigError
 
 
-def test_first_run_begins_at_starting_option(cluster, tmp_path):
+def test_first_run_begins_at_starting_option(run, cluster, tmp_path):
     begun = {}
     for name, starting in (
         ("latest", LATEST_BOUND),
@@ -24,17 +22,9 @@ def test_first_run_begins_at_starting_option(cluster, tmp_path):
         lake = tmp_path / name
         if name == "offsets":
             cluster.append("t", 2, [b"x"] * 30)
-        loader = Loader(
-            bootstrap="h:1",
-            topics=["t"],
-            output=str(lake),
-            starting=starting,
-            access=cluster,
-            filesystem=LOCAL,
-        )
-        begun[name] = [loader.run(InlineSpark()).rows]
+        begun[name] = [run(output=str(lake), starting=starting).rows]
         cluster.append("t", 1, [b"x"] * 5)
-        begun[name].append(loader.run(InlineSpark()).rows)
+        begun[name].append(run(output=str(lake), starting=starting).rows)
         proved(lake)
     assert begun == {"latest": [0, 5], "offsets": [145, 5], "time": [180, 5]}
 
@@ -66,10 +56,9 @@ def test_max_records_bytes_and_seconds_limit_run(run, output):
     proved(output)
 
 
-def test_large_partitions_are_split(run, output):
+def test_large_partitions_are_split(run, lake, output):
     result = run(split_bytes=300)
-    plan = Checkpoints(LOCAL, str(output)).plan(1)
-    assert len(plan.mappers) > 3
+    assert len(lake.plan(1).mappers) > 3
     assert [(each.partition, each.start, each.until) for each in result.ranges] == [
         (0, 0, 100),
         (1, 0, 40),
@@ -77,9 +66,9 @@ def test_large_partitions_are_split(run, output):
     proved(output)
 
 
-def test_small_partitions_share_mapper(run, output):
+def test_small_partitions_share_mapper(run, lake, output):
     run(group_bytes=1 << 20)
-    assert len(Checkpoints(LOCAL, str(output)).plan(1).mappers) == 1
+    assert len(lake.plan(1).mappers) == 1
     proved(output)
 
 
@@ -121,17 +110,10 @@ def test_too_many_records_without_event_time_fail_load(run, output):
     assert run(max_quarantined=20).rows == 140
 
 
-def test_message_format_0_needs_fallback_time(cluster, tmp_path):
+def test_message_format_0_needs_fallback_time(run, cluster, tmp_path):
     cluster.append("old", 0, [b"x"] * 3, magic=0)
     for fallback, expected in (("quarantine", (0, 3)), ("load-time", (3, 0))):
-        result = Loader(
-            bootstrap="h:1",
-            topics=["old"],
-            output=str(tmp_path / fallback),
-            fallback=fallback,
-            access=cluster,
-            filesystem=LOCAL,
-        ).run(InlineSpark())
+        result = run(topics=["old"], output=str(tmp_path / fallback), fallback=fallback)
         assert (result.rows, result.quarantined) == expected
 
 
@@ -146,15 +128,6 @@ def test_plan_shows_splits_and_writes_nothing(run, output, command):
     assert not output.exists()
     with pytest.raises(ConfigError, match="no cluster is named"):
         command("plan", "--output", output, "--topic", "t")
-
-
-def test_plan_of_unknown_version_is_refused(run, output):
-    run()
-    (output / f"_delta_log/{1:020d}.json").unlink()
-    plan = next(output.glob("_zkbroker/runs/*/plan.json"))
-    plan.write_text(plan.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(LoadError, match="version 2"):
-        run()
 
 
 def test_missing_library_is_reported_before_loading(run, output, monkeypatch):

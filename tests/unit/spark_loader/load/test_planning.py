@@ -3,7 +3,7 @@
 import pytest
 
 from spark_loader.errors import DataLoss, LoadError
-from spark_loader.lake.ledger import Entry, Gap
+from spark_loader.lake.ledger import Gap
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.planning import Extent, check_same_topic, make_plan, only, place
 from spark_loader.reading.positions import (
@@ -15,10 +15,10 @@ from spark_loader.reading.positions import (
     TopicPartition,
 )
 from tests.support.directory_cluster import DirectoryCluster, DirectoryView
+from tests.support.loading import AT, entry
 from tests.support.transactional import TransactionalLog
 from zkbroker.errors import UnknownTopicOrPartition
 
-AT = 1_431_857_103_000
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
@@ -35,10 +35,6 @@ def planned(cluster, latest=None, *, committed=False, **fields):
         fields |= {"bootstrap": "b:1", "isolation_level": "read_committed"}
     options = LoadOptions(**{"output": "/lake", "topics": ("t",), **fields})
     return make_plan(3, options, cluster.view(None if not committed else options.connect()), latest)
-
-
-def manifest(**fields):
-    return Entry(run=2, created="now", kind="load", **fields)
 
 
 def covered(plan):
@@ -58,7 +54,7 @@ def test_first_run_covers_whole_log(cluster):
 
 def test_later_run_continues_and_includes_new_partition(cluster):
     cluster.append("t", 2, [b"x"] * 3)
-    latest = manifest(positions={T0: 60, T1: 40})
+    latest = entry(2, positions={T0: 60, T1: 40})
     plan, _ = planned(cluster, latest, starting=AtOffsets({T0: 1}))
     assert covered(plan) == {(T0, 60, 100), (T2, 0, 3)}
 
@@ -69,7 +65,7 @@ def test_partition_without_records_since_starting_time_begins_at_end(cluster):
     assert covered(plan) == {(T0, 100, 105)}
     assert (plan.positions, held) == ({T0: 100, T1: 40}, [])
     cluster.append("t", 1, [b"x"] * 2)
-    plan, _ = planned(cluster, manifest(positions={T0: 105, T1: 40}), starting=AtTime(AT + 1000))
+    plan, _ = planned(cluster, entry(2, positions={T0: 105, T1: 40}), starting=AtTime(AT + 1000))
     assert covered(plan) == {(T1, 40, 42)}
 
 
@@ -90,7 +86,7 @@ def test_log_growing_during_planning_is_not_held_back(cluster, monkeypatch, star
 
 
 def test_no_plan_without_new_records(cluster):
-    assert planned(cluster, manifest(positions={T0: 100, T1: 40})) == (None, [])
+    assert planned(cluster, entry(2, positions={T0: 100, T1: 40})) == (None, [])
 
 
 def test_record_and_byte_limits_are_respected(cluster):
@@ -102,7 +98,7 @@ def test_record_and_byte_limits_are_respected(cluster):
 
 def test_deleted_offsets_hold_partition_back_unless_policy_allows(cluster):
     cluster.delete_before("t", 0, 50)
-    latest = manifest(positions={T0: 20, T1: 0})
+    latest = entry(2, positions={T0: 20, T1: 0})
     plan, (held,) = planned(cluster, latest)
     assert covered(plan) == {(T1, 0, 40)}
     assert isinstance(held, DataLoss)
@@ -116,7 +112,7 @@ def test_deleted_offsets_hold_partition_back_unless_policy_allows(cluster):
 
 def test_deleted_topic_does_not_block_others_and_unknown_topic_fails(cluster):
     gone = TopicPartition("gone", 0), TopicPartition("gone", 1)
-    latest = manifest(positions={T0: 20, **dict.fromkeys(gone, 5)}, topics_created_ms={"gone": 7})
+    latest = entry(2, positions={T0: 20, **dict.fromkeys(gone, 5)}, topics_created_ms={"gone": 7})
     plan, held = planned(cluster, latest, topics=("gone", "t"))
     assert covered(plan) == {(T0, 20, 100), (T1, 0, 40)}
     assert {str(each).partition(";")[0] for each in held} == {
@@ -166,7 +162,7 @@ def test_read_committed_plan_ends_at_open_transaction(cluster, tmp_path):
     assert covered(plan) == {(T0, 0, 5), (T1, 0, 40)}
     assert (plan.log_ends[T0], plan.read_committed, held) == (10, True, [])
     # An earlier load with the other isolation level read further: the next one waits.
-    latest = manifest(positions={T0: 8, T1: 40})
+    latest = entry(2, positions={T0: 8, T1: 40})
     assert planned(cluster, latest, committed=True) == (None, [])
     log.abort(1)
     cluster.store("t", 0, log)

@@ -4,14 +4,14 @@ import contextlib
 
 import pytest
 
-from spark_loader import EventTime, Loader, LoadError
+from spark_loader import EventTime, LoadError
 from spark_loader.errors import CheckpointError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.formats import TABLE_FORMATS
 from spark_loader.lake.optimize import optimize, vacuum
 from spark_loader.lake.rows import held
 from spark_loader.reading.positions import TopicPartition
-from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
+from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loading import LOCAL, proved
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -36,21 +36,15 @@ class ActionBeforeStep(CrashingFileSystem):
 
 
 @pytest.fixture(params=TABLE_FORMATS)
-def load(request, cluster, output):
+def load(request, run, cluster):
     if request.param == "iceberg":
         pytest.importorskip("pyiceberg")
     for topic in "ab":
         cluster.append(topic, 0, [b"%d" % n for n in range(20)])
 
     def load(topic, filesystem=LOCAL, **fields):
-        given = {
-            "bootstrap": "h:1",
-            "topics": [*topic],
-            "output": str(output),
-            "group": f"g-{topic}",
-            "table": request.param,
-        }
-        return Loader(access=cluster, filesystem=filesystem, **given | fields).run(InlineSpark())
+        given = {"topics": [*topic], "group": f"g-{topic}", "table": request.param}
+        return run(filesystem, **given, **fields)
 
     return load
 
@@ -71,7 +65,7 @@ COMMITS = {"delta": "before commit of the table", "iceberg": "before publish v"}
 
 
 @pytest.mark.parametrize("step", [*STEPS, "the commit"])
-def test_concurrent_load_of_other_topic_counts(load, output, cluster, request, step):
+def test_concurrent_load_of_other_topic_counts(load, output, cluster, request, step, lake):
     kind = request.node.callspec.params["load"]
     filesystem = ActionBeforeStep(
         COMMITS.get(kind) if step == "the commit" else step, lambda: load("b")
@@ -79,7 +73,7 @@ def test_concurrent_load_of_other_topic_counts(load, output, cluster, request, s
     assert load("a", filesystem).rows == 20
     assert filesystem.done()
     assert offsets(output) == {"a": 20, "b": 20}
-    latest = Checkpoints(LOCAL, str(output)).table.latest()
+    latest = lake.table.latest()
     assert latest.positions == {A0: 20, B0: 20}
     assert (latest.settled, latest.counted) == (2, ())
     assert proved(output).commits == 2
@@ -130,17 +124,16 @@ def test_without_locks_one_of_two_loads_of_a_partition_counts(load, output, form
     assert proved(output).commits == 1
 
 
-def test_stopped_run_is_resumed_only_by_load_of_its_topic(load, output):
+def test_stopped_run_is_resumed_only_by_load_of_its_topic(load, output, lake):
     with pytest.raises(Crash):
         load("a", CrashingFileSystem(LOCAL, "after publish 00000.json"))
     assert load("b").rows == 20
-    lake = Checkpoints(LOCAL, str(output))
     assert (lake.table.latest().settled, lake.table.latest().counted) == (0, (2,))
     assert offsets(output) == {"b": 20}
     proved(output)
     again = load("a")
     assert (again.resumed, again.adopted, again.run, again.rows) == (True, 1, 1, 20)
-    latest = Checkpoints(LOCAL, str(output)).table.latest()
+    latest = lake.table.latest()
     assert (latest.settled, latest.counted, latest.run) == (2, (), 1)
     assert offsets(output) == {"a": 20, "b": 20}
     proved(output)
@@ -168,24 +161,20 @@ def test_offsets_load_once_after_crash_beside_other_load(load, output, cluster):
     proved(output)
 
 
-def test_vacuum_keeps_files_of_running_load(cluster, output):
+def test_vacuum_keeps_files_of_running_load(run, cluster, output, lake):
     def given(filesystem):
-        return Loader(
-            bootstrap="h:1", topics=["a"], output=str(output), access=cluster,
-            filesystem=filesystem, event_time=EventTime.json("at"),
-        ).run(InlineSpark())  # fmt: skip
+        return run(filesystem, topics=["a"], event_time=EventTime.json("at"))
 
     for _ in range(2):
         cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
         given(LOCAL)
-    lake = Checkpoints(LOCAL, str(output))
     optimize(lake)
     cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
 
     def clean():
-        assert vacuum(Checkpoints(LOCAL, str(output))) == []
+        assert vacuum(lake) == []
         with pytest.raises(LoadError, match="a load of topic a into this output is running"):
-            vacuum(Checkpoints(LOCAL, str(output)), retention_hours=0, allow_short=True)
+            vacuum(lake, retention_hours=0, allow_short=True)
 
     for step in ("before publish 00000.json", "before commit of the table"):
         filesystem = ActionBeforeStep(step, clean)

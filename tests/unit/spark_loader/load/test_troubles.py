@@ -10,7 +10,6 @@ from spark_loader import DataLoss, EventTime, LoadError, QuarantineLimit
 from spark_loader.cli import cli
 from spark_loader.errors import DamagedLog
 from spark_loader.lake import audit as books
-from spark_loader.lake.checkpoint import Checkpoints
 from tests.support.directory_cluster import DirectoryView
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
@@ -31,7 +30,7 @@ def test_timestamp_out_of_calendar_does_not_stop_load(cluster, run, output, fall
     proved(output)
 
 
-def test_deleted_offsets_fail_load_or_become_gap(run, cluster, output, command):
+def test_deleted_offsets_fail_load_or_become_gap(run, cluster, output, command, lake):
     run()
     cluster.append("t", 0, [b"x"] * 100)
     cluster.delete_before("t", 0, 150)
@@ -42,11 +41,11 @@ def test_deleted_offsets_fail_load_or_become_gap(run, cluster, output, command):
     )
     result = run(policies={"t:0": "earliest"})
     assert result.rows == 50
-    [gap] = books.gap_ledger(Checkpoints(LOCAL, str(output)))
+    [gap] = books.gap_ledger(lake)
     assert (gap.partition, gap.start, gap.until) == (0, 100, 150)
     assert "gap t-0 [100, 150): deleted" in command("status", "--output", output)
     assert proved(output).gap_offsets == 50
-    assert [each.difference for each in books.audit(Checkpoints(LOCAL, str(output)))] == [0] * 3
+    assert [each.difference for each in books.audit(lake)] == [0] * 3
 
 
 def test_offsets_deleted_after_planning_follow_policy(run, cluster, output):
@@ -116,10 +115,7 @@ def test_shorter_recreated_topic_fails_under_every_policy(run, cluster):
 
 
 def test_damaged_entries_are_quarantined_when_requested(run, cluster, output):
-    file = cluster._file("t", 1)
-    data = bytearray(file.read_bytes())
-    data[-2] ^= 0xFF
-    file.write_bytes(bytes(data))
+    damage(cluster, "t", 1, entry=0)
     with pytest.raises(DamagedLog, match=r"t-1 \[0, 40\).*CRC[^$]*All else was loaded: 100 rows"):
         run()
     assert loaded_offsets(output) == {("t", 0): [*range(100)]}
@@ -141,16 +137,6 @@ def test_relative_output_becomes_absolute(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run(output="lake")
     assert all(path.startswith(f"{tmp_path}/lake/topic=t/") for path in result.files)
-
-
-@pytest.mark.parametrize(
-    "words", [["verify"], ["status"], ["audit"], ["diff", "--from-run", 1], ["rewind", "--to", 1]]
-)
-def test_commands_refuse_directory_without_lake(tmp_path, command, words):
-    more = ["--topic", "t"] if words[0] == "rewind" else []
-    with pytest.raises(LoadError, match=r"nothing .*loaded|no lake at"):
-        command(*words, "--output", tmp_path / "lkae", *more)
-    assert not (tmp_path / "lkae" / "_zkbroker" / "manifests").exists()
 
 
 def test_status_shows_deleted_and_added_partitions(run, cluster, output, command):
@@ -236,9 +222,9 @@ def test_plan_of_earlier_release_is_resumed(run, cluster, output):
     proved(output)
 
 
-def test_quarantine_limit_publishes_nothing(run, output):
+def test_quarantine_limit_publishes_nothing(run, output, lake):
     with pytest.raises(QuarantineLimit, match=r"more than 50 records of t-0"):
         run(event_time=EventTime.regex(r"^[5-9]$", "s"), max_quarantined=50)
-    assert not Checkpoints(LOCAL, str(output)).table.exists()
+    assert not lake.table.exists()
     assert run().resumed
     proved(output)

@@ -14,9 +14,6 @@ from spark_loader.reading.positions import (
     AtTime,
     AtTimes,
     TopicPartition,
-    flat_numbers,
-    parse_partition_numbers,
-    partition_numbers,
 )
 from zkbroker.errors import ConfigError
 
@@ -116,13 +113,6 @@ def test_subscription_forms_are_parsed():
     assert pattern.subscription.pattern == "a.*"
     with pytest.raises(ConfigError, match="not a regex"):
         SourceOptions.parse({**cluster, "subscribePattern": "("}, streaming=False)
-
-
-def test_partition_numbers_round_trip_through_json():
-    text = '{"a":{"0":5,"10":7},"b":{"2":-1}}'
-    numbers = parse_partition_numbers(text, "x")
-    assert flat_numbers(partition_numbers(numbers)) == numbers
-    assert partition_numbers(numbers) == {"a": {"0": 5, "10": 7}, "b": {"2": -1}}
 
 
 def test_unused_options_are_logged(caplog):

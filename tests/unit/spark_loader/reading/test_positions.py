@@ -20,6 +20,7 @@ def test_partition_numbers_round_trip_in_order():
     assert numbers == {T0: 23, T1: -1}
     assert partition_numbers(numbers) == {"t": {"0": 23, "1": -1}}
     assert list(partition_numbers(numbers)["t"]) == ["0", "1"]
+    numbers[TopicPartition("s", 10)] = 7
     assert flat_numbers(partition_numbers(numbers)) == numbers
 
 

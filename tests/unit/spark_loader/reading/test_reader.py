@@ -15,6 +15,7 @@ from spark_loader.reading.reader import ABORTED, ABSENT, Fetched, RangeReader
 from spark_loader.reading.runs import joined, minus, runs
 from spark_loader.reading.splits import OffsetRange
 from tests.support.directory_cluster import DirectoryCluster
+from tests.support.loading import damage
 from tests.support.transactional import TransactionalLog
 from zkbroker.errors import CorruptMessage
 from zkbroker.records import Codec, iter_entries
@@ -114,29 +115,22 @@ def test_log_ending_before_range_is_data_loss(cluster):
             list(reader(cluster).read(OffsetRange("t", 0, start, 30)))
 
 
-def test_offsets_without_record_are_absent(cluster):
+@pytest.mark.parametrize("until", [250, 150])
+def test_compacted_offsets_are_absent(cluster, until):
     cluster.append("t", 0, [b"v"] * 300, per_batch=100)
     file = cluster._file("t", 0)
     data = file.read_bytes()
     middle = list(iter_entries(data))[1]
     file.write_bytes(data[: middle.position] + data[middle.position + middle.size :])
-    pieces = list(reader(cluster).read(OffsetRange("t", 0, 50, 250)))
-    assert [each for each in pieces if isinstance(each, Gap)] == [Gap("t", 0, 100, 200, ABSENT)]
-    assert [offset for offset, _, _ in rows(pieces)] == [*range(50, 100), *range(200, 250)]
-
-
-def damage(cluster, number):
-    file = cluster._file("t", 0)
-    data = bytearray(file.read_bytes())
-    entry = list(iter_entries(bytes(data)))[number]
-    data[entry.position + entry.size - 3] ^= 0xFF
-    file.write_bytes(bytes(data))
-    return bytes(data[entry.position : entry.position + entry.size])
+    pieces = list(reader(cluster).read(OffsetRange("t", 0, 50, until)))
+    [gap] = [each for each in pieces if isinstance(each, Gap)]
+    assert gap == Gap("t", 0, 100, min(200, until), ABSENT)
+    assert [offset for offset, _, _ in rows(pieces)] == [*range(50, 100), *range(200, until)]
 
 
 def test_damaged_entry_fails_read(cluster):
     cluster.append("t", 0, [b"v"] * 300)
-    damage(cluster, 1)
+    damage(cluster, "t", 0, 1)
     with pytest.raises(DamagedLog, match=r"t-0 \[100, 200\)"):
         list(reader(cluster).read(OffsetRange("t", 0, 0, 300)))
 
@@ -169,7 +163,7 @@ def test_offset_beyond_log_end_in_last_entry_is_damage(cluster):
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 def test_damaged_entry_is_kept_verbatim_when_requested(cluster, codec):
     cluster.append("t", 0, [b"v"] * 300, codec=codec)
-    raw = damage(cluster, 1)
+    raw = damage(cluster, "t", 0, 1)
     pieces = list(reader(cluster, keep_damaged=True).read(OffsetRange("t", 0, 0, 300)))
     [damaged] = [each for each in pieces if isinstance(each, DamagedEntry)]
     assert (damaged.start, damaged.until, damaged.raw) == (100, 200, raw)
@@ -232,17 +226,6 @@ class FixedFetcher:
 
     def result(self):
         return Fetched(self._data[self._at : self._at + self._most], self._end)
-
-
-def test_offsets_compacted_at_range_end_are_absent(cluster):
-    cluster.append("t", 0, [b"v"] * 300, per_batch=100)
-    file = cluster._file("t", 0)
-    data = file.read_bytes()
-    middle = list(iter_entries(data))[1]
-    file.write_bytes(data[: middle.position] + data[middle.position + middle.size :])
-    pieces = list(reader(cluster).read(OffsetRange("t", 0, 50, 150)))
-    assert [each for each in pieces if isinstance(each, Gap)] == [Gap("t", 0, 100, 150, ABSENT)]
-    assert len(rows(pieces)) == 50
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -348,7 +331,7 @@ def test_damage_does_not_hide_committed_records(cluster, tmp_path, number):
     log.send(2, 2)
     log.commit(2)
     cluster.store("t", 0, log)
-    damage(cluster, number)
+    damage(cluster, "t", 0, number)
     pieces = list(committed_reader(cluster, keep_damaged=True).read(OffsetRange("t", 0, 0, 13)))
     [damaged] = [each for each in pieces if isinstance(each, DamagedEntry)]
     harmed = set(range(damaged.start, damaged.until))

@@ -27,10 +27,9 @@ from spark_loader.reading.resolve import NoOffsetForTime
 from spark_loader.source.datasource import HEADERS_SCHEMA, SCHEMA, ZkbrokerReader, ZkbrokerSource
 from spark_loader.source.stream import ZkbrokerStreamReader
 from tests.support.directory_cluster import DirectoryCluster
+from tests.support.loading import AT
 from tests.support.transactional import TransactionalLog
 from zkbroker.errors import ConfigError, UnknownTopicOrPartition
-
-AT = 1_431_857_103_000
 
 
 @pytest.fixture

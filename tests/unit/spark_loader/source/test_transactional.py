@@ -23,24 +23,20 @@ class FakeTopic:
         self.fail_at_commit = False
         self.hidden = 0
 
+    @contextlib.contextmanager
     def producer(self, config):
         self.ids.append(config.transactional_id)
-        return FakeProducer(self)
+        yield FakeProducer(self)
 
+    @contextlib.contextmanager
     def notes(self, config):
-        return FakeNotes(self, config.transactional_id)
+        yield FakeNotes(self, config.transactional_id)
 
 
 class FakeProducer:
     def __init__(self, topic):
         self._topic = topic
         self.ready = False
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
 
     def init_transactions(self):
         self.ready = True
@@ -66,12 +62,6 @@ class FakeNotes:
     def __init__(self, topic, group):
         self._topic = topic
         self._group = group
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
 
     def last(self, query):
         if self._topic.hidden:

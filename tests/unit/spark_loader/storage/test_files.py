@@ -9,23 +9,18 @@ from spark_loader.storage.files import (
     FileStatus,
     HashingFile,
     LocalFileSystem,
-    LockedError,
     file_name,
     join,
     sha256_of,
 )
+from tests.support.lake_files import check_lock, check_missing, check_publish, check_rename
 
 FS = LocalFileSystem()
 
 
-def test_first_publish_wins(tmp_path):
-    path = str(tmp_path / "a" / "b.json")
-    assert FS.publish(path, b"one")
-    assert not FS.publish(path, b"two")
-    assert FS.read(path) == b"one"
-    FS.replace(path, b"three")
-    assert FS.read(path) == b"three"
-    assert FS.names(str(tmp_path / "a")) == ["b.json"]
+@pytest.mark.parametrize("check", [check_publish, check_rename, check_missing, check_lock])
+def test_file_operations_are_atomic_or_repeatable(tmp_path, check):
+    check(FS, str(tmp_path))
 
 
 def test_written_file_is_hashed_and_discarded_file_removed(tmp_path):
@@ -47,40 +42,10 @@ def test_written_file_is_hashed_and_discarded_file_removed(tmp_path):
     assert not (tmp_path / "dropped").exists()
 
 
-def test_rename_is_repeatable(tmp_path):
-    source, target = str(tmp_path / "a"), str(tmp_path / "x" / "b")
-    FS.publish(source, b"1")
-    FS.rename(source, target)
-    FS.rename(source, target)
-    assert FS.read(target) == b"1"
-    with pytest.raises(FileNotFoundError):
-        FS.rename(source, str(tmp_path / "c"))
-
-
-def test_missing_path_is_handled(tmp_path):
-    gone = str(tmp_path / "gone")
-    assert FS.size(gone) is None
-    assert FS.names(gone) == []
-    FS.delete(gone)
-    assert list(FS.walk(gone)) == []
-
-
 def test_walk_lists_all_files(tmp_path):
     FS.publish(str(tmp_path / "a" / "b"), b"12")
     FS.publish(str(tmp_path / "c"), b"1")
     assert sorted(FS.walk(str(tmp_path)), key=str) == [FileStatus("a/b", 2), FileStatus("c", 1)]
-
-
-def test_lock_is_exclusive_and_names_holder(tmp_path):
-    path = str(tmp_path / "lock")
-    with (
-        FS.lock(path, "the first"),
-        pytest.raises(LockedError, match="the first"),
-        FS.lock(path, "the second"),
-    ):
-        pass
-    with FS.lock(path, "the third"):
-        assert FS.read(path) == b"the third"
 
 
 def test_data_file_names_sort_by_offset():

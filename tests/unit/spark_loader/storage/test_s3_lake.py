@@ -9,14 +9,14 @@ pytest.importorskip("obstore")
 
 from deltalake import DeltaTable
 
-from spark_loader import EventTime, Loader
+from spark_loader import EventTime
 from spark_loader.lake import operate
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.optimize import optimize, vacuum
 from spark_loader.lake.verify import verify
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.s3 import S3FileSystem
-from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
+from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.s3_server import running_s3
 
 pytestmark = pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
@@ -39,20 +39,12 @@ def bucket(server, lake):
 
 
 @pytest.fixture
-def load(cluster, lake, bucket):
+def load(run, cluster, lake, bucket):
     def load(filesystem=bucket, count=20, table=""):
         if count:
             cluster.append("b", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(count)])
-        loader = Loader(
-            bootstrap="h:1",
-            topics=["b"],
-            output=lake,
-            table=table,
-            event_time=EventTime.json("at"),
-            access=cluster,
-            filesystem=filesystem,
-        )
-        return loader.run(InlineSpark())
+        by_value = EventTime.json("at")
+        return run(filesystem, topics=["b"], output=lake, table=table, event_time=by_value)
 
     return load
 

@@ -5,7 +5,6 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from spark_loader.errors import CheckpointError, LoadError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import Entry, TableFile
 from spark_loader.lake.operate import rewind
 from spark_loader.lake.optimize import optimize, vacuum
 from spark_loader.lake.table import LakeTable
@@ -14,9 +13,9 @@ from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LocalFileSystem
 from spark_loader.storage.table_log import MirroredTableLog
 from tests.support.loaded import loaded_offsets
+from tests.support.loading import entry, table_file
 
-T0 = TopicPartition("t", 0)
-PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 class Remote(LocalFileSystem):
@@ -34,30 +33,20 @@ def tables(tmp_path):
     return [LakeTable(Remote(sync=False), str(tmp_path / "far")) for _ in range(2)]
 
 
-def entry(run, **positions):
-    moved = {TopicPartition("t", int(name[1:])): offset for name, offset in positions.items()}
-    return Entry(run=run, kind="load", created="now", positions=moved)
-
-
-def file(number):
-    stats = '{"numRecords": 5}'
-    return TableFile(path=PATH.format(number), rows=5, size_bytes=9, sha256="00", stats=stats)
-
-
 def test_mirrored_commits_are_visible_to_others(tables, tmp_path):
     one, two = tables
-    one.commit(entry(1, p0=5), [file(1)])
-    two.commit(entry(2, p0=9), [file(2)])
+    one.commit(entry(1, positions={T0: 5}), [table_file(1)])
+    two.commit(entry(2, positions={T0: 9}), [table_file(2)])
     assert one.latest().run == 2
     assert len(DeltaTable(str(tmp_path / "far")).file_uris()) == 2
 
 
 def test_commit_is_retried_when_version_is_taken(tables):
     one, two = tables
-    one.commit(entry(1, p0=5))
+    one.commit(entry(1, positions={T0: 5}))
     log = one.format._log
     table = DeltaTable(log.uri)
-    two.commit(entry(2, p0=5, p1=7), [file(2)])
+    two.commit(entry(2, positions={T0: 5, T1: 7}), [table_file(2)])
     calls = []
 
     def write():
@@ -70,25 +59,24 @@ def test_commit_is_retried_when_version_is_taken(tables):
 
     assert log.commit(write) == 3
     assert len(calls) == 2
-    two_positions = two.positions([TopicPartition("t", 1), TopicPartition("t", 2)])
-    assert list(two_positions.values()) == [7, 3]
+    assert two.positions([T1, T2]) == {T1: 7, T2: 3}
 
 
 def test_second_commit_from_same_position_is_refused(tables):
     one, two = tables
-    one.commit(entry(1, p0=5))
+    one.commit(entry(1, positions={T0: 5}))
     inner = one.format.commit
 
     def while_another_commits(base, change):
         if two.latest().run == 1:
-            two.commit(entry(2, p0=9), [file(2)])
+            two.commit(entry(2, positions={T0: 9}), [table_file(2)])
         inner(base, change)
 
     one.format.commit = while_another_commits
     with pytest.raises(CheckpointError, match="t-0 was moved from offset 5 to 9"):
-        one.commit(entry(3, p0=8), [file(3)], since={T0: 5})
+        one.commit(entry(3, positions={T0: 8}), [table_file(3)], since={T0: 5})
     assert one.positions([T0]) == {T0: 9}
-    assert [each.path for each in two.files()] == [PATH.format(2)]
+    assert [each.path for each in two.files()] == [table_file(2).path]
 
 
 def test_lake_commands_work_through_mirrored_log(run, cluster, output, tmp_path):
