@@ -7,7 +7,7 @@ Invariant: a row is converted to the same values alone or among others, so a bad
     changes the outcome. A null value has null columns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -61,8 +61,11 @@ class TypedRows:
             values = values.take(present)
         pieces: list[list[pa.Array]] = []
         size = self._converter.piece_rows
-        for start in range(0, len(values), size):
-            self._convert(values.slice(start, size), start, pieces, reasons)
+        for first in range(0, len(values), size):
+            for start, (arrays, bad) in self._convert(values.slice(first, size), first):
+                pieces.append(arrays)
+                for index, why in bad.items():
+                    reasons[start + index] = why[:_REASON_CHARACTERS]
         arrays = [
             pa.concat_arrays([piece[index] for piece in pieces])
             if pieces
@@ -79,30 +82,20 @@ class TypedRows:
             schema = schema.append(field)
         return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema), reasons
 
-    def _convert(
-        self, values: pa.Array, start: int, pieces: list[list[pa.Array]], reasons: dict[int, str]
-    ) -> None:
-        if len(values) > 1 and values.nbytes > _PIECE_BYTES:
-            self._convert_halves(values, start, pieces, reasons)
-            return
-        try:
-            arrays, bad = self._converter.convert(values)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            if len(values) > 1:
-                self._convert_halves(values, start, pieces, reasons)
+    def _convert(self, values: pa.Array, start: int) -> Iterator[tuple[int, Converted]]:
+        """Yield converted pieces, each with the index of its first value."""
+        if len(values) == 1 or values.nbytes <= _PIECE_BYTES:
+            try:
+                yield start, self._converter.convert(values)
                 return
-            arrays = [pa.nulls(1, field.type) for field in self._fields]
-            bad = {0: str(error)}
-        pieces.append(arrays)
-        for index, why in bad.items():
-            reasons[start + index] = why[:_REASON_CHARACTERS]
-
-    def _convert_halves(
-        self, values: pa.Array, start: int, pieces: list[list[pa.Array]], reasons: dict[int, str]
-    ) -> None:
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                if len(values) == 1:
+                    nulls = [pa.nulls(1, field.type) for field in self._fields]
+                    yield start, (nulls, {0: str(error)})
+                    return
         half = len(values) // 2
-        self._convert(values.slice(0, half), start, pieces, reasons)
-        self._convert(values.slice(half), start + half, pieces, reasons)
+        yield from self._convert(values.slice(0, half), start)
+        yield from self._convert(values.slice(half), start + half)
 
 
 def without(values: pa.Array, bad: list[int]) -> tuple[pa.Array, pa.Array]:

@@ -90,8 +90,9 @@ def _commit_of(
 def _give_up_attempts(checkpoints: Checkpoints) -> None:
     """Let the mappers of a stopped run begin again: its plan and ranges stay."""
     plan = checkpoints.unfinished()
-    for mapper in range(len(plan.mappers) if plan is not None else 0):
-        assert plan is not None
+    if plan is None:
+        return
+    for mapper in range(len(plan.mappers)):
         path = checkpoints.offsets_path(plan.run, mapper)
         if checkpoints.filesystem.size(path) is None:
             continue

@@ -153,7 +153,7 @@ class IcebergTable:
     def commits(self) -> list[Mapping[str, Any]]:
         newest = self.newest()
         versions: list[IcebergVersion] = [] if newest is None else newest.table.snapshots()
-        return [_said(each) for each in reversed(versions)]
+        return [_commit_of(each) for each in reversed(versions)]
 
     def last_commits(self, limit: int) -> list[Mapping[str, Any]]:
         return self.commits()[:limit]
@@ -302,7 +302,7 @@ class IcebergTable:
         ]
 
 
-def _said(version: IcebergVersion) -> Mapping[str, Any]:
+def _commit_of(version: IcebergVersion) -> Mapping[str, Any]:
     found = version.summary.additional_properties if version.summary is not None else {}
     content = {CONTENT: json.loads(found[CONTENT])} if CONTENT in found else {}
     return {"version": version.snapshot_id, **content}

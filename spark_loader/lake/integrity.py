@@ -6,7 +6,7 @@ Invariant: only directory listings and the table's log are read, and only its la
     raw) are read by directory, so one that no commit names is damage.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from spark_loader.errors import AlteredCheckpoint, DamagedLake
@@ -40,6 +40,11 @@ class Damage:
 
     def __bool__(self) -> bool:
         return bool(self.checkpoints or self.files or self.unknown)
+
+    def add_file(self, place: tuple[str, int | None], first: int, sentence: str) -> None:
+        """Add a file of a topic and partition, with its first offset."""
+        self.files.append(sentence)
+        self.first_lost[place] = min(self.first_lost.get(place, first), first)
 
 
 def require_whole(checkpoints: Checkpoints) -> None:
@@ -78,7 +83,10 @@ def find_damage(checkpoints: Checkpoints) -> Damage:
     for file in tabled:
         size = size_of(file, there.get(file.path))
         if size != file.size_bytes:
-            _lost(file, size, partitions, damage)
+            (low, first), (high, _) = file.least, file.greatest
+            partition = partitions.get(low, low) if low is not None and low == high else None
+            sentence = difference(f"{file.path} ({file.rows} rows)", size, file.size_bytes)
+            damage.add_file((file.topic, partition), first or 0, sentence)
     others = {path: size for path, size in there.items() if not in_table(path)}
     others.update(
         (each.path, each.size_bytes) for each in quarantine_files(checkpoints.filesystem, output)
@@ -92,7 +100,10 @@ def find_damage(checkpoints: Checkpoints) -> Damage:
     except AlteredCheckpoint as error:
         return Damage(checkpoints=[str(error)])
     for kept in [*data, *quarantined]:
-        _compare(kept, size_of(kept, others.pop(kept.path, None)), damage)
+        size = size_of(kept, others.pop(kept.path, None))
+        if size != kept.size_bytes:
+            name = f"{kept.path} (offsets [{kept.start}, {kept.until}))"
+            damage.add_file(kept.source, kept.start, difference(name, size, kept.size_bytes))
     damage.unknown.extend(
         f"{path} is named by no commit"
         for path in sorted(others)
@@ -191,25 +202,8 @@ def _half_published(checkpoints: Checkpoints) -> Iterator[DataFile]:
             yield from (*done.files, *done.quarantined)
 
 
-def _lost(file: LiveFile, size: int | None, partitions: Mapping[int, int], damage: Damage) -> None:
-    (low, first), (high, _) = file.least, file.greatest
-    partition = partitions.get(low, low) if low is not None and low == high else None
-    first = first if first is not None else 0
-    place = (file.topic, partition)
-    damage.first_lost[place] = min(damage.first_lost.get(place, first), first)
-    damage.files.append(_said(f"{file.path} ({file.rows} rows)", size, file.size_bytes))
-
-
-def _compare(file: DataFile, size: int | None, damage: Damage) -> None:
-    if size == file.size_bytes:
-        return
-    place = (file.topic, file.partition)
-    damage.first_lost[place] = min(damage.first_lost.get(place, file.start), file.start)
-    what = f"{file.path} (offsets [{file.start}, {file.until}))"
-    damage.files.append(_said(what, size, file.size_bytes))
-
-
-def _said(what: str, size: int | None, published: int) -> str:
+def difference(file: str, size: int | None, published: int) -> str:
+    """Return how a file differs from the published one: it is missing or of another length."""
     if size is None:
-        return f"{what} is missing"
-    return f"{what} has {size} bytes, {published} were published"
+        return f"{file} is missing"
+    return f"{file} has {size} bytes, {published} were published"

@@ -213,13 +213,13 @@ class LakeTable:
             base = self.newest()
             # Read after the snapshot: a later run than either refuses the commit.
             latest = self.latest()
-            said = self._continued(entry, latest, since)
-            change = self._change(said, latest, schema, files, removed)
+            complete = self._continued(entry, latest, since)
+            change = self._change(complete, latest, schema, files, removed)
             try:
                 self.format.commit(base, change)
             except CommitLost:
                 continue
-            return said
+            return complete
         raise self._too_slow()
 
     def delete(
@@ -237,8 +237,8 @@ class LakeTable:
         """
         for _ in range(_TRIES):
             latest = self.latest()
-            said = self._continued(entry or _without_run("rewind"), latest, since)
-            change = self._change(said, latest, base_schema())
+            complete = self._continued(entry or _without_run("rewind"), latest, since)
+            change = self._change(complete, latest, base_schema())
             try:
                 return self.format.delete(change, cuts, concerned(self.files(), cuts))
             except CommitLost:

@@ -30,6 +30,7 @@ from spark_loader.lake.contents import (
     held_in_quarantine,
     is_quarantine,
 )
+from spark_loader.lake.integrity import difference
 from spark_loader.lake.ledger import DataFile, Entry, beside
 from spark_loader.lake.operate import require_loaded
 from spark_loader.lake.pinned import PinnedTable
@@ -114,10 +115,10 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     for source in sorted(set(expected) | set(proof.found)):
         _compare(source, expected.get(source, []), sorted(proof.found.get(source, [])), report)
     positions = entries[-1].positions
-    for source, said in table.positions(positions).items():
-        if said != positions[source]:
+    for source, at in table.positions(positions).items():
+        if at != positions[source]:
             report.problems.append(
-                f"{source}: the position is {positions[source]} in the ledger and {said} among the "
+                f"{source}: the position is {positions[source]} in the ledger and {at} among the "
                 "table's application transactions"
             )
     named = {*(each.path for each in tabled), *(each.path for each in data)}
@@ -228,10 +229,8 @@ class _Proof:
 
     def _whole(self, path: str, published: int) -> bool:
         size = self._fs.size(join(self._output, path))
-        if size is None:
-            self._report.problems.append(f"{path} is missing")
-        elif size != published:
-            self._report.problems.append(f"{path} has {size} bytes, {published} were published")
+        if size != published:
+            self._report.problems.append(difference(path, size, published))
         return size == published
 
     def _take(self, topic: str, held: dict[int, Held]) -> None:

@@ -94,8 +94,8 @@ class BrokerView07:
         size = self._connect.fetch_bytes
 
         def fetch() -> memoryview:
-            return _consumer(self._cluster, source).fetch_raw(
-                source.topic, _number(source), position, size
+            return self._consumer(source).fetch_raw(
+                source.topic, _partition(source).number, position, size
             )
 
         data = self._repeat(fetch)
@@ -128,11 +128,14 @@ class BrokerView07:
         """Return places in a log, newest first; [0] where there is no log yet."""
 
         def ask() -> list[int]:
-            consumer = _consumer(self._cluster, source)
-            return consumer.offsets(source.topic, _number(source), time_ms, count)
+            consumer = self._consumer(source)
+            return consumer.offsets(source.topic, _partition(source).number, time_ms, count)
 
         found = self._repeat(ask)
         return found if found or time_ms >= 0 else [0]
+
+    def _consumer(self, source: TopicPartition) -> SimpleConsumer07:
+        return self._cluster.consumer(_partition(source).broker)
 
     def _repeat(self, attempt: Callable[[], T]) -> T:
         return repeat(self._connect, attempt)
@@ -165,7 +168,7 @@ class Fetcher07:
             NetworkError: the broker does not answer.
         """
         consumer = self._consumer(source)
-        number = _number(source)
+        number = _partition(source).number
 
         def attempt() -> Fetched:
             try:
@@ -181,7 +184,7 @@ class Fetcher07:
         return repeat(self._connect, attempt)
 
     def _consumer(self, source: TopicPartition) -> SimpleConsumer07:
-        broker = _broker(source)
+        broker = _partition(source).broker
         if broker not in self._addresses:
             raise UnknownTopicOrPartition(
                 f"{source}: its broker was down when the task was planned"
@@ -208,15 +211,3 @@ def _first(data: memoryview) -> int:
 def _partition(source: TopicPartition) -> Partition07:
     assert isinstance(source.partition, Partition07), source
     return source.partition
-
-
-def _number(source: TopicPartition) -> int:
-    return _partition(source).number
-
-
-def _broker(source: TopicPartition) -> int:
-    return _partition(source).broker
-
-
-def _consumer(cluster: Cluster07, source: TopicPartition) -> SimpleConsumer07:
-    return cluster.consumer(_broker(source))

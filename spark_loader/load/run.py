@@ -14,7 +14,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from spark_loader.causes import cause_of
 from spark_loader.errors import CheckpointError, LoadError, QuarantineLimit
@@ -159,15 +158,7 @@ class Run:
         listener.start()
         try:
             if context is not None:
-                connect = replace(
-                    options.connect(),
-                    zookeeper=None,
-                    bootstrap=self._view.bootstrap(),
-                    read_committed=plan.read_committed,
-                )
-                tasks = [
-                    self._task(plan, mapper, options, connect, listener.address) for mapper in left
-                ]
+                tasks = self._tasks(plan, left, options, listener.address)
                 context.setJobDescription(f"zkbroker-load run {plan.run}")
                 outcomes = context.parallelize(tasks, len(tasks)).map(run_mapper).collect()
             return listener.progress("publish"), outcomes
@@ -178,39 +169,42 @@ class Run:
         finally:
             listener.close()
 
-    def _task(
-        self,
-        plan: Plan,
-        mapper: int,
-        options: LoadOptions,
-        connect: Any,
-        report_to: tuple[str, int],
-    ) -> MapperTask:
-        ranges = plan.mappers[mapper]
+    def _tasks(
+        self, plan: Plan, mappers: list[int], options: LoadOptions, report_to: tuple[str, int]
+    ) -> list[MapperTask]:
+        connect = replace(
+            options.connect(),
+            zookeeper=None,
+            bootstrap=self._view.bootstrap(),
+            read_committed=plan.read_committed,
+        )
         sink = SinkOptions(
             format=options.format,
             event_time=options.event_time,
             columns=options.columns,
             fallback=options.fallback,
-            load_time_ms=_millis(plan.created),
+            load_time_ms=int(datetime.fromisoformat(plan.created).timestamp() * 1000),
             target_bytes=options.target_bytes,
             compression=options.compression,
             max_quarantined=options.max_quarantined,
         )
-        return MapperTask(
-            run=plan.run,
-            mapper=mapper,
-            ranges=ranges,
-            policies=tuple(options.policy(each.source) for each in ranges),
-            output=self._checkpoints.output,
-            filesystem=self._fs,
-            access=self._access,
-            connect=connect,
-            sink=sink,
-            headers=options.headers,
-            keep_damaged=options.keep_damaged,
-            report_to=report_to,
-        )
+        return [
+            MapperTask(
+                run=plan.run,
+                mapper=mapper,
+                ranges=plan.mappers[mapper],
+                policies=tuple(options.policy(each.source) for each in plan.mappers[mapper]),
+                output=self._checkpoints.output,
+                filesystem=self._fs,
+                access=self._access,
+                connect=connect,
+                sink=sink,
+                headers=options.headers,
+                keep_damaged=options.keep_damaged,
+                report_to=report_to,
+            )
+            for mapper in mappers
+        ]
 
     def _publish(
         self,
@@ -317,7 +311,3 @@ def raise_first(troubles: list[LoadError], result: LoadResult | None = None) -> 
 
 def _lag(plan: Plan, positions: dict[TopicPartition, int]) -> int:
     return sum(max(0, end - positions.get(tp, end)) for tp, end in plan.log_ends.items())
-
-
-def _millis(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp() * 1000)

@@ -169,9 +169,9 @@ def _subscription(given: Mapping[str, str]) -> TopicSelection:
     names = {"assign": "assign", "subscribe": "subscribe", "subscribepattern": "subscribePattern"}
     present = [key for key in names if key in given]
     if len(present) != 1:
-        said = " and ".join(names[key] for key in present) or "none"
+        named = " and ".join(names[key] for key in present) or "none"
         raise ConfigError(
-            f"exactly one of assign, subscribe and subscribePattern is required; given: {said}"
+            f"exactly one of assign, subscribe and subscribePattern is required; given: {named}"
         )
     text = given[present[0]]
     if present[0] == "assign":

@@ -231,10 +231,7 @@ class Extractor:
         found = match[self._group] if match else None
         if found is None:
             raise TimeError("the event time regex does not match")
-        known = self._known.get(found)
-        if known is None:
-            known = self._remember(found, self._parse(found.decode("utf-8", "replace")))
-        return known
+        return self._time_of(found)
 
     def _by_json(self, value: bytes | None) -> int:
         if value is None:
@@ -255,14 +252,16 @@ class Extractor:
                 return self._parse(repr(found)) if layout else _bare_number(found)
             except (ValueError, OverflowError):
                 raise TimeError(f"field {self._event_time.field} holds no time") from None
-        known = self._known.get(found)
-        return known if known is not None else self._remember(found, self._parse(found))
+        return self._time_of(found)
 
-    def _remember(self, text: bytes | str, time_ms: int) -> int:
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[text] = time_ms
-        return time_ms
+    def _time_of(self, text: bytes | str) -> int:
+        known = self._known.get(text)
+        if known is None:
+            known = self._parse(text if isinstance(text, str) else text.decode("utf-8", "replace"))
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[text] = known
+        return known
 
 
 def column_times(batch: pa.RecordBatch, name: str) -> tuple[pa.Array, dict[int, str]]:

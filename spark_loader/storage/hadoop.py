@@ -204,8 +204,8 @@ def java_errors(path: str) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         # The text of a server's exception contains its trace.
-        said = str(error.java_exception.toString()).partition("\n")[0]
-        raise OSError(f"{path}: {said}") from None
+        reason = str(error.java_exception.toString()).partition("\n")[0]
+        raise OSError(f"{path}: {reason}") from None
 
 
 class _Guarded:

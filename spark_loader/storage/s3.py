@@ -321,19 +321,19 @@ def _errors(path: str) -> Iterator[None]:
         # A missing bucket is not an empty directory.
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
             raise FileNotFoundError(path) from None
-        raise OSError(f"{path}: {_said(text)}") from None
+        raise OSError(f"{path}: {_one_line(text)}") from None
 
 
-def _said(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return an error's text for people, in one line: the server's own words, if any."""
     if _METADATA in text:
         return (
             "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in the "
             "environment or as storage options, or run on a machine with a role"
         )
-    said = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
-    if said:
-        return f"{said[1]}: {said[2]}"
+    answer = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
+    if answer:
+        return f"{answer[1]}: {answer[2]}"
     return next(
         (line.strip()[:500] for line in text.splitlines() if line.strip()), "no reason given"
     )

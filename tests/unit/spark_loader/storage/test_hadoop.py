@@ -29,9 +29,9 @@ def mounted(tmp_path):
 def test_load_into_hadoop_file_system_is_verified(run, cluster, mounted, tmp_path):
     for partition in range(2):
         cluster.append("h", partition, [b'{"at": %d}' % (n * 3600) for n in range(4)])
-    output = f"{mounted.root}/lake"
+    output, by_value = f"{mounted.root}/lake", EventTime.json("at")
     for _ in range(2):
-        run(mounted, topics=["h"], output=output, event_time=EventTime.json("at"))
+        run(mounted, topics=["h"], output=output, event_time=by_value, group_bytes=1 << 20)
     report = verify(mounted, output)
     assert (report.problems, report.rows, report.files) == ([], 8, 4)
     assert loaded_offsets(tmp_path / "disk" / "lake") == {("h", p): [*range(4)] for p in range(2)}

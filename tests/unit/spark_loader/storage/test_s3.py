@@ -114,11 +114,11 @@ def test_errors_have_one_line(server):
 
 def test_error_text_is_extracted():
     xml = "… 403: <Error><Code>AccessDenied</Code>\n<Message>not yours</Message></Error>"
-    assert s3._said(xml) == "AccessDenied: not yours"
+    assert s3._one_line(xml) == "AccessDenied: not yours"
     role = "Error performing PUT http://169.254.169.254/latest/api/token"
-    assert s3._said(role).startswith("no credentials were found: set AWS_ACCESS_KEY_ID")
-    assert s3._said("\n one\n two") == "one"
-    assert s3._said("") == "no reason given"
+    assert s3._one_line(role).startswith("no credentials were found: set AWS_ACCESS_KEY_ID")
+    assert s3._one_line("\n one\n two") == "one"
+    assert s3._one_line("") == "no reason given"
 
 
 def test_settings_merge_environment_and_options(monkeypatch):
