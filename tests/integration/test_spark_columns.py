@@ -1,15 +1,13 @@
 """Typed columns and buckets, on real brokers, a real Spark and a server of S3's protocol."""
 
-import json
 from datetime import UTC, datetime
 
 import pytest
 from deltalake import DeltaTable
 
 from spark_loader import EventTime, Loader, ValueColumns, files, read
-from spark_loader.errors import LoadError
 from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem, join
+from spark_loader.storage.files import LocalFileSystem
 from spark_loader.storage.s3 import S3FileSystem
 from tests.support.clusters import module_cluster
 from tests.support.s3_server import running_s3
@@ -96,41 +94,3 @@ def test_load_into_bucket_is_exact_and_verified(cluster, spark, server):
     # No staged files of mappers are left.
     left = [each.path for each in bucket.walk(output) if "/staging/" in each.path]
     assert left == []
-
-
-def test_second_load_of_topic_into_bucket_is_refused(cluster, spark, server):
-    topic = cluster.create_topic()
-    publish(cluster, topic, [b"x"])
-    output = f"s3://{server.bucket()}/lake"
-    bucket = S3FileSystem.of(output, server.options)
-    loader = Loader(
-        zookeeper=cluster.zookeeper, topics=[topic], output=output, storage=server.options
-    )
-    with (
-        bucket.lock(join(output, f"_zkbroker/locks/{topic}"), "another load"),
-        pytest.raises(LoadError, match="another load"),
-    ):
-        loader.run(spark)
-    assert loader.run(spark).rows == 1
-
-
-def test_spark_refuses_misspelt_option(spark, source):
-    with pytest.raises(Exception, match="there is no option subscibe: did you mean subscribe"):
-        source(spark.read, subscibe="t").load().count()
-
-
-def test_quarantined_values_keep_their_reason(cluster, spark, tmp_path):
-    topic = cluster.create_topic()
-    publish(cluster, topic, [b'{"n": 1}', b'{"n": "one"}', b"{"])
-    loader = Loader(
-        zookeeper=cluster.zookeeper,
-        topics=[topic],
-        output=str(tmp_path),
-        columns=ValueColumns.json("n:long"),
-    )
-    result = loader.run(spark)
-    assert (result.rows, result.quarantined) == (1, 2)
-    [file] = (tmp_path / "_zkbroker" / "quarantine").rglob("*.jsonl")
-    reasons = {each["offset"]: each["reason"] for each in map(json.loads, file.open())}
-    assert reasons.keys() == {1, 2}
-    assert reasons[1] == "field n: string where number is expected"

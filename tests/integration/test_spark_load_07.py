@@ -25,7 +25,6 @@ from tests.support.cluster07 import cluster07, commits, ends, registry_tree
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loaded import loaded_files
 from tests.support.zookeeper import until
-from zkbroker.errors import ConfigError
 from zkbroker.types import Partition07
 
 LOCAL = LocalFileSystem(sync=False)
@@ -246,10 +245,3 @@ def test_ranges_end_only_between_entries(cluster):
     finally:
         view.close()
         broker.close()
-
-
-def test_cluster_of_0_7_requires_zookeeper(tmp_path):
-    with pytest.raises(ConfigError, match="found by its ZooKeeper"):
-        Loader(generation="0.7", bootstrap="h:1", topics=["t"], output=str(tmp_path))
-    with pytest.raises(ConfigError, match=r"kafka.generation='0.6' is not allowed"):
-        Loader(generation="0.6", zookeeper="h:1", topics=["t"], output=str(tmp_path))

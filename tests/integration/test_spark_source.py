@@ -55,6 +55,7 @@ def test_source_rows_can_be_written_unchanged(spark, source, cluster):
     [
         ({"subscribe": "t", "minPartitions": "x"}, "minPartitions='x'"),
         ({}, "exactly one of assign, subscribe"),
+        ({"subscibe": "t"}, "there is no option subscibe: did you mean subscribe"),
         ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets=latest"),
         ({"subscribe": "t", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset"),
         ({"subscribe": "no-such-topic"}, "no-such-topic"),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -84,10 +84,10 @@ class DirectoryCluster:
         return self._starts()[TopicPartition(topic, partition)]
 
     def view(self, connect: ConnectOptions | None) -> "DirectoryView":
-        return DirectoryView(self, read_committed=_committed(connect))
+        return DirectoryView(self, _committed(connect))
 
     def fetcher(self, connect: ConnectOptions | None) -> "DirectoryFetcher":
-        return DirectoryFetcher(self, read_committed=_committed(connect))
+        return DirectoryFetcher(self, _committed(connect))
 
     def _file(self, topic: str, partition: int) -> Path:
         return Path(self.path) / topic / f"{partition}.log"
@@ -104,11 +104,14 @@ def _committed(connect: ConnectOptions | None) -> bool:
     return connect is not None and connect.read_committed
 
 
+@dataclass
 class DirectoryView:
-    def __init__(self, cluster: DirectoryCluster, *, read_committed: bool = False) -> None:
-        self._cluster = cluster
-        self._read_committed = read_committed
-        self._groups = Path(cluster.path) / "groups.json"
+    _cluster: DirectoryCluster
+    _read_committed: bool
+
+    @property
+    def _groups(self) -> Path:
+        return Path(self._cluster.path) / "groups.json"
 
     def bootstrap(self) -> tuple[str, ...]:
         return ("127.0.0.1:1",)
@@ -170,11 +173,11 @@ class DirectoryView:
         pass
 
 
+@dataclass
 class DirectoryFetcher:
-    def __init__(self, cluster: DirectoryCluster, *, read_committed: bool = False) -> None:
-        self._cluster = cluster
-        self._read_committed = read_committed
-        self._loaded: dict[TopicPartition, tuple[bytes, list[tuple[int, int]]]] = {}
+    _cluster: DirectoryCluster
+    _read_committed: bool
+    _loaded: dict[TopicPartition, tuple[bytes, list[tuple[int, int]]]] = field(default_factory=dict)
 
     def send(self, source: TopicPartition, offset: int, max_bytes: int) -> PendingFetch:
         return partial(self.answer, source, offset, max_bytes)

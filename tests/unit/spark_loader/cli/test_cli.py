@@ -58,9 +58,7 @@ def test_plan_accepts_every_load_option(cluster, output, command, tmp_path):
     options = {name for each in cli.commands["load"].params for name in each.opts}
     assert options <= {name for each in cli.commands["plan"].params for name in each.opts}
     given = "--access-log --headers --max-time 1m --conf spark.a=b --format raw --json"
-    shown = command(
-        "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", *given.split()
-    )
+    shown = command("plan", output, "-b", "h:1", "-t", "t", *given.split())
     [mapper] = json.loads(shown)["mappers"]
     assert len(mapper) == 2
     log = TransactionalLog(tmp_path / "made")
@@ -68,13 +66,13 @@ def test_plan_accepts_every_load_option(cluster, output, command, tmp_path):
     cluster.store("x", 0, log)
     for level, planned in (("read_uncommitted", 1), ("read_committed", 0)):
         shown = command(
-            "plan", "--output", output, "--bootstrap", "h:1", "--topic", "x",
+            "plan", output, "-b", "h:1", "-t", "x",
             "--isolation-level", level, "--json",
         )  # fmt: skip
         assert len(json.loads(shown)["mappers"]) == planned
     with pytest.raises(Exception, match="give one of"):
         command(
-            "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--access-log",
+            "plan", output, "-b", "h:1", "-t", "t", "--access-log",
             "--event-time-json", "at",
         )  # fmt: skip
 

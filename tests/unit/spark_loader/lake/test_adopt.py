@@ -29,7 +29,7 @@ def test_load_after_adopt_continues_after_last_offset(run, cluster, output, comm
     cluster.append("t", 0, [b"x"] * 10)
     run(format=kind)
     forget(output)
-    printed = command("adopt", "--output", output)
+    printed = command("adopt", output)
     assert "3 data files with 150 rows taken over" in printed
     assert "t-0: the next load begins at offset 110" in printed
     assert proved(output).rows == 150
@@ -37,14 +37,14 @@ def test_load_after_adopt_continues_after_last_offset(run, cluster, output, comm
     cluster.append("t", 2, [b"x"] * 5)
     assert run(format=kind).rows == 10
     assert proved(output).rows == 160
-    assert "nothing to take over" in command("adopt", "--output", output)
+    assert "nothing to take over" in command("adopt", output)
 
 
 def test_load_with_adopt_option_adopts_first(run, cluster, output, command):
     run()
     forget(output)
     cluster.append("t", 1, [b"x"] * 7)
-    planned = ("--output", output, "--bootstrap", "h:1", "--topic", "t", "--adopt", "--json")
+    planned = ("--output", output, "-b", "h:1", "-t", "t", "--adopt", "--json")
     shown = json.loads(command("plan", *planned))
     assert shown["adopts"] == "2 data files with 140 rows taken over"
     assert [(m[0]["partition"], m[0]["from"]) for m in shown["mappers"]] == [(1, 40)]
@@ -61,11 +61,11 @@ def test_missing_offsets_become_gap_until_rewind(run, cluster, output, command):
         run()
         cluster.append("t", 0, [b"x"] * 10)
     file_with(output, 0, 105).unlink()
-    printed = command("adopt", "--output", output)
+    printed = command("adopt", output)
     assert "gap t-0 [100, 110): no file that was taken over holds these offsets" in printed
     assert proved(output).gap_offsets == 10
     assert run().rows == 10
-    command("rewind", "--output", output, "--topic", "t", "--partition", 0, "--to", 100)
+    command("rewind", output, "-t", "t", "--partition", 0, "--to", 100)
     assert run().rows == 30
     assert proved(output).gap_offsets == 0
     assert loaded_offsets(output)["t", 0] == [*range(130)]
@@ -76,7 +76,7 @@ def test_adopt_makes_earlier_entries_history(run, cluster, output, command, lake
     cluster.append("t", 0, [b"x"] * 10)
     run(group="g")
     file_with(output, 0, 105).unlink()
-    command("adopt", "--output", output)
+    command("adopt", output)
     latest = lake.table.latest()
     assert (latest.run, latest.beginning, latest.group) == (3, 3, "g")
     assert [each.run for each in lake.table.entries()] == [3]
@@ -111,7 +111,7 @@ def test_offsets_in_two_files_are_refused(run, cluster, output, command):
     forget(output)
     shutil.copy(first, first.with_name(first.name.replace(".parquet", "x.parquet")))
     with pytest.raises(LoadError, match=r"t-0 \[0, 100\)") as found:
-        command("adopt", "--output", output)
+        command("adopt", output)
     assert first.name in str(found.value)
     assert first.name.replace(".parquet", "x.parquet") in str(found.value)
     assert not list((output / "_zkbroker").rglob("*.json"))
@@ -128,7 +128,7 @@ def test_unreadable_file_is_refused(run, output, command, damage):
         file = file.with_name("other.csv")
         file.write_text("1,2")
     with pytest.raises(LoadError, match=r"cannot be taken over .*: move it out of") as found:
-        command("adopt", "--output", output)
+        command("adopt", output)
     assert file.name in str(found.value)
 
 
@@ -137,7 +137,7 @@ def test_raw_file_with_unknown_offsets_is_refused(cluster, run, output, command)
     run(format="raw")
     forget(output)
     with pytest.raises(LoadError, match="2 rows and its name 1 offsets"):
-        command("adopt", "--output", output)
+        command("adopt", output)
 
 
 def test_renamed_parquet_file_is_adopted(run, output, command, lake):
@@ -145,7 +145,7 @@ def test_renamed_parquet_file_is_adopted(run, output, command, lake):
     first = file_with(output, 1, 0)
     forget(output)
     first.rename(first.with_name("by-hand.parquet"))
-    command("adopt", "--output", output)
+    command("adopt", output)
     latest = lake.table.latest()
     assert latest.positions == {TopicPartition("t", 0): 100, TopicPartition("t", 1): 40}
     proved(output)
@@ -154,10 +154,10 @@ def test_renamed_parquet_file_is_adopted(run, output, command, lake):
 def test_directory_without_data_files_is_refused(output, command):
     output.mkdir()
     with pytest.raises(LoadError, match="there is no lake at"):
-        command("adopt", "--output", output)
+        command("adopt", output)
     (output / "mine.txt").touch()
     with pytest.raises(LoadError, match="holds no data files"):
-        command("adopt", "--output", output)
+        command("adopt", output)
     assert not list(output.rglob("*.json"))
 
 
@@ -180,5 +180,5 @@ def test_adopt_keeps_quarantine(run, output, command):
     run(event_time=EventTime.regex(r"^[5-9]$", "s"))
     shutil.rmtree(output / "_delta_log")
     shutil.rmtree(output / "_zkbroker/runs")
-    command("adopt", "--output", output)
+    command("adopt", output)
     assert (proved(output).rows, proved(output).quarantined) == (10, 130)

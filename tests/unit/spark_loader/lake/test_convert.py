@@ -59,7 +59,7 @@ def test_lake_with_manifests_requires_convert(old, output, run, command):
 
 def test_convert_takes_over_runs_without_touching_data_files(old, output, command):
     before = {path: path.stat().st_mtime_ns for path in output.rglob("topic=*/*/*/*.parquet")}
-    assert command("convert", "--output", output) == "6 runs with 12 files taken over\n"
+    assert command("convert", output) == "6 runs with 12 files taken over\n"
     report = proved(output)
     assert (report.rows, report.quarantined, report.gap_offsets, report.files) == (65, 1, 5, 12)
     assert report.unsealed == 0
@@ -70,8 +70,8 @@ def test_convert_takes_over_runs_without_touching_data_files(old, output, comman
     after = {path: path.stat().st_mtime_ns for path in output.rglob("topic=*/*/*/*.parquet")}
     assert after.items() <= before.items()
     assert [each.run for each in old.table.entries()] == [1, 2, 3, 4, 5, 6]
-    assert command("convert", "--output", output) == "every manifest is in the table already\n"
-    books = json.loads(command("audit", "--output", output, "--json"))
+    assert command("convert", output) == "every manifest is in the table already\n"
+    books = json.loads(command("audit", output, "--json"))
     assert {each["difference"] for each in books} == {0}
     assert len(old.table.files(old.table.version_of(1))) == 6
 
@@ -101,14 +101,14 @@ def test_damaged_manifest_or_missing_file_is_refused(old, output, command):
     whole = manifest.read_text()
     manifest.write_text(whole.replace('"rows": 5', '"rows": 6'))
     with pytest.raises(CheckpointError, match=r"000006\.json cannot be read"):
-        command("convert", "--output", output)
+        command("convert", output)
     manifest.write_text(whole)
     next(output.glob("topic=t/*/*/t+00000+*000+*28+*.parquet")).unlink()
     with pytest.raises(LoadError, match="is missing or its length has changed"):
-        command("convert", "--output", output)
+        command("convert", output)
 
 
 def test_lake_without_manifests_is_refused(run, output, command):
     run()
     with pytest.raises(LoadError, match="nothing to convert"):
-        command("convert", "--output", output)
+        command("convert", output)

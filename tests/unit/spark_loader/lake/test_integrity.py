@@ -43,7 +43,7 @@ def test_lake_without_table_is_refused(run, cluster, output, command):
         with pytest.raises(DamagedLake, match="named by no table"):
             command(name, "--output", output)
     with pytest.raises(DamagedLake, match="named by no table"):
-        command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t")
+        command("plan", output, "-b", "h:1", "-t", "t")
 
 
 @pytest.mark.parametrize("damage", ["remove", "shorten", "lengthen"])
@@ -101,7 +101,7 @@ def test_missing_commit_is_refused(run, cluster, output, command):
     (output / f"_delta_log/{2:020d}.json").unlink()
     refused(run, output, "_delta_log")
     with pytest.raises(LoadError):
-        command("verify", "--output", output)
+        command("verify", output)
 
 
 def test_run_with_missing_last_commit_is_resumed(run, cluster, output):
@@ -133,7 +133,7 @@ def test_set_does_not_hide_damage(run, cluster, output, command):
     loads(run, cluster)
     file_with(output, 0, 0).unlink()
     cluster.append("t", 1, [b"x"] * 10)
-    command("set", "--output", output, "--topic", "t", "--partition", 1, "--to", 45)
+    command("set", output, "-t", "t", "--partition", 1, "--to", 45)
     refused(run, output, "(100 rows) is missing")
 
 

@@ -15,26 +15,26 @@ def test_rewind_removes_rows_and_next_load_restores_them(run, cluster, output, c
     run()
     cluster.append("t", 0, [b"y"] * 50)
     run()
-    printed = command("rewind", "--output", output, "--topic", "t", "--partition", 0, "--to", 120)
+    printed = command("rewind", output, "-t", "t", "--partition", 0, "--to", 120)
     assert printed == "t-0: the next load begins at offset 120\n"
     assert loaded_offsets(output)["t", 0] == [*range(120)]
     assert proved(output).unsealed == 0
-    assert command("diff", "--output", output, "--from-run", 2) == "t-0: 120 here, 150 there\n"
+    assert command("diff", output, "--from-run", 2) == "t-0: 120 here, 150 there\n"
     assert run().rows == 30
-    assert command("rewind", "--output", output, "--topic", "t", "--to", 0).count("\n") == 3
+    assert command("rewind", output, "-t", "t", "--to", 0).count("\n") == 3
     assert run().rows == 190
     proved(output)
     with pytest.raises(LoadError, match="not loaded"):
-        command("rewind", "--output", output, "--topic", "t", "--to", 10_000)
+        command("rewind", output, "-t", "t", "--to", 10_000)
 
 
 def test_setting_position_forward_records_gap(run, cluster, output, command):
     run()
     cluster.append("t", 1, [b"skipped"] * 10 + [b"kept"] * 5)
-    command("set", "--output", output, "--topic", "t", "--partition", 1, "--to", 50)
+    command("set", output, "-t", "t", "--partition", 1, "--to", 50)
     assert run().rows == 5
     assert proved(output).gap_offsets == 10
-    command("set", "--output", output, "--topic", "t", "--partition", 1, "--to", 45)
+    command("set", output, "-t", "t", "--partition", 1, "--to", 45)
     assert run().rows == 10
     assert proved(output).gap_offsets == 5
 
@@ -61,27 +61,25 @@ def test_setting_position_during_unfinished_run_is_refused(run, output, command)
     with pytest.raises(Crash):
         run(CrashingFileSystem(LOCAL, 3), topics=["t"], output=str(output) + "-2")
     with pytest.raises(LoadError, match="unfinished"):
-        command("set", "--output", f"{output}-2", "--topic", "t", "--partition", 0, "--to", 1)
+        command("set", "--output", f"{output}-2", "-t", "t", "--partition", 0, "--to", 1)
 
 
 def test_status_and_audit_match_cluster(run, cluster, output, command):
     run(group="g")
     cluster.append("t", 0, [b"z"] * 4)
-    shown = json.loads(command("status", "--output", output, "--bootstrap", "h:1", "--json"))
+    shown = json.loads(command("status", output, "-b", "h:1", "--json"))
     assert [(e["position"], e["lag"], e["group"]) for e in shown["partitions"]] == [
         (100, 4, 100),
         (40, 0, 40),
         (0, 0, 0),
     ]
-    books = json.loads(command("audit", "--output", output, "--bootstrap", "h:1", "--json"))
+    books = json.loads(command("audit", output, "-b", "h:1", "--json"))
     assert [(e["appended"], e["rows"], e["pending"], e["difference"]) for e in books] == [
         (104, 100, 4, 0),
         (40, 40, 0, 0),
         (0, 0, 0, 0),
     ]
-    assert command("diff", "--output", output, "--group", "g", "--bootstrap", "h:1") == (
-        "no difference\n"
-    )
+    assert command("diff", output, "--group", "g", "-b", "h:1") == ("no difference\n")
 
 
 def test_aborted_offsets_are_counted_separately_from_gaps(run, cluster, output, command, tmp_path):
@@ -96,19 +94,19 @@ def test_aborted_offsets_are_counted_separately_from_gaps(run, cluster, output, 
     assert run(**given).rows == 3
     report = proved(output)
     assert (report.rows, report.aborted_offsets, report.absent_offsets) == (3, 2, 2)
-    [book] = json.loads(command("audit", "--output", output, "--bootstrap", "h:1", "--json"))
+    [book] = json.loads(command("audit", output, "-b", "h:1", "--json"))
     wanted = ("appended", "rows", "aborted", "absent", "pending", "difference")
     assert [book[name] for name in wanted] == [11, 3, 2, 2, 4, 0]
-    shown = json.loads(command("status", "--output", output, "--bootstrap", "h:1", "--json"))
+    shown = json.loads(command("status", output, "-b", "h:1", "--json"))
     assert (shown["aborted"], shown["partitions"][0]["lag"]) == (2, 4)
-    assert "2 offsets of aborted transactions" in command("status", "--output", output)
-    assert "2 absent from the log, 2 aborted" in command("verify", "--output", output)
+    assert "2 offsets of aborted transactions" in command("status", output)
+    assert "2 absent from the log, 2 aborted" in command("verify", output)
     log.commit(2)
     cluster.store("x", 0, log)
     assert run(**given).rows == 4
     proved(output)
     # A rewind removes them from the audit with the rows; the next load counts them again.
-    command("rewind", "--output", output, "--topic", "x", "--partition", 0, "--to", 0)
+    command("rewind", output, "-t", "x", "--partition", 0, "--to", 0)
     assert run(**given).rows == 7
     assert proved(output).aborted_offsets == 2
 

@@ -152,14 +152,14 @@ def test_optimize_succeeds_beside_committing_load(lake, output, run, cluster):
 
 
 def test_commands_print_file_counts(lake, output, command):
-    assert len(command("files", "--output", output).splitlines()) == 32
-    printed = command("optimize", "--output", output, "--older-than", 1)
+    assert len(command("files", output).splitlines()) == 32
+    printed = command("optimize", output, "--older-than", 1)
     assert printed == "32 files before, 4 after: 32 merged into 4\n"
-    assert len(json.loads(command("files", "--output", output, "--json"))) == 4
-    assert len(command("files", "--output", output, "--run", 2).splitlines()) == 16
-    printed = command("vacuum", "--output", output, "--retention", 0, "--allow-short-retention",
+    assert len(json.loads(command("files", output, "--json"))) == 4
+    assert len(command("files", output, "--run", 2).splitlines()) == 16
+    printed = command("vacuum", output, "--retention", 0, "--allow-short-retention",
                    "--dry-run")  # fmt: skip
     assert printed == "32 files would be deleted\n"
-    done = json.loads(command("optimize", "--output", output, "--json"))
+    done = json.loads(command("optimize", output, "--json"))
     assert done == {"before": 4, "after": 4, "removed": 0, "added": 0}
     assert DeltaTable(str(output)).to_pyarrow_table().num_rows == 80

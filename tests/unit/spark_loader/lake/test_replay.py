@@ -21,15 +21,15 @@ def test_quarantined_records_are_replayed(run, output, command, lake):
     assert (record["offset"], record["value"]) == (0, "MA==")
     assert "does not match" in record["reason"]
     printed = command(
-        "replay-quarantine", "--output", output, "--event-time-regex", r"^\d{2}$",
+        "replay-quarantine", output, "--event-time-regex", r"^\d{2}$",
         "--event-time-format", "s",
     )  # fmt: skip
     assert "120 records out of quarantine, 10 still in it" in printed
     assert proved(output).quarantined == 10
     assert not (output / one.path).exists()
-    printed = command("replay-quarantine", "--output", output, "--event-time-fallback", "load-time")
+    printed = command("replay-quarantine", output, "--event-time-fallback", "load-time")
     assert "10 records out of quarantine, 0 still in it" in printed
-    assert command("replay-quarantine", "--output", output) == "the quarantine is empty\n"
+    assert command("replay-quarantine", output) == "the quarantine is empty\n"
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
     assert (proved(output).rows, proved(output).quarantined) == (140, 0)
 

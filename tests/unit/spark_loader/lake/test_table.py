@@ -184,7 +184,7 @@ def test_lake_without_rows_has_no_files(run, cluster, output, command):
     cluster.append("empty", 0, [])
     run(topics=["empty"])
     assert spark_loader.files(str(output)) == []
-    assert command("files", "--output", output) == ""
+    assert command("files", output) == ""
     run(format="raw")
     with pytest.raises(LoadError, match="JSON or raw lines, which are not in the table"):
         spark_loader.files(str(output))

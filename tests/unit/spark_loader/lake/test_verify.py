@@ -18,7 +18,7 @@ from tests.support.loading import LOCAL, proved
 @pytest.mark.parametrize("damage", ["change", "shorten", "remove", "repeat", "move"])
 def test_verify_reports_damage(run, output, damage, command):
     run()
-    assert "no gap, no duplicate" in command("verify", "--output", output)
+    assert "no gap, no duplicate" in command("verify", output)
     file = loaded_files(output)[0]
     content = file.read_bytes()
     if damage == "change":
@@ -41,14 +41,14 @@ def test_verify_reports_damage(run, output, damage, command):
         table = DeltaTable(str(output))
         table.create_write_transaction([], "append", table.schema(), commit_properties=moved)
     with pytest.raises(LoadError, match="problem"):
-        command("verify", "--output", output)
+        command("verify", output)
 
 
 def test_unreferenced_parquet_file_is_not_a_problem(run, output, command):
     run()
     file = loaded_files(output)[0]
     file.with_name("stranger.parquet").write_bytes(file.read_bytes())
-    assert "1 file beside them, for vacuum" in command("verify", "--output", output)
+    assert "1 file beside them, for vacuum" in command("verify", output)
     assert proved(output).rows == 140
 
 

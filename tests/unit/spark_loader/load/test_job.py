@@ -118,16 +118,14 @@ def test_message_format_0_needs_fallback_time(run, cluster, tmp_path):
 
 
 def test_plan_shows_splits_and_writes_nothing(run, output, command):
-    shown = json.loads(
-        command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--json")
-    )
+    shown = json.loads(command("plan", output, "-b", "h:1", "-t", "t", "--json"))
     # Small ones share a mapper.
     [mapper] = shown["mappers"]
     assert [(each["partition"], each["until"]) for each in mapper] == [(0, 100), (1, 40)]
     assert all(each["bytes"] > 0 for each in mapper)
     assert not output.exists()
     with pytest.raises(ConfigError, match="no cluster is named"):
-        command("plan", "--output", output, "--topic", "t")
+        command("plan", output, "-t", "t")
 
 
 def test_missing_library_is_reported_before_loading(run, output, monkeypatch):

@@ -26,6 +26,8 @@ from zkbroker.errors import ConfigError
         ({"group": "a/b"}, "leave '/' out"),
         ({"max_records": 0}, "max_records=0"),
         ({"split_bytes": -1}, "split_bytes=-1"),
+        ({"generation": "0.6"}, "kafka.generation='0.6' is not allowed"),
+        ({"generation": "0.7", "bootstrap": "h:1"}, "found by its ZooKeeper"),
         ({"isolation_level": "committed"}, "isolation.level='committed'"),
         (
             {"isolation_level": "read_committed", "generation": "0.7", "zookeeper": "z"},
