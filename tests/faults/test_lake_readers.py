@@ -12,20 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem
 from tests.support import soak
 from tests.support.clusters import module_cluster
 from tests.support.inline_spark import CrashingFileSystem
 from tests.support.killing import arm
 from tests.support.lake_readers import ICEBERG_READERS, READERS, by_spark
 from tests.support.lake_workload import run_workload
+from tests.support.loading import LOCAL, verified
 from tests.support.producing import access_log_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-LOCAL = LocalFileSystem(sync=False)
 ROWS = 600
 HALF = ROWS // 2
 SEED = 20150517
@@ -55,8 +53,7 @@ def whole(topic, rows):
 
 def verified_rows(output, topic, readers=READERS):
     """Return the rows of a lake that all readers and `verify` agree on."""
-    report = verify(LOCAL, str(output))
-    assert report.problems == []
+    report = verified(output)
     for reader in readers:
         found = reader(output)
         assert found.places == whole(topic, report.rows), reader.__name__
@@ -187,7 +184,7 @@ def test_iceberg_readers_agree_after_kills(cluster, topic, tmp_path):
         kill_workload(number, steps, cluster, topic, place, "iceberg")
         output = place / "lake"
         if is_begun(output, "iceberg"):
-            assert verify(LOCAL, str(output)).problems == []
+            verified(output)
             # The hint that readers go by may be one commit late, and is mended by the next load.
             for reader in ICEBERG_READERS:
                 assert reader(output).places in (whole(topic, HALF), whole(topic, ROWS))

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from spark_loader import Loader, LoadError
-from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
 from tests.support import soak
 from tests.support.clusters import module_cluster
 from tests.support.killing import KillingFileSystem, arm, options
 from tests.support.loaded import loaded_offsets
+from tests.support.loading import verified
 from tests.support.producing import access_log_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -69,7 +69,7 @@ def check_load_after_failure(victim, at, place, cluster, topic, spark):
         load_until_failure(victim, state, output, cluster, topic, spark)
     assert (state / "fired").exists()
     Loader(options(str(output), cluster.zookeeper, topic), filesystem=LocalFileSystem()).run(spark)
-    assert verify(LocalFileSystem(), str(output)).problems == []
+    verified(output)
     assert loaded_offsets(output) == {(topic, p): [*range(ROWS // 3)] for p in range(3)}
     again = Loader(options(str(output), cluster.zookeeper, topic)).run(spark)
     assert again.rows == 0

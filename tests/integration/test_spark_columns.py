@@ -6,10 +6,9 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_loader import EventTime, Loader, ValueColumns, files, read
-from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem
 from spark_loader.storage.s3 import S3FileSystem
 from tests.support.clusters import module_cluster
+from tests.support.loading import verified
 from tests.support.s3_server import running_s3
 from tests.support.spark_records import publish
 
@@ -58,7 +57,7 @@ def test_access_log_lines_load_into_typed_columns(cluster, spark, tmp_path):
     assert max(table.column("time").drop_null().to_pylist()) == datetime(
         2015, 5, 17, 4, 5, 3, tzinfo=UTC
     )
-    assert verify(LocalFileSystem(), str(tmp_path)).problems == []
+    verified(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +81,7 @@ def test_load_into_bucket_is_exact_and_verified(cluster, spark, server):
         publish(cluster, topic, [b'{"n": %d}' % n for n in range(run * 100, run * 100 + 100)])
         assert loader.run(spark).rows == 100
     assert loader.run(spark).rows == 0
-    report = verify(bucket, output)
-    assert (report.problems, report.rows) == ([], 300)
+    assert verified(output, bucket).rows == 300
     options = {**server.options, "AWS_ALLOW_HTTP": "true"}
     table = DeltaTable(output, storage_options=options).to_pyarrow_table(columns=["n"])
     assert sorted(table.column("n").to_pylist()) == [*range(300)]

@@ -3,11 +3,11 @@
 import pytest
 
 from spark_loader import Loader, ValueColumns, read
-from spark_loader.lake.verify import verify
 from spark_loader.storage.hadoop import HadoopFileSystem
 from tests.support import hdfs
 from tests.support.clusters import module_cluster
 from tests.support.lake_files import check_lock, check_missing, check_publish, check_rename
+from tests.support.loading import verified
 from tests.support.spark_records import publish
 
 pytestmark = [
@@ -38,8 +38,7 @@ def test_load_into_hdfs_is_exact_and_verified(cluster, spark, root):
         publish(cluster, topic, [b'{"n": %d}' % n for n in range(run * 100, run * 100 + 100)])
         assert loader.run(spark).rows == 100
     assert loader.run(spark).rows == 0
-    report = verify(HadoopFileSystem(root), output)
-    assert (report.problems, report.rows) == ([], 300)
+    assert verified(output, HadoopFileSystem(root)).rows == 300
     assert sorted(row.n for row in read(spark, output).select("n").collect()) == [*range(300)]
 
 

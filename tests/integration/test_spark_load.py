@@ -6,11 +6,10 @@ import pytest
 
 from spark_loader import DataLoss, EventTime, Loader, LoadOptions, Progress, read
 from spark_loader.errors import DamagedLog
-from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem
 from tests.support.clusters import module_cluster
 from tests.support.inline_spark import InlineSpark
 from tests.support.loaded import loaded_offsets
+from tests.support.loading import verified
 from tests.support.process import wait_until
 from tests.support.spark_records import publish
 from zkbroker.admin.topics import alter_config
@@ -73,7 +72,7 @@ def test_second_load_adds_only_new_records(cluster, spark, tmp_path):
         f"10.0.0.{m}": len([n for n in range(1100) if n % 7 == m]) for m in range(7)
     }
     assert read(spark, str(tmp_path)).count() == 1100
-    assert verify(LocalFileSystem(), str(tmp_path)).problems == []
+    verified(tmp_path)
     offsets = loaded_offsets(tmp_path)
     assert all(each == list(range(len(each))) for each in offsets.values())
     with ZkSession(cluster.zookeeper) as session:
@@ -141,7 +140,7 @@ def test_load_survives_broker_restart(local_cluster, spark, tmp_path):
         assert killed.is_set()
         restart.join()
         assert loaded.rows == 2000
-        assert verify(LocalFileSystem(), str(tmp_path / "lake")).problems == []
+        verified(tmp_path / "lake")
 
 
 @pytest.mark.parametrize("part", ["body", pytest.param("size", marks=pytest.mark.soak)])
@@ -172,8 +171,7 @@ def test_damaged_partition_does_not_block_other_partitions(cluster, tmp_path, pa
     offsets = loaded_offsets(tmp_path)[topic, 1]
     assert not set(offsets) & set(range(start, until))
     assert offsets[:start] == [*range(start)]
-    report = verify(LocalFileSystem(), str(tmp_path))
-    assert report.problems == []
+    verified(tmp_path)
     assert load().rows == 0
 
 
@@ -202,8 +200,8 @@ def test_concurrent_loads_of_two_topics_both_count(cluster, spark, tmp_path):
     for each in threads:
         each.join()
     assert list(loaded.values()) == [[100] * rounds] * 2
-    report = verify(LocalFileSystem(), str(tmp_path))
-    assert (report.problems, report.commits, report.rows) == ([], 2 * rounds, 2 * rounds * 100)
+    report = verified(tmp_path)
+    assert (report.commits, report.rows) == (2 * rounds, 2 * rounds * 100)
     for found in loaded_offsets(tmp_path).values():
         assert found == [*range(len(found))]
     with ZkSession(cluster.zookeeper) as zookeeper:

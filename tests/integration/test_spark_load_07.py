@@ -19,15 +19,14 @@ from spark_loader.reading.connect import ConnectOptions
 from spark_loader.reading.cuts import split_at_cuts
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.splits import OffsetRange, divide
-from spark_loader.storage.files import LocalFileSystem
 from tests.support.client07 import Broker07, broker_address, entry, gzip_wrapper, parse
 from tests.support.cluster07 import cluster07, commits, ends, registry_tree
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loaded import loaded_files
+from tests.support.loading import LOCAL, verified
 from tests.support.zookeeper import until
 from zkbroker.types import Partition07
 
-LOCAL = LocalFileSystem(sync=False)
 PARTITIONS = [(broker, number) for broker in range(2) for number in range(2)]
 
 
@@ -79,9 +78,8 @@ def values(output):
     return sorted(found)
 
 
-def verified(output):
-    report = verify(LOCAL, str(output))
-    assert report.problems == []
+def audited(output):
+    report = verified(output)
     for book in books.audit(Checkpoints(LOCAL, str(output))):
         assert book.difference == 0, book
     return report
@@ -102,7 +100,7 @@ def test_access_log_from_0_7_loads_once_by_event_hour(cluster, tmp_path):
     assert loader(cluster, "visits", lake).run(InlineSpark()).rows == 1000
     assert loader(cluster, "visits", lake).run(InlineSpark()).rows == 0
     assert values(lake) == sorted(lines)
-    report = verified(lake)
+    report = audited(lake)
     assert report.rows == 10_000
     end = ends(cluster, "visits")
     covered = {str(each.partition): (each.start, each.until) for each in report.covered}
@@ -129,9 +127,9 @@ def test_capped_runs_end_between_entries(cluster, tmp_path, form):
     while (result := made.run(InlineSpark())).rows:
         assert sum(each.size for each in result.ranges) <= 120_000
         runs += 1
-        verified(lake)
+        audited(lake)
     assert runs > 1
-    report = verified(lake)
+    report = audited(lake)
     assert report.rows == 1500
     assert max(each.until for each in report.covered) > 40_000
 
@@ -148,7 +146,7 @@ def test_messages_load_once_after_crash_at_any_step(cluster, tmp_path):
         with pytest.raises(Crash):
             loader(cluster, "crashing", lake, filesystem=crashing).run(InlineSpark())
         loader(cluster, "crashing", lake, filesystem=LOCAL).run(InlineSpark())
-        report = verified(lake)
+        report = audited(lake)
         assert (report.rows, report.quarantined) == (120, 1)
         assert values(lake) == sorted(lines)
 
@@ -162,21 +160,21 @@ def test_rewind_stops_between_entries_and_lost_lake_is_adopted(cluster, tmp_path
     source = TopicPartition("moved", Partition07(1, 0))
     moved = operate.rewind(checkpoints, [source], 2000)
     assert moved[source] <= 2000
-    verified(lake)
+    audited(lake)
     loader(cluster, "moved", lake).run(InlineSpark())
     assert values(lake) == sorted(lines)
-    verified(lake)
+    audited(lake)
     # Files that the rewind replaced would otherwise be adopted as well.
     vacuum(checkpoints, retention_hours=0, allow_short=True)
     for path in [*(lake / "_zkbroker").rglob("*"), *(lake / "_delta_log").iterdir()]:
         if path.is_file():
             path.unlink()
     loader(cluster, "moved", lake, adopt=True).run(InlineSpark())
-    verified(lake)
+    audited(lake)
     write(cluster, "moved", lines[:50], seed=5)
     assert loader(cluster, "moved", lake).run(InlineSpark()).rows == 50
     assert values(lake) == sorted([*lines, *lines[:50]])
-    verified(lake)
+    audited(lake)
 
 
 def test_verify_reports_changed_and_unreferenced_files(cluster, tmp_path):
@@ -208,7 +206,7 @@ def test_partitions_of_stopped_broker_load_after_restart(cluster, tmp_path):
     rest = loader(cluster, "away", lake).run(InlineSpark())
     assert {each.partition.broker for each in rest.ranges} == {1}
     assert values(lake) == sorted(lines)
-    verified(lake)
+    audited(lake)
     source = TopicPartition("away", Partition07(0, 1))
     operate.set_position(Checkpoints(LOCAL, str(lake)), source, 10**6)
     with pytest.raises(DataLoss, match=r"away-0-1: the next offset to load is 1000000"):

@@ -13,9 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem
 from tests.support.loaded import loaded_offsets
+from tests.support.loading import verified
 from tests.support.spark_records import publish
 from zkbroker.producer import KeyedMessage
 from zkbroker.runtime.child_process import start_child
@@ -135,7 +134,7 @@ def test_load_runs_on_standalone_workers_with_shipped_packages(local_cluster, st
         path.parent.parent.parent.name for path in tmp_path.glob("worker-*/work/app-*/*/stderr")
     }
     assert len(list(tmp_path.glob("worker-*/work/app-*/*"))) >= 2, used
-    assert verify(LocalFileSystem(), str(output)).problems == []
+    verified(output)
     assert loaded_offsets(output) == {(topic, p): [*range(500)] for p in range(4)}
 
 
@@ -191,5 +190,5 @@ def test_speculative_mapper_attempt_counts_once(local_cluster, standalone, tmp_p
     tries = {path.name for path in state.iterdir()}
     assert "00000-copy-won" in tries
     assert "00000-first-won" not in tries
-    assert verify(LocalFileSystem(), str(output)).problems == []
+    verified(output)
     assert loaded_offsets(output) == {(topic, p): [*range(500)] for p in range(4)}

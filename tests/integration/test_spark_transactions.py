@@ -6,9 +6,8 @@ from pyspark.errors import StreamingQueryException
 from spark_loader import Loader
 from spark_loader.lake.audit import audit
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem
 from tests.support.clusters import module_cluster
+from tests.support.loading import LOCAL, verified
 from tests.support.spark_queries import RESTARTS, run_query
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
@@ -76,10 +75,9 @@ def test_aborted_records_are_skipped_and_open_ones_wait(spark, source, cluster, 
     assert loose.run(spark).rows == 0
     for name, aborted, rows in (("read_committed", 3, 4), ("read_uncommitted", 0, 7)):
         output = str(tmp_path / name)
-        report = verify(LocalFileSystem(), output)
-        assert report.problems == []
+        report = verified(output)
         assert (report.rows, report.aborted_offsets, report.gap_offsets) == (rows, aborted, 0)
-        [books] = audit(Checkpoints(LocalFileSystem(), output))
+        [books] = audit(Checkpoints(LOCAL, output))
         assert (books.difference, books.pending, books.aborted) == (0, 0, aborted)
     assert values(source(spark.read, subscribe=topic, **level).load()) == [
         *committed,

@@ -8,10 +8,9 @@ import random
 import pytest
 
 from spark_loader import EventTime, Loader
-from spark_loader.lake.verify import verify
-from spark_loader.storage.files import LocalFileSystem
 from tests.support import soak
 from tests.support.clusters import module_cluster
+from tests.support.loading import verified
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 
@@ -109,7 +108,7 @@ def loaded_rows_equal_published_ones(spark, cluster, output, count):
     ).run(spark)
     assert (result.rows, result.quarantined, result.gaps) == (count, 0, ())
     assert loaded_digests(spark, output) == dict(enumerate(digests))
-    assert verify(LocalFileSystem(), str(output)).problems == []
+    verified(output)
     top = (
         spark.read.parquet(str(output))
         .selectExpr("split(cast(value as string), ' ')[0] member")

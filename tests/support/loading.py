@@ -30,7 +30,8 @@ def damage(cluster, topic, partition, entry):
     return bytes(data[found.position : found.position + found.size])
 
 
-def proved(output):
-    report = verify(LOCAL, str(output))
+def verified(output, filesystem=LOCAL):
+    """Return the report of `verify` on a lake; it has no problems."""
+    report = verify(filesystem, str(output))
     assert report.problems == []
     return report

@@ -10,7 +10,7 @@ from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.event_time import EventTime
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import file_with, loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 
 def forget(output):
@@ -32,11 +32,11 @@ def test_load_after_adopt_continues_after_last_offset(run, cluster, output, comm
     printed = command("adopt", output)
     assert "3 data files with 150 rows taken over" in printed
     assert "t-0: the next load begins at offset 110" in printed
-    assert proved(output).rows == 150
+    assert verified(output).rows == 150
     cluster.append("t", 0, [b"x"] * 5)
     cluster.append("t", 2, [b"x"] * 5)
     assert run(format=kind).rows == 10
-    assert proved(output).rows == 160
+    assert verified(output).rows == 160
     assert "nothing to take over" in command("adopt", output)
 
 
@@ -52,7 +52,7 @@ def test_load_with_adopt_option_adopts_first(run, cluster, output, command):
     result = run(adopt=True)
     assert (result.run, result.rows) == (2, 7)
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(47)]}
-    proved(output)
+    verified(output)
     assert run(adopt=True).run == 0
 
 
@@ -63,11 +63,11 @@ def test_missing_offsets_become_gap_until_rewind(run, cluster, output, command):
     file_with(output, 0, 105).unlink()
     printed = command("adopt", output)
     assert "gap t-0 [100, 110): no file that was taken over holds these offsets" in printed
-    assert proved(output).gap_offsets == 10
+    assert verified(output).gap_offsets == 10
     assert run().rows == 10
     command("rewind", output, "-t", "t", "--partition", 0, "--to", 100)
     assert run().rows == 30
-    assert proved(output).gap_offsets == 0
+    assert verified(output).gap_offsets == 0
     assert loaded_offsets(output)["t", 0] == [*range(130)]
 
 
@@ -83,7 +83,7 @@ def test_adopt_makes_earlier_entries_history(run, cluster, output, command, lake
     cluster.append("t", 0, [b"x"] * 10)
     assert run().rows == 20
     assert [each.run for each in lake.table.entries()] == [3, 4]
-    assert proved(output).rows == 160
+    assert verified(output).rows == 160
 
 
 def test_unreadable_table_log_is_moved_aside(run, cluster, output):
@@ -93,7 +93,7 @@ def test_unreadable_table_log_is_moved_aside(run, cluster, output):
     (output / f"_delta_log/{1:020d}.json").write_text("{")
     assert run(adopt=True).rows == 3
     assert len(list(output.glob("_zkbroker/replaced/*/*.json"))) == 3
-    proved(output)
+    verified(output)
 
 
 def test_adopt_keeps_plan_of_unknown_version(run, output):
@@ -148,7 +148,7 @@ def test_renamed_parquet_file_is_adopted(run, output, command, lake):
     command("adopt", output)
     latest = lake.table.latest()
     assert latest.positions == {TopicPartition("t", 0): 100, TopicPartition("t", 1): 40}
-    proved(output)
+    verified(output)
 
 
 def test_directory_without_data_files_is_refused(output, command):
@@ -172,7 +172,7 @@ def test_adopt_gives_up_half_published_run(run, cluster, output, command):
     result = run(adopt=True, **given)
     assert not list(output.glob("_zkbroker/runs/*/staging/*"))
     assert result.rows > 0
-    report = proved(output)
+    report = verified(output)
     assert report.rows + report.gap_offsets == 740
 
 
@@ -181,4 +181,4 @@ def test_adopt_keeps_quarantine(run, output, command):
     shutil.rmtree(output / "_delta_log")
     shutil.rmtree(output / "_zkbroker/runs")
     command("adopt", output)
-    assert (proved(output).rows, proved(output).quarantined) == (10, 130)
+    assert (verified(output).rows, verified(output).quarantined) == (10, 130)

@@ -18,7 +18,7 @@ from spark_loader.lake.convert import convert
 from spark_loader.lake.optimize import optimize
 from tests.support.inline_spark import crashes
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 BY_VALUE = EventTime.json("at")
 WITHOUT_POISON = [*range(30), *range(31, 41)]
@@ -60,7 +60,7 @@ def test_lake_with_manifests_requires_convert(old, output, run, command):
 def test_convert_takes_over_runs_without_touching_data_files(old, output, command):
     before = {path: path.stat().st_mtime_ns for path in output.rglob("topic=*/*/*/*.parquet")}
     assert command("convert", output) == "6 runs with 12 files taken over\n"
-    report = proved(output)
+    report = verified(output)
     assert (report.rows, report.quarantined, report.gap_offsets, report.files) == (65, 1, 5, 12)
     assert report.unsealed == 0
     assert loaded_offsets(output) == {
@@ -79,7 +79,7 @@ def test_convert_takes_over_runs_without_touching_data_files(old, output, comman
 def test_stopped_conversion_can_be_repeated(old, output):
     for _ in crashes(lambda files: convert(Checkpoints(files, str(output))), LOCAL, least=11):
         pass
-    assert proved(output).rows == 65
+    assert verified(output).rows == 65
 
 
 def test_unfinished_run_resumes_after_conversion(old, output, run, grown):
@@ -92,7 +92,7 @@ def test_unfinished_run_resumes_after_conversion(old, output, run, grown):
     ]
     assert run(event_time=BY_VALUE).rows == 0
     optimize(old)
-    assert DeltaTable(str(output)).to_pyarrow_table().num_rows == 74 == proved(output).rows
+    assert DeltaTable(str(output)).to_pyarrow_table().num_rows == 74 == verified(output).rows
     assert len(DeltaTable(str(output)).file_uris()) == 3
 
 

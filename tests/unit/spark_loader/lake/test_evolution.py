@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from spark_loader.columns.spec import ValueColumns
 from spark_loader.lake.evolution import require_fitting
 from tests.support.inline_spark import Crash, CrashingFileSystem
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 from zkbroker.errors import ConfigError
 
 VALUES = [b'{"a": 1, "b": "x", "m": 1.5}'] * 3
@@ -37,7 +37,7 @@ def test_missing_columns_read_as_null(load, output):
     assert [row["a"] for row in found] == [None] * 3 + [1] * 6
     assert [row["b"] for row in found] == [None] * 6 + ["x"] * 3
     assert [row["m"] is None for row in found] == [True] * 3 + [False] * 3 + [True] * 3
-    assert proved(output).rows == 9
+    assert verified(output).rows == 9
 
 
 def test_changed_column_type_is_refused_before_loading(load, output, command):
@@ -49,7 +49,7 @@ def test_changed_column_type_is_refused_before_loading(load, output, command):
     with pytest.raises(ConfigError, match="column a would be string"):
         command("replay-quarantine", output, "--columns-json", "a:string")
     load(ValueColumns.json("long_a=a:long"))
-    assert proved(output).rows == 12
+    assert verified(output).rows == 12
 
 
 def test_column_types_of_unfinished_run_are_binding(load, lake, output):
@@ -59,5 +59,5 @@ def test_column_types_of_unfinished_run_are_binding(load, lake, output):
     with pytest.raises(ConfigError, match="column a would be long"):
         require_fitting(lake, ValueColumns.json("a:long"))
     load(ONE)
-    assert proved(output).rows == 3
+    assert verified(output).rows == 3
     assert load(ONE).rows == 6

@@ -21,7 +21,7 @@ from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.partition import SinkOptions
 from tests.support.inline_spark import Crash, CrashingFileSystem, crashes
 from tests.support.lake_readers import COLUMNS, by_iceberg, reader_result
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 T0 = TopicPartition("t", 0)
 BY_VALUE = EventTime.json("at")
@@ -48,9 +48,9 @@ def by_polars(output):
     return reader_result(table.select(*COLUMNS).collect().to_arrow())
 
 
-def proved_by_readers(output):
+def verified_by_readers(output):
     """Return the report of `verify`; independent readers have to read the same rows."""
-    report = proved(output)
+    report = verified(output)
     for found in (by_iceberg(output), by_polars(output)):
         assert (found.rows, found.rows_crc) == (report.rows, report.rows_crc)
         assert len(set(found.places)) == found.rows
@@ -59,11 +59,11 @@ def proved_by_readers(output):
 
 def test_loads_continue_and_other_readers_see_them(load, run, cluster, output, lake):
     assert load().rows == 140
-    assert proved_by_readers(output).rows == 140
+    assert verified_by_readers(output).rows == 140
     cluster.append("t", 0, [b"x"] * 5)
     # The existing table determines the format.
     assert run().rows == 5
-    assert (run().rows, proved_by_readers(output).rows) == (0, 145)
+    assert (run().rows, verified_by_readers(output).rows) == (0, 145)
     assert lake.table.positions([T0]) == {T0: 105}
     assert len(lake.table.files(lake.table.version_of(1))) == 2
     assert not (output / "_delta_log").exists()
@@ -98,23 +98,23 @@ def test_columns_can_be_added_but_not_changed(load, cluster, output):
     with pytest.raises(LoadError, match="column m: Iceberg has no int16, give it as int"):
         load(topics=["c"], columns=ValueColumns.json("m:short"))
     load(topics=["c"], columns=ValueColumns.json("n:int"))
-    proved_by_readers(output)
+    verified_by_readers(output)
 
 
 def test_rewind_set_and_replay_work(load, cluster, output, lake):
     cluster.append("t", 0, [b'{"at": 1}'] * 3)
     load(event_time=BY_VALUE, max_quarantined=None)
-    assert proved_by_readers(output).quarantined == 140
+    assert verified_by_readers(output).quarantined == 140
     load(event_time=BY_VALUE, max_quarantined=None)
     entry = replay(lake, SinkOptions(fallback="timestamp"))
     assert entry is not None
     assert entry.rows == 140
-    assert proved_by_readers(output).rows == 143
+    assert verified_by_readers(output).rows == 143
     assert rewind(lake, [T0], 50) == {T0: 50}
-    assert proved_by_readers(output).rows == 90
+    assert verified_by_readers(output).rows == 90
     assert load(event_time=BY_VALUE, fallback="timestamp").rows == 53
     assert set_position(lake, T0, 110) == 110
-    report = proved_by_readers(output)
+    report = verified_by_readers(output)
     assert (report.rows, report.gap_offsets) == (143, 7)
 
 
@@ -122,9 +122,9 @@ def test_optimize_merges_files_and_vacuum_is_refused(load, cluster, output, comm
     for _ in range(3):
         cluster.append("h", 0, [b'{"at": %d}' % (n % 2 * 3600) for n in range(10)])
         load(topics=["h"], event_time=BY_VALUE)
-    before = proved_by_readers(output)
+    before = verified_by_readers(output)
     assert command("optimize", output) == "6 files before, 2 after: 6 merged into 2\n"
-    after = proved_by_readers(output)
+    after = verified_by_readers(output)
     assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
     assert command("optimize", output) == "2 files before, 2 after: 0 merged into 0\n"
     with pytest.raises(LoadError, match="snapshots are its ledger and stay"):
@@ -143,14 +143,14 @@ def test_offsets_load_once_after_crash_at_any_step(load, cluster, output, tmp_pa
         with pytest.raises(Crash):
             load(CrashingFileSystem(LOCAL, at), output=str(place))
         load(output=str(place))
-        assert proved_by_readers(place).rows + proved_by_readers(place).quarantined == 141
+        assert verified_by_readers(place).rows + verified_by_readers(place).quarantined == 141
 
 
 def test_crashed_optimize_is_completed_by_next(load, cluster, output, tmp_path):
     for _ in range(2):
         cluster.append("t", 0, [b"x"] * 3)
         load()
-    before = proved_by_readers(output)
+    before = verified_by_readers(output)
     # The table names its files by absolute paths, so the copy is put back at the same place.
     shutil.copytree(output, tmp_path / "kept")
 
@@ -160,9 +160,9 @@ def test_crashed_optimize_is_completed_by_next(load, cluster, output, tmp_path):
         optimize(Checkpoints(filesystem, str(output)))
 
     for _ in crashes(optimize_again, LOCAL, least=8, every=4):
-        assert proved_by_readers(output).rows_crc == before.rows_crc
+        assert verified_by_readers(output).rows_crc == before.rows_crc
         optimize(Checkpoints(LOCAL, str(output)))
-        assert (proved_by_readers(output).rows_crc, proved_by_readers(output).files) == (
+        assert (verified_by_readers(output).rows_crc, verified_by_readers(output).files) == (
             before.rows_crc,
             1,
         )
@@ -182,5 +182,5 @@ def test_damaged_metadata_is_reported_and_adopted(load, output, command, lake):
     damage = find_damage(lake)
     assert "version 2 of the table in" in damage.checkpoints[0]
     assert json.loads(command("adopt", output, "--json"))["run"] == 2
-    assert proved_by_readers(output).rows == 140
+    assert verified_by_readers(output).rows == 140
     assert load().rows == 0

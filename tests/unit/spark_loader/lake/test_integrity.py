@@ -12,7 +12,7 @@ from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.event_time import EventTime
 from tests.support.inline_spark import crashes
 from tests.support.loaded import file_with, loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 
 def refused(run, output, *texts, **options):
@@ -75,7 +75,7 @@ def test_suggested_rewind_reloads_lost_file(run, cluster, output, command, group
             command(*line.split()[1:])
     run()
     assert loaded_offsets(output) == {("t", 0): [*range(130)], ("t", 1): [*range(50)]}
-    proved(output)
+    verified(output)
 
 
 def test_crashed_rewind_over_lost_files_is_completed_by_next_load(run, cluster, output, tmp_path):
@@ -93,7 +93,7 @@ def test_crashed_rewind_over_lost_files_is_completed_by_next_load(run, cluster, 
             continue
         run(output=str(copy))
         assert loaded_offsets(copy) == {("t", 0): [*range(130)], ("t", 1): [*range(40)]}
-        proved(copy)
+        verified(copy)
 
 
 def test_missing_commit_is_refused(run, cluster, output, command):
@@ -109,7 +109,7 @@ def test_run_with_missing_last_commit_is_resumed(run, cluster, output):
     (output / f"_delta_log/{3:020d}.json").unlink()
     assert run().resumed
     assert run().rows == 10
-    proved(output)
+    verified(output)
 
 
 def test_unreferenced_json_data_file_is_refused(run, cluster, output):
@@ -147,4 +147,4 @@ def test_crashed_load_is_not_reported_as_damage(run, cluster, output, lake):
     for _ in crashes(load, LOCAL, least=11):
         assert not find_damage(lake)
         run()
-    proved(output)
+    verified(output)

@@ -7,7 +7,7 @@ import pytest
 from spark_loader import LoadError
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 from tests.support.transactional import TransactionalLog
 
 
@@ -18,12 +18,12 @@ def test_rewind_removes_rows_and_next_load_restores_them(run, cluster, output, c
     printed = command("rewind", output, "-t", "t", "--partition", 0, "--to", 120)
     assert printed == "t-0: the next load begins at offset 120\n"
     assert loaded_offsets(output)["t", 0] == [*range(120)]
-    assert proved(output).unsealed == 0
+    assert verified(output).unsealed == 0
     assert command("diff", output, "--from-run", 2) == "t-0: 120 here, 150 there\n"
     assert run().rows == 30
     assert command("rewind", output, "-t", "t", "--to", 0).count("\n") == 3
     assert run().rows == 190
-    proved(output)
+    verified(output)
     with pytest.raises(LoadError, match="not loaded"):
         command("rewind", output, "-t", "t", "--to", 10_000)
 
@@ -33,10 +33,10 @@ def test_setting_position_forward_records_gap(run, cluster, output, command):
     cluster.append("t", 1, [b"skipped"] * 10 + [b"kept"] * 5)
     command("set", output, "-t", "t", "--partition", 1, "--to", 50)
     assert run().rows == 5
-    assert proved(output).gap_offsets == 10
+    assert verified(output).gap_offsets == 10
     command("set", output, "-t", "t", "--partition", 1, "--to", 45)
     assert run().rows == 10
-    assert proved(output).gap_offsets == 5
+    assert verified(output).gap_offsets == 5
 
 
 def test_setting_position_of_unknown_partition_is_refused(run, output, command):
@@ -92,7 +92,7 @@ def test_aborted_offsets_are_counted_separately_from_gaps(run, cluster, output, 
     cluster.store("x", 0, log)
     given = {"topics": ["x"], "fallback": "timestamp", "isolation_level": "read_committed"}
     assert run(**given).rows == 3
-    report = proved(output)
+    report = verified(output)
     assert (report.rows, report.aborted_offsets, report.absent_offsets) == (3, 2, 2)
     [book] = json.loads(command("audit", output, "-b", "h:1", "--json"))
     wanted = ("appended", "rows", "aborted", "absent", "pending", "difference")
@@ -104,11 +104,11 @@ def test_aborted_offsets_are_counted_separately_from_gaps(run, cluster, output, 
     log.commit(2)
     cluster.store("x", 0, log)
     assert run(**given).rows == 4
-    proved(output)
+    verified(output)
     # A rewind removes them from the audit with the rows; the next load counts them again.
     command("rewind", output, "-t", "x", "--partition", 0, "--to", 0)
     assert run(**given).rows == 7
-    assert proved(output).aborted_offsets == 2
+    assert verified(output).aborted_offsets == 2
 
 
 def test_resumed_run_keeps_planned_isolation_level(run, cluster, output, tmp_path):
@@ -122,4 +122,4 @@ def test_resumed_run_keeps_planned_isolation_level(run, cluster, output, tmp_pat
         run(CrashingFileSystem(LOCAL, 4), **given)
     # Its range goes beyond the last stable offset, where committed records cannot be read yet.
     assert run(**given, isolation_level="read_committed").rows == 7
-    assert proved(output).aborted_offsets == 0
+    assert verified(output).aborted_offsets == 0

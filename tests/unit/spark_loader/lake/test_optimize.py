@@ -13,7 +13,7 @@ from spark_loader.lake.integrity import find_damage
 from spark_loader.lake.optimize import optimize, vacuum
 from tests.support.inline_spark import Crash, CrashingFileSystem, crashes
 from tests.support.loaded import loaded_files, loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 BY_VALUE = EventTime.json("at")
 WHOLE = {("h", 0): [*range(40)], ("h", 1): [*range(40)]}
@@ -31,19 +31,19 @@ def lake(run, cluster, output):
 
 
 def test_optimize_merges_each_hour_into_one_file(lake, output, run, cluster):
-    before = proved(output)
+    before = verified(output)
     done = optimize(lake)
     assert (done.before, done.after, done.removed, done.added) == (32, 4, 32, 4)
     assert len(loaded_files(output)) == 4
     assert loaded_offsets(output) == WHOLE
-    after = proved(output)
+    after = verified(output)
     assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
     assert after.unreferenced == 32
     again = optimize(lake)
     assert (again.before, again.removed) == (4, 0)
     cluster.append("h", 0, [b'{"at": 0}'])
     assert run(topics=["h"], event_time=BY_VALUE).rows == 1
-    proved(output)
+    verified(output)
     # Earlier runs can still be read.
     assert len(lake.table.files(lake.table.version_of(4))) == 32
 
@@ -88,9 +88,9 @@ def test_crashed_optimize_is_completed_by_next(lake, output, tmp_path):
 
     for _ in crashes(optimize_copy, LOCAL, least=4):
         assert loaded_offsets(copy) == WHOLE
-        proved(copy)
+        verified(copy)
         optimize(Checkpoints(LOCAL, str(copy)))
-        assert (loaded_offsets(copy), proved(copy).unsealed) == (WHOLE, 0)
+        assert (loaded_offsets(copy), verified(copy).unsealed) == (WHOLE, 0)
         assert len(loaded_files(copy)) == 4
 
 
@@ -100,11 +100,11 @@ def test_vacuum_deletes_only_unneeded_files(lake, output, run, cluster):
     with pytest.raises(LoadError, match="--allow-short-retention"):
         vacuum(lake, retention_hours=1)
     doomed = vacuum(lake, retention_hours=0, allow_short=True, dry_run=True)
-    assert len(doomed) == 32 == proved(output).unreferenced
+    assert len(doomed) == 32 == verified(output).unreferenced
     assert vacuum(lake, retention_hours=0, allow_short=True) == doomed
     assert len(list(output.rglob("*.parquet"))) == 4
     assert loaded_offsets(output) == WHOLE
-    assert proved(output).unreferenced == 0
+    assert verified(output).unreferenced == 0
     assert not find_damage(lake)
 
 
@@ -118,7 +118,7 @@ def test_vacuum_keeps_json_files_and_files_of_unfinished_run(lake, output, run, 
     assert vacuum(lake, retention_hours=0, allow_short=True) == []
     result = run(topics=["h"], event_time=BY_VALUE)
     assert (result.resumed, result.adopted, result.rows) == (True, 1, 5)
-    proved(output)
+    verified(output)
 
 
 def test_optimize_lock_excludes_vacuum_but_not_loads(lake, run, cluster):
@@ -148,7 +148,7 @@ def test_optimize_succeeds_beside_committing_load(lake, output, run, cluster):
     optimize(lake)
     assert loaded == [1]
     assert loaded_offsets(output)["h", 0] == [*range(41)]
-    proved(output)
+    verified(output)
 
 
 def test_commands_print_file_counts(lake, output, command):

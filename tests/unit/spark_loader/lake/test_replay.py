@@ -9,13 +9,13 @@ from spark_loader.lake.replay import replay
 from spark_loader.sink.partition import SinkOptions
 from tests.support.inline_spark import crashes
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 
 def test_quarantined_records_are_replayed(run, output, command, lake):
     first = run(event_time=EventTime.regex(r"^[5-9]$", "s"))
     assert (first.rows, first.quarantined) == (10, 130)
-    proved(output)
+    verified(output)
     _, [one, _] = beside(lake.table.entries())
     record = json.loads((output / one.path).read_text().splitlines()[0])
     assert (record["offset"], record["value"]) == (0, "MA==")
@@ -25,13 +25,13 @@ def test_quarantined_records_are_replayed(run, output, command, lake):
         "--event-time-format", "s",
     )  # fmt: skip
     assert "120 records out of quarantine, 10 still in it" in printed
-    assert proved(output).quarantined == 10
+    assert verified(output).quarantined == 10
     assert not (output / one.path).exists()
     printed = command("replay-quarantine", output, "--event-time-fallback", "load-time")
     assert "10 records out of quarantine, 0 still in it" in printed
     assert command("replay-quarantine", output) == "the quarantine is empty\n"
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
-    assert (proved(output).rows, proved(output).quarantined) == (140, 0)
+    assert (verified(output).rows, verified(output).quarantined) == (140, 0)
 
 
 def test_crashed_replay_counts_once(run, output, cluster):
@@ -43,5 +43,5 @@ def test_crashed_replay_counts_once(run, output, cluster):
 
     for _ in crashes(replayed, LOCAL, least=16):
         run()
-        proved(output)
-    assert proved(output).quarantined == 120
+        verified(output)
+    assert verified(output).quarantined == 120

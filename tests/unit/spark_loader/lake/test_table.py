@@ -21,7 +21,7 @@ from spark_loader.lake.table_files import (
 )
 from spark_loader.reading.positions import TopicPartition
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import LOCAL, entry, proved, table_file
+from tests.support.loading import LOCAL, entry, table_file, verified
 from zkbroker.types import Partition07
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -165,7 +165,7 @@ def test_added_headers_column_is_readable(run, cluster, output):
     run(headers=True)
     found = DeltaTable(str(output)).to_pyarrow_table()
     assert "headers" in found.column_names
-    assert found.num_rows == 145 == proved(output).rows
+    assert found.num_rows == 145 == verified(output).rows
     assert loaded_offsets(output)["t", 0] == [*range(105)]
 
 

@@ -12,7 +12,7 @@ from spark_loader.lake.optimize import optimize
 from spark_loader.lake.verify import verify
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_files
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 
 @pytest.mark.parametrize("damage", ["change", "shorten", "remove", "repeat", "move"])
@@ -49,7 +49,7 @@ def test_unreferenced_parquet_file_is_not_a_problem(run, output, command):
     file = loaded_files(output)[0]
     file.with_name("stranger.parquet").write_bytes(file.read_bytes())
     assert "1 file beside them, for vacuum" in command("verify", output)
-    assert proved(output).rows == 140
+    assert verified(output).rows == 140
 
 
 def test_rows_crc_matches_independent_reader(run, output):
@@ -57,7 +57,7 @@ def test_rows_crc_matches_independent_reader(run, output):
 
     run()
     values = DeltaTable(str(output)).to_pyarrow_table(columns=["value"]).column(0).to_pylist()
-    assert proved(output).rows_crc == sum(map(zlib.crc32, values))
+    assert verified(output).rows_crc == sum(map(zlib.crc32, values))
 
 
 class ActionBeforeListing(CrashingFileSystem):

@@ -8,7 +8,7 @@ import pytest
 
 from spark_loader import EventTime, QuarantineLimit
 from spark_loader.columns.spec import ValueColumns
-from tests.support.loading import proved
+from tests.support.loading import verified
 
 COLUMNS = ValueColumns.json("user.id:long,at:timestamp,status:int")
 
@@ -45,7 +45,7 @@ def test_column_supplies_event_time(cluster, load, output):
     assert table.column("user_id").to_pylist() == [*range(30)]
     assert [each.hour for each in table.column("at").to_pylist()] == [n % 24 for n in range(30)]
     assert table.column("hour").to_pylist() == [n % 24 for n in range(30)]
-    proved(output)
+    verified(output)
 
 
 def test_bad_values_are_quarantined_and_replayed(cluster, load, output, command):
@@ -53,7 +53,7 @@ def test_bad_values_are_quarantined_and_replayed(cluster, load, output, command)
     append(cluster, visit(1), *bad, visit(6))
     result = load()
     assert (result.rows, result.quarantined) == (3, 4)
-    report = proved(output)
+    report = verified(output)
     assert (report.rows, report.quarantined) == (3, 4)
     [file] = (output / "_zkbroker" / "quarantine").rglob("*.jsonl")
     reasons = {row["offset"]: row["reason"] for row in map(json.loads, file.open())}
@@ -62,7 +62,7 @@ def test_bad_values_are_quarantined_and_replayed(cluster, load, output, command)
     assert reasons[2] == "not a JSON object"
     assert reasons[3] == "column at is null"
     command("replay-quarantine", output, "--columns-json", "user.id:long")
-    report = proved(output)
+    report = verified(output)
     assert (report.rows, report.quarantined) == (6, 1)
 
 

@@ -7,7 +7,7 @@ from spark_loader.lake.checkpoint import Checkpoints
 from tests.support.directory_cluster import DirectoryCluster
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 VALUES = [b'{"at": %d, "n": %d}' % (1_431_857_103 + 1800 * (n % 4), n) for n in range(60)]
 
@@ -38,7 +38,7 @@ def steps(load, tmp_path):
 
 
 def check_all_loaded_once(cluster, output):
-    report = proved(output)
+    report = verified(output)
     checkpoints = Checkpoints(LOCAL, str(output))
     latest = checkpoints.table.latest()
     assert latest is not None

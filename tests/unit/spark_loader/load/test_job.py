@@ -8,7 +8,7 @@ import pytest
 from spark_loader import EventTime, LoadError, QuarantineLimit
 from spark_loader.reading.positions import LATEST_BOUND, AtOffsets, AtTime, TopicPartition
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT, proved
+from tests.support.loading import AT, verified
 from zkbroker.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ def test_first_run_begins_at_starting_option(run, cluster, tmp_path):
         begun[name] = [run(output=str(lake), starting=starting).rows]
         cluster.append("t", 1, [b"x"] * 5)
         begun[name].append(run(output=str(lake), starting=starting).rows)
-        proved(lake)
+        verified(lake)
     assert begun == {"latest": [0, 5], "offsets": [145, 5], "time": [180, 5]}
 
 
@@ -53,7 +53,7 @@ def test_max_records_bytes_and_seconds_limit_run(run, output):
     assert capped.lag == 110 - capped.rows
     assert run(max_seconds=60).lag == 0
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
-    proved(output)
+    verified(output)
 
 
 def test_large_partitions_are_split(run, lake, output):
@@ -63,13 +63,13 @@ def test_large_partitions_are_split(run, lake, output):
         (0, 0, 100),
         (1, 0, 40),
     ]
-    proved(output)
+    verified(output)
 
 
 def test_small_partitions_share_mapper(run, lake, output):
     run(group_bytes=1 << 20)
     assert len(lake.plan(1).mappers) == 1
-    proved(output)
+    verified(output)
 
 
 def test_files_are_closed_at_target_size(run, cluster, output):
@@ -77,14 +77,14 @@ def test_files_are_closed_at_target_size(run, cluster, output):
     run(target_bytes=20_000, fetch_bytes=30_000, compression="none", format="raw")
     names = [path.name for path in output.glob("topic=t/*/*/t+00002+*")]
     assert len(names) > 3
-    proved(output)
+    verified(output)
 
 
 @pytest.mark.parametrize("kind", ["json", "raw"])
 def test_json_and_raw_files_hold_loaded_values(run, output, kind, cluster):
     cluster.append("t", 2, [b"\xff", None], keys=[b"k", None])
     assert run(format=kind).rows == 142
-    report = proved(output)
+    report = verified(output)
     assert report.rows == 142
     [file] = output.glob("topic=t/date=2015-05-17/hour=10/t+00002+*")
     lines = file.read_bytes().split(b"\n")[:-1]

@@ -9,7 +9,7 @@ from spark_loader.errors import DamagedLog
 from spark_loader.load.mapper import run_mapper
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import LOCAL, damage, proved
+from tests.support.loading import LOCAL, damage, verified
 
 
 def test_mapper_with_missing_files_runs_again(run, output):
@@ -18,7 +18,7 @@ def test_mapper_with_missing_files_runs_again(run, output):
     min(output.glob("topic=*/*/*/*-00000-*.parquet")).unlink()
     result = run()
     assert (result.resumed, result.adopted, result.rows) == (True, 1, 140)
-    proved(output)
+    verified(output)
 
 
 def test_first_attempt_to_publish_wins(run, output):
@@ -41,7 +41,7 @@ def test_first_attempt_to_publish_wins(run, output):
     result = run(SecondAttemptFirst(LOCAL), Spark(), group_bytes=1 << 20)
     assert [copy.troubles for copy in copies] == [()]
     assert result.rows == 140
-    proved(output)
+    verified(output)
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
     assert list(output.glob("_zkbroker/runs/*/staging/*")) == []
 
@@ -84,6 +84,6 @@ def test_damaged_partition_does_not_block_others_of_same_mapper(run, cluster, ou
     with pytest.raises(DamagedLog, match=r"t-0 \[114, 115\)[^$]*All else was loaded: 40 rows"):
         run(group_bytes=1 << 20)
     assert loaded_offsets(output) == {("t", 1): [*range(40)]}
-    proved(output)
+    verified(output)
     assert run(group_bytes=1 << 20, keep_damaged=True).rows == 119
-    proved(output)
+    verified(output)

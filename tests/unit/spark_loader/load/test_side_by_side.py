@@ -12,7 +12,7 @@ from spark_loader.lake.optimize import optimize, vacuum
 from spark_loader.lake.rows import held
 from spark_loader.reading.positions import TopicPartition
 from tests.support.inline_spark import Crash, CrashingFileSystem
-from tests.support.loading import LOCAL, proved
+from tests.support.loading import LOCAL, verified
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -76,7 +76,7 @@ def test_concurrent_load_of_other_topic_counts(load, output, cluster, request, s
     latest = lake.table.latest()
     assert latest.positions == {A0: 20, B0: 20}
     assert (latest.settled, latest.counted) == (2, ())
-    assert proved(output).commits == 2
+    assert verified(output).commits == 2
     # Each commits the offsets of its own topic.
     assert cluster.view(None).group_offsets("g-a", []) == {A0: 20}
     assert [load("ab").rows, load("a").rows, load("b").rows] == [0, 0, 0]
@@ -90,7 +90,7 @@ def test_concurrent_load_of_same_topic_is_refused(load, output):
     filesystem = ActionBeforeStep("before write", again)
     assert load("a", filesystem).rows == 20
     assert filesystem.done()
-    assert proved(output).commits == 1
+    assert verified(output).commits == 1
 
 
 class NoLocks(ActionBeforeStep):
@@ -117,11 +117,11 @@ def test_without_locks_one_of_two_loads_of_a_partition_counts(load, output, form
     with pytest.raises(CheckpointError, match=r"a-0 was moved from offset 0 to 20 by run 2"):
         load("a", filesystem, format=format_)
     assert other == [20]
-    assert proved(output).rows == 20
+    assert verified(output).rows == 20
     assert len([*output.glob("topic=*/**/*.*")]) == 1
     assert [each.name for each in (output / "_zkbroker/runs").glob("*/*.json")] == ["plan.json"]
     assert load("a").rows == 0
-    assert proved(output).commits == 1
+    assert verified(output).commits == 1
 
 
 def test_stopped_run_is_resumed_only_by_load_of_its_topic(load, output, lake):
@@ -130,13 +130,13 @@ def test_stopped_run_is_resumed_only_by_load_of_its_topic(load, output, lake):
     assert load("b").rows == 20
     assert (lake.table.latest().settled, lake.table.latest().counted) == (0, (2,))
     assert offsets(output) == {"b": 20}
-    proved(output)
+    verified(output)
     again = load("a")
     assert (again.resumed, again.adopted, again.run, again.rows) == (True, 1, 1, 20)
     latest = lake.table.latest()
     assert (latest.settled, latest.counted, latest.run) == (2, (), 1)
     assert offsets(output) == {"a": 20, "b": 20}
-    proved(output)
+    verified(output)
 
 
 def test_offsets_load_once_after_crash_beside_other_load(load, output, cluster):
@@ -158,7 +158,7 @@ def test_offsets_load_once_after_crash_beside_other_load(load, output, cluster):
         load("b")
     total = {topic: cluster.end(topic, 0) for topic in "ab"}
     assert offsets(output) == total
-    proved(output)
+    verified(output)
 
 
 def test_vacuum_keeps_files_of_running_load(run, cluster, output, lake):
@@ -180,7 +180,7 @@ def test_vacuum_keeps_files_of_running_load(run, cluster, output, lake):
         filesystem = ActionBeforeStep(step, clean)
         assert given(filesystem).rows == 9
         assert filesystem.done()
-        assert proved(output).rows == cluster.end("a", 0)
+        assert verified(output).rows == cluster.end("a", 0)
         cluster.append("a", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(9)])
     # Files of finished mappers of a stopped load stay, whatever the retention is.
     with pytest.raises(Crash):
@@ -188,7 +188,7 @@ def test_vacuum_keeps_files_of_running_load(run, cluster, output, lake):
     doomed = vacuum(lake, retention_hours=0, allow_short=True)
     assert doomed
     assert given(LOCAL).adopted == 1
-    assert proved(output).rows == cluster.end("a", 0)
+    assert verified(output).rows == cluster.end("a", 0)
     import polars as pl
 
     assert pl.read_delta(str(output)).height == cluster.end("a", 0)

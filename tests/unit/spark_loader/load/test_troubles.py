@@ -13,7 +13,7 @@ from spark_loader.lake import audit as books
 from tests.support.directory_cluster import DirectoryView
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
-from tests.support.loading import AT, LOCAL, damage, proved
+from tests.support.loading import AT, LOCAL, damage, verified
 from zkbroker.errors import RegistryError
 
 
@@ -27,7 +27,7 @@ def test_timestamp_out_of_calendar_does_not_stop_load(cluster, run, output, fall
     if fallback == "quarantine" and event_time.pattern:
         loaded = 0
     assert (result.rows, result.quarantined) == (loaded, 3 - loaded)
-    proved(output)
+    verified(output)
 
 
 def test_deleted_offsets_fail_load_or_become_gap(run, cluster, output, command, lake):
@@ -44,7 +44,7 @@ def test_deleted_offsets_fail_load_or_become_gap(run, cluster, output, command, 
     [gap] = books.gap_ledger(lake)
     assert (gap.partition, gap.start, gap.until) == (0, 100, 150)
     assert "gap t-0 [100, 150): deleted" in command("status", output)
-    assert proved(output).gap_offsets == 50
+    assert verified(output).gap_offsets == 50
     assert [each.difference for each in books.audit(lake)] == [0] * 3
 
 
@@ -55,10 +55,10 @@ def test_offsets_deleted_after_planning_follow_policy(run, cluster, output):
     cluster.delete_before("t", 0, 60)
     with pytest.raises(DataLoss, match=r"t-0 \[0, 60\)[^$]*All else was loaded: 40 rows, run 1"):
         run()
-    assert proved(output).rows == 40
+    assert verified(output).rows == 40
     result = run(on_out_of_range="earliest")
     assert (result.resumed, result.rows) == (False, 40)
-    assert proved(output).gap_offsets == 60
+    assert verified(output).gap_offsets == 60
     assert loaded_offsets(output) == {("t", 0): [*range(60, 100)], ("t", 1): [*range(40)]}
 
 
@@ -73,9 +73,9 @@ def test_deleted_offsets_do_not_block_other_partitions(run, cluster, output, com
         with pytest.raises(DataLoss, match=r"t-0 \[100, 105\)") as failed:
             run()
         assert (f"All else was loaded: {rows} rows" in str(failed.value)) == (rows > 0)
-    assert proved(output).rows == 150
+    assert verified(output).rows == 150
     assert run(on_out_of_range="nearest").rows == 5
-    assert proved(output).gap_offsets == 5
+    assert verified(output).gap_offsets == 5
 
 
 def test_topic_deleted_after_planning_does_not_block_others(run, cluster, output):
@@ -87,7 +87,7 @@ def test_topic_deleted_after_planning_does_not_block_others(run, cluster, output
         run()
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
     assert run().rows == 0
-    proved(output)
+    verified(output)
 
 
 def test_ranges_before_damage_in_split_partition_are_published(run, cluster, output):
@@ -98,12 +98,12 @@ def test_ranges_before_damage_in_split_partition_are_published(run, cluster, out
     with pytest.raises(DamagedLog, match=r"t-0 \[100, 160\).*CRC"):
         run(split_bytes=-(-size // 4))
     assert loaded_offsets(output) == {("t", 0): [*range(80)], ("t", 1): [*range(40)]}
-    proved(output)
+    verified(output)
     assert list(output.glob("_zkbroker/runs/*/staging/*")) == []
     result = run(keep_damaged=True)
     assert (result.rows, result.quarantined) == (220, 1)
     assert loaded_offsets(output)["t", 0] == [*range(100), *range(200, 400)]
-    proved(output)
+    verified(output)
 
 
 def test_shorter_recreated_topic_fails_under_every_policy(run, cluster):
@@ -164,7 +164,7 @@ def test_failed_group_commit_keeps_published_run(run, cluster, output, monkeypat
     monkeypatch.setattr(DirectoryView, "commit_group_offsets", away)
     with pytest.raises(LoadError, match=r"run 1 is published with 140 rows.*no ZooKeeper answered"):
         run(group="g")
-    proved(output)
+    verified(output)
     monkeypatch.undo()
     assert run(group="g").rows == 0
     assert cluster.view(None).group_offsets("g", []) == {("t", 0): 100, ("t", 1): 40, ("t", 2): 0}
@@ -187,11 +187,11 @@ def test_longer_recreated_topic_is_data_loss(run, cluster, output, command):
     command("set", output, "-t", "t", "--partition", 0, "--to", 100)
     assert run().rows == 50
     assert run().rows == 0
-    proved(output)
+    verified(output)
     created.write_text('{"t": 1432000000000}')
     command("rewind", output, "-t", "t", "--to", 0)
     assert [run().rows for _ in range(2)] == [195, 0]
-    proved(output)
+    verified(output)
 
 
 def test_plan_of_earlier_release_is_resumed(run, cluster, output):
@@ -207,7 +207,7 @@ def test_plan_of_earlier_release_is_resumed(run, cluster, output):
         path.write_text(json.dumps(content))
     result = run()
     assert (result.resumed, result.rows) == (True, 5)
-    proved(output)
+    verified(output)
 
 
 def test_quarantine_limit_publishes_nothing(run, output, lake):
@@ -215,4 +215,4 @@ def test_quarantine_limit_publishes_nothing(run, output, lake):
         run(event_time=EventTime.regex(r"^[5-9]$", "s"), max_quarantined=50)
     assert not lake.table.exists()
     assert run().resumed
-    proved(output)
+    verified(output)

@@ -7,12 +7,12 @@ import uuid
 import pytest
 
 from spark_loader import EventTime, LoadError
-from spark_loader.lake.verify import verify
 from spark_loader.storage import hadoop
 from spark_loader.storage.files import LockedError
 from spark_loader.storage.hadoop import HadoopFileSystem
 from tests.support.lake_files import check_lock, check_missing, check_publish, check_rename
 from tests.support.loaded import loaded_offsets
+from tests.support.loading import verified
 
 pytestmark = pytest.mark.spark
 
@@ -32,8 +32,8 @@ def test_load_into_hadoop_file_system_is_verified(run, cluster, mounted, tmp_pat
     output, by_value = f"{mounted.root}/lake", EventTime.json("at")
     for _ in range(2):
         run(mounted, topics=["h"], output=output, event_time=by_value, group_bytes=1 << 20)
-    report = verify(mounted, output)
-    assert (report.problems, report.rows, report.files) == ([], 8, 4)
+    report = verified(output, mounted)
+    assert (report.rows, report.files) == (8, 4)
     assert loaded_offsets(tmp_path / "disk" / "lake") == {("h", p): [*range(4)] for p in range(2)}
 
 

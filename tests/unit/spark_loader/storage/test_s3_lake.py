@@ -13,10 +13,10 @@ from spark_loader import EventTime
 from spark_loader.lake import operate
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.optimize import optimize, vacuum
-from spark_loader.lake.verify import verify
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.s3 import S3FileSystem
 from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.loading import verified
 from tests.support.s3_server import running_s3
 
 pytestmark = pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
@@ -69,8 +69,7 @@ def test_optimize_rewind_and_vacuum_work_in_bucket(server, lake, bucket, load, c
     doomed = vacuum(Checkpoints(bucket, lake), retention_hours=0, allow_short=True)
     assert doomed
     assert rows(server, lake) == [*range(60)]
-    report = verify(bucket, lake)
-    assert (report.problems, report.rows) == ([], 60)
+    assert verified(lake, bucket).rows == 60
     options = [
         text for each in server.options.items() for text in ("--storage-option", "=".join(each))
     ]
@@ -91,8 +90,7 @@ def test_offsets_load_once_after_crash_at_any_step(server, lake, bucket, load, c
             load(CrashingFileSystem(bucket, at), count=0)
         except Crash:
             load(count=0)
-    report = verify(bucket, lake)
-    assert (report.problems, report.rows) == ([], cluster.end("b", 0))
+    assert verified(lake, bucket).rows == cluster.end("b", 0)
     assert rows(server, lake) == [*range(cluster.end("b", 0))]
 
 
@@ -105,8 +103,7 @@ def test_iceberg_table_works_in_bucket(server, lake, bucket, load):
     optimize(Checkpoints(bucket, lake))
     operate.rewind(Checkpoints(bucket, lake), [TopicPartition("b", 0)], 30)
     assert load(count=0).rows == 10
-    report = verify(bucket, lake)
-    assert (report.problems, report.rows) == ([], 40)
+    assert verified(lake, bucket).rows == 40
     properties = {
         "s3.endpoint": server.options["AWS_ENDPOINT_URL"],
         "s3.access-key-id": server.options["AWS_ACCESS_KEY_ID"],
