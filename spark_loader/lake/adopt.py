@@ -87,8 +87,7 @@ def adopt(checkpoints: Checkpoints) -> Entry:
     checkpoints.table.commit(found.entry, found.tabled, found.schema, found.removed)
     # Runs that were planned before are given up; the files that they staged can never count.
     for run in checkpoints.run_numbers():
-        for name in checkpoints.staged_names(run):
-            checkpoints.filesystem.delete(join(checkpoints.output, checkpoints.staging(run), name))
+        checkpoints.clear_staging(run)
     return found.entry
 
 

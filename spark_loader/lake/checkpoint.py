@@ -15,13 +15,13 @@ last.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.json_codec import from_json, to_json
-from spark_loader.lake.ledger import Entry, MapperOffsets, Plan
+from spark_loader.lake.ledger import DataFile, Entry, MapperOffsets, Plan
 from spark_loader.lake.table import LakeTable
 from spark_loader.lake.table_files import RESTORE, STATE
 from spark_loader.reading.positions import partition_numbers
@@ -182,6 +182,11 @@ class Checkpoints:
     def staged_names(self, run: int) -> list[str]:
         """Return the names of files left in a run's staging directory."""
         return self.filesystem.names(join(self.output, self.staging(run)))
+
+    def unstage(self, files: Iterable[DataFile]) -> None:
+        """Move staged files to their places; it can be repeated."""
+        for each in files:
+            self.filesystem.rename(join(self.output, each.staged), join(self.output, each.path))
 
     def clear_staging(self, run: int) -> None:
         """Remove staged files of a run's attempts that do not count."""

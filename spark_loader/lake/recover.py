@@ -53,10 +53,7 @@ def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
 
 def publish_replay(checkpoints: Checkpoints, done: MapperOffsets) -> Entry:
     """Give a replay's files beside the table their names and commit it."""
-    for each in [*done.files, *done.quarantined]:
-        checkpoints.filesystem.rename(
-            join(checkpoints.output, each.staged), join(checkpoints.output, each.path)
-        )
+    checkpoints.unstage([*done.files, *done.quarantined])
     entries = checkpoints.table.entries()
     _, quarantined = beside(entries)
     left = sum(each.rows for each in done.quarantined)

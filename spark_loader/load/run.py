@@ -231,9 +231,7 @@ class Run:
         tabled = [each for offsets in done for each in offsets.tabled]
         files = [each for offsets in done for each in offsets.files]
         quarantined = [each for offsets in done for each in offsets.quarantined]
-        output = self._checkpoints.output
-        for each in [*files, *quarantined]:
-            self._fs.rename(join(output, each.staged), join(output, each.path))
+        self._checkpoints.unstage([*files, *quarantined])
         ranges = merge_ranges(each for offsets in done for each in offsets.ranges)
         positions = dict(plan.positions)
         for gap in plan.gaps:

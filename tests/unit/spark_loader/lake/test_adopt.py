@@ -13,7 +13,7 @@ from tests.support.loaded import file_with, loaded_offsets
 from tests.support.loading import LOCAL, verified
 
 
-def forget(output):
+def delete_state(output):
     """Delete the table and the checkpoints."""
     shutil.rmtree(output / "_delta_log")
     shutil.rmtree(output / "_zkbroker")
@@ -28,7 +28,7 @@ def test_load_after_adopt_continues_after_last_offset(run, cluster, output, comm
     run(format=kind)
     cluster.append("t", 0, [b"x"] * 10)
     run(format=kind)
-    forget(output)
+    delete_state(output)
     printed = command("adopt", output)
     assert "3 data files with 150 rows taken over" in printed
     assert "t-0: the next load begins at offset 110" in printed
@@ -42,7 +42,7 @@ def test_load_after_adopt_continues_after_last_offset(run, cluster, output, comm
 
 def test_load_with_adopt_option_adopts_first(run, cluster, output, command):
     run()
-    forget(output)
+    delete_state(output)
     cluster.append("t", 1, [b"x"] * 7)
     planned = ("--output", output, "-b", "h:1", "-t", "t", "--adopt", "--json")
     shown = json.loads(command("plan", *planned))
@@ -108,7 +108,7 @@ def test_adopt_keeps_plan_of_unknown_version(run, output):
 def test_offsets_in_two_files_are_refused(run, cluster, output, command):
     run()
     first = file_with(output, 0, 0)
-    forget(output)
+    delete_state(output)
     shutil.copy(first, first.with_name(first.name.replace(".parquet", "x.parquet")))
     with pytest.raises(LoadError, match=r"t-0 \[0, 100\)") as found:
         command("adopt", output)
@@ -121,7 +121,7 @@ def test_offsets_in_two_files_are_refused(run, cluster, output, command):
 def test_unreadable_file_is_refused(run, output, command, damage):
     run()
     file = file_with(output, 0, 0)
-    forget(output)
+    delete_state(output)
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-20])
     else:
@@ -135,7 +135,7 @@ def test_unreadable_file_is_refused(run, output, command, damage):
 def test_raw_file_with_unknown_offsets_is_refused(cluster, run, output, command):
     cluster.append("t", 2, [b"two\nlines"])
     run(format="raw")
-    forget(output)
+    delete_state(output)
     with pytest.raises(LoadError, match="2 rows and its name 1 offsets"):
         command("adopt", output)
 
@@ -143,7 +143,7 @@ def test_raw_file_with_unknown_offsets_is_refused(cluster, run, output, command)
 def test_renamed_parquet_file_is_adopted(run, output, command, lake):
     run()
     first = file_with(output, 1, 0)
-    forget(output)
+    delete_state(output)
     first.rename(first.with_name("by-hand.parquet"))
     command("adopt", output)
     latest = lake.table.latest()

@@ -25,14 +25,14 @@ WITHOUT_POISON = [*range(30), *range(31, 41)]
 
 
 @pytest.fixture
-def old(output):
+def old_lake(output):
     with tarfile.open(Path(__file__).with_name("manifests.tar.gz")) as found:
         found.extractall(output.parent, filter="data")
     return Checkpoints(LOCAL, str(output))
 
 
 @pytest.fixture
-def grown(cluster, tmp_path):
+def grown_cluster(cluster, tmp_path):
     """The log that the lake was loaded from, with the records that its stopped run had planned."""
 
     def values(start, count):
@@ -49,7 +49,7 @@ def grown(cluster, tmp_path):
     return cluster
 
 
-def test_lake_with_manifests_requires_convert(old, output, run, command):
+def test_lake_with_manifests_requires_convert(old_lake, output, run, command):
     with pytest.raises(DamagedLake, match="zkbroker-load convert --output"):
         run(event_time=BY_VALUE)
     for name in ("status", "verify", "files", "optimize"):
@@ -57,7 +57,7 @@ def test_lake_with_manifests_requires_convert(old, output, run, command):
             command(name, output)
 
 
-def test_convert_takes_over_runs_without_touching_data_files(old, output, command):
+def test_convert_takes_over_runs_without_touching_data_files(old_lake, output, command):
     before = {path: path.stat().st_mtime_ns for path in output.rglob("topic=*/*/*/*.parquet")}
     assert command("convert", output) == "6 runs with 12 files taken over\n"
     report = verified(output)
@@ -69,34 +69,34 @@ def test_convert_takes_over_runs_without_touching_data_files(old, output, comman
     }
     after = {path: path.stat().st_mtime_ns for path in output.rglob("topic=*/*/*/*.parquet")}
     assert after.items() <= before.items()
-    assert [each.run for each in old.table.entries()] == [1, 2, 3, 4, 5, 6]
+    assert [each.run for each in old_lake.table.entries()] == [1, 2, 3, 4, 5, 6]
     assert command("convert", output) == "every manifest is in the table already\n"
     books = json.loads(command("audit", output, "--json"))
     assert {each["difference"] for each in books} == {0}
-    assert len(old.table.files(old.table.version_of(1))) == 6
+    assert len(old_lake.table.files(old_lake.table.version_of(1))) == 6
 
 
-def test_stopped_conversion_can_be_repeated(old, output):
+def test_stopped_conversion_can_be_repeated(old_lake, output):
     for _ in crashes(lambda files: convert(Checkpoints(files, str(output))), LOCAL, least=11):
         pass
     assert verified(output).rows == 65
 
 
-def test_unfinished_run_resumes_after_conversion(old, output, run, grown):
-    planned = old.plan(7).ranges
-    convert(old)
+def test_unfinished_run_resumes_after_conversion(old_lake, output, run, grown_cluster):
+    planned = old_lake.plan(7).ranges
+    convert(old_lake)
     result = run(event_time=BY_VALUE)
     assert (result.run, result.resumed, result.adopted, result.rows) == (7, True, 0, 9)
     assert [(each.start, each.until) for each in result.ranges] == [
         (each.start, each.until) for each in planned
     ]
     assert run(event_time=BY_VALUE).rows == 0
-    optimize(old)
+    optimize(old_lake)
     assert DeltaTable(str(output)).to_pyarrow_table().num_rows == 74 == verified(output).rows
     assert len(DeltaTable(str(output)).file_uris()) == 3
 
 
-def test_damaged_manifest_or_missing_file_is_refused(old, output, command):
+def test_damaged_manifest_or_missing_file_is_refused(old_lake, output, command):
     manifest = output / "_zkbroker/manifests/000006.json"
     whole = manifest.read_text()
     manifest.write_text(whole.replace('"rows": 5', '"rows": 6'))

@@ -28,14 +28,14 @@ def names(output):
     return sorted(path for path in output.rglob("*.*") if "lock" not in path.name)
 
 
-def loads(run, cluster, count=3):
+def load_often(run, cluster, count=3):
     for _ in range(count):
         run()
         cluster.append("t", 0, [b"x"] * 10)
 
 
 def test_lake_without_table_is_refused(run, cluster, output, command):
-    loads(run, cluster)
+    load_often(run, cluster)
     shutil.rmtree(output / "_delta_log")
     shutil.rmtree(output / "_zkbroker")
     refused(run, output, "part-", "is named by no table", "a second time")
@@ -48,7 +48,7 @@ def test_lake_without_table_is_refused(run, cluster, output, command):
 
 @pytest.mark.parametrize("damage", ["remove", "shorten", "lengthen"])
 def test_missing_or_resized_data_file_is_refused(run, cluster, output, damage):
-    loads(run, cluster)
+    load_often(run, cluster)
     file = file_with(output, 0, 0)
     if damage == "remove":
         file.unlink()
@@ -63,7 +63,7 @@ def test_missing_or_resized_data_file_is_refused(run, cluster, output, damage):
 
 @pytest.mark.parametrize("group_bytes", [0, 1 << 20])
 def test_suggested_rewind_reloads_lost_file(run, cluster, output, command, group_bytes):
-    loads(run, cluster)
+    load_often(run, cluster)
     cluster.append("t", 1, [b"x"] * 10)
     run(group_bytes=group_bytes)
     lost = file_with(output, 0, 125)
@@ -79,7 +79,7 @@ def test_suggested_rewind_reloads_lost_file(run, cluster, output, command, group
 
 
 def test_crashed_rewind_over_lost_files_is_completed_by_next_load(run, cluster, output, tmp_path):
-    loads(run, cluster)
+    load_often(run, cluster)
     file_with(output, 0, 105).unlink()
     copy = tmp_path / "copy"
 
@@ -97,7 +97,7 @@ def test_crashed_rewind_over_lost_files_is_completed_by_next_load(run, cluster, 
 
 
 def test_missing_commit_is_refused(run, cluster, output, command):
-    loads(run, cluster)
+    load_often(run, cluster)
     (output / f"_delta_log/{2:020d}.json").unlink()
     refused(run, output, "_delta_log")
     with pytest.raises(LoadError):
@@ -105,7 +105,7 @@ def test_missing_commit_is_refused(run, cluster, output, command):
 
 
 def test_run_with_missing_last_commit_is_resumed(run, cluster, output):
-    loads(run, cluster)
+    load_often(run, cluster)
     (output / f"_delta_log/{3:020d}.json").unlink()
     assert run().resumed
     assert run().rows == 10
@@ -130,7 +130,7 @@ def test_missing_quarantine_file_is_refused(run, cluster, output):
 
 
 def test_set_does_not_hide_damage(run, cluster, output, command):
-    loads(run, cluster)
+    load_often(run, cluster)
     file_with(output, 0, 0).unlink()
     cluster.append("t", 1, [b"x"] * 10)
     command("set", output, "-t", "t", "--partition", 1, "--to", 45)

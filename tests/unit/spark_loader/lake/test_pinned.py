@@ -6,7 +6,7 @@ from spark_loader.reading.positions import TopicPartition
 from tests.support.loading import LOCAL
 
 
-def seen(table):
+def contents(table):
     source = TopicPartition("t", 0)
     return (
         [each.path for each in table.files()],
@@ -20,13 +20,13 @@ def seen(table):
 def test_later_commits_are_not_visible(run, cluster, output):
     run()
     pinned = PinnedTable(LOCAL, str(output))
-    before = seen(pinned)
+    before = contents(pinned)
     cluster.append("t", 0, [b"x"])
     run()
-    assert seen(pinned) == before
+    assert contents(pinned) == before
     assert before[1:4] == (100, [1], 100)
-    assert seen(LakeTable(LOCAL, str(output)))[1:4] == (101, [1, 2], 101)
-    assert seen(PinnedTable(LOCAL, str(output)))[1:4] == (101, [1, 2], 101)
+    assert contents(LakeTable(LOCAL, str(output)))[1:4] == (101, [1, 2], 101)
+    assert contents(PinnedTable(LOCAL, str(output)))[1:4] == (101, [1, 2], 101)
 
 
 def test_missing_table_is_empty(output):

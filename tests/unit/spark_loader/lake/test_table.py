@@ -64,7 +64,7 @@ def test_earlier_version_can_be_read(table):
         table.version_of(3)
 
 
-def interrupted(table, action):
+def act_before_commit(table, action):
     """Call `action` once, after a commit has read the table and before it commits."""
     inner = table.format.commit
     left = [action]
@@ -80,7 +80,7 @@ def interrupted(table, action):
 def test_second_commit_from_same_position_is_refused(table):
     table.commit(entry(1, positions={T0: 5}), [table_file(1)])
     other = LakeTable(LOCAL, table.output)
-    interrupted(other, lambda: table.commit(entry(2, positions={T0: 9}), [table_file(2)]))
+    act_before_commit(other, lambda: table.commit(entry(2, positions={T0: 9}), [table_file(2)]))
     with pytest.raises(CheckpointError, match=r"t-0 was moved from offset 5 to 9 by run 2 mean"):
         other.commit(entry(3, positions={T0: 8}), [table_file(3)], since={T0: 5})
     assert table.positions([T0]) == {T0: 9}
@@ -90,7 +90,7 @@ def test_second_commit_from_same_position_is_refused(table):
 def test_concurrent_commits_of_different_partitions_both_count(table):
     table.commit(entry(1, positions={T0: 5}))
     other = LakeTable(LOCAL, table.output)
-    interrupted(
+    act_before_commit(
         other, lambda: table.commit(entry(2, positions={T0: 9}), [table_file(2)], since={T0: 5})
     )
     other.commit(entry(3, positions={T1: 7}), [table_file(3)], since={T1: 0})
@@ -104,7 +104,7 @@ def test_commit_without_run_does_not_conflict(table):
     table.commit(entry(1, positions={T0: 5}), [table_file(1)])
     other = LakeTable(LOCAL, table.output)
     seal = Entry(run=0, kind="seal", created="now", checksums={"a": "00"})
-    interrupted(other, lambda: table.commit(seal))
+    act_before_commit(other, lambda: table.commit(seal))
     other.commit(entry(2, positions={T0: 9}), [table_file(2)], since={T0: 5})
     assert table.checksums() == {"a": "00"}
     assert [each.run for each in table.entries()] == [1, 2]

@@ -11,13 +11,13 @@ LINE = b'83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 2030
 AT = 1_431_857_103_000
 
 
-def only(event_time, value):
+def time_or_reason(event_time, value):
     times, reasons = Extractor(event_time).times_ms([value])
     return times[0] if times[0] is not None else reasons[0]
 
 
 def test_access_log_time_is_parsed():
-    assert only(EventTime.access_log(), LINE) == AT
+    assert time_or_reason(EventTime.access_log(), LINE) == AT
 
 
 def test_access_log_parser_agrees_with_strptime():
@@ -38,7 +38,7 @@ def test_invalid_access_log_time_is_refused(text):
 
 def test_regex_uses_time_group_then_first_group_then_match():
     for pattern in (r"a=\d+ b=(?P<time>\d+)", r"b=(\d+)", r"(?<=b=)\d+"):
-        assert only(EventTime.regex(pattern, "s"), b"a=1 b=7") == 7000
+        assert time_or_reason(EventTime.regex(pattern, "s"), b"a=1 b=7") == 7000
 
 
 def test_text_without_zone_uses_given_zone():
@@ -68,14 +68,14 @@ def test_text_without_zone_uses_given_zone():
     ],
 )
 def test_json_field_gives_time_or_reason(value, expected):
-    found = only(EventTime.json("meta.at"), value)
+    found = time_or_reason(EventTime.json("meta.at"), value)
     assert found == expected or expected in str(found)
 
 
 def test_numeric_times_use_given_unit():
-    assert only(EventTime.json("t", "us"), b'{"t":1431857103000000}') == AT
-    assert only(EventTime.json("t", "s"), b'{"t":"1431857103"}') == AT
-    assert "not a number" in only(EventTime.json("t", "ms"), b'{"t":"x"}')
+    assert time_or_reason(EventTime.json("t", "us"), b'{"t":1431857103000000}') == AT
+    assert time_or_reason(EventTime.json("t", "s"), b'{"t":"1431857103"}') == AT
+    assert "not a number" in time_or_reason(EventTime.json("t", "ms"), b'{"t":"x"}')
 
 
 def test_hour_names_use_time_zone():
