@@ -27,7 +27,7 @@ from zkbroker.errors import ConfigError
         ({"max_records": 0}, "max_records=0"),
         ({"split_bytes": -1}, "split_bytes=-1"),
         ({"generation": "0.6"}, "kafka.generation='0.6' is not allowed"),
-        ({"generation": "0.7", "bootstrap": "h:1"}, "found by its ZooKeeper"),
+        ({"generation": "0.7", "bootstrap": "h:1"}, "in place of kafka.bootstrap.servers"),
         ({"isolation_level": "committed"}, "isolation.level='committed'"),
         (
             {"isolation_level": "read_committed", "generation": "0.7", "zookeeper": "z"},
