@@ -47,7 +47,7 @@ def test_a_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str
         def before_starting_fetchers(self, consumer_id: str, owned: object) -> None:
             told.append(f"start {sorted(owned)}")
 
-    first = Consumer(chroot, "g", {"t": 1}, consumer_id="g_1", listener=Listener())
+    first = Consumer(chroot, "g", {"t": 1}, consumer_id="g_1", listeners=[Listener()])
     assert first.rebalancer.wait_settled(20)
     first.member.log.clear()
     second = Consumer(chroot, "g", {"t": 1}, consumer_id="g_2")

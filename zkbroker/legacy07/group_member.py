@@ -19,7 +19,6 @@ from zkbroker.legacy07.cluster import Cluster07
 from zkbroker.legacy07.decode import decode_chunk07
 from zkbroker.legacy07.fetcher import BrokerFetcher07
 from zkbroker.legacy07.group_store import GroupStore07, range_assign_07
-from zkbroker.rebalance import GroupStore
 from zkbroker.rebalance.assignor import Assignor
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -64,7 +63,7 @@ class Generation07:
         make = partial(BrokerFetcher07, idle_ms=self._idle_ms)
         return Fetchers(self._cluster, self._config.fetching(), self._runtime, make)
 
-    def store(self, consumer_id: str) -> GroupStore:
+    def store(self, consumer_id: str) -> GroupStore07:
         return GroupStore07(self._session, self._config.group_id, consumer_id)
 
     def keeper(

@@ -21,7 +21,7 @@ class GroupStore07(ZkGroupStore):
 
     def register(self, subscription: StreamSubscription) -> None:
         data = encode_subscription(subscription)
-        groups.register_member(self._session, self._group, self._consumer_id, data)
+        groups.register_member(self._session, self._group, self.consumer_id, data)
 
     def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
         return groups.subscriptions(self._session, self._group, watch, parse=parse_subscription)

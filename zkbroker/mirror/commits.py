@@ -17,24 +17,17 @@ from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.errors import ZkbrokerError
 from zkbroker.mirror.sources import LOST, Source
 from zkbroker.mirror.tracker import Tracker
-from zkbroker.producer import EncodedBatch
+from zkbroker.producer import Producer
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
-
-
-class SendsBatches(Protocol):
-    """The part of a producer that a stream uses."""
-
-    def send_batch(self, batch: EncodedBatch) -> None:
-        """Send a whole batch to its partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
     """The producer for a chunk, and the first offset to send."""
 
-    producer: SendsBatches
+    producer: Producer
     begin: int
 
 
@@ -85,7 +78,7 @@ class FlushThenCommit:
     idle = True
 
     def __init__(
-        self, source: Source, producer: SendsBatches, tracker: Tracker, flush_timeout_s: float
+        self, source: Source, producer: Producer, tracker: Tracker, flush_timeout_s: float
     ) -> None:
         self._source = source
         self._producer = producer

@@ -27,16 +27,10 @@ from zkbroker.mirror.routes import Routes
 from zkbroker.mirror.source_cluster import SourceCluster
 from zkbroker.mirror.source_config import SourceConfig
 from zkbroker.mirror.source_streams import CatchUp, SourceStreams, TopicStatus, lag_of
-from zkbroker.mirror.sources import (
-    CoordinatorSource,
-    OnRelease,
-    Source,
-    ZooKeeperGroupSource,
-)
+from zkbroker.mirror.sources import CoordinatorSource, Source, ZooKeeperGroupSource
 from zkbroker.mirror.tracker import Place
 from zkbroker.mirror.transactions import MirrorTransactions
 from zkbroker.mirror.worker import Worker, passes
-from zkbroker.producer import Producer
 from zkbroker.runtime import Runtime, get_runtime
 from zkbroker.types import PartitionKey
 
@@ -134,26 +128,14 @@ class Mirror:
         config, source = self.config, side.source.config
         kind = CoordinatorSource if source.by_coordinator else ZooKeeperGroupSource
 
-        def make(on_release: OnRelease, on_lost: OnRelease) -> Source:
-            return kind(
-                config,
-                source,
-                number,
-                on_release=on_release,
-                on_lost=on_lost,
-                listener=listener,
-                runtime=self._runtime,
-            )
-
-        def syncs(found: list[tuple[PartitionKey, int, Place]]) -> None:
-            self._write_syncs(source.label, found)
-
         return Worker(
             f"{source.label}-{number}",
             config,
             routes=side.routes,
             target=self._target,
-            make_source=make,
+            make_source=partial(
+                kind, config, source, number, listener=listener, runtime=self._runtime
+            ),
             maker=BatchMaker(
                 config,
                 source=side.source,
@@ -164,7 +146,7 @@ class Mirror:
             ),
             runtime=self._runtime,
             on_failure=self._fail,
-            on_syncs=syncs,
+            on_syncs=partial(self._write_syncs, source.label),
             make_step=partial(self._exactly_once, side) if config.exactly_once else None,
         )
 
@@ -175,19 +157,15 @@ class Mirror:
         name = config.exactly_once_name(side.source.config)
         self._target.have(config.exactly_once_topic, {"cleanup.policy": "compact"})
 
-        def make_producer(key: PartitionKey) -> Producer:
-            return self._target.transactional_producer(f"{name}-{key[0]}-{key[1]}")
-
-        def end_of(key: PartitionKey) -> int:
-            return side.source.offsets([key], LATEST_TIME)[key]
-
         return MirrorTransactions(
             source,
-            make_producer=make_producer,
+            make_producer=lambda key: self._target.transactional_producer(
+                f"{name}-{key[0]}-{key[1]}"
+            ),
             positions=Positions(
                 self._target.cluster, config.exactly_once_topic, name, self._runtime
             ),
-            end_of=end_of,
+            end_of=lambda key: side.source.offsets([key], LATEST_TIME)[key],
             runtime=self._runtime,
             timeout_s=config.flush_timeout_ms / 1000,
         )

@@ -21,7 +21,7 @@ from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.consumer import AssignedConsumer
 from zkbroker.errors import ClientError, UnknownTopicOrPartition
-from zkbroker.mirror.state_keys import parse_key, parse_offset
+from zkbroker.mirror.state_keys import encode_key, parse_key, parse_offset
 from zkbroker.mirror.tracker import Place
 from zkbroker.producer import KeyedMessage
 from zkbroker.registry.node_json import read_json
@@ -56,7 +56,7 @@ def sync_message(
                 "target_offset": place.offset,
             }
         ).encode(),
-        key=json.dumps({"source": source, "topic": key[0], "partition": key[1]}).encode(),
+        key=encode_key(source, key),
         partition=0,
     )
 

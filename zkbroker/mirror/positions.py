@@ -17,7 +17,7 @@ from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer import AssignedConsumer, MessageAndMetadata
 from zkbroker.errors import ConfigError, RequestTimedOut
-from zkbroker.mirror.state_keys import parse_key, parse_offset
+from zkbroker.mirror.state_keys import encode_key, parse_key, parse_offset
 from zkbroker.producer import KeyedMessage
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -49,11 +49,10 @@ class Positions:
 
     def message(self, key: PartitionKey, offset: int) -> KeyedMessage:
         """Return the message of a position."""
-        name = {"source": self._source, "topic": key[0], "partition": key[1]}
         return KeyedMessage(
             self._log[0],
             json.dumps({"offset": offset}).encode(),
-            key=json.dumps(name).encode(),
+            key=encode_key(self._source, key),
             partition=0,
         )
 

@@ -116,21 +116,18 @@ class _Releases(RebalanceListener):
     def __init__(self, on_release: OnRelease, on_lost: OnRelease, listener: Any) -> None:
         self._on_release = on_release
         self._on_lost = on_lost
-        self._listener = listener
+        self._listener = RebalanceListener() if listener is None else listener
 
     def on_partitions_revoked(self, partitions: Collection[PartitionKey]) -> None:
         self._on_release(partitions)
-        if self._listener is not None:
-            self._listener.on_partitions_revoked(partitions)
+        self._listener.on_partitions_revoked(partitions)
 
     def on_partitions_assigned(self, partitions: Collection[PartitionKey]) -> None:
-        if self._listener is not None:
-            self._listener.on_partitions_assigned(partitions)
+        self._listener.on_partitions_assigned(partitions)
 
     def on_partitions_lost(self, partitions: Collection[PartitionKey]) -> None:
         self._on_lost(partitions)
-        if self._listener is not None:
-            self._listener.on_partitions_lost(partitions)
+        self._listener.on_partitions_lost(partitions)
 
 
 class ZooKeeperGroupSource:

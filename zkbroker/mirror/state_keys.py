@@ -6,8 +6,15 @@ Invariant: whatever such a topic contains, parsing a key returns its partition o
     without a partition is another program's.
 """
 
+import json
+
 from zkbroker.registry.node_json import read_json
 from zkbroker.types import PartitionKey
+
+
+def encode_key(source: str, partition: PartitionKey) -> bytes:
+    """Return the key of one partition of a source."""
+    return json.dumps({"source": source, "topic": partition[0], "partition": partition[1]}).encode()
 
 
 def parse_key(key: bytes | None, source: str) -> PartitionKey | None:

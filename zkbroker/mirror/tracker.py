@@ -11,7 +11,7 @@ Invariants: a position has arrived only when everything before it in the same re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zkbroker.consumer.fetching.partition import Chunk, ReadProgress
 from zkbroker.runtime import Runtime
@@ -78,20 +78,18 @@ class Ticket:
                 self._tracker.note_done(self)
 
 
+@dataclass(slots=True, eq=False)
 class _Partition:
     """One reading of one partition."""
 
-    __slots__ = ("arrived", "begin", "progress", "reported", "row", "sync", "synced", "taken")
-
-    def __init__(self, progress: ReadProgress) -> None:
-        self.progress = progress
-        self.row: deque[Ticket] = deque()
-        self.arrived: int | None = None
-        self.reported: int | None = None
-        self.taken = False
-        self.begin: tuple[int, Place] | None = None
-        self.sync: tuple[int, Place] | None = None
-        self.synced: tuple[int, Place] | None = None
+    progress: ReadProgress
+    row: deque[Ticket] = field(default_factory=deque)
+    arrived: int | None = None
+    reported: int | None = None
+    taken: bool = False
+    begin: tuple[int, Place] | None = None
+    sync: tuple[int, Place] | None = None
+    synced: tuple[int, Place] | None = None
 
 
 class Tracker:

@@ -28,7 +28,7 @@ from zkbroker.mirror.commits import CommitStep, FlushThenCommit, Outlet
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.repack import where_corrupt
 from zkbroker.mirror.routes import Route, Routes
-from zkbroker.mirror.sources import OnRelease, Source
+from zkbroker.mirror.sources import Source
 from zkbroker.mirror.target import Target
 from zkbroker.mirror.tracker import Place, Ticket, Tracker
 from zkbroker.producer import EncodedBatch
@@ -53,7 +53,7 @@ class Worker:
         config: of the mirror.
         routes: of the source.
         target: where to.
-        make_source: makes the member.
+        make_source: makes the member; called with `on_release` and `on_lost`.
         maker: makes the batches; its counts are those of the stream.
         runtime: of the mirror.
         on_failure: called with an error that ends the mirror.
@@ -68,7 +68,7 @@ class Worker:
         *,
         routes: Routes,
         target: Target,
-        make_source: Callable[[OnRelease, OnRelease], Source],
+        make_source: Callable[..., Source],
         maker: BatchMaker,
         runtime: Runtime,
         on_failure: Callable[[BaseException], object],
@@ -91,7 +91,7 @@ class Worker:
         """Transactions that failed since the last committed one."""
         self.counts = maker.counts
         self.tracker = Tracker(runtime, self._wake)
-        self._make_source = partial(make_source, self._release, self._lost)
+        self._make_source = partial(make_source, on_release=self._release, on_lost=self._lost)
         self.source: Source = self._make_source()
         self._step: CommitStep = (
             FlushThenCommit(

@@ -12,17 +12,14 @@ from zkbroker.rebalance.assignor import (
 )
 from zkbroker.rebalance.member import GroupMember, Owned, OwnershipListener
 from zkbroker.rebalance.rebalancer import Rebalancer
-from zkbroker.rebalance.store import GroupStore, ZkGroupStore
-from zkbroker.types import TopicPartition
+from zkbroker.rebalance.store import ZkGroupStore
 
 __all__ = [
     "ASSIGNORS",
     "GroupMember",
-    "GroupStore",
     "Owned",
     "OwnershipListener",
     "Rebalancer",
-    "TopicPartition",
     "ZkGroupStore",
     "range_assign",
     "roundrobin_assign",

@@ -17,12 +17,12 @@ was under way is not used. Changes that arrive during a round cause one more.
 
 import logging
 import random as random_module
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from zkbroker.errors import ConfigError, RegistryError, ZkbrokerError
 from zkbroker.rebalance.assignor import Assignor, Shares, find_assignor, thread_ids
 from zkbroker.rebalance.member import GroupMember, Owned, OwnershipListener
-from zkbroker.rebalance.store import GroupStore
+from zkbroker.rebalance.store import ZkGroupStore
 from zkbroker.registry.groups import STATIC, StreamSubscription
 from zkbroker.runtime import Runtime, Task, get_runtime
 from zkbroker.types import PartitionKey
@@ -37,7 +37,7 @@ JITTER_S = 0.05
 
 
 class _Interrupted(Exception):
-    """The round is obsolete: closing, or the session was lost."""
+    """The round is obsolete: closing, or the session or the registration was lost."""
 
 
 def _no_filters(pattern: str, expression: str) -> TopicMatch:
@@ -56,7 +56,7 @@ class Rebalancer:
             `black_list`) and its expression, for the filters of all members.
         backoff_ms: how long to wait before another attempt after a failure.
         max_retries: attempts that another owner blocks before a warning is logged.
-        listener: the user's, of rebalances.
+        listeners: the user's, of rebalances; later additions to it count.
         runtime: of the loop.
         random: the source of jitter.
 
@@ -66,7 +66,7 @@ class Rebalancer:
 
     def __init__(
         self,
-        store: GroupStore,
+        store: ZkGroupStore,
         member: GroupMember,
         *,
         subscription: StreamSubscription,
@@ -74,7 +74,7 @@ class Rebalancer:
         compile_filter: CompileFilter = _no_filters,
         backoff_ms: int = 2000,
         max_retries: int = 4,
-        listener: OwnershipListener | None = None,
+        listeners: Sequence[OwnershipListener] = (),
         runtime: str | Runtime = "threads",
         random: random_module.Random | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class Rebalancer:
         self._backoff_s = backoff_ms / 1000
         self._max_retries = max_retries
         self._blocked = 0
-        self._listener = listener
+        self._listeners = listeners
         self._runtime = get_runtime(runtime)
         self._random = random or random_module.Random()  # noqa: S311 - jitter, no secret
         self._wake = self._runtime.event()
@@ -207,10 +207,6 @@ class Rebalancer:
             self._held.clear()
             self._register(generation)
         share = self._share()
-        if share is None:
-            # Another client removed our registration.
-            self._registered_in = None
-            return 0.0
         with self._lock:
             unchanged = self._running_in == generation and share == self._owned
         if unchanged:
@@ -221,9 +217,6 @@ class Rebalancer:
         self._stop_and_release(generation)
         self._check(generation)
         share = self._share()
-        if share is None:
-            self._registered_in = None
-            return 0.0
         self._check(generation)
         self._held |= share.keys()
         try:
@@ -250,10 +243,8 @@ class Rebalancer:
             owned, running = dict(self._owned), self._running_in == generation
         self._member.stop()
         if running:
-            self._quietly("commit", self._member.commit)
-            if self._listener is not None:
-                listener = self._listener
-                self._quietly("listener", lambda: listener.before_releasing_partitions(owned))
+            self._commit()
+            self._notify(lambda listener: listener.before_releasing_partitions(owned))
         with self._lock:
             self._owned = {}
             self._running_in = None
@@ -264,10 +255,8 @@ class Rebalancer:
     def _own(self, generation: int, share: dict[PartitionKey, int]) -> None:
         self._check(generation)
         self._member.load(share)
-        if self._listener is not None:
-            listener = self._listener
-            consumer_id = self._store.consumer_id
-            self._quietly("listener", lambda: listener.before_starting_fetchers(consumer_id, share))
+        consumer_id = self._store.consumer_id
+        self._notify(lambda listener: listener.before_starting_fetchers(consumer_id, share))
         self._check(generation)
         if not self._store.lease_valid():
             # This process stood still since the claim: the session may already be over.
@@ -325,21 +314,35 @@ class Rebalancer:
     def _backoff(self) -> float:
         return self._backoff_s * self._random.uniform(0.5, 1.5)
 
-    def _quietly(self, what: str, act: Callable[[], None]) -> None:
+    def _commit(self) -> None:
         try:
-            act()
+            self._member.commit()
         except (ZkbrokerError, OSError) as error:
-            logger.warning("%s failed consumer=%s error=%s", what, self._store.consumer_id, error)
+            logger.warning("commit failed consumer=%s error=%s", self._store.consumer_id, error)
         except Exception:
-            logger.exception("%s failed consumer=%s", what, self._store.consumer_id)
+            logger.exception("commit failed consumer=%s", self._store.consumer_id)
+
+    def _notify(self, call: Callable[[OwnershipListener], None]) -> None:
+        for listener in list(self._listeners):
+            try:
+                call(listener)
+            except Exception:
+                # A listener's error must not stop the rebalance, or the other listeners.
+                logger.exception("rebalance listener failed")
 
     # -- the share
 
-    def _share(self) -> dict[PartitionKey, int] | None:
-        """Read the group and compute this member's share; None when it is not registered."""
+    def _share(self) -> dict[PartitionKey, int]:
+        """Read the group and compute this member's share.
+
+        Raises:
+            _Interrupted: the member is not registered any more.
+        """
         members = self._store.subscriptions(self._wake)
         if self._store.consumer_id not in members:
-            return None
+            # Another client removed our registration.
+            self._registered_in = None
+            raise _Interrupted
         filtered = any(s is not None and s.pattern != STATIC for s in members.values())
         all_topics = self._store.topics(self._wake) if filtered else []
         threads = self._threads(members, all_topics)

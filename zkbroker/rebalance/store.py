@@ -5,7 +5,6 @@ claim takes all or nothing and needs the member's own registration in the curren
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from zkbroker.registry import groups, paths, topics
 from zkbroker.registry.groups import StreamSubscription
@@ -14,58 +13,8 @@ from zkbroker.zookeeper import NoNode, SessionState, Settable, ZkSession
 from zkbroker.zookeeper.errors import ClaimBlocked, RegistryError
 
 
-class GroupStore(Protocol):
-    """One member's view of its group."""
-
-    @property
-    def consumer_id(self) -> str: ...
-
-    @property
-    def generation(self) -> int:
-        """Grows when a session is lost, before listeners run."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether the session was closed for good."""
-
-    @property
-    def connected(self) -> bool: ...
-
-    def lease_valid(self) -> bool:
-        """Whether the session cannot have expired yet, by the clock."""
-
-    def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]: ...
-
-    def register(self, subscription: StreamSubscription) -> None: ...
-
-    def unregister(self) -> None: ...
-
-    def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
-        """Return the subscription of every member; None for one that has not written it yet."""
-
-    def topics(self, watch: Settable) -> list[str]: ...
-
-    def partitions(self, names: Sequence[str], watch: Settable) -> dict[str, list[int]]:
-        """Return the partitions of topics; a topic that does not exist has none."""
-
-    def watch_brokers(self, watch: Settable) -> None: ...
-
-    def claim(self, wanted: Mapping[PartitionKey, str]) -> None:
-        """Become the owner of all of the partitions.
-
-        Raises:
-            ClaimBlocked: one is owned by another member; nothing was claimed.
-            SessionLost: the member is not registered any more.
-        """
-
-    def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
-        """Whether the owner node that blocked the claim still exists."""
-
-    def release(self, partitions: Iterable[PartitionKey]) -> None: ...
-
-
 class ZkGroupStore:
-    """A group in ZooKeeper.
+    """A group in ZooKeeper, as one member sees it.
 
     Args:
         session: a started session, the member's own.
@@ -76,18 +25,16 @@ class ZkGroupStore:
     def __init__(self, session: ZkSession, group: str, consumer_id: str) -> None:
         self._session = session
         self._group = group
-        self._consumer_id = consumer_id
-
-    @property
-    def consumer_id(self) -> str:
-        return self._consumer_id
+        self.consumer_id = consumer_id
 
     @property
     def generation(self) -> int:
+        """Grows when a session is lost, before listeners run."""
         return self._session.generation
 
     @property
     def closed(self) -> bool:
+        """Whether the session was closed for good."""
         return self._session.closed
 
     @property
@@ -95,24 +42,27 @@ class ZkGroupStore:
         return self._session.state is SessionState.CONNECTED
 
     def lease_valid(self) -> bool:
+        """Whether the session cannot have expired yet, by the clock."""
         return self._session.lease_valid()
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
         return self._session.on_state(callback)
 
     def register(self, subscription: StreamSubscription) -> None:
-        groups.register_consumer(self._session, self._group, self._consumer_id, subscription)
+        groups.register_consumer(self._session, self._group, self.consumer_id, subscription)
 
     def unregister(self) -> None:
-        groups.unregister_consumer(self._session, self._group, self._consumer_id)
+        groups.unregister_consumer(self._session, self._group, self.consumer_id)
 
     def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
+        """Return the subscription of every member; None for one that has not written it yet."""
         return groups.subscriptions(self._session, self._group, watch)
 
     def topics(self, watch: Settable) -> list[str]:
         return topics.list_topics(self._session, watch)
 
     def partitions(self, names: Sequence[str], watch: Settable) -> dict[str, list[int]]:
+        """Return the partitions of topics; a topic that does not exist has none."""
         found: dict[str, list[int]] = {}
         nodes = self._session.get_many([paths.topic(name) for name in names], [watch] * len(names))
         for name, node in zip(names, nodes, strict=True):
@@ -136,10 +86,17 @@ class ZkGroupStore:
             self._session.exists(paths.BROKER_IDS, watch)
 
     def claim(self, wanted: Mapping[PartitionKey, str]) -> None:
-        groups.claim(self._session, self._group, self._consumer_id, wanted)
+        """Become the owner of all of the partitions.
+
+        Raises:
+            ClaimBlocked: one is owned by another member; nothing was claimed.
+            SessionLost: the member is not registered any more.
+        """
+        groups.claim(self._session, self._group, self.consumer_id, wanted)
 
     def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
+        """Whether the owner node that blocked the claim still exists."""
         return self._session.exists(blocked.path, watch) is not None
 
     def release(self, partitions: Iterable[PartitionKey]) -> None:
-        groups.release(self._session, self._group, self._consumer_id, partitions)
+        groups.release(self._session, self._group, self.consumer_id, partitions)

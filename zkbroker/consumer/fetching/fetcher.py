@@ -98,7 +98,9 @@ class BrokerFetcher(FetchLoop):
             self._drop(moved)
             return True
         connection = self._connection = self._cluster.connection(self._broker_id, self._lane)
-        self._start(connection, [pair for pair in partitions if pair[0].fetch_offset is None])
+        starting = {p.key: (p, progress) for p, progress in partitions if p.fetch_offset is None}
+        if starting:
+            self._reset(connection, starting)
         asked: dict[PartitionKey, tuple[ConsumedPartition, ReadProgress, int]] = {}
         wanted: dict[PartitionKey, Wanted] = {}
         epoch = self._cluster.leader_epoch
@@ -208,12 +210,6 @@ class BrokerFetcher(FetchLoop):
         return added
 
     # -- start offsets, and resets of offsets that are out of range
-
-    def _start(
-        self, connection: BrokerConnection, partitions: list[tuple[ConsumedPartition, ReadProgress]]
-    ) -> None:
-        if partitions:
-            self._reset(connection, {p.key: (p, progress) for p, progress in partitions})
 
     def _out_of_range(
         self, connection: BrokerConnection, partition: ConsumedPartition, offset: int

@@ -31,6 +31,18 @@ class MessageAndMetadata(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+def decoded(
+    message: MessageAndMetadata, key_decoder: Decoder | None, value_decoder: Decoder | None
+) -> MessageAndMetadata:
+    """Return a message whose key and value are decoded, each unless it is null."""
+    key, value = message.key, message.value
+    if key is not None and key_decoder is not None:
+        key = key_decoder(key)
+    if value is not None and value_decoder is not None:
+        value = value_decoder(value)
+    return message._replace(key=key, value=value)
+
+
 class ConsumerTimeout(ClientError):
     """No message came within `consumer.timeout.ms`; the stream can still be read."""
 

@@ -11,6 +11,7 @@ Invariants:
   within one; the lock is held for a few assignments only.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -194,6 +195,23 @@ class ConsumedPartition:
             in_hand: whether the message handed out last counts as consumed.
         """
         return next_after(self.progress, in_hand=in_hand)
+
+
+def positions(
+    partitions: Mapping[PartitionKey, ConsumedPartition], *, in_hand: bool
+) -> dict[PartitionKey, int]:
+    """Return the next offset of each partition where it is known; see `position`."""
+    found = {key: each.position(in_hand=in_hand) for key, each in partitions.items()}
+    return {key: position for key, position in found.items() if position is not None}
+
+
+def lag(partitions: Mapping[PartitionKey, ConsumedPartition]) -> dict[PartitionKey, int]:
+    """Return how many offsets each partition is behind, as of its last fetch."""
+    return {
+        key: max(0, partitions[key].high_watermark - position)
+        for key, position in positions(partitions, in_hand=True).items()
+        if partitions[key].high_watermark >= 0
+    }
 
 
 def next_after(progress: ReadProgress, *, in_hand: bool) -> int | None:

@@ -51,6 +51,7 @@ class MemberOffsets:
         config: settings.
         coordinator: asks the coordinator.
         notify: called when `report` has an answer to `commit_async`; must not wait.
+        fence: called with the error when the group is in a later generation.
     """
 
     def __init__(
@@ -58,11 +59,13 @@ class MemberOffsets:
         config: GroupConsumerConfig,
         coordinator: CoordinatorConnection,
         notify: Callable[[], None],
+        fence: Callable[[ErrorCode], None],
     ) -> None:
         self._group_id = config.group_id
         self._timeout_s = config.request_timeout_ms / 1000
         self._coordinator = coordinator
         self._notify = notify
+        self._fence = fence
         self._reports: deque[Callable[[], object]] = deque()
         self._open = 0
 
@@ -87,20 +90,13 @@ class MemberOffsets:
         )
         return fetched_offsets(self._group_id, wanted, response)
 
-    def commit(
-        self,
-        offsets: Commits,
-        share: Share | None,
-        timeout_s: float,
-        fence: Callable[[ErrorCode], None],
-    ) -> None:
+    def commit(self, offsets: Commits, share: Share | None, timeout_s: float) -> None:
         """Commit and wait.
 
         Args:
             offsets: what to commit.
             share: under which the partitions are held; None outside a group.
             timeout_s: how long to try.
-            fence: called with the error when the group is in a later generation.
 
         Raises:
             CommitFailed: the group is in a later generation.
@@ -112,22 +108,14 @@ class MemberOffsets:
         response = self._coordinator.ask(
             self._request(offsets, share), timeout_s=timeout_s, error_of=commit_error
         )
-        error = self._error(commit_error(response), fence)
+        error = self._error(commit_error(response))
         if error is not None:
             raise error
 
     def commit_async(
-        self,
-        offsets: Commits | Mapping[PartitionKey, int],
-        share: Share | None,
-        on_commit: OnCommit | None,
-        fence: Callable[[ErrorCode], None],
+        self, commits: Commits, share: Share | None, on_commit: OnCommit | None
     ) -> None:
         """Commit without waiting; `on_commit` is called by a later `report`."""
-        commits = {
-            key: value if isinstance(value, Committed) else Committed(value)
-            for key, value in offsets.items()
-        }
         if not commits:
             return
         self._open += 1
@@ -137,23 +125,17 @@ class MemberOffsets:
             self._coordinator.lost(error)
             self._finish(commits, error, on_commit)
             return
-        pending.add_done_callback(partial(self._answered, commits, on_commit, fence))
+        pending.add_done_callback(partial(self._answered, commits, on_commit))
 
     def report(self) -> None:
         """Call the callbacks of the commits that were answered."""
         while self._reports:
             self._reports.popleft()()
 
-    def _answered(
-        self,
-        commits: Commits,
-        on_commit: OnCommit | None,
-        fence: Callable[[ErrorCode], None],
-        pending: Pending,
-    ) -> None:
+    def _answered(self, commits: Commits, on_commit: OnCommit | None, pending: Pending) -> None:
         error: Exception | None
         try:
-            error = self._error(commit_error(pending.result(0)), fence)
+            error = self._error(commit_error(pending.result(0)))
         except ProtocolError as failure:
             error = failure
         if isinstance(error, ProtocolError):
@@ -168,9 +150,9 @@ class MemberOffsets:
             self._reports.append(partial(on_commit, commits, error))
         self._notify()
 
-    def _error(self, code: int, fence: Callable[[ErrorCode], None]) -> Exception | None:
+    def _error(self, code: int) -> Exception | None:
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            fence(ErrorCode(code))
+            self._fence(ErrorCode(code))
         if code in _TOO_LATE:
             return CommitFailed(
                 f"commit of group {self._group_id} came too late ({ErrorCode(code).name}): poll "

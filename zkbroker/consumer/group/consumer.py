@@ -27,12 +27,13 @@ from zkbroker.consumer.fetching.messages import Decoder, MessageAndMetadata
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.consumer.fetching.usable import Usable
 from zkbroker.consumer.group.assignors import Assignor
+from zkbroker.consumer.group.commits import OnCommit
 from zkbroker.consumer.group.connecting import connect
 from zkbroker.consumer.group.held_partitions import HeldPartitions
 from zkbroker.consumer.group.inbox import Inbox
 from zkbroker.consumer.group.listener import RebalanceListener
 from zkbroker.consumer.group.offset_queries import OffsetQueries, OffsetsOf
-from zkbroker.consumer.group.session import GroupSession, Offsets, OnCommit
+from zkbroker.consumer.group.session import GroupSession, Offsets
 from zkbroker.consumer.group.strategies import choose_assignors
 from zkbroker.errors import ClientError, RequestTimedOut
 from zkbroker.measures import Family, lag_families

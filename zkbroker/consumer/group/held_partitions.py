@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from zkbroker.client.group_offsets import Committed
 from zkbroker.consumer.fetching.messages import MessageAndMetadata, NotOwned
-from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
+from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, lag, positions
 from zkbroker.consumer.group.inbox import Inbox, Taken
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -90,19 +90,15 @@ class HeldPartitions:
 
     def processed(self) -> dict[PartitionKey, int]:
         """Return the offset after the processed messages of each partition, where there is one."""
-        return self._positions(in_hand=False)
+        return positions(self.partitions, in_hand=False)
 
     def lag(self) -> dict[PartitionKey, int]:
         """Return how many offsets each partition is behind, as of its last fetch."""
-        return {
-            key: max(0, self.partitions[key].high_watermark - position)
-            for key, position in self.positions().items()
-            if self.partitions[key].high_watermark >= 0
-        }
+        return lag(self.partitions)
 
     def positions(self) -> dict[PartitionKey, int]:
         """Return the next offset to hand out of each partition, where it is known."""
-        return self._positions(in_hand=True)
+        return positions(self.partitions, in_hand=True)
 
     def position(self, key: PartitionKey) -> int | None:
         """Return the next offset to hand out, None while it is unknown."""
@@ -116,10 +112,6 @@ class HeldPartitions:
             if first is not None and first.messages:
                 return first.messages[0].offset
         return position
-
-    def _positions(self, *, in_hand: bool) -> dict[PartitionKey, int]:
-        found = {key: each.position(in_hand=in_hand) for key, each in self.partitions.items()}
-        return {key: position for key, position in found.items() if position is not None}
 
     # -- messages
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from zkbroker.consumer.fetching.decode import decode_chunk
-from zkbroker.consumer.fetching.messages import Decoder, MessageAndMetadata
+from zkbroker.consumer.fetching.messages import Decoder, MessageAndMetadata, decoded
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, ReadProgress
 from zkbroker.errors import ProtocolError
 from zkbroker.runtime import Runtime
@@ -207,25 +207,17 @@ class Inbox:
     def _messages(self, opened: _Open, limit: int, *, first: bool) -> deque[MessageAndMetadata]:
         if self._key_decoder is None and self._value_decoder is None:
             return deque(islice(opened.messages, limit))
-        decoded: deque[MessageAndMetadata] = deque()
+        found: deque[MessageAndMetadata] = deque()
         for message in islice(opened.messages, limit):
             try:
-                decoded.append(self._decoded(message))
+                found.append(decoded(message, self._key_decoder, self._value_decoder))
             except Exception:
-                if first and not decoded:
+                if first and not found:
                     opened.taken = message.offset  # the next call continues after it
                     raise
                 opened.messages = chain((message,), opened.messages)
                 break
-        return decoded
-
-    def _decoded(self, message: MessageAndMetadata) -> MessageAndMetadata:
-        key, value = message.key, message.value
-        if self._key_decoder is not None and key is not None:
-            key = self._key_decoder(key)
-        if self._value_decoder is not None and value is not None:
-            value = self._value_decoder(value)
-        return message._replace(key=key, value=value)
+        return found
 
     def _opened(self, chunk: Chunk) -> _Open:
         opened = self._open.get(chunk)

@@ -53,26 +53,15 @@ _MOVED_LOOKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The partitions of a member in one generation."""
+    """The partitions of a member in one generation.
+
+    `shared_out` has the partition counts on which the shares are based, if the member leads.
+    """
 
     generation: int
     member_id: str
     partitions: tuple[PartitionKey, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """The outcome of an exchange.
-
-    Args:
-        share: of this member.
-        leads: whether it leads the group.
-        shared_out: as leader, the partition counts on which the shares are based.
-    """
-
-    share: Share
-    leads: bool
-    shared_out: Mapping[str, int]
+    shared_out: Mapping[str, int] | None = None
 
 
 class JoinExchange:
@@ -109,7 +98,7 @@ class JoinExchange:
         self.waits = False
         """Whether an answer is outstanding."""
 
-    def join(self, member_id: str, topics: frozenset[str]) -> Joined | None:
+    def join(self, member_id: str, topics: frozenset[str]) -> Share | None:
         """Join and sync once.
 
         Args:
@@ -139,7 +128,7 @@ class JoinExchange:
         self.member_id = joined.member_id
         leads = joined.leader == joined.member_id
         assignor = self._assignors[joined.protocol_name]
-        shared_out: Mapping[str, int] = {}
+        shared_out: Mapping[str, int] | None = None
         shares: list[SyncGroupAssignment] = []
         if leads:
             shared_out, shares = self._share_out(assignor, joined)
@@ -167,7 +156,7 @@ class JoinExchange:
             joined.protocol_name,
             len(partitions),
         )
-        return Joined(Share(joined.generation_id, self.member_id, partitions), leads, shared_out)
+        return Share(joined.generation_id, self.member_id, partitions, shared_out)
 
     def _subscriptions(self, topics: frozenset[str]) -> list[JoinGroupProtocol]:
         return [

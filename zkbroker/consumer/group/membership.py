@@ -20,7 +20,7 @@ Invariants:
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
 from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
@@ -90,10 +90,6 @@ class GroupMembership:
         """Whether the share was lost, so that its offsets can no longer be committed."""
         self.error: ZkbrokerError | None = None
         """Why the member cannot join; reset when raised."""
-        self.leads = False
-        """Whether this member leads the group."""
-        self.shared_out: Mapping[str, int] = {}
-        """As leader: the partition counts on which the shares are based."""
         self._task = runtime.spawn(self._run, name=f"group-{config.group_id}")
 
     # -- the consumer's side
@@ -113,7 +109,7 @@ class GroupMembership:
 
     def polled(self) -> None:
         """Note that the consumer has polled."""
-        idle = time.monotonic() - self._polled_at > self._config.max_poll_interval_ms / 1000
+        idle = self._idle()
         self._polled_at = time.monotonic()
         if idle:
             self._wake.set()
@@ -161,20 +157,14 @@ class GroupMembership:
                     self._send_heartbeats()
                 else:
                     self._wait(min(self._backoff_s, _REJOIN_PAUSE_S))
-            except ProtocolError as error:
-                if error.code in RETRIED or error.code.retriable:
+            except ZkbrokerError as error:
+                if _passes(error):
                     logger.info("join tried again group=%s error=%s", self._config.group_id, error)
-                    self._coordinator.lost(error)
+                    if isinstance(error, ProtocolError):
+                        self._coordinator.lost(error)
                 else:
                     logger.error("join failed group=%s error=%s", self._config.group_id, error)  # noqa: TRY400 - the consumer raises it
                     self._fail(error)
-                self._wait(self._backoff_s)
-            except (NoBrokersAvailable, BrokerUnavailable) as error:
-                logger.info("join tried again group=%s error=%s", self._config.group_id, error)
-                self._wait(self._backoff_s)
-            except ZkbrokerError as error:
-                logger.error("join failed group=%s error=%s", self._config.group_id, error)  # noqa: TRY400 - the consumer raises it
-                self._fail(error)
                 self._wait(self._backoff_s)
             except Exception as error:
                 # The user's assignor, or a defect: `poll` raises it instead of waiting for ever.
@@ -202,17 +192,14 @@ class GroupMembership:
         topics = self._topics
         self._rejoin = False
         try:
-            joined = self._exchange.join(self._member_id, topics)
+            share = self._exchange.join(self._member_id, topics)
         finally:
             self._member_id = self._exchange.member_id
-        if joined is None:
+        if share is None:
             return False
         self._joined_topics = topics
-        self.leads = joined.leads
-        if joined.leads:
-            self.shared_out = joined.shared_out
         self._released = False
-        self.share = self.offered = joined.share
+        self.share = self.offered = share
         self._notify()
         return True
 
@@ -297,3 +284,10 @@ class GroupMembership:
             self._coordinator.send(request, lane).result(self._config.request_timeout_ms / 1000)
         except ProtocolError as error:
             logger.info("leave not confirmed group=%s error=%s", self._config.group_id, error)
+
+
+def _passes(error: ZkbrokerError) -> bool:
+    """Whether joining may work later."""
+    if isinstance(error, ProtocolError):
+        return error.code in RETRIED or error.code.retriable
+    return isinstance(error, NoBrokersAvailable | BrokerUnavailable)

@@ -22,7 +22,7 @@ from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.arguments import check_offset
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.group.assignors import Assignor
-from zkbroker.consumer.group.commits import CommitFailed, MemberOffsets
+from zkbroker.consumer.group.commits import CommitFailed, Commits, MemberOffsets, OnCommit
 from zkbroker.consumer.group.held_partitions import HeldPartitions
 from zkbroker.consumer.group.joining import Share
 from zkbroker.consumer.group.listener import RebalanceListener
@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 _SHORTEST_WAIT_S = 0.01
 
 Offsets: TypeAlias = Mapping[PartitionKey, int | Committed]
-OnCommit: TypeAlias = Callable[[Mapping[PartitionKey, Committed], Exception | None], object]
 
 
 class GroupSession:
@@ -74,7 +73,7 @@ class GroupSession:
             cluster, config.group_id, runtime=runtime, backoff_ms=config.retry_backoff_ms
         )
         self.topics = GroupTopics(config, cluster, notify)
-        self.offsets = MemberOffsets(config, self._coordinator, notify)
+        self.offsets = MemberOffsets(config, self._coordinator, notify, self._fence)
         self.membership: GroupMembership | None = None
         self.listener = RebalanceListener()
         self.rebalances = 0
@@ -143,11 +142,11 @@ class GroupSession:
 
     def commit(self, offsets: Offsets | None, timeout_s: float) -> None:
         """Commit and wait; see `GroupConsumer.commit`."""
-        self.offsets.commit(self._to_commit(offsets), self.share, timeout_s, self._fence)
+        self.offsets.commit(self._to_commit(offsets), self.share, timeout_s)
 
     def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
         """Commit without waiting; see `GroupConsumer.commit_async`."""
-        self.offsets.commit_async(self._to_commit(offsets), self.share, on_commit, self._fence)
+        self.offsets.commit_async(self._to_commit(offsets), self.share, on_commit)
 
     @property
     def _commits_automatically(self) -> bool:
@@ -165,11 +164,10 @@ class GroupSession:
         processed = self._held.processed()
         if processed != self._last_automatic:
             self._last_automatic = processed
-            self.offsets.commit_async(processed, self.share, self._note_commit, self._fence)
+            commits = {key: Committed(offset) for key, offset in processed.items()}
+            self.offsets.commit_async(commits, self.share, self._note_commit)
 
-    def _note_commit(
-        self, offsets: Mapping[PartitionKey, Committed], error: Exception | None
-    ) -> None:
+    def _note_commit(self, offsets: Commits, error: Exception | None) -> None:
         if error is not None:
             self._last_automatic = {}
             logger.info("offsets not committed yet group=%s error=%s", self._config.group_id, error)
@@ -255,8 +253,8 @@ class GroupSession:
         try:
             if self.topics.check():
                 membership.subscribe(self.topics.names)
-            if membership.leads and self.share is not None:
-                shared_out = membership.shared_out
+            shared_out = None if self.share is None else self.share.shared_out
+            if shared_out is not None:
                 counts = self.topics.partitions_of({*shared_out, *self.topics.names}).counts
                 if any(counts[topic] != shared_out.get(topic) for topic in counts):
                     membership.request_rejoin()

@@ -22,11 +22,11 @@ from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.arguments import check_offset, check_streams
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, ForkedConsumer, NotOwned
+from zkbroker.consumer.fetching.partition import lag
 from zkbroker.consumer.streams.filters import TopicFilter, compile_filter
 from zkbroker.consumer.streams.generation import ConsumerGeneration, Generation, Newer
 from zkbroker.consumer.streams.membership import Membership
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
-from zkbroker.consumer.streams.rebalance_listeners import Listeners
 from zkbroker.consumer.streams.stream import KafkaStream
 from zkbroker.consumer.streams.streams import Streams
 from zkbroker.errors import ClientError, ConfigError
@@ -177,18 +177,16 @@ class ConsumerConnector:
 
     def lag(self) -> dict[PartitionKey, int]:
         """Return how many offsets each owned partition is behind, as of its last fetch."""
-        owned, positions = self._member().owned(), self.positions()
-        ends = {key: owned[key].high_watermark for key in owned.keys() & positions.keys()}
-        return {key: max(0, end - positions[key]) for key, end in ends.items() if end >= 0}
+        return lag(self._member().owned())
 
     def metrics(self) -> dict[str, int]:
         """Return owned partitions, lag, rebalances, and counts of fetches and their bytes."""
-        owned, lag = self.owned(), self.lag()
+        owned, behind = self.owned(), self.lag()
         assert self._fetchers is not None
         assert self._rebalancer is not None
         return {
             "owned_partitions": len(owned),
-            "lag": sum(lag.values()),
+            "lag": sum(behind.values()),
             "rebalances": self._rebalancer.rebalances,
             **self._fetchers.metrics(),
         }
@@ -347,7 +345,7 @@ class ConsumerConnector:
             compile_filter=partial(compile_filter, exclude_internal=config.exclude_internal_topics),
             backoff_ms=config.rebalance_backoff_ms,
             max_retries=config.rebalance_max_retries,
-            listener=Listeners(self._listeners),
+            listeners=self._listeners,
             runtime=self._runtime,
         )
         self._rebalancer.start()

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from zkbroker.client import Cluster, ZooKeeperSource
+from zkbroker.client.coordinator import CoordinatorConnection
+from zkbroker.client.group_offsets import CoordinatorOffsets
 from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetching.decode import Decode, decode_chunk
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
-from zkbroker.consumer.streams.offset_storages import make_keeper
-from zkbroker.rebalance import GroupStore, ZkGroupStore
+from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.rebalance import ZkGroupStore
 from zkbroker.rebalance.assignor import Assignor
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.runtime import Runtime
@@ -46,11 +48,18 @@ class Generation(Protocol):
 
     def fetchers(self) -> Fetchers: ...
 
-    def store(self, consumer_id: str) -> GroupStore: ...
+    def store(self, consumer_id: str) -> ZkGroupStore: ...
 
     def keeper(
         self, consumer_id: str, positions: Positions, stopping: Callable[[], bool]
-    ) -> OffsetKeeper: ...
+    ) -> OffsetKeeper:
+        """Start the owner loop of one member's offsets.
+
+        Args:
+            consumer_id: the member.
+            positions: returns the offsets of an automatic commit.
+            stopping: whether to give up a coordinator that is out of reach.
+        """
 
     def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
         """Return the first offset at or after a time of each partition, else its log end.
@@ -106,20 +115,45 @@ class Newer:
     def fetchers(self) -> Fetchers:
         return Fetchers(self._cluster, self._config.fetching(), self._runtime)
 
-    def store(self, consumer_id: str) -> GroupStore:
+    def store(self, consumer_id: str) -> ZkGroupStore:
         return ZkGroupStore(self._session, self._config.group_id, consumer_id)
 
     def keeper(
         self, consumer_id: str, positions: Positions, stopping: Callable[[], bool]
     ) -> OffsetKeeper:
-        return make_keeper(
-            self._config,
-            consumer_id=consumer_id,
-            session=self._session,
-            cluster=self._cluster,
+        """Start the owner loop of one member's offsets, with the storages of its settings.
+
+        offsets.storage=zookeeper (dual.commit.enabled=false)     ZooKeeper
+        offsets.storage=kafka, dual.commit.enabled=false          brokers; ZooKeeper is read where
+                                                                  they have no offset, and not
+                                                                  written
+        either with dual.commit.enabled=true                      both; the larger offset counts
+        """
+        config = self._config
+        kafka = None
+        zookeeper = ZooKeeperOffsets(self._session, config.group_id, consumer_id)
+        if config.commits_to_brokers:
+            coordinator = CoordinatorConnection(
+                self._cluster,
+                config.group_id,
+                runtime=self._runtime,
+                backoff_ms=config.offsets_channel_backoff_ms,
+                lane="offsets",
+            )
+            kafka = CoordinatorOffsets(
+                coordinator,
+                config.group_id,
+                timeout_s=config.offsets_channel_socket_timeout_ms / 1000,
+                stopping=stopping,
+            )
+        written = config.commits_to_zookeeper
+        return OffsetKeeper(
+            zookeeper if written else None,
+            kafka,
+            earlier=None if written else zookeeper,
             runtime=self._runtime,
+            interval_ms=config.auto_commit_interval_ms if config.auto_commit_enable else None,
             positions=positions,
-            stopping=stopping,
         )
 
     def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:

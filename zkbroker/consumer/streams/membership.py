@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetching.decode import Decode, decode_chunk
 from zkbroker.consumer.fetching.fetchers import Fetchers
-from zkbroker.consumer.fetching.partition import ConsumedPartition, next_after
+from zkbroker.consumer.fetching.partition import ConsumedPartition, next_after, positions
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
 from zkbroker.consumer.streams.stream import KafkaStream
 from zkbroker.errors import ClientError, ProtocolError, RegistryError
@@ -98,12 +98,7 @@ class Membership:
 
     def positions(self, *, in_hand: bool) -> dict[PartitionKey, int]:
         """Return next offsets to consume; see `ConsumedPartition.position`."""
-        positions = {}
-        for key, partition in self.owned().items():
-            position = partition.position(in_hand=in_hand)
-            if position is not None:
-                positions[key] = position
-        return positions
+        return positions(self.owned(), in_hand=in_hand)
 
     def close(self, *, in_hand: bool) -> None:
         """Prepare for the last stop.

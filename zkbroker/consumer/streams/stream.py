@@ -20,6 +20,7 @@ from zkbroker.consumer.fetching.messages import (
     Decoder,
     ForkedConsumer,
     MessageAndMetadata,
+    decoded,
 )
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.runtime import QueueEmpty, Runtime
@@ -54,15 +55,15 @@ class _Reading:
         if chunk.error is not None:
             return
         topic, partition = chunk.partition.key
-        decoded = chunk.partition.decode(topic, partition, chunk.records, chunk.offset)
-        chunk.partition.counts.add(decoded.count, 0)
-        self.messages = decoded.messages
-        self.last_offset = decoded.last_offset
-        if decoded.last_offset is not None:
-            self.failed_at = decoded.last_offset + chunk.progress.step
-        if decoded.error is not None:
+        found = chunk.partition.decode(topic, partition, chunk.records, chunk.offset)
+        chunk.partition.counts.add(found.count, 0)
+        self.messages = found.messages
+        self.last_offset = found.last_offset
+        if found.last_offset is not None:
+            self.failed_at = found.last_offset + chunk.progress.step
+        if found.error is not None:
             where = f"{topic}-{partition} at offset {self.failed_at}"
-            self.error = type(decoded.error)(f"{where}: {decoded.error}", code=decoded.error.code)
+            self.error = type(found.error)(f"{where}: {found.error}", code=found.error.code)
 
     @property
     def stale(self) -> bool:
@@ -173,7 +174,8 @@ class KafkaStream:
             yield self._messages()
 
     def _messages(self) -> Iterator[MessageAndMetadata]:
-        plain = self._key_decoder is None and self._value_decoder is None
+        decoders = self._key_decoder, self._value_decoder
+        plain = decoders == (None, None)
         reading = self._reading
         if reading is not None:
             # The reader is back after an error that ended the former generator.
@@ -191,7 +193,7 @@ class KafkaStream:
             progress = reading.chunk.progress
             for message in islice(reading.messages, _SLICE):
                 progress.delivered = offset = message[2]
-                yield message if plain else self._decode(message)
+                yield message if plain else decoded(message, *decoders)
                 progress.processed = offset
                 if self._attention:
                     break
@@ -217,14 +219,6 @@ class KafkaStream:
             chunk.partition.seek(reading.failed_at)
             self._on_room()
             raise reading.error
-
-    def _decode(self, message: MessageAndMetadata) -> MessageAndMetadata:
-        key, value = message.key, message.value
-        if key is not None and self._key_decoder is not None:
-            key = self._key_decoder(key)
-        if value is not None and self._value_decoder is not None:
-            value = self._value_decoder(value)
-        return message._replace(key=key, value=value)
 
     def _next_reading(self) -> _Reading | None:
         """Take and decode the next chunk; None when the state changed first."""

@@ -222,7 +222,7 @@ class GroupCoordinator:
     ) -> ErrorCode:
         """Commit offsets; returns when they are as durable as the flush policy requires."""
         partition, error = self._partitions.find(group_id)
-        if partition is None or error is not ErrorCode.NONE:
+        if partition is None:
             return error
         if not offsets:
             return ErrorCode.NONE
@@ -261,7 +261,7 @@ class GroupCoordinator:
             park: entered while the commit waits.
         """
         partition, error = self._partitions.find(group_id, named=True)
-        if partition is None or error is not ErrorCode.NONE:
+        if partition is None:
             return error
         if not offsets:
             return ErrorCode.NONE
@@ -284,12 +284,14 @@ class GroupCoordinator:
         self, number: int, producer_id: int, marker_offset: int, *, commit: bool
     ) -> None:
         """Apply a marker in a partition of the offsets topic: its offsets take effect, or go."""
-        self._partitions.end_transaction(number, producer_id, marker_offset, commit=commit)
+        partition = self._partitions.hosted.get(number)
+        if partition is not None:  # else it is read from the log
+            partition.store.end_transaction(producer_id, marker_offset, commit=commit)
 
     def offsets(self, group_id: str) -> tuple[ErrorCode, Mapping[PartitionKey, OffsetValue]]:
         """The committed offsets of a group, or an error."""
         partition, error = self._partitions.find(group_id)
-        if partition is None or error is not ErrorCode.NONE:
+        if partition is None:
             return error, {}
         return ErrorCode.NONE, partition.store.offsets(group_id)
 
@@ -298,7 +300,7 @@ class GroupCoordinator:
     def describe(self, group_id: str) -> GroupDescription:
         """The description of a group; state Dead if it does not exist."""
         partition, error = self._partitions.find(group_id)
-        if partition is None or error is not ErrorCode.NONE:
+        if partition is None:
             return GroupDescription(error, group_id)
         group = partition.groups.get(group_id)
         if group is None:
@@ -342,7 +344,7 @@ class GroupCoordinator:
     def delete(self, group_id: str, park: Park = unparked) -> ErrorCode:
         """Delete an empty group with its offsets."""
         partition, error = self._partitions.find(group_id)
-        if partition is None or error is not ErrorCode.NONE:
+        if partition is None:
             return error
         group = partition.groups.get(group_id)
         if group is None:

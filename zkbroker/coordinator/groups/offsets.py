@@ -156,11 +156,7 @@ class OffsetsStore:
         Raises:
             StorageError, ProtocolError: nothing was stored, or the disk failed.
         """
-        changes = [
-            _change(OffsetKey(group_id, topic, partition), value)
-            for (topic, partition), value in offsets.items()
-        ]
-        self.wait_durable(self._append(changes, now_ms), park)
+        self.wait_durable(self._append(_offset_changes(group_id, offsets), now_ms), park)
 
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Any:
         """Begin to verify that a transaction may begin here; None if it has already begun.
@@ -192,10 +188,7 @@ class OffsetsStore:
         Raises:
             ProtocolError, StorageError: nothing was stored, or it is unknown whether it was.
         """
-        changes = [
-            _change(OffsetKey(group_id, topic, partition), value)
-            for (topic, partition), value in offsets.items()
-        ]
+        changes = _offset_changes(group_id, offsets)
         data = encode_message_set(
             [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
             codec=self._settings.codec,
@@ -376,6 +369,10 @@ class _Change:
     value: Value | None
     key_bytes: bytes
     value_bytes: bytes | None
+
+
+def _offset_changes(group_id: str, offsets: Mapping[PartitionKey, OffsetValue]) -> list[_Change]:
+    return [_change(OffsetKey(group_id, *key), value) for key, value in offsets.items()]
 
 
 def _change(key: Key, value: Value | None) -> _Change:

@@ -124,17 +124,7 @@ class GroupPartitions:
         partition = self.hosted.release(number)
         if partition is not None:
             for group in partition.groups.values():
-                group.close(ErrorCode.NOT_COORDINATOR)
-                self.deadlines.discard(group)
-                self.memory.forget(group)
-
-    def end_transaction(
-        self, number: int, producer_id: int, marker_offset: int, *, commit: bool
-    ) -> None:
-        """Apply a marker; a partition that is still loading reads it from the log."""
-        partition = self.hosted.get(number)
-        if partition is not None:
-            partition.store.end_transaction(producer_id, marker_offset, commit=commit)
+                self._close(group, ErrorCode.NOT_COORDINATOR)
 
     def find(
         self, group_id: str, *, named: bool = False
@@ -171,12 +161,10 @@ class GroupPartitions:
         self.memory.note(group)
         return group
 
-    def drop(self, partition: GroupPartition, group: Group) -> None:
-        """Forget a group; its records stay until they are removed."""
-        group.close(ErrorCode.UNKNOWN_MEMBER_ID)
+    def _close(self, group: Group, error: ErrorCode) -> None:
+        group.close(error)
         self.deadlines.discard(group)
         self.memory.forget(group)
-        partition.groups.pop(group.group_id, None)
 
     def schedule(self, group: Group) -> None:
         """Record a changed group: its size and its next deadline."""
@@ -207,7 +195,8 @@ class GroupPartitions:
     ) -> ErrorCode:
         """Remove a group with all of its offsets; if that could not be stored, the group stays."""
         group_id, store = group.group_id, partition.store
-        self.drop(partition, group)
+        self._close(group, ErrorCode.UNKNOWN_MEMBER_ID)
+        partition.groups.pop(group_id, None)
         error = self.remove_offsets(
             partition, group_id, list(store.offsets(group_id)), metadata=True, park=park
         )

@@ -146,7 +146,7 @@ class TransactionCoordinator:
         found = partition.store.load(lambda: self._runtime.sleep(0))
         while self._hosted.holds(partition):
             try:
-                partition.store.wait_replicated(partition.store.log_end_offset)
+                partition.store.wait_replicated()
                 break
             except ZkbrokerError as error:
                 logger.info("loading waits partition=%d reason=%s", partition.number, error)

@@ -12,7 +12,7 @@ transaction.
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from zkbroker.coordinator.transactions.courier import Courier, Ticket
@@ -106,13 +106,7 @@ class MarkerSender:
             self.unknown_destination += homeless
             tickets = [
                 self._courier(leader).submit(
-                    Marker(
-                        marker.producer_id,
-                        marker.producer_epoch,
-                        marker.commit,
-                        epoch,
-                        tuple(sorted(partitions)),
-                    )
+                    replace(marker, coordinator_epoch=epoch, partitions=tuple(sorted(partitions)))
                 )
                 for leader, partitions in by_leader.items()
             ]

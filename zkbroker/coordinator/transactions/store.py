@@ -40,10 +40,6 @@ class TransactionStore:
         self._log = log
         self._wait_s = wait_s
 
-    @property
-    def log_end_offset(self) -> int:
-        return self._log.log_end_offset
-
     def load(self, pause: Callable[[], None] = lambda: None) -> dict[str, TransactionMetadata]:
         """Read the partition from its start; the last record of each id wins.
 
@@ -99,11 +95,12 @@ class TransactionStore:
         result = self._log.append(bytearray(data), now_ms=now_ms)
         self._log.wait_durable(result.last_offset, self._wait_s, park)
 
-    def wait_replicated(self, end: int) -> None:
-        """Wait until everything below an offset is on every replica in sync.
+    def wait_replicated(self) -> None:
+        """Wait until everything in the log is on every replica in sync.
 
         Raises:
             ProtocolError, StorageError, RequestTimedOut: it is not, or this is unknown.
         """
+        end = self._log.log_end_offset
         if end > self._log.log_start_offset:
             self._log.wait_durable(end - 1, self._wait_s)

@@ -55,21 +55,21 @@ def answer(code=0):
     return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("t", [part])])
 
 
-def offsets_of(coordinator):
-    config = GroupConsumerConfig(bootstrap_servers=("b:1",), group_id="g")
-    return MemberOffsets(config, coordinator, lambda: None)
-
-
 def never(error):
     raise AssertionError("fenced")
 
 
+def offsets_of(coordinator, fence=never):
+    config = GroupConsumerConfig(bootstrap_servers=("b:1",), group_id="g")
+    return MemberOffsets(config, coordinator, lambda: None, fence)
+
+
 def test_a_commit_names_generation_and_member():
     coordinator = Coordinator(answer())
-    offsets_of(coordinator).commit({T0: Committed(5, "x")}, SHARE, 1.0, never)
+    offsets_of(coordinator).commit({T0: Committed(5, "x")}, SHARE, 1.0)
     (request,) = coordinator.asked
     assert (request.generation_id, request.member_id) == (3, "m")
-    offsets_of(coordinator).commit({}, SHARE, 1.0, never)
+    offsets_of(coordinator).commit({}, SHARE, 1.0)
     assert len(coordinator.asked) == 1
 
 
@@ -84,14 +84,14 @@ def test_a_commit_names_generation_and_member():
 def test_a_commit_that_comes_too_late_says_what_to_do(code, fences):
     fenced = []
     with pytest.raises(CommitFailed, match="poll more often"):
-        offsets_of(Coordinator(answer(code))).commit({T0: Committed(5)}, SHARE, 1.0, fenced.append)
+        offsets_of(Coordinator(answer(code)), fenced.append).commit({T0: Committed(5)}, SHARE, 1.0)
     assert fenced == [code] * fences
 
 
 def test_other_refusals_are_raised_as_they_are():
     with pytest.raises(ProtocolError) as raised:
         offsets_of(Coordinator(answer(ErrorCode.GROUP_AUTHORIZATION_FAILED))).commit(
-            {T0: Committed(5)}, SHARE, 1.0, never
+            {T0: Committed(5)}, SHARE, 1.0
         )
     assert raised.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
@@ -111,7 +111,7 @@ def test_an_asynchronous_commit_is_reported_once_and_finds_the_coordinator_again
     offsets = offsets_of(coordinator)
     told = []
     offsets.commit_async(
-        {T0: 5}, SHARE, lambda commits, failed: told.append((commits, failed)), never
+        {T0: Committed(5)}, SHARE, lambda commits, failed: told.append((commits, failed))
     )
     assert told == []
     assert not offsets.busy

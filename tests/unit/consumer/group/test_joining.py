@@ -90,9 +90,9 @@ def test_a_member_offers_its_strategies_in_order_and_takes_its_share() -> None:
     coordinator = Coordinator(joined(leader="other", members=()), synced(("t", 1), ("t", 3)))
     outcome = exchange(coordinator).join("", frozenset({"t", "a"}))
     assert outcome is not None
-    assert (outcome.share.generation, outcome.share.member_id) == (7, "me")
-    assert outcome.share.partitions == (("t", 1), ("t", 3))
-    assert not outcome.leads
+    assert (outcome.generation, outcome.member_id) == (7, "me")
+    assert outcome.partitions == (("t", 1), ("t", 3))
+    assert outcome.shared_out is None
     join, sync = coordinator.asked
     assert [each.name for each in join.protocols] == ["range", "roundrobin"]
     assert decode_subscription(join.protocols[0].metadata).topics == ["a", "t"]
@@ -117,7 +117,6 @@ def test_the_leader_shares_out_what_all_members_subscribe_to() -> None:
     coordinator = Coordinator(joined(members=("me", "you")), synced(("t", 0), ("t", 1)))
     outcome = exchange(coordinator).join("me", frozenset({"t"}))
     assert outcome is not None
-    assert outcome.leads
     assert outcome.shared_out == {"t": 4}
     shares = {
         each.member_id: flatten(decode_assignment(each.assignment).assigned)

@@ -6,7 +6,7 @@ import pytest
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor
-from zkbroker.consumer.group.joining import Joined, Share
+from zkbroker.consumer.group.joining import Share
 from zkbroker.consumer.group.membership import GroupMembership
 from zkbroker.errors import ClientError, ErrorCode, NetworkError
 from zkbroker.runtime import get_runtime
@@ -69,7 +69,7 @@ def test_who_was_not_answered_asks_for_its_old_place(monkeypatch, runtime_name):
     def join(member_id, topics):
         asked.append(member_id)
         member._exchange.member_id = "member-1"
-        return Joined(Share(1, "member-1", ()), leads=False, shared_out={})
+        return Share(1, "member-1", ())
 
     monkeypatch.setattr(member._exchange, "join", join)
     member.subscribe(frozenset({"t"}))
@@ -125,7 +125,7 @@ def test_a_member_of_another_generation_keeps_its_id_and_one_that_is_forgotten_d
     def join(member_id, topics):
         asked.append(member_id)
         member._exchange.member_id = "member-1"
-        return Joined(Share(1, "member-1", ()), leads=False, shared_out={})
+        return Share(1, "member-1", ())
 
     monkeypatch.setattr(member._exchange, "join", join)
     member.subscribe(frozenset({"t"}))

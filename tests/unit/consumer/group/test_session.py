@@ -47,12 +47,12 @@ class Offsets:
     def fetch(self, keys: Any) -> dict[Any, Any]:
         return {key: Committed(5) for key in keys}
 
-    def commit(self, offsets: Any, share: Any, timeout_s: float, fence: Any) -> None:
+    def commit(self, offsets: Any, share: Any, timeout_s: float) -> None:
         if self.error is not None:
             raise self.error
         self.commits.append((offsets, share))
 
-    def commit_async(self, offsets: Any, share: Any, on_commit: Any, fence: Any) -> None:
+    def commit_async(self, offsets: Any, share: Any, on_commit: Any) -> None:
         self.commits.append((offsets, share))
 
     def report(self) -> None:
@@ -60,7 +60,7 @@ class Offsets:
 
 
 class Member:
-    lost = ending = leads = False
+    lost = ending = False
 
     def __init__(self) -> None:
         self.shares: list[Share] = []
@@ -207,7 +207,7 @@ def test_an_automatic_commit_is_made_once_for_the_same_positions(
     for _ in range(2):
         one.session._commit_due = 0.0
         one.session.serve()
-    assert [offsets for offsets, _ in one.offsets.commits] == [{T0: 7}]
+    assert [offsets for offsets, _ in one.offsets.commits] == [{T0: Committed(7)}]
 
 
 def test_a_member_without_a_share_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
