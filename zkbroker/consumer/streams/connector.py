@@ -23,7 +23,7 @@ from zkbroker.consumer.arguments import check_offset, check_streams
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, ForkedConsumer, NotOwned
 from zkbroker.consumer.fetching.partition import lag
-from zkbroker.consumer.streams.filters import TopicFilter, compile_filter
+from zkbroker.consumer.streams.filters import TopicFilter, make_filter
 from zkbroker.consumer.streams.generation import ConsumerGeneration, Generation, Newer
 from zkbroker.consumer.streams.membership import Membership
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
@@ -342,7 +342,9 @@ class ConsumerConnector:
             self._member(),
             subscription=subscription,
             strategy=self._generation.strategy,
-            compile_filter=partial(compile_filter, exclude_internal=config.exclude_internal_topics),
+            compile_filter=lambda *registered: partial(
+                make_filter(*registered).matches, exclude_internal=config.exclude_internal_topics
+            ),
             backoff_ms=config.rebalance_backoff_ms,
             max_retries=config.rebalance_max_retries,
             listeners=self._listeners,

@@ -6,8 +6,6 @@ expression must match the whole topic name.
 """
 
 import abc
-from collections.abc import Callable
-from functools import partial
 
 from zkbroker.consumer.streams.java_regex import compile_java_regex
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
@@ -78,10 +76,3 @@ def make_filter(pattern_name: str, regex: str) -> TopicFilter:
         ConfigError: the expression is invalid; JVM members cannot register such a one.
     """
     return (Blacklist if pattern_name == Blacklist.pattern_name else Whitelist)(regex)
-
-
-def compile_filter(
-    pattern_name: str, regex: str, *, exclude_internal: bool
-) -> Callable[[str], bool]:
-    """Return whether a topic passes the filter that some member has registered."""
-    return partial(make_filter(pattern_name, regex).matches, exclude_internal=exclude_internal)
