@@ -183,13 +183,13 @@ def story(
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_nothing_is_lost_at_a_handful_of_kills(clusters, tmp_path, exactly_once):
+def test_few_kills_lose_no_message(clusters, tmp_path, exactly_once):
     story(clusters, tmp_path, messages=15_000, kills=6, seed=18, exactly_once=exactly_once)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_nothing_is_lost_at_sixty_kills_of_two_million_messages(clusters, tmp_path, exactly_once):
+def test_sixty_kills_lose_none_of_two_million_messages(clusters, tmp_path, exactly_once):
     messages, kills, seed = soak.part_of(2_000_000), soak.part_of(60), 60 + soak.SEED
     story(clusters, tmp_path, messages, kills, seed, exactly_once=exactly_once)

@@ -23,7 +23,7 @@ def send(cluster, count):
             producer.send(KeyedMessage("visits", b"%d" % number, partition=number % 2))
 
 
-def test_a_mirror_with_its_partitions_and_its_lag(local_cluster, tmp_path):
+def test_console_shows_mirror_partitions_and_lag(local_cluster, tmp_path):
     once = {"whitelist": "visits", "exactly_once": "true", "exactly_once_id": "east"}
     with (
         local_cluster(1) as east,

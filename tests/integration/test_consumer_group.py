@@ -144,7 +144,7 @@ def everything(topic: str, counts: list[int]) -> list[tuple[TopicPartition, int]
     return [((topic, p), offset) for p, count in enumerate(counts) for offset in range(count)]
 
 
-def test_members_share_a_topic_while_some_join_and_leave(
+def test_members_share_topic_while_others_join_and_leave(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:
     topic = cluster.create_topic(partitions=5)
@@ -190,7 +190,7 @@ def test_one_partition_feeds_one_stream_in_order(
     assert connector.positions() == {(topic, p): 50 for p in range(4)}
 
 
-def test_offsets_are_committed_and_the_next_member_goes_on_there(
+def test_next_member_continues_at_committed_offsets(
     cluster: LocalCluster, producer: TestProducer, group: Make, runtime: str
 ) -> None:
     topic = cluster.create_topic()
@@ -214,7 +214,7 @@ def test_offsets_are_committed_and_the_next_member_goes_on_there(
     assert next(third.create_message_streams({topic: 1})[topic][0]).offset == 7
 
 
-def test_message_that_raised_in_a_with_block_is_delivered_again(
+def test_message_that_raised_in_with_block_is_redelivered(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:
     topic = cluster.create_topic()
@@ -233,7 +233,7 @@ def test_message_that_raised_in_a_with_block_is_delivered_again(
         assert next(connector.create_message_streams({topic: 1})[topic][0]).offset == 3
 
 
-def test_given_offsets_are_committed_and_foreign_ones_refused(
+def test_given_offsets_are_committed_and_unowned_refused(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:
     topic = cluster.create_topic()
@@ -250,7 +250,7 @@ def test_given_offsets_are_committed_and_foreign_ones_refused(
     assert offset[0] == 78
 
 
-def test_automatic_commit_leaves_the_message_in_hand_out(
+def test_automatic_commit_excludes_message_in_hand(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:
     topic = cluster.create_topic()
@@ -266,7 +266,7 @@ def test_automatic_commit_leaves_the_message_in_hand_out(
         )
 
 
-def test_topic_that_appears_later_joins_a_filter(
+def test_filter_includes_topic_created_later(
     cluster: LocalCluster, producer: TestProducer, group: Make, runtime: str
 ) -> None:
     prefix = f"live-{runtime}"
@@ -294,7 +294,7 @@ def test_topic_that_appears_later_joins_a_filter(
     assert patterns == {"white_list", "black_list"}
 
 
-def test_topic_need_not_exist_when_it_is_subscribed(
+def test_subscribed_topic_may_be_created_later(
     cluster: LocalCluster, producer: TestProducer, group: Make, runtime: str
 ) -> None:
     topic = f"later-{runtime}"
@@ -305,7 +305,7 @@ def test_topic_need_not_exist_when_it_is_subscribed(
     members.until(lambda: members.offsets() == [((topic, 0), 0)])
 
 
-def test_added_partitions_are_taken_up(
+def test_added_partitions_are_consumed(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:
     topic = cluster.create_topic(partitions=1)
@@ -321,7 +321,7 @@ def test_added_partitions_are_taken_up(
     members.until(lambda: members.offsets() == everything(topic, [1, 1, 1]))
 
 
-def test_round_robin_deals_the_partitions_of_all_topics(cluster: LocalCluster, group: Make) -> None:
+def test_round_robin_assigns_partitions_of_all_topics(cluster: LocalCluster, group: Make) -> None:
     topics = [cluster.create_topic(partitions=count) for count in (1, 2, 4)]
     members = group("roundrobin")
     for _ in range(2):
@@ -386,7 +386,7 @@ def test_lag_and_counts_are_reported(
     assert told["fetched_bytes"] > 10
 
 
-def test_listener_decides_where_partitions_begin(
+def test_listener_chooses_start_offsets(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:
     topic = cluster.create_topic(partitions=2)
@@ -416,7 +416,7 @@ def test_listener_decides_where_partitions_begin(
     assert told == [("started", both), ("released", both)]
 
 
-def test_missing_zookeeper_is_named(runtime: str) -> None:
+def test_error_names_missing_zookeeper(runtime: str) -> None:
     config = ConsumerConfig(
         group_id="g", zookeeper_connect="127.0.0.1:1", zookeeper_connection_timeout_ms=300
     )

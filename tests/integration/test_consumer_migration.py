@@ -72,7 +72,7 @@ def topic(cluster: LocalCluster) -> str:
     return name
 
 
-def test_offsets_are_kept_by_brokers(cluster: LocalCluster, topic: str, step: Step) -> None:
+def test_brokers_store_offsets(cluster: LocalCluster, topic: str, step: Step) -> None:
     offsets = Offsets(cluster, f"kafka-{topic}", topic)
     kafka = {"offsets_storage": "kafka", "dual_commit_enabled": False}
     assert step(offsets, 3, **kafka) == [0, 1, 2]
@@ -100,7 +100,7 @@ def test_group_migrates_to_brokers_and_back(cluster: LocalCluster, topic: str, s
 
 
 @pytest.mark.parametrize("bounces", [True, False], ids=["documented", "without-dual-commit"])
-def test_what_comes_to_an_idle_partition_after_the_move_is_read(
+def test_idle_partition_delivers_messages_after_migration(
     cluster: LocalCluster, topic: str, step: Step, bounces: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With `auto.offset.reset=largest`, a partition without an offset would begin at its end."""
@@ -120,7 +120,7 @@ def test_what_comes_to_an_idle_partition_after_the_move_is_read(
     assert offsets.kafka() == 50
 
 
-def test_group_rolls_back_to_zookeeper_with_dual_commit_and_reads_nothing_again(
+def test_rollback_with_dual_commit_redelivers_nothing(
     cluster: LocalCluster, topic: str, step: Step
 ) -> None:
     offsets = Offsets(cluster, f"rollback-{topic}", topic)
@@ -133,7 +133,7 @@ def test_group_rolls_back_to_zookeeper_with_dual_commit_and_reads_nothing_again(
     assert step(offsets, 2, offsets_storage="zookeeper") == [12, 13]
 
 
-def test_members_before_and_after_the_first_bounce_share_the_group(
+def test_group_mixes_members_before_and_after_first_bounce(
     cluster: LocalCluster, topic: str, step: Step
 ) -> None:
     # While the bounce rolls, some members commit to ZooKeeper only: the larger offset counts.
@@ -157,7 +157,7 @@ def test_simple_consumer_commits_to_both_storages(cluster: LocalCluster, topic: 
     assert found == {(topic, 0): 4, ("other", 3): None}
 
 
-def test_coordinator_that_is_restarted_is_found_again(cluster: LocalCluster, topic: str) -> None:
+def test_restarted_coordinator_is_found_again(cluster: LocalCluster, topic: str) -> None:
     offsets = Offsets(cluster, f"restart-{topic}", topic)
     config = ConsumerConfig(
         group_id=offsets.group,

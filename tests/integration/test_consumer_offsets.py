@@ -19,7 +19,7 @@ def committed(zk: ZkSession, *keys: tuple[str, int]) -> dict[tuple[str, int], in
     return {key: offset for key, (offset, _) in group_offsets.read_offsets(zk, "g", keys).items()}
 
 
-def test_offsets_are_decimal_text_where_jvm_members_look_for_them(zk: ZkSession) -> None:
+def test_offsets_are_stored_as_jvm_members_store_them(zk: ZkSession) -> None:
     offsets = member(zk, "g_a")
     assert offsets.read([T0, T1]) == {T0: None, T1: None}
     assert offsets.commit({T0: 5, T1: 70}) == set()
@@ -30,7 +30,7 @@ def test_offsets_are_decimal_text_where_jvm_members_look_for_them(zk: ZkSession)
 
 
 @pytest.mark.parametrize("first_commit", [True, False])
-def test_member_that_was_replaced_cannot_overwrite_its_successor(
+def test_replaced_member_cannot_overwrite_offset(
     zk: ZkSession, first_commit: bool
 ) -> None:
     zombie, successor = member(zk, "g_a"), member(zk, "g_b")
@@ -46,7 +46,7 @@ def test_member_that_was_replaced_cannot_overwrite_its_successor(
     assert successor.commit({T0: 91}) == set()
 
 
-def test_owner_goes_on_after_an_unconditional_write_of_another_client(zk: ZkSession) -> None:
+def test_owner_continues_after_unconditional_write_of_another_client(zk: ZkSession) -> None:
     offsets = member(zk, "g_a")
     groups.claim(zk, "g", "g_a", {T0: "g_a-0"})
     offsets.read([T0])
@@ -56,7 +56,7 @@ def test_owner_goes_on_after_an_unconditional_write_of_another_client(zk: ZkSess
     assert committed(zk, T0) == {T0: 8}
 
 
-def test_refused_partition_does_not_hold_up_the_others(zk: ZkSession) -> None:
+def test_refused_partition_does_not_block_others(zk: ZkSession) -> None:
     offsets = member(zk, "g_a")
     offsets.read([T0, T1])
     group_offsets.commit_offset(zk, "g", "t", 0, 50)
@@ -64,7 +64,7 @@ def test_refused_partition_does_not_hold_up_the_others(zk: ZkSession) -> None:
     assert committed(zk, T0, T1) == {T0: 50, T1: 2}
 
 
-def test_commit_without_a_reading_builds_on_what_is_there(zk: ZkSession) -> None:
+def test_commit_without_earlier_read_uses_stored_version(zk: ZkSession) -> None:
     group_offsets.commit_offset(zk, "g", "t", 0, 50)
     offsets = member(zk, "g_a")
     assert offsets.commit({T0: 51}) == set()

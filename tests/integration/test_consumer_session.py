@@ -55,7 +55,7 @@ def topic_with(cluster: LocalCluster, *counts: int) -> str:
     return topic
 
 
-def test_lost_session_drops_ownership_and_goes_on_from_the_last_commit(
+def test_consumer_resumes_at_last_commit_after_lost_session(
     cluster: LocalCluster, runtime: str
 ) -> None:
     topic = topic_with(cluster, 100)
@@ -83,7 +83,7 @@ def test_lost_session_drops_ownership_and_goes_on_from_the_last_commit(
             )
 
 
-def test_nothing_is_delivered_while_zookeeper_cannot_be_reached(
+def test_no_message_is_delivered_while_zookeeper_is_unreachable(
     cluster: LocalCluster, runtime: str
 ) -> None:
     topic = topic_with(cluster, 2000)
@@ -123,7 +123,7 @@ def test_nothing_is_delivered_while_zookeeper_cannot_be_reached(
         assert connector._rebalancer.rebalances == 1
 
 
-def test_group_is_shared_with_a_member_that_commits_without_conditions(
+def test_group_includes_member_with_unconditional_commits(
     cluster: LocalCluster, runtime: str
 ) -> None:
     topic = topic_with(cluster, 10, 10, 10, 10)

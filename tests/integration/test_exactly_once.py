@@ -21,7 +21,7 @@ def counted(database: Path) -> int:
         return int(connection.execute("SELECT coalesce(sum(count), 0) FROM counts").fetchone()[0])
 
 
-def test_every_message_is_counted_once_though_members_are_killed(
+def test_each_message_is_counted_once_while_members_are_killed(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     topic = cluster.create_topic(partitions=3)
@@ -69,7 +69,7 @@ def until_counted(database: Path, count: int) -> None:
         time.sleep(0.01)
 
 
-def test_member_that_was_replaced_counts_nothing(tmp_path: Path) -> None:
+def test_replaced_member_counts_no_message(tmp_path: Path) -> None:
     zombie, successor = (Store(str(tmp_path / "counts.db")) for _ in range(2))
     messages = [MessageAndMetadata("t", 0, i, None, b"v", -1, -1, ()) for i in range(3)]
     assert zombie.next_offset("t", 0) == 0

@@ -9,7 +9,7 @@ from examples.exactly_once_topics import prove
 from tests.support import soak
 
 
-def test_each_message_is_copied_once_though_program_and_broker_are_killed() -> None:
+def test_each_message_is_copied_once_while_program_and_broker_are_killed() -> None:
     proof = prove(messages=200, kills=2)
     assert proof.holds, proof
     assert (proof.sent, proof.program_kills, proof.broker_kills) == (200, 2, 1)
@@ -17,7 +17,7 @@ def test_each_message_is_copied_once_though_program_and_broker_are_killed() -> N
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_the_command_prints_its_proof() -> None:
+def test_command_prints_proof() -> None:
     messages, kills = soak.part_of(10_000), 2 * soak.part_of(25)
     command = [sys.executable, "-m", "examples.exactly_once_topics", "prove"]
     done = subprocess.run(

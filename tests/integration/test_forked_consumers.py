@@ -68,7 +68,7 @@ def simple(address, topic, zookeeper, runtime):
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 @pytest.mark.parametrize("opened", [group, streams, assigned, simple])
-def test_a_child_is_refused_and_its_parent_reads_on(opened, runtime, broker, zookeeper, topic):
+def test_forked_child_is_refused_and_parent_continues(opened, runtime, broker, zookeeper, topic):
     address = "{}:{}".format(*broker.address)
     config = ProducerConfig.from_properties(
         {"metadata.broker.list": address, "request.required.acks": "1"}

@@ -101,14 +101,14 @@ def fetched(connection, group, topic, *, version=None, partition=0):
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_coordinator_is_named_in_every_version(connection, broker, group, version):
+def test_coordinator_is_returned_in_every_version(connection, broker, group, version):
     found = connection.request(FindCoordinatorRequest(group), version)
     assert (found.error_code, found.node_id, found.port) == (0, 0, broker.address[1])
     if version:
         assert found.error_message == "NONE"  # as genuine brokers say
 
 
-def test_a_transactional_id_has_a_coordinator_as_soon_as_one_is_asked_for(connection, broker):
+def test_transaction_coordinator_exists_at_first_request(connection, broker):
     asked = FindCoordinatorRequest("tx", 1)
     assert wait_until(lambda: connection.request(asked).error_code == 0)
     assert connection.request(asked).port == broker.address[1]
@@ -117,19 +117,19 @@ def test_a_transactional_id_has_a_coordinator_as_soon_as_one_is_asked_for(connec
     assert len(answer.topics[0].partitions) == 50
 
 
-def test_there_are_two_kinds_of_coordinators(connection):
+def test_unknown_coordinator_type_is_refused(connection):
     answer = connection.request(FindCoordinatorRequest("tx", 2))
     assert (answer.error_code, answer.host, answer.port) == (-1, "", -1)
 
 
-def test_the_offsets_topic_is_internal_and_compacted(connection, group):
+def test_offsets_topic_is_internal_and_compacted(connection, group):
     answer = connection.request(MetadataRequest(["__consumer_offsets"]))
     assert answer.topics[0].is_internal
     assert len(answer.topics[0].partitions) == 5
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_member_lives_through_join_sync_heartbeat_and_leave(connection, group, version):
+def test_member_joins_syncs_heartbeats_and_leaves(connection, group, version):
     joined = join(connection, group, version=version).result()
     member = joined.member_id
     assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, member)
@@ -159,7 +159,7 @@ def test_a_member_lives_through_join_sync_heartbeat_and_leave(connection, group,
     assert connection.request(DescribeGroupsRequest([group])).groups[0].state == "Empty"
 
 
-def test_a_join_that_waits_keeps_no_other_connection_waiting(connection, broker, group):
+def test_waiting_join_does_not_block_other_connections(connection, broker, group):
     joined = stable(connection, group)
     with BrokerConnection(get_runtime("threads"), *broker.address, client_id="second") as other:
         waiting = join(other, group)
@@ -176,7 +176,7 @@ def test_a_join_that_waits_keeps_no_other_connection_waiting(connection, broker,
         assert len(again.members) == 2
 
 
-def test_a_newcomer_that_goes_while_it_waits_is_no_member(connection, broker, group):
+def test_newcomer_disconnected_during_join_is_removed(connection, broker, group):
     """As its leader it would have the others wait for the end of its session."""
     joined = stable(connection, group)
     with BrokerConnection(get_runtime("threads"), *broker.address, client_id="goes") as other:
@@ -195,7 +195,7 @@ def test_a_newcomer_that_goes_while_it_waits_is_no_member(connection, broker, gr
     assert (again.generation_id, len(again.members)) == (2, 1)
 
 
-def test_joins_that_cannot_be_are_refused(connection, group):
+def test_invalid_joins_are_refused(connection, group):
     stable(connection, group)
     assert join(connection, group, protocol="other").result().error_code == (
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -208,7 +208,7 @@ def test_joins_that_cannot_be_are_refused(connection, group):
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_offsets_are_committed_and_fetched_in_every_version(connection, group, topic, version):
+def test_offsets_round_trip_in_every_version(connection, group, topic, version):
     assert commit(connection, group, topic, 41 + version, version=version) == 0
     for fetch_version in range(1, 6):
         found = fetched(connection, group, topic, version=fetch_version)
@@ -220,7 +220,7 @@ def test_offsets_are_committed_and_fetched_in_every_version(connection, group, t
     assert fetched(connection, group, topic, version=0) == (-1, "", 3)
 
 
-def test_version_0_keeps_offsets_in_zookeeper(connection, group, topic):
+def test_version_0_stores_offsets_in_zookeeper(connection, group, topic):
     assert commit(connection, group, topic, 5, version=0) == 0
     assert fetched(connection, group, topic, version=0) == (5, "", 0)
     assert fetched(connection, group, topic, version=1) == (-1, "", 0)
@@ -228,7 +228,7 @@ def test_version_0_keeps_offsets_in_zookeeper(connection, group, topic):
     assert fetched(connection, group, topic, version=0, partition=9) == (-1, "", 3)
 
 
-def test_commits_that_cannot_be_are_refused(connection, group, topic):
+def test_invalid_commits_are_refused(connection, group, topic):
     joined = stable(connection, group)
     member = {"member_id": joined.member_id, "generation_id": 1}
     assert commit(connection, group, topic, 1, **member) == 0
@@ -248,7 +248,7 @@ def test_commits_that_cannot_be_are_refused(connection, group, topic):
     assert answer.topics[0].partitions[0].error_code == ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
-def test_a_commit_can_be_read_in_the_offsets_topic_as_any_tool_does(connection, group, topic):
+def test_commit_is_readable_in_offsets_topic(connection, group, topic):
     assert commit(connection, group, topic, 99) == 0
     found = []
     for number in range(5):
@@ -279,7 +279,7 @@ def test_a_commit_can_be_read_in_the_offsets_topic_as_any_tool_does(connection, 
     assert found == [99]
 
 
-def test_only_an_empty_group_is_deleted(connection, group, topic):
+def test_only_empty_group_is_deleted(connection, group, topic):
     joined = stable(connection, group)
     delete = DeleteGroupsRequest([group, "never-was"])
     answers = {g.group_id: g.error_code for g in connection.request(delete).groups}
@@ -309,7 +309,7 @@ def recorded(*keys):
 @pytest.mark.parametrize(
     "entry", recorded(ApiKey.JOIN_GROUP, ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_FETCH)
 )
-def test_answers_have_the_shape_that_genuine_brokers_gave(connection, group, topic, entry):
+def test_responses_match_genuine_brokers(connection, group, topic, entry):
     """The recorded request, for a group and topic of our own, is answered like the recording."""
     _, request = decode_request(bytes.fromhex(entry["request"]))
     _, genuine = decode_response(

@@ -122,7 +122,7 @@ def count(expected):
     return lambda read: len(read) >= expected
 
 
-def test_a_subscriber_reads_everything_in_order_and_commits_at_the_end(scene):
+def test_subscriber_reads_in_order_and_commits_at_close(scene):
     topic = scene.topic(3)
     consumer = scene.consumer(max_poll_records=7)
     consumer.subscribe([topic])
@@ -147,7 +147,7 @@ def test_a_subscriber_reads_everything_in_order_and_commits_at_the_end(scene):
         consumer.poll()
 
 
-def test_what_was_not_polled_past_is_not_committed(scene):
+def test_unprocessed_messages_are_not_committed(scene):
     topic = scene.topic(1)
     consumer = scene.consumer(max_poll_records=4, auto_commit_interval_ms=1)
     consumer.subscribe([topic])
@@ -157,14 +157,14 @@ def test_what_was_not_polled_past_is_not_committed(scene):
     scene.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] == Committed(10), consumer)
 
 
-def test_where_a_reset_led_to_is_committed_before_there_are_messages(scene):
+def test_reset_position_is_committed_without_messages(scene):
     topic = scene.topic(1, each=0)
     consumer = scene.consumer(auto_commit_interval_ms=1)
     consumer.subscribe([topic])
     scene.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] == Committed(0), consumer)
 
 
-def test_iterating_commits_what_was_yielded_and_no_more(scene):
+def test_iteration_commits_only_yielded_messages(scene):
     topic = scene.topic(1)
     consumer = scene.consumer(enable_auto_commit=False)
     consumer.subscribe(topic)
@@ -176,7 +176,7 @@ def test_iterating_commits_what_was_yielded_and_no_more(scene):
     assert [m.offset for m in consumer.poll()] == [4, 5, 6, 7, 8, 9]  # goes on where it was
 
 
-def test_members_share_and_take_over(scene):
+def test_remaining_member_takes_over_partitions(scene):
     topic = scene.topic(4)
     log = Log()
     first, second = scene.consumer(), scene.consumer()
@@ -199,7 +199,7 @@ def test_members_share_and_take_over(scene):
     ]
 
 
-def test_nothing_is_read_twice_over_a_rebalance(scene):
+def test_rebalance_redelivers_no_message(scene):
     topic = scene.topic(4, each=200)
     first = scene.consumer(max_poll_records=10)
     first.subscribe([topic])
@@ -211,7 +211,7 @@ def test_nothing_is_read_twice_over_a_rebalance(scene):
     assert len(read) == len({(m.partition, m.offset) for m in read}) == 800
 
 
-def test_a_pattern_follows_topics_that_come_later(scene):
+def test_pattern_includes_topics_created_later(scene):
     prefix = f"pattern-{uuid.uuid4().hex[:6]}"
     scene.cluster.create_topic(f"{prefix}-a", partitions=1)
     consumer = scene.consumer(metadata_max_age_ms=200)
@@ -223,7 +223,7 @@ def test_a_pattern_follows_topics_that_come_later(scene):
     scene.until(lambda _: consumer.assignment() == both, consumer)
 
 
-def test_added_partitions_are_shared_out(scene):
+def test_added_partitions_are_assigned(scene):
     topic = scene.topic(1)
     consumer = scene.consumer(metadata_max_age_ms=200)
     consumer.subscribe([topic])
@@ -235,7 +235,7 @@ def test_added_partitions_are_shared_out(scene):
     scene.until(lambda _: len(consumer.assignment()) == 3, consumer)
 
 
-def test_seeking_pausing_and_positions(scene):
+def test_seek_pause_and_position(scene):
     topic = scene.topic(2)
     consumer = scene.consumer(enable_auto_commit=False)
     consumer.subscribe([topic])
@@ -260,7 +260,7 @@ def test_seeking_pausing_and_positions(scene):
         consumer.seek(topic, 5, 0)
 
 
-def test_listeners_may_seek_before_anything_is_read(scene):
+def test_listener_may_seek_before_first_message(scene):
     topic = scene.topic(1)
 
     class FromTheEnd(RebalanceListener):
@@ -288,7 +288,7 @@ def test_commits_with_metadata_sync_and_async(scene):
     assert consumer.committed(both) == told[0][0]
 
 
-def test_partitions_assigned_by_hand_need_no_group(scene):
+def test_manual_assignment_needs_no_group(scene):
     topic = scene.topic(2)
     consumer = scene.consumer(group_id="")
     consumer.assign([(topic, 1)])
@@ -301,7 +301,7 @@ def test_partitions_assigned_by_hand_need_no_group(scene):
         consumer.subscribe([topic])
 
 
-def test_partitions_assigned_by_hand_go_on_at_the_groups_offsets(scene):
+def test_manual_assignment_starts_at_committed_offsets(scene):
     topic = scene.topic(1)
     consumer = scene.consumer(enable_auto_commit=False)
     consumer.assign([(topic, 0)])
@@ -311,7 +311,7 @@ def test_partitions_assigned_by_hand_go_on_at_the_groups_offsets(scene):
     assert [m.offset for m in scene.until(count(4), other)] == [6, 7, 8, 9]
 
 
-def test_a_member_that_does_not_poll_leaves_until_it_polls_again(scene):
+def test_member_without_polls_leaves_and_rejoins_at_next_poll(scene):
     topic = scene.topic(2)
     slow = scene.consumer(max_poll_interval_ms=800, enable_auto_commit=False)
     log = Log()
@@ -331,7 +331,7 @@ def test_a_member_that_does_not_poll_leaves_until_it_polls_again(scene):
     assert log.events[1][0] == "revoked"
 
 
-def test_members_with_different_lists_use_what_most_prefer(scene):
+def test_members_use_most_preferred_common_strategy(scene):
     topic = scene.topic(6)
     lists = [("range", "sticky"), ("sticky", "range"), ("sticky", "range")]
     members = [scene.consumer(strategies=names) for names in lists]
@@ -346,7 +346,7 @@ def test_members_with_different_lists_use_what_most_prefer(scene):
     assert described.protocol_name == "sticky"
 
 
-def test_a_member_with_no_strategy_in_common_gets_an_error(scene):
+def test_member_without_common_strategy_gets_error(scene):
     topic = scene.topic(1)
     first = scene.consumer(strategies=("range",))
     first.subscribe([topic])
@@ -359,7 +359,7 @@ def test_a_member_with_no_strategy_in_common_gets_an_error(scene):
         scene.consumer(strategies=("best",))
 
 
-def test_a_strategy_of_ones_own_with_user_data(scene):
+def test_custom_strategy_receives_user_data(scene):
     topic = scene.topic(4)
     members = [
         scene.consumer(strategies=("rack",), options={"assignors": [RackAssignor(f"rack{n}")]})
@@ -370,7 +370,7 @@ def test_a_strategy_of_ones_own_with_user_data(scene):
     scene.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
 
 
-def test_an_offset_that_is_not_in_the_log_is_an_error_without_a_reset(scene):
+def test_out_of_range_offset_raises_without_reset_policy(scene):
     topic = scene.topic(1)
     consumer = scene.consumer(auto_offset_reset="none")
     consumer.subscribe([topic])
@@ -384,7 +384,7 @@ def test_an_offset_that_is_not_in_the_log_is_an_error_without_a_reset(scene):
     assert (caught.value.earliest, caught.value.latest) == (0, 10)
 
 
-def test_keys_and_values_are_decoded_and_a_bad_one_is_raised_in_its_turn(scene):
+def test_decoder_error_is_raised_after_earlier_messages(scene):
     topic = scene.topic(1, each=0)
     scene.producer.send(topic, 0, [b"good", b"\xff", b"again", None])
     consumer = scene.consumer(options={"value_decoder": string_decoder()})
@@ -398,7 +398,7 @@ def test_keys_and_values_are_decoded_and_a_bad_one_is_raised_in_its_turn(scene):
     assert values == ["good", "again", None]
 
 
-def test_offsets_by_time_and_the_ends(scene):
+def test_offsets_by_time_and_log_ends(scene):
     topic = scene.topic(1, each=0)
     first_ms = int(time.time() * 1000)
     scene.producer.send(topic, 0, [b"x"] * 10, timestamp_ms=first_ms)  # a millisecond apart
@@ -410,7 +410,7 @@ def test_offsets_by_time_and_the_ends(scene):
     assert consumer.end_offsets([key]) == {key: 10}
 
 
-def test_wakeup_ends_a_poll_that_waits(scene):
+def test_wakeup_ends_waiting_poll(scene):
     consumer = scene.consumer()
     topic = scene.topic(1, each=0)
     consumer.subscribe([topic])
@@ -422,7 +422,7 @@ def test_wakeup_ends_a_poll_that_waits(scene):
     assert time.monotonic() - started < 200
 
 
-def test_unsubscribing_leaves_the_group(scene):
+def test_unsubscribe_leaves_group(scene):
     topic = scene.topic(2)
     first, second = scene.consumer(), scene.consumer()
     first.subscribe([topic])
@@ -434,14 +434,14 @@ def test_unsubscribing_leaves_the_group(scene):
     first.assign([(topic, 0)])
 
 
-def test_brokers_can_be_found_through_zookeeper(scene):
+def test_zookeeper_locates_brokers(scene):
     topic = scene.topic(1)
     consumer = scene.consumer(bootstrap_servers=(), zookeeper_connect=scene.cluster.zookeeper)
     consumer.subscribe([topic])
     assert len(scene.until(count(10), consumer)) == 10
 
 
-def test_groups_are_spread_over_the_brokers_and_each_refuses_the_others(cluster):
+def test_brokers_refuse_groups_of_other_coordinators(cluster):
     connections = {}
     for address in cluster.bootstrap_servers.split(","):
         host, _, port = address.rpartition(":")

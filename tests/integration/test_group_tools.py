@@ -44,7 +44,7 @@ def session(cluster):
         yield started
 
 
-def test_log_offsets_have_the_format_of_get_offset_shell(run):
+def test_log_offsets_are_printed_like_get_offset_shell(run):
     assert run("offsets", "get", "-t", "visits") == "visits:0:5\nvisits:1:5\n"
     assert run("offsets", "get", "-t", "visits", "--time", "-2") == "visits:0:0\nvisits:1:0\n"
     assert run("offsets", "get", "-t", "visits", "--partitions", "1") == "visits:1:5\n"
@@ -57,7 +57,7 @@ def test_log_offsets_have_the_format_of_get_offset_shell(run):
         run("offsets", "get", "-t", "visits", "--time", "noon")
 
 
-def test_describe_prints_the_table_of_the_offset_checker(run, session, cluster):
+def test_group_is_described_like_offset_checker(run, session, cluster):
     commit_offset(session, "checked", "visits", 0, 2)
     register_consumer(session, "checked", "checked_me", StreamSubscription({"visits": 1}))
     claim(session, "checked", "checked_me", {("visits", 0): "checked_me-0"})
@@ -91,7 +91,7 @@ def test_describe_prints_the_table_of_the_offset_checker(run, session, cluster):
         run("groups", "describe", "checked", "-t", "typo")
 
 
-def test_verify_finds_partitions_without_a_live_owner(run, session):
+def test_verify_finds_unowned_partitions_and_missing_owners(run, session):
     register_consumer(session, "verified", "verified_me", StreamSubscription({"visits": 1}))
     claim(session, "verified", "verified_me", {("visits", 0): "verified_me-0"})
     session.create(
@@ -105,7 +105,7 @@ def test_verify_finds_partitions_without_a_live_owner(run, session):
     assert "owned by a live member" in run("groups", "verify", "verified")
 
 
-def test_verify_checks_only_topics_of_current_subscriptions(run, session, cluster):
+def test_verify_uses_current_subscriptions(run, session, cluster):
     cluster.create_topic("verified-late")
     register_consumer(
         session, "filtered", "filtered_me", StreamSubscription({"visits|x": 1}, "white_list")
@@ -126,7 +126,7 @@ def test_verify_checks_only_topics_of_current_subscriptions(run, session, cluste
     )
 
 
-def test_running_consumer_group_is_verified_and_described(run, cluster):
+def test_live_group_is_verified_and_described(run, cluster):
     config = ConsumerConfig.from_properties(
         {
             "zookeeper.connect": cluster.zookeeper,
@@ -144,7 +144,7 @@ def test_running_consumer_group_is_verified_and_described(run, cluster):
     assert sum(each["lag"] for each in described) <= 1
 
 
-def test_offsets_are_exported_and_imported(run, session, tmp_path):
+def test_offsets_are_exported_and_imported_in_genuine_format(run, session, tmp_path):
     commit_offset(session, "moved", "visits", 0, 3)
     commit_offset(session, "moved", "visits", 1, 4)
     lines = "/consumers/moved/offsets/visits/0:3\n/consumers/moved/offsets/visits/1:4\n"
@@ -160,7 +160,7 @@ def test_offsets_are_exported_and_imported(run, session, tmp_path):
     assert run("offsets", "export", "moved") == lines
 
 
-def test_offsets_of_a_zookeeper_group_are_reset_without_members(run, session):
+def test_offset_reset_is_refused_for_active_group(run, session):
     commit_offset(session, "reset", "visits", 0, 3)
     shown = run("offsets", "reset", "reset", "latest", "-t", "visits", "--dry-run")
     assert "/consumers/reset/offsets/visits/0:5" in shown
@@ -172,7 +172,7 @@ def test_offsets_of_a_zookeeper_group_are_reset_without_members(run, session):
         run("offsets", "reset", "reset", "latest", "-t", "visits")
 
 
-def test_offsets_of_a_coordinator_group_are_reset_without_members(run, cluster, session):
+def test_coordinator_group_offsets_are_reset_at_coordinator(run, cluster, session):
     bootstrap = cluster.bootstrap_servers
 
     def offsets():
@@ -201,7 +201,7 @@ def test_offsets_of_a_coordinator_group_are_reset_without_members(run, cluster, 
     assert "offsets/visits/0:5" in run("offsets", "export", "modern-reset")
 
 
-def test_reset_creates_a_group_in_zookeeper_or_its_coordinator(run, cluster, session):
+def test_new_group_is_created_in_selected_storage(run, cluster, session):
     new = ("offsets", "reset", "brand-new", "latest", "-t", "visits")
     shown = CliRunner().invoke(cli, [*new, "-b", cluster.bootstrap_servers]).output
     assert "group brand-new is new: its offsets are kept by coordinator" in shown

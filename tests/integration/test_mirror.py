@@ -97,7 +97,7 @@ def send(cluster: LocalCluster, topic: str, values: list[bytes], **settings: str
 
 
 @pytest.mark.parametrize("coordinator", [False, True])
-def test_two_sources_arrive_in_one_target_as_they_were(east, west, here, coordinator):
+def test_two_sources_are_mirrored_into_one_target(east, west, here, coordinator):
     ours, theirs = fresh("formats"), fresh("formats")
     for cluster, topic in ((east, ours), (west, theirs)):
         cluster.create_topic(topic, partitions=3, config={"retention.ms": "-1"})
@@ -122,7 +122,7 @@ def test_two_sources_arrive_in_one_target_as_they_were(east, west, here, coordin
         assert kept == {(topic, n): len(found) for n, found in stored.items()}
 
 
-def test_stored_batches_pass_without_being_encoded_again(east, here):
+def test_stored_batches_are_mirrored_unchanged(east, here):
     topic = east.create_topic(fresh("raw"), partitions=1)
     send(east, topic, [os.urandom(400) for _ in range(2000)], **{"compression.type": "lz4"})
     given = config(
@@ -136,7 +136,7 @@ def test_stored_batches_pass_without_being_encoded_again(east, here):
 
 
 @pytest.mark.parametrize("prefixed", [False, True])
-def test_both_directions_do_not_loop(east, west, prefixed):
+def test_mirrors_in_both_directions_do_not_loop(east, west, prefixed):
     topic = fresh("both")
     for cluster in (east, west):
         cluster.create_topic(topic, partitions=2)
@@ -180,7 +180,7 @@ def test_both_directions_do_not_loop(east, west, prefixed):
             assert {m.headers for m in foreign} == {((PATH_HEADER, other.encode()),)}
 
 
-def test_another_count_of_partitions_is_dealt_out_by_key(east, here):
+def test_other_partition_count_distributes_by_key(east, here):
     topic = east.create_topic(fresh("keys"), partitions=2)
     here.create_topic(topic, partitions=5)
     expected = here.create_topic(fresh("expected"), partitions=5)
@@ -205,7 +205,7 @@ def shouted(message):
     ]
 
 
-def test_a_message_handler_sends_other_messages_in_place(east, here):
+def test_message_handler_replaces_messages(east, here):
     topic = east.create_topic(fresh("handled"), partitions=1)
     here.create_topic(f"copies-{topic}")
     send(east, topic, [b"abc%d" % n for n in range(20)])
@@ -224,7 +224,7 @@ def test_a_message_handler_sends_other_messages_in_place(east, here):
     assert [m.value for m in copies] == kept
 
 
-def test_a_refused_message_ends_the_mirror_without_a_commit(east, here):
+def test_refused_message_ends_mirror_without_commit(east, here):
     topic = east.create_topic(fresh("refused"))
     here.create_topic(topic, config={"max.message.bytes": "2000"})
     send(east, topic, [b"small", b"x" * 10_000, b"behind"])
@@ -247,7 +247,7 @@ def test_a_refused_message_ends_the_mirror_without_a_commit(east, here):
 
 
 @pytest.mark.parametrize("through_zookeeper", [False, True])
-def test_topics_are_made_and_followed_like_those_of_the_source(east, here, through_zookeeper):
+def test_topics_are_created_and_followed_like_source(east, here, through_zookeeper):
     topic = east.create_topic(
         fresh("like"), partitions=2, config={"retention.ms": "7200000", "cleanup.policy": "delete"}
     )
@@ -291,7 +291,7 @@ def test_topics_are_made_and_followed_like_those_of_the_source(east, here, throu
         )
 
 
-def test_offsets_of_groups_are_found_in_the_target(east, here, tmp_path):
+def test_group_offsets_are_translated_to_target(east, here, tmp_path):
     topic = east.create_topic(fresh("synced"), partitions=2)
     here.create_topic(topic, partitions=2)
     send(here, topic, [b"was there before %d" % n for n in range(7)])
@@ -350,7 +350,7 @@ def test_offsets_of_groups_are_found_in_the_target(east, here, tmp_path):
 
 
 @pytest.mark.parametrize("coordinator", [False, True])
-def test_partitions_change_hands_without_loss_or_repetition(east, here, coordinator):
+def test_rebalance_of_mirrors_loses_and_repeats_nothing(east, here, coordinator):
     topic = east.create_topic(fresh("shared"), partitions=4)
     here.create_topic(topic, partitions=4)
     group = fresh("m")
@@ -429,16 +429,16 @@ def outage(east: LocalCluster, here: LocalCluster, seconds: float) -> None:
     assert contents(here.bootstrap_servers, topic) == contents(east.bootstrap_servers, topic)
 
 
-def test_a_target_that_is_away_holds_the_mirror_up_and_loses_nothing(east, here):
+def test_unavailable_target_delays_mirror_without_loss(east, here):
     outage(east, here, 2)
 
 
 @pytest.mark.soak
-def test_memory_is_flat_while_the_target_is_away_for_a_minute(east, here):
+def test_memory_is_flat_while_target_is_down_for_a_minute(east, here):
     outage(east, here, soak.part_of(60))
 
 
-def test_the_genuine_tool_of_the_name_mirrors_until_it_is_ended(east, here, tmp_path):
+def test_mirror_maker_options_mirror_until_sigterm(east, here, tmp_path):
     topic = east.create_topic(fresh("maker"))
     send(east, topic, [b"one", b"two"])
     group = fresh("m")
@@ -475,13 +475,13 @@ def test_the_genuine_tool_of_the_name_mirrors_until_it_is_ended(east, here, tmp_
         assert zk_groups.committed(session, group) == {(topic, 0): 2}
 
 
-def test_a_cluster_is_not_mirrored_into_itself(east):
+def test_cluster_is_not_mirrored_into_itself(east):
     with pytest.raises(ConfigError, match="is the target itself"):
         Mirror(config([source(east)], east, whitelist=".*"))
 
 
 @pytest.mark.parametrize("coordinator", [False, True])
-def test_exactly_once_goes_on_from_the_place_in_the_target(east, here, coordinator):
+def test_exactly_once_resumes_at_position_in_target(east, here, coordinator):
     topic = east.create_topic(fresh("once"), partitions=3, config=KEPT)
     here.create_topic(topic, partitions=3, config=KEPT)
     once = {"whitelist": topic, "exactly_once": "true", "exactly_once_id": fresh("id")}
@@ -500,7 +500,7 @@ def test_exactly_once_goes_on_from_the_place_in_the_target(east, here, coordinat
     assert {n: [m.value for m in row] for n, row in arrived.items()} == expected
 
 
-def test_exactly_once_is_committed_where_the_group_looks_too(east, here):
+def test_exactly_once_also_commits_in_source_group(east, here):
     topic = east.create_topic(fresh("told"), partitions=2, config=KEPT)
     here.create_topic(topic, partitions=2, config=KEPT)
     send(east, topic, [b"%d" % n for n in range(100)])
@@ -512,7 +512,7 @@ def test_exactly_once_is_committed_where_the_group_looks_too(east, here):
         assert group_offsets(each, view) == ends
 
 
-def test_exactly_once_needs_what_it_rests_on(east, here):
+def test_exactly_once_refuses_unsupported_settings(east, here):
     for settings, why in (
         ({"abort_on_send_failure": "false"}, r"abort\.on\.send\.failure=true"),
         ({"exactly_once_topic": ""}, r"exactly\.once\.topic"),
@@ -541,7 +541,7 @@ class Heard:
         self.told.append(f"{self._text} lost {len(partitions)}")
 
 
-def test_a_listener_hears_of_partitions_and_the_log_tells_how_it_goes(
+def test_rebalance_listener_is_called_and_progress_is_logged(
     east, here, caplog, monkeypatch
 ):
     monkeypatch.setattr("zkbroker.mirror.mirror._STATUS_S", 0.2)
@@ -562,7 +562,7 @@ def test_a_listener_hears_of_partitions_and_the_log_tells_how_it_goes(
     assert Heard.told[-1] == "heard -2"
 
 
-def test_a_mirror_shows_metrics_and_a_live_table(east, here, tmp_path, monkeypatch):
+def test_mirror_shows_metrics_and_live_table(east, here, tmp_path, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # its output is drawn as on a terminal
     topic = east.create_topic(fresh("shown"), partitions=1, config=KEPT)
     here.create_topic(topic, partitions=1, config=KEPT)

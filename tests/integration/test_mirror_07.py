@@ -74,7 +74,7 @@ def arrived(here, topic, config=None):
     return found
 
 
-def test_what_a_0_7_cluster_holds_arrives_in_order_and_is_committed_in_bytes(
+def test_0_7_source_is_mirrored_in_order_and_committed_in_bytes(
     tmp_path, chroot, tree, here
 ):
     here.create_topic("t", partitions=3)
@@ -98,7 +98,7 @@ def test_what_a_0_7_cluster_holds_arrives_in_order_and_is_committed_in_bytes(
         assert commits(tree, "mirror", "t") == ends(tree, "t")
 
 
-def test_two_mirrors_share_the_partitions_and_one_takes_over(tmp_path, chroot, tree, here):
+def test_second_mirror_takes_over_partitions(tmp_path, chroot, tree, here):
     here.create_topic("t", partitions=2)
     with cluster07(tmp_path, chroot, tree):
         make_topic(tree, "t")

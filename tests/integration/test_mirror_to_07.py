@@ -53,7 +53,7 @@ def arrived(tree, topic):
 
 
 @pytest.mark.parametrize("coordinator", [False, True])
-def test_values_arrive_in_order_and_keys_choose_the_partition(
+def test_values_arrive_in_order_at_partitions_chosen_by_key(
     tmp_path, chroot, tree, east, coordinator, caplog
 ):
     east.create_topic("t", partitions=3)
@@ -91,7 +91,7 @@ def test_values_arrive_in_order_and_keys_choose_the_partition(
         assert len({place for place, _ in row}) == 1
 
 
-def test_what_transactions_aborted_stays_behind_and_codecs_0_7_lacks_become_gzip(
+def test_aborted_messages_are_skipped_and_newer_codecs_become_gzip(
     tmp_path, chroot, tree, east
 ):
     east.create_topic("t", partitions=1)
@@ -115,7 +115,7 @@ def test_what_transactions_aborted_stays_behind_and_codecs_0_7_lacks_become_gzip
         assert {each.codec for each in entries(memoryview(data))} - {0} == {Codec.GZIP}
 
 
-def test_one_0_7_cluster_is_mirrored_into_another_under_the_same_partitions(tmp_path, chroot, tree):
+def test_0_7_cluster_is_mirrored_into_another_with_same_partitions(tmp_path, chroot, tree):
     with (
         registry_tree(f"{chroot}-other") as there,
         cluster07(tmp_path / "one", f"{chroot}/one", tree),
@@ -134,7 +134,7 @@ def test_one_0_7_cluster_is_mirrored_into_another_under_the_same_partitions(tmp_
             Mirror(config([old(tree)], into(tree), whitelist="t"))
 
 
-def test_a_message_that_0_7_brokers_would_drop_in_silence_ends_the_mirror(
+def test_message_too_large_for_0_7_ends_mirror(
     tmp_path, chroot, tree, east
 ):
     east.create_topic("t", partitions=1)

@@ -17,7 +17,7 @@ def settled(zk: ZkSession, group: str, topic: str, count: int, live: list[str]) 
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_members_share_the_partitions_as_they_come_and_go(
+def test_members_share_partitions_while_joining_and_leaving(
     zk: ZkSession, chroot: str, runtime: str
 ) -> None:
     topics.create_topic(zk, "t", {n: [1] for n in range(10)})
@@ -35,7 +35,7 @@ def test_members_share_the_partitions_as_they_come_and_go(
     assert groups.owners(zk, "g", "t") == {}
 
 
-def test_a_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str) -> None:
+def test_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str) -> None:
     topics.create_topic(zk, "t", {0: [1], 1: [1]})
     told: list[str] = []
 
@@ -63,7 +63,7 @@ def test_a_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str
     second.close()
 
 
-def test_a_change_that_leaves_the_share_as_it_is_disturbs_nothing(
+def test_change_without_new_share_causes_no_rebalance(
     zk: ZkSession, chroot: str
 ) -> None:
     topics.create_topic(zk, "t", {0: [1], 1: [1]})
@@ -81,7 +81,7 @@ def test_a_change_that_leaves_the_share_as_it_is_disturbs_nothing(
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_lost_session_drops_ownership_first_and_joins_again(
+def test_lost_session_drops_ownership_before_rejoin(
     zk: ZkSession, chroot: str, runtime: str
 ) -> None:
     topics.create_topic(zk, "t", {n: [1] for n in range(4)})
@@ -100,7 +100,7 @@ def test_a_lost_session_drops_ownership_first_and_joins_again(
     other.close()
 
 
-def test_a_member_whose_registration_was_removed_registers_again(
+def test_removed_member_registers_again(
     zk: ZkSession, chroot: str
 ) -> None:
     topics.create_topic(zk, "t", {0: [1]})
@@ -112,7 +112,7 @@ def test_a_member_whose_registration_was_removed_registers_again(
     consumer.close()
 
 
-def test_a_blocked_member_waits_and_never_gives_up(zk: ZkSession, chroot: str) -> None:
+def test_blocked_member_retries_until_owner_is_gone(zk: ZkSession, chroot: str) -> None:
     topics.create_topic(zk, "t", {n: [1] for n in range(3)})
     zk.create(paths.owner("g", "t", 1), b"gone_consumer-0", parents=True)
     consumer = Consumer(chroot, "g", {"t": 1})
@@ -125,7 +125,7 @@ def test_a_blocked_member_waits_and_never_gives_up(zk: ZkSession, chroot: str) -
     consumer.close()
 
 
-def test_a_filter_takes_topics_that_come_later(zk: ZkSession, chroot: str) -> None:
+def test_filter_includes_later_topics(zk: ZkSession, chroot: str) -> None:
     def compile_filter(pattern: str, expression: str):
         assert pattern == "white_list"
         if expression == "[":
@@ -147,7 +147,7 @@ def test_a_filter_takes_topics_that_come_later(zk: ZkSession, chroot: str) -> No
     consumer.close()
 
 
-def test_a_topic_that_does_not_exist_yet_is_waited_for(zk: ZkSession, chroot: str) -> None:
+def test_member_waits_for_missing_topic(zk: ZkSession, chroot: str) -> None:
     consumer = Consumer(chroot, "g", {"late": 1})
     assert consumer.rebalancer.wait_settled(20)
     zk.create(paths.topic("late"), parents=True)
@@ -170,7 +170,7 @@ def test_round_robin_members_share_all_topics(zk: ZkSession, chroot: str) -> Non
         consumer.close()
 
 
-def test_a_group_is_shared_with_a_member_that_follows_the_description_to_the_letter(
+def test_group_includes_independently_written_member(
     zk: ZkSession, chroot: str
 ) -> None:
     seed = random.Random(7)

@@ -49,7 +49,7 @@ def test_messages_of_every_magic_and_codec_are_fetched(
     assert list(found) == list(found)
 
 
-def test_fetch_at_the_end_is_empty_and_says_where_to_go_on(
+def test_fetch_at_log_end_is_empty_and_keeps_offset(
     consumer: SimpleConsumer, producer: TestProducer, topic: str
 ) -> None:
     producer.send(topic, 0, [b"a"])
@@ -58,7 +58,7 @@ def test_fetch_at_the_end_is_empty_and_says_where_to_go_on(
     assert (found.next_offset, found.high_watermark) == (1, 1)
 
 
-def test_offset_out_of_range_holds_the_valid_range(
+def test_out_of_range_error_has_log_range(
     consumer: SimpleConsumer, producer: TestProducer, topic: str
 ) -> None:
     producer.send(topic, 0, [b"a", b"b"])
@@ -67,7 +67,7 @@ def test_offset_out_of_range_holds_the_valid_range(
     assert (raised.value.earliest, raised.value.latest) == (0, 2)
 
 
-def test_multifetch_answers_in_the_order_of_the_requests(
+def test_multifetch_keeps_request_order(
     consumer: SimpleConsumer, producer: TestProducer, topic: str
 ) -> None:
     producer.send(topic, 0, [b"a", b"b", b"c"])
@@ -91,7 +91,7 @@ LEVELS = [(0, 0), (2, 1), (None, 2)]
 
 
 @pytest.mark.parametrize(("fetch_version", "magic"), LEVELS)
-def test_fetch_size_is_doubled_for_a_large_message(
+def test_fetch_size_is_doubled_for_large_message(
     broker: BrokerProcess,
     producer: TestProducer,
     topic: str,
@@ -105,7 +105,7 @@ def test_fetch_size_is_doubled_for_a_large_message(
 
 
 @pytest.mark.parametrize(("fetch_version", "magic"), LEVELS)
-def test_message_beyond_the_limit_is_an_error(
+def test_message_above_limit_raises(
     broker: BrokerProcess,
     producer: TestProducer,
     topic: str,
@@ -135,14 +135,14 @@ def test_offsets_are_found_by_time(
         consumer.get_offsets_before("no-such-topic-here", 7, LATEST_TIME, 1)
 
 
-def test_closed_consumer_refuses(broker: BrokerProcess) -> None:
+def test_closed_consumer_refuses_requests(broker: BrokerProcess) -> None:
     simple = SimpleConsumer(*broker.address)
     simple.close()
     with pytest.raises(ClientError, match="closed"):
         simple.fetch(FetchRequest("t", 0, 0))
 
 
-def test_connection_is_made_again_when_it_was_lost(
+def test_lost_connection_is_reopened(
     consumer: SimpleConsumer, producer: TestProducer, topic: str
 ) -> None:
     producer.send(topic, 0, [b"a"])
@@ -152,7 +152,7 @@ def test_connection_is_made_again_when_it_was_lost(
     assert len(list(consumer.fetch(FetchRequest(topic, 0, 0)))) == 1
 
 
-def test_broker_that_is_not_there_is_named(consumer: SimpleConsumer) -> None:
+def test_error_names_unreachable_broker(consumer: SimpleConsumer) -> None:
     with (
         SimpleConsumer("127.0.0.1", 1) as nobody,
         pytest.raises(NetworkError, match=r"127\.0\.0\.1:1"),

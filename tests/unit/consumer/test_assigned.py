@@ -22,7 +22,7 @@ def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_every_partition_is_read_up_to_its_stop(runtime: str) -> None:
+def test_each_partition_is_read_to_its_stop_offset(runtime: str) -> None:
     cluster = cluster_of(runtime, log_with(5, 5), log_with(5, leader=1), log_with())
     with AssignedConsumer(
         cluster,
@@ -36,7 +36,7 @@ def test_every_partition_is_read_up_to_its_stop(runtime: str) -> None:
     assert len(messages) == 11
 
 
-def test_stop_behind_a_gap_is_reached() -> None:
+def test_stop_offset_after_gap_is_reached() -> None:
     # Offsets 3 and 4 were compacted away; the stop is the log end offset 5.
     log = log_with(3)
     gap = message_set(2, 3, base=2)
@@ -57,14 +57,14 @@ def _without_last_records(batch: bytes) -> bytes:
     return bytes(kept)
 
 
-def test_nothing_to_read_ends_at_once() -> None:
+def test_empty_range_ends_immediately() -> None:
     cluster = cluster_of("threads", log_with(3))
     with AssignedConsumer(cluster, {("t", 0): 3}, stop={("t", 0): 3}) as consumer:
         assert list(consumer) == []
     assert cluster.fetches == []
 
 
-def test_timeout_is_raised_and_reading_goes_on() -> None:
+def test_iteration_continues_after_timeout() -> None:
     log = log_with(1)
     with AssignedConsumer(cluster_of("threads", log), {("t", 0): 0}, timeout_ms=40) as consumer:
         seen = []
@@ -77,7 +77,7 @@ def test_timeout_is_raised_and_reading_goes_on() -> None:
     assert seen[-1] == 1
 
 
-def test_offset_outside_the_log_is_an_error_without_a_policy() -> None:
+def test_offset_outside_log_raises_without_reset_policy() -> None:
     cluster = cluster_of("threads", log_with(3, start=5))
     with (
         AssignedConsumer(cluster, {("t", 0): 0}) as consumer,
@@ -86,14 +86,14 @@ def test_offset_outside_the_log_is_an_error_without_a_policy() -> None:
         next(iter(consumer))
 
 
-def test_offsets_are_resolved_at_each_leader_once() -> None:
+def test_offsets_are_resolved_with_one_request_per_leader() -> None:
     cluster = cluster_of("threads", log_with(3), log_with(2, leader=1), log_with(1, start=7))
     times = {("t", 0): LATEST_TIME, ("t", 1): LATEST_TIME, ("t", 2): EARLIEST_TIME}
     assert resolve_offsets(cluster, times) == {("t", 0): 3, ("t", 1): 2, ("t", 2): 7}
     assert resolve_offsets(cluster, {("t", 0): 99}) == {("t", 0): None}
 
 
-def test_partition_without_leader_is_named() -> None:
+def test_error_names_partition_without_leader() -> None:
     log = log_with(1)
     log.leader = None
     with pytest.raises(LeaderNotAvailable, match="t-0"):

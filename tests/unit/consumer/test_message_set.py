@@ -7,14 +7,14 @@ from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
 from zkbroker.errors import OffsetOutOfRange
 
 
-def test_iterating_decodes_from_the_offset_that_was_asked_for() -> None:
+def test_iteration_starts_at_requested_offset() -> None:
     asked = FetchRequest("t", 1, 12)
     found = MessageSet(asked, message_set(2, 5, base=10), high_watermark=15, next_offset=15)
     assert [record.offset for record in found] == [12, 13, 14]
     assert (found.topic, found.partition, found.offset, found.next_offset) == ("t", 1, 12, 15)
 
 
-def test_an_answer_with_an_error_raises_it_and_goes_on_where_it_was() -> None:
+def test_message_set_with_error_raises_and_keeps_offset() -> None:
     error = OffsetOutOfRange("gone", earliest=5, latest=9)
     found = MessageSet(FetchRequest("t", 1, 12), error=error)
     assert (found.next_offset, found.high_watermark) == (12, -1)
@@ -22,5 +22,5 @@ def test_an_answer_with_an_error_raises_it_and_goes_on_where_it_was() -> None:
         list(found)
 
 
-def test_the_place_is_named_for_errors() -> None:
+def test_place_names_partition_and_offset() -> None:
     assert place(FetchRequest("t", 1, 12)) == "t-1 at offset 12"

@@ -105,7 +105,7 @@ def consumer(broker: Broker) -> SimpleConsumer:
     return SimpleConsumer("h", 1, max_fetch_bytes=400)
 
 
-def test_a_message_that_does_not_fit_is_fetched_with_twice_the_size(
+def test_fetch_size_doubles_for_large_message(
     broker: Broker, consumer: SimpleConsumer
 ) -> None:
     broker.records["t", 0] = message_set(2, 3)
@@ -115,7 +115,7 @@ def test_a_message_that_does_not_fit_is_fetched_with_twice_the_size(
     assert sizes == [20, 40, 80, 160]
 
 
-def test_the_limit_of_the_consumer_ends_the_doubling(
+def test_message_above_limit_is_refused(
     broker: Broker, consumer: SimpleConsumer
 ) -> None:
     broker.records["t", 0] = message_set(2, 50)
@@ -123,7 +123,7 @@ def test_the_limit_of_the_consumer_ends_the_doubling(
         consumer.fetch(FetchRequest("t", 0, 0, 20))
 
 
-def test_answers_come_in_the_order_of_the_requests_also_for_one_partition_twice(
+def test_multifetch_keeps_request_order_with_repeated_partition(
     broker: Broker, consumer: SimpleConsumer
 ) -> None:
     broker.records["t", 0] = message_set(2, 2)
@@ -135,13 +135,13 @@ def test_answers_come_in_the_order_of_the_requests_also_for_one_partition_twice(
     assert [each.offset for each in second] == [1]
 
 
-def test_an_offset_out_of_range_tells_the_range(broker: Broker, consumer: SimpleConsumer) -> None:
+def test_out_of_range_error_has_valid_range(broker: Broker, consumer: SimpleConsumer) -> None:
     broker.errors["t", 0] = ErrorCode.OFFSET_OUT_OF_RANGE
     with pytest.raises(OffsetOutOfRange, match="the log holds"):
         consumer.fetch(FetchRequest("t", 0, 99))
 
 
-def test_a_lost_connection_is_made_again_once(broker: Broker, consumer: SimpleConsumer) -> None:
+def test_lost_connection_is_reopened_once(broker: Broker, consumer: SimpleConsumer) -> None:
     broker.records["t", 0] = message_set(2, 1)
     consumer.fetch(FetchRequest("t", 0, 0))
     broker.lost = 1
@@ -152,7 +152,7 @@ def test_a_lost_connection_is_made_again_once(broker: Broker, consumer: SimpleCo
         consumer.fetch(FetchRequest("t", 0, 0))
 
 
-def test_a_first_connection_that_fails_is_not_tried_again(
+def test_failed_first_connection_is_not_retried(
     broker: Broker, consumer: SimpleConsumer
 ) -> None:
     broker.lost = 1
@@ -162,7 +162,7 @@ def test_a_first_connection_that_fails_is_not_tried_again(
 
 
 @pytest.mark.parametrize(("new", "version"), [(False, 0), (True, 4)])
-def test_lists_of_offsets_are_asked_for_where_brokers_have_them(
+def test_offset_lists_use_oldest_version_where_supported(
     broker: Broker, consumer: SimpleConsumer, new: bool, version: int
 ) -> None:
     broker.new = new
@@ -170,7 +170,7 @@ def test_lists_of_offsets_are_asked_for_where_brokers_have_them(
     assert broker.asked[-1][1] == version
 
 
-def test_closed_means_closed_and_storages_have_names(
+def test_closed_consumer_and_unknown_storage_are_refused(
     broker: Broker, consumer: SimpleConsumer
 ) -> None:
     with pytest.raises(ClientError, match="give zookeeper or kafka"):

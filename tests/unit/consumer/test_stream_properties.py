@@ -135,7 +135,7 @@ class Setting:
 
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(st.lists(step, max_size=25))
-def test_stream_delivers_what_its_model_does(steps: list[tuple[object, ...]]) -> None:
+def test_stream_matches_model(steps: list[tuple[object, ...]]) -> None:
     one = Setting()
     for name, *arguments in steps:
         getattr(one, str(name).replace(" ", "_"))(*arguments)

@@ -297,7 +297,7 @@ class Comparison:
             self.check()
 
 
-def test_100_000_random_steps_agree_with_the_model():
+def test_group_matches_model_over_random_steps():
     steps, ended = 10_000, set()
     for seed in range(10):
         comparison = Comparison(seed)

@@ -34,7 +34,7 @@ class Host:
         return self.partitions.find(KEY)[1]
 
 
-def test_a_partition_is_served_once_it_is_loaded():
+def test_partition_is_served_once_loaded():
     host = Host()
     partition = HostedPartition(NUMBER)
     assert host.error() is ErrorCode.NOT_COORDINATOR
@@ -49,7 +49,7 @@ def test_a_partition_is_served_once_it_is_loaded():
     assert host.partitions.release(NUMBER) is None
 
 
-def test_clients_wait_while_this_broker_leads_and_does_not_host_yet():
+def test_led_but_unhosted_partition_counts_as_loading():
     host = Host(led_here={NUMBER})
     assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     host.partitions.host(HostedPartition(NUMBER))
@@ -59,7 +59,7 @@ def test_clients_wait_while_this_broker_leads_and_does_not_host_yet():
 
 
 @pytest.mark.parametrize("failure", [StorageError("disk"), NotLeaderForPartition("moved")])
-def test_a_partition_that_cannot_be_read_is_never_served(failure):
+def test_unreadable_partition_is_never_served(failure):
     host = Host(failure=failure)
     host.partitions.host(HostedPartition(NUMBER))
     host.runtime.run("load-")
@@ -67,7 +67,7 @@ def test_a_partition_that_cannot_be_read_is_never_served(failure):
     assert host.served == []
 
 
-def test_a_load_that_ends_after_the_release_changes_nothing():
+def test_load_finished_after_release_is_ignored():
     host = Host()
     earlier, later = HostedPartition(NUMBER), HostedPartition(NUMBER)
     host.partitions.host(earlier)

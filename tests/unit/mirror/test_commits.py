@@ -21,7 +21,7 @@ class Source:
         self.commits.append(dict(positions))
 
 
-def test_only_what_has_arrived_is_committed_and_once():
+def test_arrived_positions_are_committed_once():
     source, tracker, one = Source(), make(), partition()
     step = FlushThenCommit(source, None, tracker, 0)
     tracker.take(chunk(one, 0, 5)).finish()
@@ -31,7 +31,7 @@ def test_only_what_has_arrived_is_committed_and_once():
     assert source.commits == [{KEY: 5}]
 
 
-def test_a_release_waits_for_answers_no_longer_than_allowed():
+def test_release_waits_for_responses_within_limit():
     source, tracker, one = Source(), make(), partition()
     step = FlushThenCommit(source, None, tracker, 0.01)
     tracker.take(chunk(one, 0, 5)).finish()
@@ -40,7 +40,7 @@ def test_a_release_waits_for_answers_no_longer_than_allowed():
     assert source.commits == [{KEY: 5}]
 
 
-def test_a_commit_that_fails_is_made_again():
+def test_failed_commit_is_retried():
     source, tracker, one = Source(RegistryError("away")), make(), partition()
     step = FlushThenCommit(source, None, tracker, 0)
     tracker.take(chunk(one, 0, 5)).finish()
@@ -51,7 +51,7 @@ def test_a_commit_that_fails_is_made_again():
 
 
 @pytest.mark.parametrize("error", [CommitFailed("gone"), NotOwned("gone")])
-def test_partitions_that_have_gone_are_no_failure(error):
+def test_commit_of_lost_partitions_is_not_failure(error):
     source, tracker, one = Source(error), make(), partition()
     step = FlushThenCommit(source, None, tracker, 0)
     tracker.take(chunk(one, 0, 5)).finish()

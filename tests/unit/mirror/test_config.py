@@ -19,7 +19,7 @@ def make(**more: str) -> MirrorConfig:
     return MirrorConfig.from_properties(GIVEN | {k.replace("_", "."): v for k, v in more.items()})
 
 
-def test_one_file_names_sources_and_target():
+def test_one_file_configures_sources_and_target():
     config = make(target_name="here")
     east, west = config.sources
     assert (east.name, east.by_coordinator, east.group_id) == ("east", False, "mirror")
@@ -30,7 +30,7 @@ def test_one_file_names_sources_and_target():
     assert make(topic_prefix="{source}.").prefix(east) == "east."
 
 
-def test_consumers_leave_commits_to_the_mirror_and_begin_at_the_beginning():
+def test_consumers_start_at_log_start_without_auto_commit():
     east, west = make(source_east_auto_commit_enable="true").sources
     connector = east.connector(0)
     assert connector.auto_commit_enable is False
@@ -43,17 +43,17 @@ def test_consumers_leave_commits_to_the_mirror_and_begin_at_the_beginning():
     assert (group.auto_offset_reset, group.isolation_level) == ("earliest", "read_committed")
 
 
-def test_what_the_user_says_of_the_beginning_holds():
+def test_configured_reset_policy_is_kept():
     (east, _) = make(source_east_autooffset_reset="largest").sources
     assert east.connector(0).auto_offset_reset == "largest"
 
 
-def test_streams_with_one_consumer_id_are_kept_apart():
+def test_streams_get_distinct_consumer_ids():
     (east, _) = make(source_east_consumer_id="me").sources
     assert [east.connector(n).consumer_id for n in range(2)] == ["me", "me-1"]
 
 
-def test_the_producer_loses_nothing_by_default():
+def test_producer_defaults_lose_no_message():
     producer = make().producer(idempotent=True)
     assert (producer.required_acks, producer.idempotence, producer.linger_ms) == (-1, True, 0)
     assert producer.retries == producer.delivery_timeout_ms == 2**31 - 1
@@ -74,12 +74,12 @@ def test_the_producer_loses_nothing_by_default():
         ("source.west.group.id", "", "group.id"),
     ],
 )
-def test_what_cannot_be_promised_is_refused_by_name(setting, value, why):
+def test_settings_that_break_guarantees_are_refused(setting, value, why):
     with pytest.raises(ConfigError, match=why):
         MirrorConfig.from_properties(GIVEN | {setting: value})
 
 
-def test_prefixes_by_source_need_names():
+def test_source_prefix_needs_source_names():
     nameless = SourceConfig(properties={"zookeeper.connect": "x:1", "group.id": "g"})
     with pytest.raises(ConfigError, match="needs a name for every source"):
         MirrorConfig.from_properties(

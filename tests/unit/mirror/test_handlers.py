@@ -31,13 +31,13 @@ def doubled(message):
 THING = object()
 
 
-def test_a_class_is_made_with_its_text_where_there_is_one():
+def test_handler_class_gets_its_argument():
     for args, expected in (("!", b"v!"), ("", b"vnone")):
         (sent,) = message_handler(f"{HERE}:Suffixed", args)(MESSAGE)
         assert sent.message == expected
 
 
-def test_a_plain_function_serves():
+def test_function_is_valid_handler():
     (sent,) = message_handler(f"{HERE}:doubled", "ignored")(MESSAGE)
     assert sent.message == b"vv"
     assert load("rebalance.listener", f"{HERE}:THING", "") is THING
@@ -51,6 +51,6 @@ def test_a_plain_function_serves():
         ("THING", "it has no method handle"),
     ],
 )
-def test_what_is_no_handler_is_refused_by_name(name, why):
+def test_invalid_handler_is_refused(name, why):
     with pytest.raises(ConfigError, match=why):
         message_handler(f"{HERE}:{name}", "x")

@@ -11,13 +11,13 @@ def record(*headers):
     return (b"k", b"v", 5, headers)
 
 
-def test_a_message_gets_the_name_of_its_cluster_beside_its_own_headers():
+def test_marker_adds_source_name_to_headers():
     (plain, own) = EAST_TO_WEST.marked([record(), record(("a", b"1"), ("a", None))])
     assert plain == (b"k", b"v", 5, ((PATH_HEADER, b"east"),))
     assert own[3] == (("a", b"1"), ("a", None), (PATH_HEADER, b"east"))
 
 
-def test_a_message_does_not_go_where_it_has_been():
+def test_message_is_not_sent_to_cluster_in_its_path():
     here = record((PATH_HEADER, b"west"))
     ring = record((PATH_HEADER, b"west,south"))
     other = record((PATH_HEADER, b"south"))
@@ -37,5 +37,5 @@ def test_a_message_does_not_go_where_it_has_been():
         ("west.orders", "", "west", False),
     ],
 )
-def test_topics_that_a_prefix_mirror_made(topic, prefix, target, round_again):
+def test_topics_of_prefix_mirrors_would_loop(topic, prefix, target, round_again):
     assert would_loop(topic, prefix, target) is round_again

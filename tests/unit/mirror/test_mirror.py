@@ -131,7 +131,7 @@ def members(mirror):
     return [worker.source for side in mirror._sides for worker in side.workers]
 
 
-def test_every_source_has_its_streams_and_commits_at_the_end(world):
+def test_every_source_has_streams_and_final_commit(world):
     with Mirror(make(num_streams="2")) as mirror:
         all_members = members(mirror)
         assert len(all_members) == 4
@@ -148,7 +148,7 @@ def test_every_source_has_its_streams_and_commits_at_the_end(world):
     assert mirror._target.closed_after > 0
 
 
-def test_one_stream_that_fails_ends_all_and_nothing_is_committed(world):
+def test_failed_stream_ends_mirror_without_commit(world):
     mirror = Mirror(make())
     first, second = members(mirror)
     assert wait_until(lambda: not second._chunks, 10, 0.005)
@@ -165,7 +165,7 @@ def test_one_stream_that_fails_ends_all_and_nothing_is_committed(world):
     ("ours", "prefix", "refused"),
     [("here", "", True), ("here", "{source}.", False), (None, "", False), ("x", "", False)],
 )
-def test_a_cluster_is_mirrored_into_itself_under_other_names_only(world, ours, prefix, refused):
+def test_cluster_is_mirrored_into_itself_only_with_prefix(world, ours, prefix, refused):
     world["west"].name = ours
     given = make(topic_prefix=prefix) if prefix else make()
     if refused:
@@ -176,7 +176,7 @@ def test_a_cluster_is_mirrored_into_itself_under_other_names_only(world, ours, p
         Mirror(given).close()
 
 
-def test_the_start_tries_again_while_a_cluster_may_come_back(monkeypatch):
+def test_start_retries_passing_errors(monkeypatch):
     errors = [NetworkError("away"), OSError("away")]
 
     class Late(Target):
@@ -205,7 +205,7 @@ def test_the_start_tries_again_while_a_cluster_may_come_back(monkeypatch):
         ({}, False),
     ],
 )
-def test_topics_are_followed_where_they_are_the_same(settings, expected):
+def test_topic_settings_are_followed_with_identity_partitions(settings, expected):
     with Mirror(make(topics_interval_ms="100", **settings)) as mirror:
         side = mirror._sides[0]
         if expected:
@@ -215,7 +215,7 @@ def test_topics_are_followed_where_they_are_the_same(settings, expected):
     assert (side.routes.followed > 0) is expected
 
 
-def test_offset_syncs_are_for_identity_and_never_in_the_way():
+def test_offset_syncs_need_identity_and_their_errors_are_ignored():
     found = [(("t", 0), 7, SimpleNamespace(topic="t", partition=0, offset=70))]
     with Mirror(make(identity_partitions="true")) as mirror:
         mirror._write_syncs("east", found)

@@ -15,33 +15,33 @@ def at(offset: int, *syncs: tuple[int, int]) -> int | None:
     return None if found is None else found.offset
 
 
-def test_between_two_syncs_as_far_apart_in_both_logs_offsets_are_counted_on():
+def test_offset_between_evenly_spaced_syncs_is_interpolated():
     assert at(130, (200, 1200), (100, 1100)) == 1130
     assert at(100, (100, 1100), (200, 1200)) == 1100
 
 
-def test_elsewhere_the_earlier_sync_is_taken():
+def test_earlier_sync_is_used_elsewhere():
     assert at(130, (100, 1100), (200, 1190)) == 1100
     assert at(999, (100, 1100), (200, 1200)) == 1200
 
 
-def test_before_the_first_sync_nothing_is_known():
+def test_offset_before_first_sync_is_unknown():
     assert at(99, (100, 1100)) is None
     assert at(5) is None
 
 
-def test_what_was_mirrored_twice_is_read_from_its_first_place_on():
+def test_offset_mirrored_twice_translates_to_first_copy():
     assert at(100, (100, 1300), (100, 1100), (200, 1400)) == 1100
 
 
-def test_a_sync_is_a_message_of_its_partition():
+def test_sync_message_has_partition_key():
     message = sync_message("syncs", "east", KEY, 7, Place("east.t", 3, 70))
     assert json.loads(message.key) == {"source": "east", "topic": "t", "partition": 3}
     assert json.loads(message.message)["target_offset"] == 70
     assert message.partition == 0
 
 
-def test_what_is_no_sync_is_passed_over(monkeypatch, caplog):
+def test_invalid_sync_is_skipped(monkeypatch, caplog):
     good = sync_message("syncs", "east", KEY, 7, Place("t", 3, 70))
     stored = [
         (good.key, value)

@@ -59,7 +59,7 @@ def make(source="east"):
     return Positions(None, "mirror-positions", source, get_runtime("threads"))
 
 
-def test_the_latest_of_each_partition_counts_and_only_ones_own(log):
+def test_latest_own_position_of_each_partition_counts(log):
     mine, theirs = make(), make("west")
     log.messages = [
         mine.message(("t", 0), 3),
@@ -75,14 +75,14 @@ def test_the_latest_of_each_partition_counts_and_only_ones_own(log):
     assert log.started == [0, 4]
 
 
-def test_open_transactions_are_waited_for(log):
+def test_read_waits_for_open_transactions(log):
     mine = make()
     log.messages = [mine.message(("t", 0), 3)]
     assert mine.read(5) == {("t", 0): 3}
     assert log.asked == 3
 
 
-def test_no_longer_than_allowed(log):
+def test_wait_for_open_transactions_is_bounded(log):
     mine = make()
     log.messages = [mine.message(("t", 0), 3)]
     log.asked = -(10**9)
@@ -90,7 +90,7 @@ def test_no_longer_than_allowed(log):
         mine.read(0.1)
 
 
-def test_a_tombstone_lets_a_partition_begin_again(log):
+def test_tombstone_removes_position(log):
     mine = make()
     log.messages = [mine.message(("t", 0), 3)]
     gone = SimpleNamespace(key=log.messages[0].key, message=None)
@@ -103,7 +103,7 @@ def strange(key, value):
     return SimpleNamespace(key=key, message=value)
 
 
-def test_records_of_other_tools_are_no_position(log):
+def test_foreign_records_are_ignored(log):
     mine = make()
     keys = [None, b"", b"\xff", b"[]", b"[" * 100_000, b"1e999", b"{}", b'{"source": "east"}']
     keys += [b'{"source": "east", "topic": [], "partition": 0}']
@@ -114,7 +114,7 @@ def test_records_of_other_tools_are_no_position(log):
 
 
 @pytest.mark.parametrize("value", [b"", b"\xff", b"{}", b'{"offset": -1}', b'{"offset": 1e999}'])
-def test_a_position_that_cannot_be_read_is_named_and_not_guessed(log, value):
+def test_error_names_unreadable_position(log, value):
     mine = make()
     good = mine.message(("t", 0), 3)
     log.messages = [good, strange(good.key, value)]

@@ -49,17 +49,17 @@ def told(data: bytes, start: int = 0, **options) -> list:
     return found
 
 
-def test_batches_of_the_targets_format_pass():
+def test_batches_of_target_format_pass_unchanged():
     data = log((2, Codec.LZ4, 3), (2, Codec.NONE, 4))
     assert shapes(data) == [("stored", 2, 3), ("stored", 2, 4)]
 
 
-def test_a_batch_that_begins_before_the_offset_asked_for_does_not():
+def test_batch_beginning_before_requested_offset_is_decoded():
     data = log((2, Codec.GZIP, 5), (2, Codec.GZIP, 4))
     assert shapes(data, 2) == [("decoded", 3, Codec.GZIP), ("stored", 2, 4)]
 
 
-def test_small_batches_in_a_row_are_joined_by_codec():
+def test_consecutive_small_batches_are_joined_by_codec():
     data = log(*[(2, Codec.NONE, 1)] * 5, (2, Codec.GZIP, 1), (2, Codec.GZIP, 1))
     assert shapes(data, join_bytes=10_000) == [
         ("decoded", 5, Codec.NONE),
@@ -68,33 +68,33 @@ def test_small_batches_in_a_row_are_joined_by_codec():
     assert shapes(log((2, Codec.NONE, 1)), join_bytes=10_000) == [("stored", 2, 1)]
 
 
-def test_older_entries_pass_in_rows_where_the_target_is_as_old():
+def test_old_entries_pass_together_to_old_target():
     data = log((1, Codec.NONE, 6), (1, Codec.SNAPPY, 3))
     assert shapes(data, magic=1) == [("stored", 1, 9)]
     assert shapes(data, magic=2) == [("decoded", 6, Codec.NONE), ("decoded", 3, Codec.SNAPPY)]
     assert shapes(data, 3, magic=1) == [("stored", 1, 6)]
 
 
-def test_a_wrapper_may_begin_earlier_unless_the_chunk_is_aligned():
+def test_wrapper_passes_only_in_aligned_chunk():
     data = log((0, Codec.GZIP, 6), (0, Codec.GZIP, 2))
     assert shapes(data, 4, magic=0) == [("decoded", 2, Codec.GZIP), ("stored", 0, 1)]
     assert shapes(data, 0, magic=0, aligned=True)[0][0] == "stored"
 
 
-def test_append_times_holes_and_control_batches_do_not_pass():
+def test_batches_with_append_time_holes_or_control_records_do_not_pass():
     appended = build_batch(records(3), timestamp_type=1, append_time=STAMP + 99)
     (piece,) = cut(appended, 0, magic=2, join_bytes=0, max_bytes=1000)
     assert [record[2] for record in piece.records] == [STAMP + 99] * 3
     assert shapes(control_batch(1, producer_id=1, producer_epoch=0, timestamp_ms=0)) == []
 
 
-def test_records_are_dealt_into_batches_below_the_most():
+def test_records_are_split_into_bounded_batches():
     found = shapes(log((1, Codec.NONE, 100)), max_bytes=1000)
     assert sum(count for _, count, _ in found) == 100
     assert len(found) > 4
 
 
-def test_damage_is_not_passed_on():
+def test_corrupt_batch_is_not_forwarded():
     data = bytearray(log((2, Codec.NONE, 3), (2, Codec.NONE, 3)))
     data[-1] ^= 1
     found = []
@@ -118,7 +118,7 @@ entries = st.tuples(
     st.integers(0, 40),
     st.booleans(),
 )
-def test_each_record_from_the_offset_on_comes_once_in_order(
+def test_each_record_from_offset_is_yielded_once_in_order(
     sets, start, magic, join_bytes, max_bytes, missing, decode
 ):
     data = log(*sets)

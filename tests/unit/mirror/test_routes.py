@@ -56,7 +56,7 @@ def routes(theirs: int, ours: int, **settings: str) -> tuple[Routes, Target]:
     return Routes(config, source, target), target
 
 
-def test_with_identity_partitions_the_topic_is_made_like_the_sources():
+def test_identity_partitions_create_topic_like_source():
     found, target = routes(4, 4, identity_partitions="true", topic_prefix="{source}.")
     route = found.find("orders", 3)
     assert route == Route("west.orders", range(4), identity=True)
@@ -73,7 +73,7 @@ def test_with_identity_partitions_the_topic_is_made_like_the_sources():
         (3, 3, f"{HERE}:ByLength", False),
     ],
 )
-def test_numbers_are_kept_where_one_rule_puts_keys_there_anyway(
+def test_partition_numbers_are_kept_with_equal_counts(
     theirs, ours, partitioner, identity
 ):
     given = {"target_partitioner_class": partitioner} if partitioner else {}
@@ -81,7 +81,7 @@ def test_numbers_are_kept_where_one_rule_puts_keys_there_anyway(
     assert found.find("orders", 1) == Route("orders", range(ours), identity)
 
 
-def test_another_count_goes_by_key_and_without_a_key_by_the_number_it_had():
+def test_other_partition_count_uses_key_or_source_number():
     found, _ = routes(8, 5)
     choose = found.chooser(found.find("orders", 7), 7)
     assert {choose(None, b"%d" % n) for n in range(20)} == {7 % 5}
@@ -90,7 +90,7 @@ def test_another_count_goes_by_key_and_without_a_key_by_the_number_it_had():
     assert [choose(key, b"v") for key in keys] == [rule.partition(key, 5) for key in keys]
 
 
-def test_rules_of_the_user_decide_over_all_messages():
+def test_configured_partitioner_chooses_for_all_messages():
     found, _ = routes(3, 5, target_partitioner_class=f"{HERE}:ByLength")
     choose = found.chooser(found.find("orders", 2), 2)
     assert (choose(None, b"v"), choose(b"four", b"v")) == (0, 4)
@@ -98,14 +98,14 @@ def test_rules_of_the_user_decide_over_all_messages():
     assert found.chooser(found.find("orders", 2), 2)(None, b"vv") == len("orders") + 2
 
 
-def test_topics_that_would_go_round_and_the_mirrors_own_are_skipped():
+def test_looping_topics_and_own_topics_are_skipped():
     found, _ = routes(1, 1, topic_prefix="{source}.", target_name="here")
     assert found.skips("mirror-offset-syncs")
     assert found.skips("here.orders")
     assert not found.skips("orders")
 
 
-def test_only_topics_that_were_mirrored_are_followed():
+def test_only_mirrored_topics_are_followed():
     found, target = routes(1, 1, topic_prefix="w.")
     found.find("b", 0)
     found.find("a", 0)

@@ -19,7 +19,7 @@ ROOM = "zkbroker.mirror.source_cluster"
         (True, {("t", 0): 5}, {("t", 0): 5}),
     ],
 )
-def test_a_group_without_offsets_in_zookeeper_may_keep_them_in_brokers(
+def test_group_without_zookeeper_offsets_reads_broker_offsets(
     monkeypatch, describes, in_zookeeper, expected
 ):
     class Session:

@@ -43,7 +43,7 @@ def caught_up():
     return make_ends, committed
 
 
-def test_what_is_left_is_counted_from_where_the_group_was(caught_up):
+def test_remaining_offsets_are_counted_from_committed_offset(caught_up):
     make_ends, committed = caught_up
     committed[("t", 0)] = 40
     stream = Stream(p0=40, p1=0)
@@ -55,14 +55,14 @@ def test_what_is_left_is_counted_from_where_the_group_was(caught_up):
     assert ends.left() == 0
 
 
-def test_messages_under_way_have_not_arrived(caught_up):
+def test_messages_in_flight_are_not_caught_up(caught_up):
     make_ends, _ = caught_up
     stream = Stream(p0=100, p1=50)
     stream.idle = False
     assert make_ends(stream).left() == 1
 
 
-def test_what_other_mirrors_of_the_group_committed_is_not_left(caught_up):
+def test_commits_of_other_mirrors_count_as_arrived(caught_up):
     make_ends, committed = caught_up
     stream = Stream(p0=100)
     ends = make_ends(stream)

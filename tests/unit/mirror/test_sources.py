@@ -97,7 +97,7 @@ def member(kind, told, listener=None):
     )
 
 
-def test_a_coordinators_member_tells_the_mirror_before_the_users_listener():
+def test_coordinator_source_calls_mirror_before_user_listener():
     told = Told()
     member(CoordinatorSource, told, listener=told)
     listener = Group.last.listener
@@ -114,7 +114,7 @@ def test_a_coordinators_member_tells_the_mirror_before_the_users_listener():
     assert not Group.last.config.enable_auto_commit
 
 
-def test_a_zookeeper_member_tells_the_mirror_before_the_users_listener():
+def test_zookeeper_source_calls_mirror_before_user_listener():
     told = Told()
     member(ZooKeeperGroupSource, told, listener=told)
     for listener in Connector.last.listeners:
@@ -126,7 +126,7 @@ def test_a_zookeeper_member_tells_the_mirror_before_the_users_listener():
     assert not Connector.last.config.auto_commit_enable
 
 
-def test_without_room_nothing_is_taken():
+def test_poll_without_room_takes_no_chunk():
     source = member(ZooKeeperGroupSource, Told())
     source.wake()
     assert source.poll(30, 0) == ()
@@ -136,7 +136,7 @@ def test_without_room_nothing_is_taken():
 
 
 @pytest.mark.parametrize("kind", [CoordinatorSource, ZooKeeperGroupSource])
-def test_a_member_that_cannot_begin_leaves_nothing_open(kind, monkeypatch):
+def test_failed_start_closes_consumer(kind, monkeypatch):
     for consumer in (Group, Connector):
         monkeypatch.setattr(consumer, "error", ClientError("no"))
     with pytest.raises(ClientError):
@@ -153,7 +153,7 @@ def test_a_member_that_cannot_begin_leaves_nothing_open(kind, monkeypatch):
         ("blacklist", "test.*", ["attest"], ["test", "tests"]),
     ],
 )
-def test_both_kinds_of_groups_take_the_same_topics(key, value, matching, others):
+def test_both_group_kinds_select_same_topics(key, value, matching, others):
     given = {name: text for name, text in GIVEN.items() if name != "whitelist"}
     config = MirrorConfig.from_properties(given | {key: value})
     pattern, chosen = topic_pattern(config), topic_filter(config)

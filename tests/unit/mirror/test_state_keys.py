@@ -5,7 +5,7 @@ import pytest
 from zkbroker.mirror.state_keys import parse_key, parse_offset
 
 
-def test_a_key_of_the_source_names_its_partition():
+def test_key_of_source_has_partition():
     key = b'{"source": "east", "topic": "t", "partition": 3}'
     assert parse_key(key, "east") == ("t", 3)
     assert parse_key(key, "west") is None
@@ -24,11 +24,11 @@ def test_a_key_of_the_source_names_its_partition():
         b'{"source": "east", "topic": "t", "partition": true}',
     ],
 )
-def test_any_other_key_is_not_ours(key):
+def test_foreign_key_has_no_partition(key):
     assert parse_key(key, "east") is None
 
 
-def test_an_offset_is_a_whole_number_that_logs_know():
+def test_invalid_offset_value_is_none():
     assert parse_offset(b'{"offset": 7}', "offset") == 7
     for value in (b"{}", b"[]", b'{"offset": 1.5}', b'{"offset": -1}', b'{"offset": 1e999}'):
         assert parse_offset(value, "offset") is None

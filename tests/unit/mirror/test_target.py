@@ -120,7 +120,7 @@ LIKE = TopicShape(4, 2, {"retention.ms": "5", "min.insync.replicas": "2"})
         (7, True, {"target_enable_idempotence": "true", "target_acks": "1"}, (2, True)),
     ],
 )
-def test_format_and_numbered_batches_are_what_the_brokers_take(
+def test_magic_and_idempotence_follow_broker_versions(
     connect, version, numbers, settings, expected, caplog
 ):
     caplog.set_level("INFO")
@@ -129,7 +129,7 @@ def test_format_and_numbered_batches_are_what_the_brokers_take(
     assert ("a retry may store messages twice" in caplog.text) is not expected[1]
 
 
-def test_batches_are_not_numbered_where_producer_ids_are_refused(connect, caplog):
+def test_producer_is_not_idempotent_when_producer_ids_are_refused(connect, caplog):
     caplog.set_level("INFO")
     target = connect(refused=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert target.settings.idempotence is False
@@ -138,7 +138,7 @@ def test_batches_are_not_numbered_where_producer_ids_are_refused(connect, caplog
 
 
 @pytest.mark.parametrize(("version", "why"), [(2, "before 0.11"), (7, "refused a producer id")])
-def test_numbered_batches_are_not_given_up_where_they_were_asked_for(connect, version, why):
+def test_requested_idempotence_is_not_dropped(connect, version, why):
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(ConfigError, match=why):
         connect(
@@ -146,7 +146,7 @@ def test_numbered_batches_are_not_given_up_where_they_were_asked_for(connect, ve
         )
 
 
-def test_the_oldest_broker_decides(connect, monkeypatch):
+def test_oldest_broker_determines_magic(connect, monkeypatch):
     old = SimpleNamespace(
         versions={ApiKey.PRODUCE: (0, 2)}, best_version=lambda key: 2, address="old:9092"
     )
@@ -157,7 +157,7 @@ def test_the_oldest_broker_decides(connect, monkeypatch):
     assert (target.magic, target.settings.idempotence) == (1, False)
 
 
-def test_a_missing_topic_is_made_like_the_sources(connect):
+def test_missing_topic_is_created_like_source(connect):
     ours = Topics()
     target = connect(ours)
     assert target.count_like("east.t", 0, Topics(t=LIKE), "t") == 4
@@ -165,7 +165,7 @@ def test_a_missing_topic_is_made_like_the_sources(connect):
 
 
 @pytest.mark.parametrize(("brokers", "wanted", "replicas"), [(1, 0, [1]), (9, 0, [2]), (1, 7, [7])])
-def test_replicas_are_the_sources_the_brokers_or_those_asked_for(
+def test_replica_count_follows_source_brokers_or_setting(
     connect, brokers, wanted, replicas
 ):
     ours = Topics()
@@ -174,7 +174,7 @@ def test_replicas_are_the_sources_the_brokers_or_those_asked_for(
     assert [each.replicas for each in ours.made] == replicas
 
 
-def test_too_many_replicas_become_one_unless_they_were_asked_for(connect):
+def test_excessive_default_replicas_fall_back_to_one(connect):
     ours = Topics()
     ours.most_replicas = 1
     connect(ours).count_like("t", 0, Topics(t=LIKE), "t")
@@ -186,14 +186,14 @@ def test_too_many_replicas_become_one_unless_they_were_asked_for(connect):
         target.count_like("t", 0, Topics(t=LIKE), "t")
 
 
-def test_a_topic_grows_when_a_message_of_a_new_partition_comes(connect):
+def test_topic_grows_for_message_of_new_partition(connect):
     ours = Topics(t=TopicShape(2, 1, {}))
     target = connect(ours)
     assert target.count_like("t", 1, Topics(t=LIKE), "t") == 2
     assert target.count_like("t", 2, Topics(t=LIKE), "t") == 4
 
 
-def test_nothing_is_sent_to_a_partition_that_brokers_do_not_know_yet(connect):
+def test_partition_unknown_to_brokers_is_refused(connect):
     target = connect(Topics(t=TopicShape(2, 1, {})))
     target.cluster.partitions("t")
     target.cluster.lags_behind = True
@@ -201,7 +201,7 @@ def test_nothing_is_sent_to_a_partition_that_brokers_do_not_know_yet(connect):
         target.count_like("t", 3, Topics(t=LIKE), "t")
 
 
-def test_a_topic_that_another_client_has_grown_meanwhile_is_no_failure(connect):
+def test_topic_already_grown_is_not_error(connect):
     ours = Topics(t=TopicShape(2, 1, {}))
     target = connect(ours)
     target.cluster.partitions("t")
@@ -215,13 +215,13 @@ def test_a_topic_that_another_client_has_grown_meanwhile_is_no_failure(connect):
     assert target.count_like("t", 3, Topics(t=LIKE), "t") == 4
 
 
-def test_the_topic_of_offset_syncs_has_one_partition(connect):
+def test_offset_syncs_topic_has_one_partition(connect):
     ours = Topics()
     assert connect(ours, brokers=2).have("syncs") == 1
     assert ours.made == [TopicShape(1, 2, {})]
 
 
-def test_settings_and_counts_are_followed_but_for_those_of_ones_own(connect):
+def test_settings_and_counts_are_followed_except_own_settings(connect):
     own = {"min.insync.replicas": "1", "cleanup.policy": "compact"}
     ours = Topics(t=TopicShape(2, 1, own))
     connect(ours).follow("t", Topics(t=LIKE), "t")
@@ -229,7 +229,7 @@ def test_settings_and_counts_are_followed_but_for_those_of_ones_own(connect):
     assert ours.shapes["t"] == expected
 
 
-def test_a_change_that_cannot_be_followed_is_logged_once_until_it_could(connect, caplog):
+def test_failed_follow_is_logged_once_until_success(connect, caplog):
     ours = Topics(t=TopicShape(4, 1, {}))
     target = connect(ours)
     ours.error = UnsupportedVersion("old broker")
@@ -247,7 +247,7 @@ def test_a_change_that_cannot_be_followed_is_logged_once_until_it_could(connect,
     assert warnings() == 2
 
 
-def test_connections_are_closed_when_the_producer_cannot_be_made(connect, monkeypatch):
+def test_cluster_is_closed_when_producer_creation_fails(connect, monkeypatch):
     target = connect()
     cluster = target.cluster
 

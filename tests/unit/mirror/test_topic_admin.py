@@ -65,7 +65,7 @@ def described(*entries):
     }
 
 
-def test_a_shape_has_the_topics_own_settings_and_no_defaults():
+def test_shape_has_topic_settings_without_defaults():
     cluster = answering(
         described(
             ConfigEntry("retention.ms", "5", source=ConfigSource.TOPIC),
@@ -77,18 +77,18 @@ def test_a_shape_has_the_topics_own_settings_and_no_defaults():
     assert over_protocol(cluster).shape("t") == TopicShape(3, 2, {"retention.ms": "5"})
 
 
-def test_brokers_that_name_no_source_tell_defaults_apart():
+def test_defaults_are_recognized_without_config_source():
     cluster = answering(
         described(ConfigEntry("a", "1", is_default=True), ConfigEntry("b", "2", is_default=False))
     )
     assert over_protocol(cluster).shape("t").settings == {"b": "2"}
 
 
-def test_brokers_that_describe_no_settings_have_none():
+def test_brokers_without_describe_configs_report_no_settings():
     assert over_protocol(answering({}, (ApiKey.METADATA,))).shape("t").settings == {}
 
 
-def test_topics_are_made_and_grown_at_the_controller():
+def test_topics_are_created_and_grown_at_controller():
     cluster = answering(
         {
             ApiKey.CREATE_TOPICS: CreateTopicsResponse(topics=[CreatedTopic("t")]),
@@ -116,7 +116,7 @@ def test_topics_are_made_and_grown_at_the_controller():
         (ErrorCode.INVALID_REPLICATION_FACTOR, True),
     ],
 )
-def test_a_topic_that_another_made_first_is_no_error(code, refused):
+def test_existing_topic_is_not_error(code, refused):
     answer = CreateTopicsResponse(topics=[CreatedTopic("t", code)])
     topics = over_protocol(answering({ApiKey.CREATE_TOPICS: answer}))
     if not refused:
@@ -127,7 +127,7 @@ def test_a_topic_that_another_made_first_is_no_error(code, refused):
     assert caught.value.code == code
 
 
-def test_a_controller_that_moves_or_a_broker_that_goes_is_asked_again():
+def test_requests_are_retried_after_controller_move_or_broker_loss():
     moved, lost = ErrorCode.NOT_CONTROLLER, NetworkError("lost")
     cluster = answering(
         {
@@ -150,7 +150,7 @@ def test_a_controller_that_moves_or_a_broker_that_goes_is_asked_again():
     assert len(changes(cluster)) == 7
 
 
-def test_what_old_brokers_cannot_do_names_the_other_way():
+def test_unsupported_change_error_names_zookeeper():
     topics = over_protocol(answering({}, (ApiKey.METADATA,)))
     for change in (
         lambda: topics.create("t", TopicShape(1, 1, {})),
@@ -161,7 +161,7 @@ def test_what_old_brokers_cannot_do_names_the_other_way():
             change()
 
 
-def test_settings_that_speak_of_brokers_stay_each_clusters_own():
+def test_broker_specific_settings_are_not_followed():
     theirs = {"retention.ms": "5", "min.insync.replicas": "2"}
     assert followed(theirs, {}) == {"retention.ms": "5"}
     own = {"min.insync.replicas": "1", "cleanup.policy": "compact"}

@@ -28,7 +28,7 @@ def make() -> Tracker:
     return Tracker(RUNTIME, lambda: None)
 
 
-def test_a_position_arrives_only_behind_an_unbroken_row():
+def test_position_arrives_after_all_earlier_chunks():
     tracker, one = make(), partition()
     first, second = tracker.take(chunk(one, 0, 5)), tracker.take(chunk(one, 5, 9))
     second.finish()
@@ -40,7 +40,7 @@ def test_a_position_arrives_only_behind_an_unbroken_row():
     assert tracker.arrived() == {("t", 0): 9}
 
 
-def test_what_was_committed_is_not_committed_again():
+def test_reported_position_is_not_returned_again():
     tracker, one = make(), partition()
     tracker.take(chunk(one, 0, 5)).finish()
     tracker.reported({("t", 0): 5})
@@ -49,7 +49,7 @@ def test_what_was_committed_is_not_committed_again():
     assert tracker.arrived() == {("t", 0): 6}
 
 
-def test_answers_for_a_former_reading_move_nothing():
+def test_responses_of_earlier_reading_are_ignored():
     tracker, one = make(), partition()
     old = tracker.take(chunk(one, 50, 90))
     one.seek(10)
@@ -60,7 +60,7 @@ def test_answers_for_a_former_reading_move_nothing():
     assert tracker.arrived() == {("t", 0): 20}
 
 
-def test_bytes_are_open_until_their_chunk_is_done_also_after_the_partition_is_lost():
+def test_open_bytes_of_lost_partition_count_until_done():
     tracker, one = make(), partition()
     ticket = tracker.take(chunk(one, 0, 5, size=300))
     tracker.drop([("t", 0)])
@@ -70,7 +70,7 @@ def test_bytes_are_open_until_their_chunk_is_done_also_after_the_partition_is_lo
     assert tracker.arrived() == {}
 
 
-def test_waiting_ends_when_all_of_some_partitions_is_done():
+def test_wait_ends_when_given_partitions_are_done():
     tracker, one, two = make(), partition(0), partition(1)
     ticket, other = tracker.take(chunk(one, 0, 5)), tracker.take(chunk(two, 0, 5))
     assert not tracker.wait_done([("t", 0)], 0)
@@ -82,7 +82,7 @@ def test_waiting_ends_when_all_of_some_partitions_is_done():
     assert tracker.wait_done(None, 0)
 
 
-def test_syncs_come_once_and_begin_with_the_first_chunk_that_holds_something():
+def test_syncs_are_returned_once_from_first_nonempty_chunk():
     tracker, one = make(), partition()
     reset = tracker.take(Chunk(one, one.progress, 3, 3))
     reset.finish()

@@ -88,7 +88,7 @@ class World:
         return begins
 
 
-def test_ids_are_taken_before_positions_are_read_and_positions_go_with_the_messages():
+def test_transaction_commits_position_with_messages():
     world, one = World(), partition()
     assert world.send(chunk(one, 3, 5), chunk(one, 5, 9)) == [3, 5]
     assert not world.step.idle
@@ -105,7 +105,7 @@ def test_ids_are_taken_before_positions_are_read_and_positions_go_with_the_messa
     assert world.step.commit() == {}
 
 
-def test_what_was_mirrored_is_passed_over():
+def test_mirrored_messages_are_skipped():
     world, one = World({KEY: 7}), partition()
     assert world.send(chunk(one, 3, 5), chunk(one, 5, 9), chunk(one, 9, 12)) == [7, 7, 9]
     assert [each for each in world.story if each[0] == "begin"] == [("begin", KEY)]
@@ -113,7 +113,7 @@ def test_what_was_mirrored_is_passed_over():
     assert world.committed == {KEY: 12}
 
 
-def test_ids_of_all_partitions_that_came_are_taken_before_any_position_is_read():
+def test_all_assigned_ids_are_initialized_before_positions_are_read():
     world, one = World(), partition()
     world.held = {KEY: 0, ("t", 1): 0}
     world.send(chunk(one, 0, 5))
@@ -121,7 +121,7 @@ def test_ids_of_all_partitions_that_came_are_taken_before_any_position_is_read()
     assert world.story[2] == ("read",)
 
 
-def test_revoked_partitions_are_committed_and_read_again_when_they_come_back():
+def test_revoked_partition_is_committed_and_resumed_later():
     world, one, again = World(), partition(), partition()
     world.send(chunk(one, 0, 5))
     world.step.release([KEY])
@@ -132,7 +132,7 @@ def test_revoked_partitions_are_committed_and_read_again_when_they_come_back():
     assert [each[0] for each in world.story].count("init") == 2
 
 
-def test_what_failed_when_it_was_given_away_is_not_committed_in_the_source():
+def test_failed_commit_at_release_is_not_committed_in_source():
     world, one = World(), partition()
     world.send(chunk(one, 0, 5))
     world.producers[KEY].errors["commit"] = ProducerFenced("another one")
@@ -141,7 +141,7 @@ def test_what_failed_when_it_was_given_away_is_not_committed_in_the_source():
     assert world.step.failures == 1
 
 
-def test_lost_partitions_keep_nothing():
+def test_lost_partition_is_not_committed():
     world, one = World(), partition()
     world.send(chunk(one, 0, 5))
     world.step.drop([KEY])
@@ -151,7 +151,7 @@ def test_lost_partitions_keep_nothing():
 
 
 @pytest.mark.parametrize("error", [ProducerFenced("another one"), RequestTimedOut("no answer")])
-def test_a_commit_that_fails_or_is_not_answered_ends_in_a_new_beginning(error):
+def test_failed_or_unanswered_commit_raises_transaction_error(error):
     world, one = World(), partition()
     world.send(chunk(one, 0, 5))
     world.producers[KEY].errors["commit"] = error
@@ -160,7 +160,7 @@ def test_a_commit_that_fails_or_is_not_answered_ends_in_a_new_beginning(error):
     assert world.committed == {}
 
 
-def test_a_source_that_refuses_the_commit_is_no_failure_of_the_transaction():
+def test_commit_refused_by_source_keeps_transaction():
     world, one = World(), partition()
     world.send(chunk(one, 0, 5))
     world.error = CommitFailed("gone")
@@ -168,7 +168,7 @@ def test_a_source_that_refuses_the_commit_is_no_failure_of_the_transaction():
     assert world.step.idle
 
 
-def test_a_new_reading_of_the_same_partition_commits_what_was_sent_of_the_old_one():
+def test_new_reading_commits_messages_of_old_reading():
     world, one, again = World(), partition(), partition()
     world.send(chunk(one, 0, 5))
     world.kept = {KEY: 5}
@@ -176,13 +176,13 @@ def test_a_new_reading_of_the_same_partition_commits_what_was_sent_of_the_old_on
     assert ("position", KEY, 5) in world.story
 
 
-def test_a_recreated_source_is_reported():
+def test_recreated_source_topic_is_reported():
     world, one = World({KEY: 2000}), partition()
     with pytest.raises(ConfigError, match=r"created again.*exactly.once.id"):
         world.send(chunk(one, 0, 5))
 
 
-def test_a_target_that_is_not_ready_leaves_no_id_taken():
+def test_failed_initialization_keeps_no_producer():
     world, one = World(), partition()
 
     def refusing(key):
@@ -207,5 +207,5 @@ def test_a_target_that_is_not_ready_leaves_no_id_taken():
         (MessageTooLarge("x"), False),
     ],
 )
-def test_what_ends_a_transaction_is_repeated_and_what_is_refused_is_not(error, again):
+def test_transaction_errors_are_repeated_and_refusals_are_not(error, again):
     assert ends_transaction(error) is again

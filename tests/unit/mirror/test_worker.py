@@ -170,7 +170,7 @@ def batch(of, offset=0, count=3, size=10):
     return piece(of, offset, data, offset + count)
 
 
-def test_stored_batches_pass_and_are_committed_at_the_end():
+def test_stored_batches_pass_unchanged_and_are_committed():
     stream, one = Stream(join_batches_bytes="0"), partition()
     worker = stream.go(batch(one), batch(one, 3, 2))
     assert [(b.topic, b.partition, len(b), b.records) for b in stream.target.sent] == [
@@ -183,7 +183,7 @@ def test_stored_batches_pass_and_are_committed_at_the_end():
     assert stream.syncs == [(KEY, 0, Place("to-t", 0, 1000)), (KEY, 5, Place("to-t", 0, 1002))]
 
 
-def test_nothing_is_taken_beyond_the_window_and_the_source_is_polled_all_the_while():
+def test_window_bounds_chunks_while_source_is_polled():
     stream, one = Stream(window_bytes="1024", flush_timeout_ms="1"), partition()
     stream.target.answers = False
     stream.source.chunks = [batch(one, size=2000, count=400), batch(one, 400)]
@@ -201,7 +201,7 @@ def test_nothing_is_taken_beyond_the_window_and_the_source_is_polled_all_the_whi
     assert stream.source.committed == {KEY: 403}
 
 
-def test_a_chunk_that_the_target_cannot_take_yet_comes_before_all_others():
+def test_unsent_chunk_is_retried_before_later_chunks():
     stream, one = Stream(join_batches_bytes="0"), partition()
     stream.routes.errors = [BrokerUnavailable("away"), RegistryError("away")]
     worker = stream.go(batch(one, 0, 3), batch(one, 3, 2))
@@ -211,7 +211,7 @@ def test_a_chunk_that_the_target_cannot_take_yet_comes_before_all_others():
     assert stream.source.rooms[1:3] == [0, 0]
 
 
-def test_a_kept_chunk_of_a_former_reading_is_not_sent():
+def test_kept_chunk_of_earlier_reading_is_not_sent():
     stream, one = Stream(), partition()
     old = batch(one, 0, 3)
     one.seek(50)
@@ -220,7 +220,7 @@ def test_a_kept_chunk_of_a_former_reading_is_not_sent():
     assert stream.source.committed == {KEY: 52}
 
 
-def test_a_source_that_is_away_is_read_again():
+def test_unavailable_source_is_polled_again():
     stream = Stream()
     stream.source.errors = [BrokerUnavailable("away")]
     worker = stream.go(batch(partition()))
@@ -228,7 +228,7 @@ def test_a_source_that_is_away_is_read_again():
     assert stream.source.committed == {KEY: 3}
 
 
-def test_a_refused_message_ends_the_stream_without_a_commit():
+def test_refused_message_ends_stream_without_commit():
     stream, one = Stream(flush_timeout_ms="1"), partition()
     stream.target.answers = False
     stream.source.chunks = [batch(one), batch(one, 3)]
@@ -245,7 +245,7 @@ def test_a_refused_message_ends_the_stream_without_a_commit():
     assert stream.source.committed == {}
 
 
-def test_a_refused_message_is_dropped_and_counted_where_that_was_asked_for():
+def test_refused_message_is_dropped_and_counted_on_request():
     stream, one = Stream(abort_on_send_failure="false"), partition()
     stream.target.error = MessageTooLarge("too large")
     worker = stream.go(batch(one))
@@ -254,7 +254,7 @@ def test_a_refused_message_is_dropped_and_counted_where_that_was_asked_for():
     assert stream.source.committed == {KEY: 3}
 
 
-def test_damage_ends_the_stream_and_names_its_place():
+def test_corrupt_message_ends_stream_and_names_partition():
     stream, one = Stream(), partition()
     data = bytearray(log((2, Codec.NONE, 3)))
     data[-1] ^= 1
@@ -265,7 +265,7 @@ def test_damage_ends_the_stream_and_names_its_place():
     assert stream.source.committed == {}
 
 
-def test_an_error_that_trying_again_does_not_mend_ends_the_stream():
+def test_permanent_error_ends_stream():
     stream = Stream()
     stream.routes.errors = [ConfigError("cannot be")]
     stream.go(batch(partition()))
@@ -273,7 +273,7 @@ def test_an_error_that_trying_again_does_not_mend_ends_the_stream():
     assert stream.source.committed == {}
 
 
-def test_partitions_given_away_are_committed_and_lost_ones_are_not():
+def test_released_partitions_are_committed_and_lost_ones_are_not():
     stream, one = Stream(), partition()
     stream.target.answers = False
     stream.source.chunks = [batch(one), batch(one, 3)]
@@ -293,7 +293,7 @@ def test_partitions_given_away_are_committed_and_lost_ones_are_not():
     assert worker.join(10)
 
 
-def test_skipped_topics_are_committed_and_not_sent():
+def test_skipped_topics_are_committed_without_sending():
     stream = Stream()
     stream.routes.skipped = {"t"}
     stream.go(batch(partition()))
@@ -301,7 +301,7 @@ def test_skipped_topics_are_committed_and_not_sent():
     assert stream.source.committed == {KEY: 3}
 
 
-def test_other_counts_of_partitions_are_dealt_out_record_by_record():
+def test_other_partition_count_distributes_records_by_key():
     stream, one = Stream(identity=False), partition()
     entries = [(None, b"v" * n, 5, ()) for n in range(4)]
     data = encode_message_set(entries, magic=2, codec=Codec.NONE)
@@ -312,7 +312,7 @@ def test_other_counts_of_partitions_are_dealt_out_record_by_record():
     assert stream.syncs == []  # no offset there belongs to one here
 
 
-def test_paths_are_written_and_messages_that_have_been_there_are_left_out():
+def test_path_header_is_written_and_looping_messages_are_dropped():
     stream, one = Stream(marker=PathMarker("east", "here")), partition()
     been = (b"k", b"been", 5, ((PATH_HEADER, b"here"),))
     data = encode_message_set([been, (b"k", b"new", 5, ())], magic=2, codec=Codec.NONE)
@@ -323,7 +323,7 @@ def test_paths_are_written_and_messages_that_have_been_there_are_left_out():
     assert stream.source.committed == {KEY: 2}
 
 
-def test_a_handler_sends_what_it_likes_where_it_likes():
+def test_handler_chooses_messages_topics_and_partitions():
     def handle(message):
         if message.value.endswith(b"0"):
             return []
@@ -347,7 +347,7 @@ def test_a_handler_sends_what_it_likes_where_it_likes():
     assert worker.counts.handled_messages == 2
 
 
-def test_a_handler_that_gives_no_bytes_ends_the_stream():
+def test_handler_result_that_is_not_bytes_ends_stream():
     stream = Stream(handle=lambda message: [KeyedMessage("t", "text")])
     stream.go(batch(partition()))
     (error,) = stream.failures
@@ -368,7 +368,7 @@ def test_a_handler_that_gives_no_bytes_ends_the_stream():
         (ValueError("x"), False),
     ],
 )
-def test_what_may_pass_is_tried_again(error, again):
+def test_only_passing_errors_are_retried(error, again):
     assert passes(error) is again
 
 
@@ -393,7 +393,7 @@ class Fenced:
     ("outcomes", "told"),
     [((0, 0, 0), 1), ((0, 0, 1, 0, 0), 0), ((0, 0, 0, 0, 0, 0), 2)],
 )
-def test_transactions_that_fail_in_a_row_name_what_may_be_wrong(outcomes, told, caplog):
+def test_repeated_transaction_failures_log_likely_cause(outcomes, told, caplog):
     step = Fenced(*outcomes)
     stream = Stream(make_step=lambda source: step, offset_commit_interval_ms="1")
     stream.go(until=lambda: not step.outcomes)

@@ -35,7 +35,7 @@ def run_seeds(seeds: range) -> tuple[list[str], float, int]:
     return problems + errors, longest_s, most_rounds
 
 
-def test_schedules_settle_with_one_owner_per_partition(errors: list[str]) -> None:
+def test_every_schedule_settles_with_one_owner_per_partition(errors_seen: ErrorsSeen) -> None:
     for seed in range(DEFAULT_SCHEDULES):
         assert SimGroup(seed).run() == [], f"seed {seed}"
     assert errors == []
@@ -61,7 +61,9 @@ class ForgetsUnansweredClaim(Rebalancer):
 @pytest.mark.parametrize(
     "faulty", [KeepsPartitionsAfterSessionLoss, GivesUpWhenBlocked, ForgetsUnansweredClaim]
 )
-def test_schedules_find_faulty_rebalancer(faulty: type[Rebalancer], errors: list[str]) -> None:
+def test_schedules_find_faulty_rebalancers(
+    faulty: type[Rebalancer], errors_seen: ErrorsSeen
+) -> None:
     assert any(SimGroup(seed, faulty).run() for seed in range(DEFAULT_SCHEDULES))
 
 

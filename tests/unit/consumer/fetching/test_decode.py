@@ -11,7 +11,7 @@ from zkbroker.records import Codec
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_messages_carry_topic_partition_and_their_own_fields(magic: int, codec: Codec) -> None:
+def test_decoded_messages_have_topic_partition_and_record_fields(magic: int, codec: Codec) -> None:
     chunk = decode_chunk("t", 3, message_set(magic, 4, base=10, codec=codec), 12)
     messages = list(chunk.messages)
     assert all(type(each) is MessageAndMetadata for each in messages)
@@ -25,7 +25,7 @@ def test_messages_carry_topic_partition_and_their_own_fields(magic: int, codec: 
     assert (chunk.last_offset, chunk.count, chunk.error) == (13, 2, None)
 
 
-def test_what_is_whole_before_a_damaged_entry_is_delivered_with_the_error() -> None:
+def test_messages_before_corrupt_entry_are_delivered_with_error() -> None:
     second = bytearray(message_set(2, 2, base=2))
     second[-1] ^= 1
     chunk = decode_chunk("t", 0, message_set(2, 2) + bytes(second), 0)
@@ -34,6 +34,6 @@ def test_what_is_whole_before_a_damaged_entry_is_delivered_with_the_error() -> N
     assert (chunk.last_offset, chunk.count) == (1, 2)
 
 
-def test_a_chunk_whose_messages_lie_before_the_offset_is_empty() -> None:
+def test_chunk_with_only_messages_below_start_offset_is_empty() -> None:
     chunk = decode_chunk("t", 0, message_set(2, 2), 7)
     assert (list(chunk.messages), chunk.last_offset, chunk.count) == ([], None, 0)

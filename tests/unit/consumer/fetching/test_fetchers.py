@@ -77,7 +77,7 @@ def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
     return log
 
 
-def test_partitions_of_several_brokers_come_through_one_stream(setting: Make) -> None:
+def test_one_stream_delivers_partitions_of_several_brokers(setting: Make) -> None:
     logs = {("t", p): log_with(3, leader=p % 2) for p in range(4)}
     one = setting(logs)
     one.start(dict.fromkeys(logs, 0))
@@ -87,7 +87,7 @@ def test_partitions_of_several_brokers_come_through_one_stream(setting: Make) ->
     assert {broker for broker, _, _ in one.cluster.fetches} == {0, 1}
 
 
-def test_fetch_goes_on_with_what_is_appended(setting: Make) -> None:
+def test_fetcher_delivers_messages_appended_later(setting: Make) -> None:
     log = log_with(2)
     one = setting({("t", 0): log})
     one.start({("t", 0): 1})
@@ -110,7 +110,7 @@ def test_unknown_or_invalid_offset_is_reset(
     assert one.read(1) == [("t", 0, first)]
 
 
-def test_without_a_reset_policy_the_error_tells_the_valid_range(setting: Make) -> None:
+def test_out_of_range_error_without_reset_policy_has_valid_range(setting: Make) -> None:
     one = setting({("t", 0): log_with(3, start=5)})
     partition = one.start({("t", 0): 100}, auto_offset_reset="fail")["t", 0]
     for _ in range(2):
@@ -137,7 +137,7 @@ def test_fetch_size_is_doubled_until_the_message_fits(setting: Make) -> None:
     assert partition.fetch_bytes == 1000
 
 
-def test_message_beyond_the_limit_is_an_error_that_a_seek_gets_past(setting: Make) -> None:
+def test_message_above_fetch_limit_raises_until_seek(setting: Make) -> None:
     builder = MessageSetBuilder(2)
     builder.append(None, b"x" * 5000)
     log = LeaderLog()
@@ -156,7 +156,7 @@ def test_message_beyond_the_limit_is_an_error_that_a_seek_gets_past(setting: Mak
     assert one.read(1) == [("t", 0, 1)]
 
 
-def test_moved_partition_is_followed_to_its_new_leader(setting: Make) -> None:
+def test_moved_partition_is_fetched_from_new_leader(setting: Make) -> None:
     log = log_with(2, leader=0)
     one = setting({("t", 0): log})
     one.start({("t", 0): 0})
@@ -167,7 +167,7 @@ def test_moved_partition_is_followed_to_its_new_leader(setting: Make) -> None:
     assert one.cluster.refreshed
 
 
-def test_partition_of_a_dead_broker_waits_for_a_leader(setting: Make) -> None:
+def test_partition_of_dead_broker_is_fetched_after_election(setting: Make) -> None:
     log = log_with(1, leader=0)
     one = setting({("t", 0): log, ("t", 1): log_with(1, leader=1)})
     one.cluster.down.add(0)
@@ -186,7 +186,7 @@ def test_partition_of_a_dead_broker_waits_for_a_leader(setting: Make) -> None:
     assert len(tries) >= 3
 
 
-def test_error_that_will_not_pass_is_raised_from_the_stream(setting: Make) -> None:
+def test_permanent_error_is_raised_by_stream(setting: Make) -> None:
     log = log_with(1)
     log.error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     one = setting({("t", 0): log})
@@ -196,7 +196,7 @@ def test_error_that_will_not_pass_is_raised_from_the_stream(setting: Make) -> No
     assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_disk_error_of_a_broker_is_logged_once(
+def test_storage_error_of_broker_is_logged_once(
     setting: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = log_with(1)
@@ -218,7 +218,7 @@ def test_a_disk_error_of_a_broker_is_logged_once(
     ]
 
 
-def test_full_queue_of_one_partition_does_not_hold_up_another(setting: Make) -> None:
+def test_full_queue_of_one_partition_does_not_block_others(setting: Make) -> None:
     busy, quiet = log_with(*[10] * 50), log_with()
     one = setting({("busy", 0): busy, ("quiet", 0): quiet})
     one.start({("busy", 0): 0, ("quiet", 0): 0}, partition_bytes=400)
@@ -230,7 +230,7 @@ def test_full_queue_of_one_partition_does_not_hold_up_another(setting: Make) -> 
     assert [m for m in one.read(501) if m[0] == "quiet"] == [("quiet", 0, 0)]
 
 
-def test_revoked_partition_is_not_fetched_any_more(setting: Make) -> None:
+def test_revoked_partition_is_not_fetched(setting: Make) -> None:
     logs = {("t", 0): log_with(1), ("t", 1): log_with(1)}
     one = setting(logs)
     partitions = one.start(dict.fromkeys(logs, 0))
@@ -251,7 +251,7 @@ def test_every_magic_is_read(setting: Make) -> None:
     assert [m[2] for m in one.read(6)] == list(range(6))
 
 
-def test_nothing_to_fetch_times_out(setting: Make) -> None:
+def test_stream_without_messages_times_out(setting: Make) -> None:
     one = setting({("t", 0): LeaderLog()})
     one.start({("t", 0): 0})
     one.stream._timeout_s = 0.05
@@ -259,7 +259,7 @@ def test_nothing_to_fetch_times_out(setting: Make) -> None:
         next(one.stream)
 
 
-def test_answer_for_a_former_ownership_leaves_the_new_one_alone(setting: Make) -> None:
+def test_response_of_earlier_ownership_does_not_change_new_ownership(setting: Make) -> None:
     one = setting({("t", 0): log_with(3)})
     old = one.start({("t", 0): 0})["t", 0]
     one.read(3)
@@ -289,7 +289,7 @@ def test_answer_for_a_former_ownership_leaves_the_new_one_alone(setting: Make) -
         ErrorCode.OFFSET_NOT_AVAILABLE,
     ],
 )
-def test_an_error_of_a_leader_that_moves_keeps_the_position(setting: Make, code: ErrorCode) -> None:
+def test_leader_change_error_keeps_position(setting: Make, code: ErrorCode) -> None:
     log = log_with(4)
     log.error = code
     one = setting({("t", 0): log})
@@ -303,7 +303,7 @@ def test_an_error_of_a_leader_that_moves_keeps_the_position(setting: Make, code:
     assert one.cluster.refreshed == 1
 
 
-def test_a_partition_leaves_a_broker_that_stands_still_when_its_leader_is_known(
+def test_partition_leaves_hung_broker_when_new_leader_is_known(
     setting: Make,
 ) -> None:
     log = log_with(2)
@@ -319,7 +319,7 @@ def test_a_partition_leaves_a_broker_that_stands_still_when_its_leader_is_known(
     assert one.cluster.fetches[-1][0] == 1
 
 
-def test_who_leads_is_asked_where_a_broker_does_not_answer(
+def test_leaders_are_refreshed_when_broker_does_not_answer(
     setting: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetchers, "_UNANSWERED_S", 0.05)
@@ -338,7 +338,7 @@ def test_who_leads_is_asked_where_a_broker_does_not_answer(
     assert one.cluster.refreshed > 0
 
 
-def test_a_former_leader_whose_log_ends_earlier_does_not_reset_the_offset(setting: Make) -> None:
+def test_former_leader_with_shorter_log_does_not_reset_offset(setting: Make) -> None:
     log = log_with(6)
     log.deposed[0] = log_with(3)
     one = setting({("t", 0): log})
@@ -348,7 +348,7 @@ def test_a_former_leader_whose_log_ends_earlier_does_not_reset_the_offset(settin
     assert one.read(1) == [("t", 0, 5)]
 
 
-def test_an_offset_that_the_log_has_is_never_reset(setting: Make) -> None:
+def test_offset_within_log_is_never_reset(setting: Make) -> None:
     log = log_with(6)
     log.error = ErrorCode.OFFSET_OUT_OF_RANGE
     one = setting({("t", 0): log})
@@ -362,7 +362,7 @@ def test_an_offset_that_the_log_has_is_never_reset(setting: Make) -> None:
     assert one.read(2) == [("t", 0, 4), ("t", 0, 5)]
 
 
-def test_an_answer_that_another_one_came_before_is_dropped(setting: Make) -> None:
+def test_outdated_response_is_dropped(setting: Make) -> None:
     one = setting({})
     one.start({})
     partition = ConsumedPartition("t", 0, one.stream, one.runtime.lock(), 1000, 5)

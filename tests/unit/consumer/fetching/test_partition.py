@@ -34,20 +34,20 @@ def chunk(partition: ConsumedPartition, offset: int, until: int, **more: Any) ->
     return Chunk(partition, partition.progress, offset, until, **more)
 
 
-def test_a_chunk_moves_the_fetch_offset_on_and_is_queued(
+def test_added_chunk_is_queued_and_advances_fetch_offset(
     partition: ConsumedPartition, sink: Sink
 ) -> None:
     assert partition.add(chunk(partition, 5, 8))
     assert (partition.fetch_offset, sink.queued) == (8, 1)
 
 
-def test_an_answer_for_another_offset_is_stale(partition: ConsumedPartition, sink: Sink) -> None:
+def test_chunk_at_other_offset_is_stale(partition: ConsumedPartition, sink: Sink) -> None:
     assert partition.add(chunk(partition, 5, 8))
     assert not partition.add(chunk(partition, 5, 9))
     assert (partition.fetch_offset, sink.queued) == (8, 1)
 
 
-def test_a_seek_makes_what_is_on_its_way_stale(partition: ConsumedPartition, sink: Sink) -> None:
+def test_seek_makes_outstanding_chunks_stale(partition: ConsumedPartition, sink: Sink) -> None:
     late = chunk(partition, 5, 8)
     assert partition.seek(100)
     assert not partition.add(late)
@@ -55,7 +55,7 @@ def test_a_seek_makes_what_is_on_its_way_stale(partition: ConsumedPartition, sin
     assert (partition.fetch_offset, partition.position(in_hand=True), sink.queued) == (100, 100, 0)
 
 
-def test_a_revoked_partition_takes_nothing_and_tells_how_far_it_was(
+def test_revoke_returns_last_progress_and_refuses_later_chunks(
     partition: ConsumedPartition,
 ) -> None:
     late = chunk(partition, 5, 8)
@@ -67,21 +67,21 @@ def test_a_revoked_partition_takes_nothing_and_tells_how_far_it_was(
     assert partition.position(in_hand=True) is None
 
 
-def test_a_reset_keeps_its_place_in_the_queue(partition: ConsumedPartition, sink: Sink) -> None:
+def test_reset_is_queued_in_order(partition: ConsumedPartition, sink: Sink) -> None:
     partition.add(chunk(partition, 5, 8))
     assert partition.reset(partition.progress, 20)
     assert [(each.offset, each.next_offset) for each in sink.chunks] == [(5, 8), (20, 20)]
     assert partition.fetch_offset == 20
 
 
-def test_an_error_halts_until_a_seek(partition: ConsumedPartition) -> None:
+def test_error_halts_partition_until_seek(partition: ConsumedPartition) -> None:
     partition.add(chunk(partition, 5, 5, error=RuntimeError("damaged")))
     assert partition.halted
     partition.seek(6)
     assert not partition.halted
 
 
-def test_a_quiet_partition_has_room_beside_a_busy_one(sink: Sink) -> None:
+def test_quiet_partition_has_room_beside_busy_partition(sink: Sink) -> None:
     lock = get_runtime("threads").lock()
     busy = ConsumedPartition("t", 0, sink, lock, 1000, 0, max_chunks=2)
     quiet = ConsumedPartition("t", 1, sink, lock, 1000, 0, max_chunks=2)
@@ -94,7 +94,7 @@ def test_a_quiet_partition_has_room_beside_a_busy_one(sink: Sink) -> None:
     assert not quiet.has_room
 
 
-def test_positions_count_the_message_in_hand_only_when_asked() -> None:
+def test_positions_include_message_in_hand_only_on_request() -> None:
     progress = ReadProgress(5)
     progress.delivered = 7
     assert (next_after(progress, in_hand=True), next_after(progress, in_hand=False)) == (8, 5)

@@ -4,7 +4,7 @@ from zkbroker.consumer import ConsumerClosed, ForkedConsumer
 from zkbroker.consumer.fetching.usable import Usable
 
 
-def test_it_can_be_used_until_it_ends():
+def test_use_is_refused_after_end():
     usable = Usable("it is closed")
     usable.check()
     assert not usable.ended
@@ -14,7 +14,7 @@ def test_it_can_be_used_until_it_ends():
         usable.check()
 
 
-def test_in_a_child_the_fork_is_the_reason_whatever_comes_after():
+def test_use_in_forked_child_raises_fork_error_even_after_close():
     usable = Usable()
     usable.abandon_after_fork()
     usable.end()

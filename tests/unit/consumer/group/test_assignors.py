@@ -122,7 +122,7 @@ def test_sticky_with_unequal_subscriptions_before_and_after_c0_leaves():
     }
 
 
-def test_the_random_example_gives_each_partition_to_one_subscriber():
+def test_random_example_assigns_each_partition_to_one_subscriber():
     counts = {"t0": 40, "t1": 40}
     topics = {"C0": ["t0"], "C1": ["t0", "t1"]}
     assigned = shares(RandomAssignor(random.Random(1)), counts, topics)
@@ -133,7 +133,7 @@ def test_the_random_example_gives_each_partition_to_one_subscriber():
     assert {topic for topic, _ in assigned["C1"]} == {"t0", "t1"}
 
 
-def test_the_rack_example_has_members_read_in_their_own_rack():
+def test_rack_example_assigns_partitions_within_rack():
     cluster = ClusterPartitions(
         {"t": 4},
         leaders={("t", 0): 1, ("t", 1): 2, ("t", 2): 1, ("t", 3): 2},
@@ -154,7 +154,7 @@ def test_the_rack_example_has_members_read_in_their_own_rack():
 
 
 @pytest.mark.parametrize("assignor", [RangeAssignor(), RoundRobinAssignor(), StickyAssignor()])
-def test_unknown_topics_and_empty_groups_are_assigned_nothing(assignor):
+def test_unknown_topics_and_empty_groups_get_no_assignment(assignor):
     assert shares(assignor, {}, {"C0": ["gone"]}) == {"C0": []}
     assert shares(assignor, {"t0": 1}, {}) == {}
     assert shares(assignor, {"t0": 1}, {"C0": []}) == {"C0": []}
@@ -171,7 +171,7 @@ GROUPS = st.dictionaries(
 @pytest.mark.parametrize("assignor", [RangeAssignor(), RoundRobinAssignor(), StickyAssignor()])
 @settings(deadline=None, derandomize=True)
 @given(counts=CLUSTERS, topics=GROUPS)
-def test_every_wanted_partition_goes_to_exactly_one_subscriber(assignor, counts, topics):
+def test_every_subscribed_partition_has_exactly_one_owner(assignor, counts, topics):
     assigned = shares(assignor, counts, topics)
     given_out = Counter(p for share in assigned.values() for p in share)
     wanted = {topic for names in topics.values() for topic in names}
@@ -197,7 +197,7 @@ def could_be_more_even(assigned, topics):
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(counts=CLUSTERS, before=GROUPS, after=GROUPS)
-def test_sticky_is_even_and_moves_no_more_than_it_must(counts, before, after):
+def test_sticky_assignment_is_balanced_with_fewest_moves(counts, before, after):
     own = {member: StickyAssignor() for member in {*before, *after}}
     first = shares(next(iter(own.values())), counts, before, {m: own[m] for m in before})
     assert not could_be_more_even(first, before)
@@ -209,7 +209,7 @@ def test_sticky_is_even_and_moves_no_more_than_it_must(counts, before, after):
 
 @settings(deadline=None, derandomize=True)
 @given(partitions=st.integers(1, 40), members=st.integers(2, 7))
-def test_sticky_with_equal_subscriptions_moves_only_what_the_leaver_held(partitions, members):
+def test_sticky_with_equal_subscriptions_moves_only_partitions_of_leaver(partitions, members):
     names = [f"m{n}" for n in range(members)]
     own = {name: StickyAssignor() for name in names}
     first = shares(StickyAssignor(), {"t0": partitions}, {key: ["t0"] for key in names}, own)
@@ -224,7 +224,7 @@ def test_sticky_with_equal_subscriptions_moves_only_what_the_leaver_held(partiti
         assert set(third[name]) <= set(second[name])
 
 
-def test_of_two_claims_the_later_generation_counts():
+def test_sticky_prefers_claim_of_later_generation():
     old, new = StickyAssignor(), StickyAssignor()
     old.on_assignment(MemberAssignment((("t0", 0), ("t0", 1))), 3)
     new.on_assignment(MemberAssignment((("t0", 0),)), 4)
@@ -237,7 +237,7 @@ def test_of_two_claims_the_later_generation_counts():
     assert assigned["b"].partitions == (("t0", 0),)
 
 
-def test_sticky_user_data_is_what_java_writes_and_older_clients_and_kafka_python_are_read():
+def test_sticky_user_data_matches_java_and_reads_older_forms():
     assignor = StickyAssignor()
     assignor.on_assignment(MemberAssignment((("t0", 1), ("t0", 2))), 7)
     data = assignor.user_data(frozenset())

@@ -64,7 +64,7 @@ def offsets_of(coordinator, fence=never):
     return MemberOffsets(config, coordinator, lambda: None, fence)
 
 
-def test_a_commit_names_generation_and_member():
+def test_commit_has_generation_and_member_id():
     coordinator = Coordinator(answer())
     offsets_of(coordinator).commit({T0: Committed(5, "x")}, SHARE, 1.0)
     (request,) = coordinator.asked
@@ -81,14 +81,14 @@ def test_a_commit_names_generation_and_member():
         (ErrorCode.REBALANCE_IN_PROGRESS, 0),
     ],
 )
-def test_a_commit_that_comes_too_late_says_what_to_do(code, fences):
+def test_late_commit_raises_with_advice(code, fences):
     fenced = []
     with pytest.raises(CommitFailed, match="poll more often"):
         offsets_of(Coordinator(answer(code)), fenced.append).commit({T0: Committed(5)}, SHARE, 1.0)
     assert fenced == [code] * fences
 
 
-def test_other_refusals_are_raised_as_they_are():
+def test_other_commit_errors_are_raised_unchanged():
     with pytest.raises(ProtocolError) as raised:
         offsets_of(Coordinator(answer(ErrorCode.GROUP_AUTHORIZATION_FAILED))).commit(
             {T0: Committed(5)}, SHARE, 1.0
@@ -104,7 +104,7 @@ def test_other_refusals_are_raised_as_they_are():
         (NetworkError("cut"), NetworkError, [ErrorCode.NETWORK_EXCEPTION]),
     ],
 )
-def test_an_asynchronous_commit_is_reported_once_and_finds_the_coordinator_again(
+def test_async_commit_is_reported_once_and_drops_lost_coordinator(
     given, error, lost
 ):
     coordinator = Coordinator(given)

@@ -12,7 +12,7 @@ from zkbroker.runtime import get_runtime
 THREADS = get_runtime("threads")
 
 
-def test_a_list_of_brokers_names_the_cluster() -> None:
+def test_bootstrap_servers_locate_cluster() -> None:
     with FakeCluster(2) as fake:
         config = GroupConsumerConfig(bootstrap_servers=(fake.addresses.split(",")[1],))
         with connect(config, THREADS) as cluster:
@@ -22,7 +22,7 @@ def test_a_list_of_brokers_names_the_cluster() -> None:
         connect(GroupConsumerConfig(bootstrap_servers=(address,)), THREADS)
 
 
-def test_zookeeper_names_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zookeeper_locates_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_session(*_: object, **__: object) -> None:
         raise RegistryError("no ZooKeeper at z:1")
 

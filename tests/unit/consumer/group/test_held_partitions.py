@@ -26,13 +26,13 @@ def fetched(held: HeldPartitions, key: tuple[str, int], base: int, count: int) -
     assert partition.add(Chunk(partition, partition.progress, base, base + count, records))
 
 
-def test_partitions_begin_where_the_group_is(held: HeldPartitions) -> None:
+def test_partitions_start_at_committed_offsets(held: HeldPartitions) -> None:
     added = held.add([T0, T1], {T0: Committed(5), T1: None})
     assert [(each.key, each.fetch_offset) for each in added] == [(T0, 5), (T1, None)]
     assert held.positions() == {T0: 5}
 
 
-def test_what_was_handed_out_is_processed_at_the_next_mark(held: HeldPartitions) -> None:
+def test_returned_messages_are_processed_at_next_mark(held: HeldPartitions) -> None:
     held.add([T0], {T0: Committed(5)})
     fetched(held, T0, 5, 3)
     assert held.collect(10)
@@ -42,7 +42,7 @@ def test_what_was_handed_out_is_processed_at_the_next_mark(held: HeldPartitions)
     assert held.processed() == {T0: 8}
 
 
-def test_messages_that_are_yielded_singly_move_the_position_one_by_one(
+def test_each_yielded_message_advances_position(
     held: HeldPartitions,
 ) -> None:
     held.add([T0], {T0: Committed(5)})
@@ -52,7 +52,7 @@ def test_messages_that_are_yielded_singly_move_the_position_one_by_one(
         assert held.positions() == {T0: message.offset + 1}
 
 
-def test_what_a_poll_took_while_messages_are_yielded_singly_is_not_yielded_too(
+def test_messages_returned_by_poll_are_not_yielded_again(
     held: HeldPartitions,
 ) -> None:
     held.add([T0], {T0: Committed(0)})
@@ -68,7 +68,7 @@ def test_what_a_poll_took_while_messages_are_yielded_singly_is_not_yielded_too(
 
 
 @pytest.mark.parametrize("sought", [0, 3])
-def test_a_seek_while_messages_are_yielded_singly_ends_them(
+def test_seek_ends_messages_being_yielded(
     held: HeldPartitions, sought: int
 ) -> None:
     held.add([T0], {T0: Committed(0)})
@@ -81,7 +81,7 @@ def test_a_seek_while_messages_are_yielded_singly_ends_them(
     assert held.positions() == {T0: sought}
 
 
-def test_nothing_of_what_was_given_up_or_sought_is_handed_out(held: HeldPartitions) -> None:
+def test_messages_of_released_or_sought_partition_are_not_returned(held: HeldPartitions) -> None:
     held.add([T0, T1], {T0: Committed(0), T1: Committed(0)})
     fetched(held, T0, 0, 2)
     fetched(held, T1, 0, 2)
@@ -94,7 +94,7 @@ def test_nothing_of_what_was_given_up_or_sought_is_handed_out(held: HeldPartitio
         held.get(T0)
 
 
-def test_the_lag_is_what_is_left_to_the_high_watermark(held: HeldPartitions) -> None:
+def test_lag_is_distance_to_high_watermark(held: HeldPartitions) -> None:
     held.add([T0, T1], {T0: Committed(5), T1: Committed(5)})
     held.get(T0).high_watermark = 9
     assert held.lag() == {T0: 4}

@@ -35,7 +35,7 @@ class Desk:
         ]
 
 
-def test_messages_come_out_in_the_order_in_which_they_were_fetched():
+def test_messages_are_taken_in_fetch_order():
     desk = Desk()
     one, two = desk.partition(1), desk.partition(2)
     desk.fetched(one, [b"a", b"b"])
@@ -47,7 +47,7 @@ def test_messages_come_out_in_the_order_in_which_they_were_fetched():
     assert (one.chunks_put, one.chunks_taken) == (2, 2)
 
 
-def test_a_limit_cuts_a_chunk_and_the_next_call_goes_on_there():
+def test_next_take_continues_after_limit():
     desk = Desk()
     one = desk.partition()
     desk.fetched(one, [b"x"] * 5, next_offset=9)  # offsets 5 to 8 hold no message
@@ -58,14 +58,14 @@ def test_a_limit_cuts_a_chunk_and_the_next_call_goes_on_there():
     assert one.chunks_taken == 1
 
 
-def test_a_chunk_without_messages_moves_the_position_only():
+def test_chunk_without_messages_only_moves_position():
     desk = Desk()
     one = desk.partition()
     desk.fetched(one, [], next_offset=7)
     assert desk.take() == [(0, [], 6)]
 
 
-def test_what_was_sought_past_or_given_up_is_dropped():
+def test_chunks_before_seek_or_revocation_are_dropped():
     desk = Desk()
     sought, gone = desk.partition(1), desk.partition(2)
     desk.fetched(sought, [b"old"])
@@ -77,7 +77,7 @@ def test_what_was_sought_past_or_given_up_is_dropped():
     assert sought.chunks_put == sought.chunks_taken == 2
 
 
-def test_paused_partitions_keep_their_place():
+def test_chunks_of_paused_partitions_stay_queued():
     desk = Desk()
     one, two = desk.partition(1), desk.partition(2)
     desk.fetched(one, [b"a"])
@@ -87,7 +87,7 @@ def test_paused_partitions_keep_their_place():
     assert desk.take() == [(1, [0], 0)]
 
 
-def test_an_error_is_raised_when_what_came_before_has_been_taken():
+def test_partition_error_is_raised_after_earlier_messages():
     desk = Desk()
     one = desk.partition()
     desk.fetched(one, [b"a"])
@@ -99,7 +99,7 @@ def test_an_error_is_raised_when_what_came_before_has_been_taken():
     assert one.halted
 
 
-def test_a_corrupt_entry_comes_after_the_good_ones_of_its_chunk():
+def test_corrupt_entry_raises_after_valid_messages_of_chunk():
     desk = Desk()
     one = desk.partition()
     good = encode_message_set([(b"k", b"v", 1, ())])
@@ -112,7 +112,7 @@ def test_a_corrupt_entry_comes_after_the_good_ones_of_its_chunk():
     assert desk.inbox.queued == 0
 
 
-def test_what_a_decoder_raises_costs_one_message_only():
+def test_decoder_error_skips_one_message():
     desk = Desk(value_decoder=string_decoder(), key_decoder=string_decoder())
     one = desk.partition()
     desk.fetched(one, [b"a", b"\xff", b"c", None])
@@ -127,7 +127,7 @@ def test_what_a_decoder_raises_costs_one_message_only():
     assert desk.inbox.queued == 0
 
 
-def test_clearing_gives_the_room_back():
+def test_clear_frees_queue_space():
     desk = Desk()
     one = desk.partition()
     desk.fetched(one, [b"a", b"b"])
@@ -142,7 +142,7 @@ def chunks(desk, limit_bytes, paused=()):
     return [(chunk.partition.partition, chunk.offset) for chunk in taken]
 
 
-def test_whole_chunks_are_taken_up_to_a_limit_but_one_at_least():
+def test_take_chunks_returns_one_chunk_even_above_limit():
     desk = Desk()
     one, two = desk.partition(1), desk.partition(2)
     for partition in (one, two, one):
@@ -154,7 +154,7 @@ def test_whole_chunks_are_taken_up_to_a_limit_but_one_at_least():
     assert desk.inbox.queued == 0
 
 
-def test_whole_chunks_of_paused_partitions_stay_in_place_and_stale_ones_go():
+def test_take_chunks_keeps_paused_and_drops_stale_chunks():
     desk = Desk()
     one, two, three = desk.partition(1), desk.partition(2), desk.partition(3)
     for partition in (one, two, three, one):
@@ -164,7 +164,7 @@ def test_whole_chunks_of_paused_partitions_stay_in_place_and_stale_ones_go():
     assert chunks(desk, 10_000) == [(1, 0), (1, 1)]
 
 
-def test_an_error_comes_behind_the_whole_chunks_before_it():
+def test_take_chunks_raises_error_after_earlier_chunks():
     desk = Desk()
     one = desk.partition(1)
     desk.fetched(one, [b"x"])

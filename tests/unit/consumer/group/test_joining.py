@@ -86,7 +86,7 @@ def exchange(coordinator: Coordinator, closing: bool = False) -> JoinExchange:
     )
 
 
-def test_a_member_offers_its_strategies_in_order_and_takes_its_share() -> None:
+def test_join_sends_strategies_in_order_and_returns_share() -> None:
     coordinator = Coordinator(joined(leader="other", members=()), synced(("t", 1), ("t", 3)))
     outcome = exchange(coordinator).join("", frozenset({"t", "a"}))
     assert outcome is not None
@@ -99,7 +99,7 @@ def test_a_member_offers_its_strategies_in_order_and_takes_its_share() -> None:
     assert (sync.generation_id, sync.member_id, sync.assignments) == (7, "me", [])
 
 
-def test_a_coordinator_that_hangs_is_left_once_another_one_has_its_place(
+def test_hung_coordinator_is_abandoned_after_two_lookups_name_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(joining, "_LOOK_UP_S", 0.001)
@@ -113,7 +113,7 @@ def test_a_coordinator_that_hangs_is_left_once_another_one_has_its_place(
     assert (one.member_id, one.waits) == ("me", False)
 
 
-def test_the_leader_shares_out_what_all_members_subscribe_to() -> None:
+def test_leader_assigns_topics_of_all_members() -> None:
     coordinator = Coordinator(joined(members=("me", "you")), synced(("t", 0), ("t", 1)))
     outcome = exchange(coordinator).join("me", frozenset({"t"}))
     assert outcome is not None
@@ -133,19 +133,19 @@ def test_the_leader_shares_out_what_all_members_subscribe_to() -> None:
         (ErrorCode.REBALANCE_IN_PROGRESS, "me"),
     ],
 )
-def test_a_group_that_went_on_is_joined_again(code: ErrorCode, next_id: str) -> None:
+def test_join_returns_none_when_group_moved_on(code: ErrorCode, next_id: str) -> None:
     one = exchange(Coordinator(joined(leader="other", members=()), synced(code=code)))
     assert one.join("me", frozenset({"t"})) is None
     assert one.member_id == next_id
     assert not one.waits
 
 
-def test_a_refusal_is_raised() -> None:
+def test_refused_join_raises() -> None:
     one = exchange(Coordinator(joined(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
     with pytest.raises(ProtocolError, match="group g") as refused:
         one.join("", frozenset({"t"}))
     assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_closing_ends_the_wait_for_the_others() -> None:
+def test_closing_ends_wait_for_join_response() -> None:
     assert exchange(Coordinator(None), closing=True).join("", frozenset({"t"})) is None

@@ -60,7 +60,7 @@ def test_assignor_error_raises_in_poll_and_rejoins(monkeypatch, runtime_name):
 
 
 @pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
-def test_who_was_not_answered_asks_for_its_old_place(monkeypatch, runtime_name):
+def test_member_without_heartbeat_response_rejoins_with_its_id(monkeypatch, runtime_name):
     runtime = get_runtime(runtime_name)
     told = runtime.event()
     member = membership(runtime, told, session_timeout_ms=50, heartbeat_interval_ms=10)
@@ -111,7 +111,7 @@ class Refusing:
     ("error", "asked_with"),
     [(ErrorCode.ILLEGAL_GENERATION, "member-1"), (ErrorCode.UNKNOWN_MEMBER_ID, "")],
 )
-def test_a_member_of_another_generation_keeps_its_id_and_one_that_is_forgotten_does_not(
+def test_fenced_member_keeps_its_id_unless_coordinator_forgot_it(
     monkeypatch, error, asked_with, by_commit
 ):
     """As a newcomer it would have the group wait for the end of its own session."""

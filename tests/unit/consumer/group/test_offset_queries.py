@@ -11,7 +11,7 @@ KEY = ("t", 0)
 
 
 @pytest.mark.parametrize(("read_committed", "end"), [(False, 5), (True, 3)])
-def test_a_log_ends_where_the_reader_stops(read_committed: bool, end: int) -> None:
+def test_end_offset_depends_on_isolation_level(read_committed: bool, end: int) -> None:
     log = LeaderLog(start=2)
     log.append(message_set(2, 3, base=2))
     log.stable = 3

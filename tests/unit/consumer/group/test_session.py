@@ -130,7 +130,7 @@ class Set:
         return share
 
 
-def test_a_share_is_held_from_the_groups_offsets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assigned_partitions_start_at_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Set(monkeypatch, enable_auto_commit=False)
     share = one.hold(T0, T1)
     assert one.session.share is share
@@ -140,7 +140,7 @@ def test_a_share_is_held_from_the_groups_offsets_on(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("offset", [-1, -1001, "5", Committed(-5)])
-def test_what_is_no_offset_is_not_committed(monkeypatch: pytest.MonkeyPatch, offset: Any) -> None:
+def test_invalid_offset_is_not_committed(monkeypatch: pytest.MonkeyPatch, offset: Any) -> None:
     one = Set(monkeypatch, enable_auto_commit=False)
     one.hold(T0)
     with pytest.raises(ClientError, match="no offset"):
@@ -166,7 +166,7 @@ def test_poll_within_a_listener_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("automatic", [True, False])
-def test_what_ends_is_saved_and_then_given_up(
+def test_ending_share_is_committed_then_released(
     monkeypatch: pytest.MonkeyPatch, automatic: bool
 ) -> None:
     one = Set(monkeypatch, enable_auto_commit=automatic, auto_commit_interval_ms=10**9)
@@ -179,7 +179,7 @@ def test_what_ends_is_saved_and_then_given_up(
     assert one.member.said[-1] == "released"
 
 
-def test_what_was_lost_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_share_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Set(monkeypatch, auto_commit_interval_ms=10**9)
     one.hold(T0)
     one.member.ending = one.member.lost = True
@@ -188,7 +188,7 @@ def test_what_was_lost_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None
     assert one.listener.told[-1] == ("lost", [T0])
 
 
-def test_a_last_commit_that_fails_does_not_keep_a_member(
+def test_failed_final_commit_still_releases_partitions(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = Set(monkeypatch, auto_commit_interval_ms=10**9)
@@ -199,7 +199,7 @@ def test_a_last_commit_that_fails_does_not_keep_a_member(
     assert "offsets not committed group=g error=no coordinator" in caplog.text
 
 
-def test_an_automatic_commit_is_made_once_for_the_same_positions(
+def test_unchanged_positions_are_committed_automatically_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = Set(monkeypatch)
@@ -210,7 +210,7 @@ def test_an_automatic_commit_is_made_once_for_the_same_positions(
     assert [offsets for offsets, _ in one.offsets.commits] == [{T0: Committed(7)}]
 
 
-def test_a_member_without_a_share_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_without_share_or_group_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Set(monkeypatch)
     with pytest.raises(CommitFailed, match="holds nothing at the moment"):
         one.session.commit({T0: 5}, 1.0)
@@ -218,7 +218,7 @@ def test_a_member_without_a_share_commits_nothing(monkeypatch: pytest.MonkeyPatc
         Set(monkeypatch, group_id="", enable_auto_commit=False).session.commit(None, 1.0)
 
 
-def test_an_error_of_the_membership_raises_in_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_membership_error_raises_in_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Set(monkeypatch)
     one.member.error = ClientError("not allowed")
     with pytest.raises(ClientError, match="not allowed"):

@@ -34,7 +34,7 @@ def chosen(text):
 @pytest.mark.parametrize(
     "path", ["examples.assignors.RandomAssignor", "examples.assignors:RandomAssignor"]
 )
-def test_the_random_assignor_of_the_documents_is_taken_by_its_class_path(path):
+def test_documented_random_assignor_is_found_by_import_path(path):
     (assignor,) = chosen(path)
     assert isinstance(assignor, RandomAssignor)
     assert assignor.name == "random"
@@ -45,7 +45,7 @@ def test_the_random_assignor_of_the_documents_is_taken_by_its_class_path(path):
     assert all(topic == "t" for topic, _ in shares["C0"])
 
 
-def test_names_paths_and_java_names_keep_their_order():
+def test_strategy_names_and_paths_keep_their_order():
     found = chosen(
         "org.apache.kafka.clients.consumer.StickyAssignor, examples.assignors.RandomAssignor, range"
     )
@@ -54,7 +54,7 @@ def test_names_paths_and_java_names_keep_their_order():
     assert isinstance(found[2], RangeAssignor)
 
 
-def test_an_object_of_the_callers_stands_in_for_a_name():
+def test_given_assignor_replaces_strategy_of_same_name():
     mine = RandomAssignor()
     assert choose_assignors(("range", "random"), [mine])[1] is mine
 
@@ -70,6 +70,6 @@ def test_an_object_of_the_callers_stands_in_for_a_name():
         (f"{__name__}:CalledRange", "calls itself 'range', as a built-in assignor does"),
     ],
 )
-def test_what_is_no_assignor_is_refused_with_the_reason(path, message):
+def test_invalid_assignor_is_refused_with_reason(path, message):
     with pytest.raises(ConfigError, match=message):
         chosen(path)

@@ -28,7 +28,7 @@ def topics_of(cluster: Any, notified: list[int], **settings: Any) -> GroupTopics
 
 
 @pytest.mark.parametrize("topics", [b"clicks", [b"clicks"], [5], ["no/such"], "", "th\u00e8me"])
-def test_names_that_no_topic_can_have_are_refused(cluster: PlayedCluster, topics: Any) -> None:
+def test_subscribe_refuses_invalid_topic_names(cluster: PlayedCluster, topics: Any) -> None:
     one = topics_of(cluster, [])
     one.subscribe(["clicks"])
     with pytest.raises(InvalidTopic):
@@ -37,7 +37,7 @@ def test_names_that_no_topic_can_have_are_refused(cluster: PlayedCluster, topics
 
 
 @pytest.mark.parametrize("pattern", ["^.*", re.compile(".*")])
-def test_a_pattern_leaves_internal_topics_out_by_default(
+def test_pattern_excludes_internal_topics_by_default(
     cluster: PlayedCluster, pattern: str | re.Pattern[str]
 ) -> None:
     topics = topics_of(cluster, [])
@@ -48,7 +48,7 @@ def test_a_pattern_leaves_internal_topics_out_by_default(
     assert every.names == set(cluster.leaders)
 
 
-def test_names_are_taken_as_they_are(cluster: PlayedCluster) -> None:
+def test_subscribed_names_need_not_exist(cluster: PlayedCluster) -> None:
     topics = topics_of(cluster, [])
     topics.subscribe("not.yet.there")
     assert topics.names == {"not.yet.there"}
@@ -59,7 +59,7 @@ def test_names_are_taken_as_they_are(cluster: PlayedCluster) -> None:
     assert topics.names == frozenset()
 
 
-def test_a_change_of_topics_matches_the_pattern_again(cluster: PlayedCluster) -> None:
+def test_topic_change_rematches_pattern(cluster: PlayedCluster) -> None:
     notified: list[int] = []
     topics = topics_of(cluster, notified)
     topics.subscribe("^clicks")
@@ -73,7 +73,7 @@ def test_a_change_of_topics_matches_the_pattern_again(cluster: PlayedCluster) ->
     assert not topics.check()
 
 
-def test_what_is_shared_out_has_leaders_and_racks_and_no_missing_topics(
+def test_partitions_to_assign_have_leaders_and_racks_without_missing_topics(
     cluster: PlayedCluster,
 ) -> None:
     found = topics_of(cluster, []).partitions_of({"clicks", "gone"})

@@ -39,7 +39,7 @@ def connector(**properties: str) -> ConsumerConnector:
     return ConsumerConnector(ConsumerConfig.from_properties({**given, **properties}))
 
 
-def test_a_member_is_registered_with_what_it_takes_and_leaves(session: Any) -> None:
+def test_member_registers_subscription_and_leaves(session: Any) -> None:
     with connector() as one:
         one.create_message_streams({"t": 2})
         found = groups.subscriptions(session, "g")
@@ -52,7 +52,7 @@ def test_a_member_is_registered_with_what_it_takes_and_leaves(session: Any) -> N
     assert session.server.children("/consumers/g/ids") == []
 
 
-def test_streams_are_made_once(session: Any) -> None:
+def test_second_creation_of_streams_is_refused(session: Any) -> None:
     with connector() as one:
         with pytest.raises(ClientError, match="create the message streams first"):
             one.owned()
@@ -61,7 +61,7 @@ def test_streams_are_made_once(session: Any) -> None:
             one.create_message_streams({"t": 1})
 
 
-def test_a_topic_that_cannot_exist_is_refused_before_the_member_joins(session: Any) -> None:
+def test_invalid_topic_is_refused_before_join(session: Any) -> None:
     with connector() as one:
         with pytest.raises(InvalidTopic, match="no/such"):
             one.create_message_streams({"no/such": 1})
@@ -69,7 +69,7 @@ def test_a_topic_that_cannot_exist_is_refused_before_the_member_joins(session: A
 
 
 @pytest.mark.parametrize("topics", [{}, {"t": 0}])
-def test_each_topic_needs_a_stream(session: Any, topics: dict[str, int]) -> None:
+def test_topic_without_stream_is_refused(session: Any, topics: dict[str, int]) -> None:
     with connector() as one:
         with pytest.raises(ConfigError, match="at least one"):
             one.create_message_streams(topics)
@@ -78,7 +78,7 @@ def test_each_topic_needs_a_stream(session: Any, topics: dict[str, int]) -> None
         one.create_message_streams({"t": 1})
 
 
-def test_only_what_is_owned_is_moved_and_committed(session: Any) -> None:
+def test_seek_and_commit_need_ownership(session: Any) -> None:
     with connector() as one:
         one.create_message_streams({"t": 1})
         for act in (
@@ -91,7 +91,7 @@ def test_only_what_is_owned_is_moved_and_committed(session: Any) -> None:
 
 
 @pytest.mark.parametrize("offset", [EARLIEST_TIME, LATEST_TIME, -7])
-def test_a_time_or_a_negative_number_is_no_offset(session: Any, offset: int) -> None:
+def test_negative_or_non_integer_offset_is_refused(session: Any, offset: int) -> None:
     with connector() as one:
         one.create_message_streams({"t": 1})
         with pytest.raises(ClientError, match=r"no offset.*call rewind\(EARLIEST_TIME\)"):
@@ -100,7 +100,7 @@ def test_a_time_or_a_negative_number_is_no_offset(session: Any, offset: int) -> 
             one.commit_offsets({("t", 0): offset})
 
 
-def test_a_connector_that_was_shut_down_says_so(session: Any) -> None:
+def test_shut_down_connector_refuses_use(session: Any) -> None:
     one = connector()
     (stream,) = one.create_message_streams({"t": 1})["t"]
     one.shutdown()

@@ -7,7 +7,7 @@ from zkbroker.consumer.streams.java_regex import compile_java_regex
 from zkbroker.errors import ConfigError
 
 
-def test_comma_means_or_and_blanks_and_quotes_are_dropped() -> None:
+def test_filter_reads_comma_as_alternative_and_drops_blanks_and_quotes() -> None:
     whitelist = Whitelist(" 'white1, white2.*' ")
     assert whitelist.regex == "white1|white2.*"
     assert whitelist.matches("white1")
@@ -15,20 +15,20 @@ def test_comma_means_or_and_blanks_and_quotes_are_dropped() -> None:
     assert not whitelist.matches("white1-b")
 
 
-def test_filter_matches_the_whole_name() -> None:
+def test_filter_matches_whole_name() -> None:
     assert Whitelist("g08-m.*").matches("g08-multi")
     assert not Whitelist("g08").matches("g08-multi")
     assert not Whitelist("multi").matches("g08-multi")
 
 
-def test_blacklist_lets_through_what_does_not_match() -> None:
+def test_blacklist_excludes_matching_topics() -> None:
     blacklist = Blacklist("black1")
     assert blacklist.matches("white1")
     assert blacklist.matches("black1-b")
     assert not blacklist.matches("black1")
 
 
-def test_internal_topics_are_left_out_unless_wanted() -> None:
+def test_internal_topics_are_excluded_by_default() -> None:
     for topic_filter in (Whitelist(".*"), Blacklist("x")):
         assert not topic_filter.matches("__consumer_offsets")
         assert topic_filter.matches("__consumer_offsets", exclude_internal=False)
@@ -73,7 +73,7 @@ def test_internal_topics_are_left_out_unless_wanted() -> None:
         ("", [""], ["a"]),
     ],
 )
-def test_java_expression_means_what_it_means_in_java(
+def test_filter_uses_java_syntax(
     expression: str, matching: list[str], failing: list[str]
 ) -> None:
     compiled = compile_java_regex(expression)
@@ -86,11 +86,11 @@ WRONG = r"""(a  a)  [a  [a&&  \y  (?Px)  (?P<n>a)  (?#c)  *a  [b-a]  \  a{x}  { 
 
 
 @pytest.mark.parametrize("expression", WRONG.split())
-def test_what_java_refuses_is_refused(expression: str) -> None:
+def test_expression_refused_by_java_is_refused(expression: str) -> None:
     with pytest.raises(ConfigError, match="topic filter"):
         compile_java_regex(expression)
 
 
-def test_comma_in_a_repetition_is_named_as_the_cause() -> None:
+def test_error_names_comma_in_repetition() -> None:
     with pytest.raises(ConfigError, match=r"means '\|'"):
         Whitelist("a{1,2}")

@@ -33,7 +33,7 @@ from zkbroker.errors import ConfigError
         (r"\.", ["."], ["a"]),
     ],
 )
-def test_expression(expression: str, matching: list[str], others: list[str]) -> None:
+def test_java_expression_matches(expression: str, matching: list[str], others: list[str]) -> None:
     pattern = compile_java_regex(expression)
     assert [name for name in matching if not pattern.fullmatch(name)] == []
     assert [name for name in others if pattern.fullmatch(name)] == []
@@ -60,7 +60,7 @@ def test_expression(expression: str, matching: list[str], others: list[str]) -> 
         ("*a", "cannot be used"),
     ],
 )
-def test_what_java_refuses_is_refused_with_the_reason(expression: str, reason: str) -> None:
+def test_expression_refused_by_java_is_refused_with_reason(expression: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason) as refused:
         compile_java_regex(expression)
     assert repr(expression) in str(refused.value)

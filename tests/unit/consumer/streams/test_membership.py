@@ -73,7 +73,7 @@ class Setting:
         partition.add(Chunk(partition, partition.progress, offset, offset + count, records))
 
 
-def test_stop_commits_what_was_processed_and_leaves_out_the_message_in_hand() -> None:
+def test_stop_commits_processed_messages_without_message_in_hand() -> None:
     one = Setting()
     one.outside.offsets = {T0: 5}
     one.own(T0, T1)
@@ -89,7 +89,7 @@ def test_stop_commits_what_was_processed_and_leaves_out_the_message_in_hand() ->
 
 
 @pytest.mark.parametrize(("in_hand", "committed"), [(True, 7), (False, 6)])
-def test_message_in_hand_counts_at_shutdown_if_it_is_said_to(in_hand: bool, committed: int) -> None:
+def test_message_in_hand_is_committed_at_shutdown_on_request(in_hand: bool, committed: int) -> None:
     one = Setting()
     one.outside.offsets = {T0: 5}
     one.own(T0)
@@ -102,7 +102,7 @@ def test_message_in_hand_counts_at_shutdown_if_it_is_said_to(in_hand: bool, comm
     assert one.outside.commits == [{T0: committed}]
 
 
-def test_reader_that_comes_back_during_the_stop_has_its_message_committed() -> None:
+def test_message_processed_during_stop_is_committed() -> None:
     one = Setting(rebalance_drain_ms=10_000)
     one.outside.offsets = {T0: 0}
     one.own(T0)
@@ -123,7 +123,7 @@ def test_reader_that_comes_back_during_the_stop_has_its_message_committed() -> N
     assert one.outside.commits == [{T0: 1}]
 
 
-def test_without_automatic_commits_a_rebalance_commits_nothing() -> None:
+def test_rebalance_without_auto_commit_commits_nothing() -> None:
     one = Setting(auto_commit_enable=False)
     one.outside.offsets = {T0: 5}
     one.own(T0)
@@ -153,7 +153,7 @@ def test_dropped_ownership_is_neither_delivered_nor_committed() -> None:
     assert next(one.stream).offset == 0
 
 
-def test_drop_between_load_and_start_leaves_nothing_to_seek() -> None:
+def test_drop_between_load_and_start_forgets_partitions() -> None:
     one = Setting()
     one.member.load({T0: 0})
     assert one.member.partition(T0) is not None
@@ -161,7 +161,7 @@ def test_drop_between_load_and_start_leaves_nothing_to_seek() -> None:
     assert one.member.partition(T0) is None
 
 
-def test_commit_is_tried_again_at_shutdown_only() -> None:
+def test_failed_commit_is_retried_only_at_shutdown() -> None:
     for closing, commits in ((False, []), (True, [{T0: 1}])):
         one = Setting(offsets_commit_max_retries=3, offsets_channel_backoff_ms=10)
         one.outside.failures = 2
@@ -178,7 +178,7 @@ def test_commit_is_tried_again_at_shutdown_only() -> None:
         assert one.outside.commits == commits
 
 
-def test_pause_of_the_session_outlasts_a_rebalance() -> None:
+def test_session_pause_outlasts_rebalance() -> None:
     one = Setting()
     one.member.stop()
     one.member.pause()

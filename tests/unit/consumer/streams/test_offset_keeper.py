@@ -59,7 +59,7 @@ def keeper(zookeeper: Storage | None, kafka: Storage | None, **options: Any) -> 
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_commit_is_written_once_until_it_changes(runtime: str) -> None:
+def test_unchanged_offset_is_written_once(runtime: str) -> None:
     storage = Storage(p0=3)
     one = keeper(storage, None, runtime=runtime)
     assert one.read([T0, T1], 10) == {T0: 3, T1: None}
@@ -69,7 +69,7 @@ def test_commit_is_written_once_until_it_changes(runtime: str) -> None:
     assert one.close(10)
 
 
-def test_both_storages_are_written_and_the_larger_offset_is_where_to_start() -> None:
+def test_dual_commit_starts_at_larger_offset() -> None:
     zookeeper, kafka = Storage(p0=10, p1=5), Storage(p0=7, p1=6)
     one = keeper(zookeeper, kafka)
     assert one.read([T0, T1, ("t", 2)], 10) == {T0: 10, T1: 6, ("t", 2): None}
@@ -80,7 +80,7 @@ def test_both_storages_are_written_and_the_larger_offset_is_where_to_start() -> 
     assert kafka.writes == [{T0: 10}, {T0: 11}]
 
 
-def test_a_storage_that_could_not_be_written_at_first_is_written_with_the_next_commit() -> None:
+def test_failed_storage_is_written_by_next_commit() -> None:
     zookeeper, kafka = Storage(p0=10), Storage()
     kafka.error = RegistryError("away")
     one = keeper(zookeeper, kafka)
@@ -91,7 +91,7 @@ def test_a_storage_that_could_not_be_written_at_first_is_written_with_the_next_c
     assert zookeeper.writes == []
 
 
-def test_brokers_without_an_offset_are_begun_where_zookeeper_is(
+def test_missing_broker_offset_falls_back_to_zookeeper(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     kafka, earlier = Storage(p0=7), Storage(p0=3, p1=5)
@@ -102,14 +102,14 @@ def test_brokers_without_an_offset_are_begun_where_zookeeper_is(
     assert ["partition=1 offset=5" in text for text in caplog.messages] == [True]
 
 
-def test_offset_that_zookeeper_refuses_goes_nowhere() -> None:
+def test_offset_refused_by_zookeeper_is_not_written_to_brokers() -> None:
     zookeeper, kafka = Storage(), Storage()
     zookeeper.refuses = {T0}
     assert keeper(zookeeper, kafka).commit({T0: 1, T1: 2}, 10) == {T0}
     assert kafka.writes == [{T1: 2}]
 
 
-def test_storage_of_brokers_alone_leaves_zookeeper_out() -> None:
+def test_broker_storage_alone_does_not_write_zookeeper() -> None:
     kafka = Storage(p0=7)
     one = keeper(None, kafka)
     assert one.read([T0], 10) == {T0: 7}
@@ -117,7 +117,7 @@ def test_storage_of_brokers_alone_leaves_zookeeper_out() -> None:
     assert kafka.writes == [{T0: 8}]
 
 
-def test_a_storage_error_reaches_the_caller_and_the_next_commit_is_tried() -> None:
+def test_storage_error_is_raised_and_next_commit_retries() -> None:
     storage = Storage()
     storage.error = RegistryError("no ZooKeeper")
     one = keeper(storage, None)
@@ -129,7 +129,7 @@ def test_a_storage_error_reaches_the_caller_and_the_next_commit_is_tried() -> No
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_automatic_commits_go_on_after_a_failure(runtime: str) -> None:
+def test_automatic_commits_continue_after_failure(runtime: str) -> None:
     storage = Storage()
     storage.error = RegistryError("no ZooKeeper")
     asked = []
@@ -147,7 +147,7 @@ def test_automatic_commits_go_on_after_a_failure(runtime: str) -> None:
     assert one.close(10)
 
 
-def test_closed_keeper_finishes_what_was_asked_and_takes_no_more() -> None:
+def test_closed_keeper_finishes_pending_requests_and_refuses_new() -> None:
     storage = Storage()
     one = keeper(storage, None)
     one.commit({T0: 1}, 10)

@@ -45,7 +45,7 @@ def take_all(stream: KafkaStream) -> list[MessageAndMetadata]:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_messages_of_all_magics_come_in_order_with_their_metadata(
+def test_messages_of_all_magics_keep_order_and_metadata(
     runtime: Runtime, magic: int
 ) -> None:
     stream = stream_of(runtime)
@@ -66,14 +66,14 @@ def test_messages_of_all_magics_come_in_order_with_their_metadata(
     )
 
 
-def test_decoders_are_applied_and_null_is_left_alone(runtime: Runtime) -> None:
+def test_decoders_skip_null(runtime: Runtime) -> None:
     stream = stream_of(runtime, key_decoder=string_decoder(), value_decoder=lambda data: len(data))
     partition = partition_of(runtime, stream)
     feed(partition, 1)
     assert [(m.key, m.value) for m in take_all(stream)] == [("key", 7)]
 
 
-def test_reading_goes_on_after_a_decoder_failed(runtime: Runtime) -> None:
+def test_reading_continues_after_decoder_error(runtime: Runtime) -> None:
     def decode(data: bytes) -> str:
         if data == b"value 1":
             raise ValueError("not mine")
@@ -88,7 +88,7 @@ def test_reading_goes_on_after_a_decoder_failed(runtime: Runtime) -> None:
     assert next(stream).value == "value 2"
 
 
-def test_reading_goes_on_after_a_timeout(runtime: Runtime) -> None:
+def test_reading_continues_after_timeout(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     for _ in range(3):
@@ -98,7 +98,7 @@ def test_reading_goes_on_after_a_timeout(runtime: Runtime) -> None:
     assert next(stream).offset == 0
 
 
-def test_an_iterator_of_a_stream_goes_on_after_what_it_raised(runtime: Runtime) -> None:
+def test_iterator_continues_after_error(runtime: Runtime) -> None:
     def decode(data: bytes) -> str:
         if data == b"value 1":
             raise ValueError("not mine")
@@ -122,7 +122,7 @@ def test_an_iterator_of_a_stream_goes_on_after_what_it_raised(runtime: Runtime) 
             next(messages)
 
 
-def test_message_in_hand_counts_as_delivered_but_not_as_processed(runtime: Runtime) -> None:
+def test_message_in_hand_is_delivered_but_not_processed(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     feed(partition, 2)
@@ -137,7 +137,7 @@ def test_message_in_hand_counts_as_delivered_but_not_as_processed(runtime: Runti
     assert partition.position(in_hand=False) == 2
 
 
-def test_position_moves_past_what_is_no_message(runtime: Runtime) -> None:
+def test_position_moves_past_control_batches(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     partition.add(Chunk(partition, partition.progress, 0, 7, b""))
@@ -145,7 +145,7 @@ def test_position_moves_past_what_is_no_message(runtime: Runtime) -> None:
     assert partition.position(in_hand=False) == 7
 
 
-def test_seek_drops_what_was_fetched_and_what_is_in_hand(runtime: Runtime) -> None:
+def test_seek_drops_fetched_messages(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     feed(partition, 3)
@@ -159,7 +159,7 @@ def test_seek_drops_what_was_fetched_and_what_is_in_hand(runtime: Runtime) -> No
     assert partition.position(in_hand=False) == 102
 
 
-def test_answer_from_before_a_seek_is_refused(runtime: Runtime) -> None:
+def test_chunk_fetched_before_seek_is_refused(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     stale = Chunk(partition, partition.progress, 0, 3, message_set(2, 3))
@@ -168,7 +168,7 @@ def test_answer_from_before_a_seek_is_refused(runtime: Runtime) -> None:
     assert partition.fetch_offset == 50
 
 
-def test_nothing_is_delivered_after_revocation(runtime: Runtime) -> None:
+def test_revoked_partition_delivers_no_message(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     mine, other = partition_of(runtime, stream), partition_of(runtime, stream, 1)
     feed(mine, 3)
@@ -182,7 +182,7 @@ def test_nothing_is_delivered_after_revocation(runtime: Runtime) -> None:
     assert not mine.seek(5)
 
 
-def test_reset_moves_the_position_in_the_order_of_the_queue(runtime: Runtime) -> None:
+def test_reset_moves_position_in_queue_order(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     feed(partition, 2)
@@ -194,7 +194,7 @@ def test_reset_moves_the_position_in_the_order_of_the_queue(runtime: Runtime) ->
     assert partition.position(in_hand=False) == 501
 
 
-def test_first_position_is_known_after_the_reset_of_an_unknown_one(runtime: Runtime) -> None:
+def test_reset_sets_unknown_position(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream, next_offset=None)
     assert partition.position(in_hand=True) is None
@@ -203,7 +203,7 @@ def test_first_position_is_known_after_the_reset_of_an_unknown_one(runtime: Runt
     assert partition.position(in_hand=False) == 40
 
 
-def test_corrupt_entry_is_raised_after_the_messages_before_it_and_fetched_again(
+def test_corrupt_entry_raises_after_earlier_messages_and_is_refetched(
     runtime: Runtime,
 ) -> None:
     stream = stream_of(runtime)
@@ -221,7 +221,7 @@ def test_corrupt_entry_is_raised_after_the_messages_before_it_and_fetched_again(
         stream.interrupt()
 
 
-def test_error_of_a_partition_is_raised_and_the_partition_is_fetched_again(
+def test_partition_error_is_raised_and_partition_is_refetched(
     runtime: Runtime,
 ) -> None:
     stream = stream_of(runtime)
@@ -235,7 +235,7 @@ def test_error_of_a_partition_is_raised_and_the_partition_is_fetched_again(
     assert partition.fetch_offset == 5
 
 
-def test_room_is_bounded_by_the_stream_with_one_chunk_for_every_partition(
+def test_queue_bound_allows_one_chunk_per_partition(
     runtime: Runtime,
 ) -> None:
     stream = stream_of(runtime)
@@ -265,7 +265,7 @@ def run(runtime: Runtime, function: Callable[[], object]) -> Any:
     return wait
 
 
-def test_stream_ends_at_close_while_its_reader_waits(runtime: Runtime) -> None:
+def test_close_ends_waiting_reader(runtime: Runtime) -> None:
     stream = stream_of(runtime, timeout_ms=-1)
     partition = partition_of(runtime, stream)
     feed(partition, 2)
@@ -277,7 +277,7 @@ def test_stream_ends_at_close_while_its_reader_waits(runtime: Runtime) -> None:
     assert list(stream) == []
 
 
-def test_stream_ends_when_its_queue_is_cleared_at_once_after_the_close(runtime: Runtime) -> None:
+def test_clear_after_close_still_ends_reader(runtime: Runtime) -> None:
     for _ in range(50):
         stream = stream_of(runtime, timeout_ms=-1)
         partition = partition_of(runtime, stream)
@@ -290,7 +290,7 @@ def test_stream_ends_when_its_queue_is_cleared_at_once_after_the_close(runtime: 
         assert reader() == [0]
 
 
-def test_paused_stream_delivers_nothing_until_it_is_resumed(runtime: Runtime) -> None:
+def test_paused_stream_delivers_after_resume(runtime: Runtime) -> None:
     stream = stream_of(runtime, timeout_ms=20)
     partition = partition_of(runtime, stream)
     feed(partition, 3)
@@ -305,7 +305,7 @@ def test_paused_stream_delivers_nothing_until_it_is_resumed(runtime: Runtime) ->
     assert next(stream).offset == 1
 
 
-def test_settle_waits_for_the_message_in_hand(runtime: Runtime) -> None:
+def test_settle_waits_for_message_in_hand(runtime: Runtime) -> None:
     stream = stream_of(runtime, timeout_ms=-1)
     partition = partition_of(runtime, stream)
     feed(partition, 3)
@@ -330,7 +330,7 @@ def test_settle_waits_for_the_message_in_hand(runtime: Runtime) -> None:
     assert wait() == [0]
 
 
-def test_nothing_is_delivered_while_the_session_may_be_over(runtime: Runtime) -> None:
+def test_expired_lease_stops_delivery(runtime: Runtime) -> None:
     lease = [True]
     stream = stream_of(runtime, timeout_ms=30, lease_valid=lambda: lease[0])
     partition = partition_of(runtime, stream)
@@ -344,7 +344,7 @@ def test_nothing_is_delivered_while_the_session_may_be_over(runtime: Runtime) ->
     assert next(stream).offset == 32
 
 
-def test_clear_empties_the_queue(runtime: Runtime) -> None:
+def test_clear_empties_queue(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     feed(partition, 1)
@@ -355,7 +355,7 @@ def test_clear_empties_the_queue(runtime: Runtime) -> None:
     assert take_all(stream) == []
 
 
-def test_whole_chunks_count_as_processed_when_their_reader_comes_back(runtime: Runtime) -> None:
+def test_chunk_is_processed_when_next_chunk_is_taken(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     feed(partition, 3)
@@ -372,7 +372,7 @@ def test_whole_chunks_count_as_processed_when_their_reader_comes_back(runtime: R
     assert partition.position(in_hand=False) == 5
 
 
-def test_no_whole_chunk_is_given_while_a_stream_is_paused_closed_or_its_partition_lost(
+def test_no_chunk_is_taken_from_paused_closed_or_revoked_stream(
     runtime: Runtime,
 ) -> None:
     stream = stream_of(runtime)
@@ -389,7 +389,7 @@ def test_no_whole_chunk_is_given_while_a_stream_is_paused_closed_or_its_partitio
     assert stream.take_chunk(1) is None
 
 
-def test_an_error_of_a_partition_is_raised_in_place_of_a_whole_chunk(runtime: Runtime) -> None:
+def test_take_chunk_raises_partition_error(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     error = CorruptMessage("bad")

@@ -10,7 +10,7 @@ def streams() -> Streams:
     )
 
 
-def test_each_thread_of_a_topic_has_its_own_stream() -> None:
+def test_each_thread_of_topic_has_own_stream() -> None:
     every = streams()
     one, two = every.make("t", 2, None, None)
     (other,) = every.make("u", 1, None, None)
@@ -20,7 +20,7 @@ def test_each_thread_of_a_topic_has_its_own_stream() -> None:
     assert list(every) == [one, two, other]
 
 
-def test_all_topics_of_a_filter_share_the_streams() -> None:
+def test_topics_of_filter_share_streams() -> None:
     every = streams()
     made = every.make(None, 2, None, None)
     assert [every.of(topic, thread) for topic in ("a", "b") for thread in (0, 1)] == made * 2

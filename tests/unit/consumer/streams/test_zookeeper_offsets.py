@@ -28,7 +28,7 @@ def offsets(session: Any, consumer_id: str = "g_me") -> ZooKeeperOffsets:
     return ZooKeeperOffsets(session, "g", consumer_id)
 
 
-def test_what_is_committed_is_read_back_by_another_member(session: InstantSession) -> None:
+def test_committed_offset_is_read_by_another_member(session: InstantSession) -> None:
     mine = offsets(session)
     assert mine.read([T0, T1]) == {T0: None, T1: None}
     assert mine.commit({T0: 5}) == set()
@@ -37,7 +37,7 @@ def test_what_is_committed_is_read_back_by_another_member(session: InstantSessio
     assert mine.commit({}) == set()
 
 
-def test_a_member_that_slept_cannot_overwrite_its_successor(session: InstantSession) -> None:
+def test_former_owner_cannot_overwrite_offset(session: InstantSession) -> None:
     mine, successor = offsets(session), offsets(session, "g_you")
     mine.read([T0])
     mine.commit({T0: 5})
@@ -48,7 +48,7 @@ def test_a_member_that_slept_cannot_overwrite_its_successor(session: InstantSess
     assert successor.read([T0]) == {T0: 9}
 
 
-def test_the_owner_builds_on_what_a_tool_wrote_in_between(session: Any) -> None:
+def test_owner_overwrites_offset_of_tool(session: Any) -> None:
     mine = offsets(session)
     own(session, 0, "g_me")
     mine.read([T0])
@@ -58,7 +58,7 @@ def test_the_owner_builds_on_what_a_tool_wrote_in_between(session: Any) -> None:
     assert mine.read([T0]) == {T0: 6}
 
 
-def test_versions_that_were_forgotten_are_read_again(session: InstantSession) -> None:
+def test_forgotten_versions_are_read_again(session: InstantSession) -> None:
     mine = offsets(session)
     mine.commit({T0: 5})
     mine.forget()

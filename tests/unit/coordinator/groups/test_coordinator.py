@@ -96,7 +96,7 @@ class Desk:
         self.coordinator.tick()
 
 
-def test_a_group_of_another_broker_is_refused_everywhere():
+def test_all_requests_for_group_of_other_broker_are_refused():
     desk = Desk()
     c = desk.coordinator
     answers = []
@@ -111,7 +111,7 @@ def test_a_group_of_another_broker_is_refused_everywhere():
     assert c.delete("g") is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_partition_that_is_about_to_be_taken_up_counts_as_loading():
+def test_led_partition_counts_as_loading_until_hosted():
     desk = Desk()
     desk.assigned = {key_partition("g", 4)}
     assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -121,7 +121,7 @@ def test_a_partition_that_is_about_to_be_taken_up_counts_as_loading():
     assert desk.commit() is ErrorCode.NOT_COORDINATOR
 
 
-def test_what_waits_for_the_replicas_waits_parked():
+def test_requests_waiting_for_replicas_are_parked():
     class Waits(MemoryLog):
         def wait_durable(self, last_offset, timeout_s=None, park=None):
             if park is not None:
@@ -142,7 +142,7 @@ def test_what_waits_for_the_replicas_waits_parked():
     assert park.times == 3
 
 
-def test_a_leader_that_brings_assignments_waits_with_the_others():
+def test_leader_sync_is_answered_after_store():
     desk = Desk().host()
     (joined,) = desk.join()
     answers = []
@@ -157,7 +157,7 @@ def test_a_leader_that_brings_assignments_waits_with_the_others():
     assert desk.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_leadership_that_ends_while_it_loads_is_no_error(caplog):
+def test_leadership_lost_during_load_logs_no_error(caplog):
     caplog.set_level(logging.INFO)
     Desk(logs := {}).host().commit()
 
@@ -174,7 +174,7 @@ def test_a_leadership_that_ends_while_it_loads_is_no_error(caplog):
     assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_a_partition_that_is_being_loaded_says_so():
+def test_loading_partition_answers_load_in_progress():
     desk = Desk()
     desk.coordinator.host(key_partition("g", 4), MemoryLog())
     assert desk.join()[0].error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -186,7 +186,7 @@ def test_a_partition_that_is_being_loaded_says_so():
     assert desk.join()[0].error is NONE
 
 
-def test_members_meet_no_unknown_error_while_their_group_is_being_loaded():
+def test_sync_and_heartbeat_hide_error_14_while_loading():
     """Clients take error 14 as fatal where genuine brokers never send it (GroupCoordinator)."""
     desk = Desk()
     desk.coordinator.host(key_partition("g", 4), MemoryLog())
@@ -198,7 +198,7 @@ def test_members_meet_no_unknown_error_while_their_group_is_being_loaded():
     assert desk.coordinator.heartbeat("g", "m", 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_without_a_name_has_offsets_but_no_members():
+def test_unnamed_group_has_offsets_but_no_members():
     desk = Desk().host()
     assert desk.join("")[0].error is ErrorCode.INVALID_GROUP_ID
     assert desk.coordinator.heartbeat("", "m", 1) is ErrorCode.INVALID_GROUP_ID
@@ -206,18 +206,18 @@ def test_a_group_without_a_name_has_offsets_but_no_members():
     assert desk.offset("") == 7
 
 
-def test_member_ids_begin_with_the_client_id_and_stay_short():
+def test_member_id_begins_with_bounded_client_id():
     assert unique_member_id("app").startswith("app-")
     assert unique_member_id("app") != unique_member_id("app")
     assert len(unique_member_id("x" * 30_000)) < 300
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, 0, -1])
-def test_a_session_time_outside_the_bounds_is_refused(session_ms):
+def test_session_timeout_outside_bounds_is_refused(session_ms):
     assert Desk().host().join(session_ms=session_ms)[0].error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_unknown_groups_know_no_members():
+def test_unknown_group_refuses_members():
     desk = Desk().host()
     assert desk.join(member_id="m")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
     assert desk.coordinator.heartbeat("g", "m", 1) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -225,7 +225,7 @@ def test_unknown_groups_know_no_members():
     assert desk.commit(member="m", generation=1) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_restart_leaves_members_offsets_and_generation_alone():
+def test_members_offsets_and_generation_survive_restart():
     desk = Desk().host()
     joined = desk.stable()
     assert desk.commit(member=joined.member_id, generation=1, offset=42) is NONE
@@ -238,7 +238,7 @@ def test_a_restart_leaves_members_offsets_and_generation_alone():
     assert again.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_sessions_end_by_the_steady_clock_whatever_the_wall_clock_does():
+def test_sessions_ignore_wall_clock_jumps():
     desk = Desk().host()
     joined = desk.stable()
     desk.wall += 10 * DAY_MS
@@ -246,7 +246,7 @@ def test_sessions_end_by_the_steady_clock_whatever_the_wall_clock_does():
     assert desk.coordinator.heartbeat("g", joined.member_id, 1) is NONE
 
 
-def test_a_partition_given_up_answers_what_waits_and_forgets_its_groups():
+def test_release_answers_waiting_requests_and_forgets_groups():
     desk = Desk().host()
     joined = desk.stable()
     waiting = desk.join()
@@ -256,7 +256,7 @@ def test_a_partition_given_up_answers_what_waits_and_forgets_its_groups():
     assert desk.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.NOT_COORDINATOR
 
 
-def test_closing_answers_what_waits():
+def test_close_answers_waiting_requests():
     desk = Desk().host()
     desk.stable()
     waiting = desk.join()
@@ -283,7 +283,7 @@ def test_groups_are_described_and_listed():
     assert all(member[3:] == (b"", b"") for member in described.members)
 
 
-def test_only_an_empty_group_is_deleted_and_its_offsets_with_it():
+def test_only_empty_group_is_deleted_with_its_offsets():
     desk = Desk().host()
     joined = desk.stable()
     desk.commit(member=joined.member_id, generation=1)
@@ -320,7 +320,7 @@ def test_only_an_empty_group_is_deleted_and_its_offsets_with_it():
     ],
     ids=repr,
 )
-def test_a_commit_that_cannot_be_stored_is_not_acknowledged(failure, error):
+def test_failed_commit_is_not_acknowledged(failure, error):
     # GroupMetadataManager.storeOffsets of genuine brokers.
     desk = Desk().host()
     desk.commit(offset=5)
@@ -340,7 +340,7 @@ def test_a_commit_that_cannot_be_stored_is_not_acknowledged(failure, error):
     ],
     ids=repr,
 )
-def test_assignments_that_cannot_be_stored_are_given_to_no_member(failure, error):
+def test_unstored_assignments_are_not_sent(failure, error):
     # GroupMetadataManager.storeGroup of genuine brokers.
     desk = Desk().host()
     (joined,) = desk.join()
@@ -354,7 +354,7 @@ def test_assignments_that_cannot_be_stored_are_given_to_no_member(failure, error
     assert desk.coordinator.describe("g").state == "PreparingRebalance"
 
 
-def test_a_group_whose_deletion_cannot_be_stored_is_deleted_by_the_next_attempt():
+def test_failed_deletion_succeeds_at_next_attempt():
     desk = Desk().host()
     desk.commit(offset=5)
     log = desk.logs[key_partition("g", 4)]
@@ -366,13 +366,13 @@ def test_a_group_whose_deletion_cannot_be_stored_is_deleted_by_the_next_attempt(
     assert desk.coordinator.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_commit_of_nothing_makes_no_group():
+def test_empty_commit_creates_no_group():
     desk = Desk().host()
     assert desk.coordinator.commit("g", "", -1, {}) is NONE
     assert desk.coordinator.list_groups()[1] == []
 
 
-def test_a_partition_that_cannot_be_read_stays_loading(caplog):
+def test_unreadable_partition_stays_loading(caplog):
     desk = Desk().host()
     desk.commit()
     log = desk.logs[key_partition("g", 4)]
@@ -383,7 +383,7 @@ def test_a_partition_that_cannot_be_read_stays_loading(caplog):
     assert "loading failed topic=__consumer_offsets" in caplog.text
 
 
-def test_the_deadline_task_sleeps_until_something_is_due():
+def test_deadline_task_sleeps_until_next_deadline():
     desk = Desk().host()
     desk.stable()
     wait_s = desk.coordinator._until_due()
@@ -393,7 +393,7 @@ def test_the_deadline_task_sleeps_until_something_is_due():
     assert desk.coordinator.describe("g").state == "Empty"
 
 
-def test_closing_waits_for_what_is_done_unasked(monkeypatch):
+def test_close_waits_for_running_upkeep(monkeypatch):
     runtime = get_runtime("threads")
     coordinator = GroupCoordinator(
         CoordinatorSettings(maintenance_ms=1),

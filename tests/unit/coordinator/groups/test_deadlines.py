@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from zkbroker.coordinator.groups.deadlines import DeadlineHeap
 
 
-def test_only_an_earlier_deadline_counts():
+def test_only_earlier_deadline_replaces_known_one():
     heap = DeadlineHeap()
     assert heap.earliest() is None
     assert heap.add("a", 10)
@@ -16,7 +16,7 @@ def test_only_an_earlier_deadline_counts():
     assert heap.earliest() == 5
 
 
-def test_a_key_that_was_forgotten_is_never_due():
+def test_discarded_key_is_never_due():
     heap = DeadlineHeap()
     heap.add("a", 10)
     heap.discard("a")
@@ -25,7 +25,7 @@ def test_a_key_that_was_forgotten_is_never_due():
     assert heap.pop_due(99) == []
 
 
-def test_what_is_due_comes_out_once_in_order():
+def test_due_keys_are_returned_once_in_order():
     heap = DeadlineHeap()
     for key, at in (("c", 30), ("a", 10), ("b", 20)):
         heap.add(key, at)
@@ -36,7 +36,7 @@ def test_what_is_due_comes_out_once_in_order():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=30))
-def test_it_agrees_with_a_plain_dictionary(added):
+def test_heap_matches_plain_dictionary(added):
     heap, model = DeadlineHeap(), {}
     for key, at in added:
         heap.add(key, at)

@@ -8,7 +8,7 @@ from zkbroker.protocol.offsets_topic import decode_group, encode_group
 NONE = ErrorCode.NONE
 
 
-def test_a_lone_member_joins_leads_and_gets_what_it_assigned():
+def test_lone_member_leads_and_gets_its_assignment():
     d = GroupDriver()
     (joined,) = d.join(client_id="app")
     assert joined.error is NONE
@@ -22,7 +22,7 @@ def test_a_lone_member_joins_leads_and_gets_what_it_assigned():
     assert d.heartbeat("app-1", 1) is NONE
 
 
-def test_only_the_leader_receives_the_metadata():
+def test_only_leader_gets_metadata():
     d = GroupDriver(initial_delay_ms=3000)
     first = d.join(client_id="a", protocols=(("range", b"A"),))
     second = d.join(client_id="b", protocols=(("range", b"B"),))
@@ -34,7 +34,7 @@ def test_only_the_leader_receives_the_metadata():
     assert first[0].generation == second[0].generation == 1
 
 
-def test_a_follower_waits_for_the_leaders_assignment():
+def test_follower_waits_for_leader_assignment():
     d = GroupDriver(initial_delay_ms=10)
     d.join(), d.join()
     d.advance(20)
@@ -46,7 +46,7 @@ def test_a_follower_waits_for_the_leaders_assignment():
     assert d.sync("c-2", 1)[0].assignment == b"y"
 
 
-def test_a_member_that_the_leader_forgets_gets_nothing():
+def test_member_missing_from_assignment_gets_empty_share():
     d = GroupDriver(initial_delay_ms=10)
     d.join(), d.join()
     d.advance(20)
@@ -55,7 +55,7 @@ def test_a_member_that_the_leader_forgets_gets_nothing():
     assert (follower[0].error, follower[0].assignment) == (NONE, b"")
 
 
-def test_each_newcomer_prolongs_the_initial_delay_up_to_the_rebalance_time():
+def test_each_newcomer_extends_initial_delay_up_to_rebalance_timeout():
     d = GroupDriver(initial_delay_ms=3000)
     first = d.join(rebalance_ms=7000)
     d.advance(2000)
@@ -70,7 +70,7 @@ def test_each_newcomer_prolongs_the_initial_delay_up_to_the_rebalance_time():
     assert len(first[0].members) == 3
 
 
-def test_a_new_member_makes_a_stable_group_rebalance():
+def test_new_member_makes_stable_group_rebalance():
     d = GroupDriver()
     ids = d.stable(2)
     generation = d.group.generation
@@ -82,7 +82,7 @@ def test_a_new_member_makes_a_stable_group_rebalance():
     assert newcomer[0].leader == ids[0]
 
 
-def test_members_that_do_not_rejoin_in_time_are_dropped():
+def test_members_that_do_not_rejoin_in_time_are_removed():
     d = GroupDriver()
     ids = d.stable(2, session_ms=300_000, rebalance_ms=5000)
     newcomer = d.join(session_ms=300_000, rebalance_ms=5000)
@@ -95,7 +95,7 @@ def test_members_that_do_not_rejoin_in_time_are_dropped():
     assert d.heartbeat(ids[0], 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_longest_rebalance_time_of_all_members_holds():
+def test_longest_rebalance_timeout_applies():
     d = GroupDriver()
     first = d.join(session_ms=300_000, rebalance_ms=5000)
     d.sync(first[0].member_id, 1, {})
@@ -106,7 +106,7 @@ def test_the_longest_rebalance_time_of_all_members_holds():
     assert newcomer[0].error is NONE
 
 
-def test_without_a_rebalance_time_the_session_time_holds():
+def test_session_timeout_replaces_missing_rebalance_timeout():
     d = GroupDriver()
     d.stable(1, session_ms=30_000, rebalance_ms=-1)
     newcomer = d.join(session_ms=30_000, rebalance_ms=-1)
@@ -116,7 +116,7 @@ def test_without_a_rebalance_time_the_session_time_holds():
     assert newcomer[0].error is NONE
 
 
-def test_a_silent_member_is_dropped_and_the_others_rebalance():
+def test_expired_member_is_removed_and_group_rebalances():
     d = GroupDriver()
     ids = d.stable(2, session_ms=10_000)
     d.advance(9_999)
@@ -126,7 +126,7 @@ def test_a_silent_member_is_dropped_and_the_others_rebalance():
     assert d.heartbeat(ids[0], d.group.generation) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_whose_request_waits_is_not_dropped_for_silence():
+def test_session_of_waiting_member_does_not_expire():
     d = GroupDriver()
     ids = d.stable(1, session_ms=300_000, rebalance_ms=300_000)
     newcomer = d.join(session_ms=6000, rebalance_ms=6000)
@@ -140,7 +140,7 @@ def waiting_reply(d, member_id):
     return d.group.members[member_id].join_reply
 
 
-def test_a_newcomer_whose_client_goes_is_removed():
+def test_disconnected_newcomer_is_removed():
     d = GroupDriver(initial_delay_ms=3000)
     d.join(client_id="gone", session_ms=45_000)
     d.group.gone(waiting_reply(d, "gone-1"), d.now)
@@ -150,7 +150,7 @@ def test_a_newcomer_whose_client_goes_is_removed():
     assert first[0].leader == second[0].leader == first[0].member_id
 
 
-def test_a_rebalance_goes_on_without_a_newcomer_whose_client_goes():
+def test_rebalance_continues_without_disconnected_newcomer():
     d = GroupDriver()
     ids = d.stable(1)
     d.join(client_id="gone", rebalance_ms=300_000)
@@ -161,7 +161,7 @@ def test_a_rebalance_goes_on_without_a_newcomer_whose_client_goes():
     assert (again[0].error, [name for name, _ in again[0].members]) == (NONE, ids)
 
 
-def test_a_member_whose_client_goes_while_it_waits_has_its_session_to_come_back():
+def test_disconnected_member_may_rejoin_within_its_session():
     d = GroupDriver()
     ids = d.stable(2, session_ms=10_000)
     d.join(ids[0], protocols=(("range", b"other"),))
@@ -175,7 +175,7 @@ def test_a_member_whose_client_goes_while_it_waits_has_its_session_to_come_back(
     assert second[0].leader == ids[1], "it is no leader that nobody hears from"
 
 
-def test_a_member_whose_client_goes_while_it_waits_for_its_share_is_dropped_for_silence():
+def test_member_disconnected_during_sync_expires():
     d = GroupDriver()
     first, second = d.join(), d.join()
     first = d.join(first[0].member_id)
@@ -187,7 +187,7 @@ def test_a_member_whose_client_goes_while_it_waits_for_its_share_is_dropped_for_
     assert list(d.group.members) == [first[0].member_id]
 
 
-def test_the_last_member_leaves_an_empty_group_of_the_next_generation_behind():
+def test_group_is_empty_in_next_generation_after_last_leave():
     d = GroupDriver()
     (member,) = d.stable(1)
     assert d.leave(member) is NONE
@@ -199,7 +199,7 @@ def test_the_last_member_leaves_an_empty_group_of_the_next_generation_behind():
     assert d.group.next_deadline() is None
 
 
-def test_when_the_leader_leaves_the_earliest_of_the_rest_leads():
+def test_earliest_remaining_member_leads_after_leader_leaves():
     d = GroupDriver()
     ids = d.stable(3)
     d.leave(ids[0])
@@ -207,7 +207,7 @@ def test_when_the_leader_leaves_the_earliest_of_the_rest_leads():
     assert {answer[0].leader for answer in answers} == {ids[1]}
 
 
-def test_a_leave_during_a_rebalance_lets_it_end():
+def test_leave_during_rebalance_completes_it():
     d = GroupDriver()
     ids = d.stable(2)
     newcomer = d.join()
@@ -216,7 +216,7 @@ def test_a_leave_during_a_rebalance_lets_it_end():
     assert newcomer[0].error is NONE
 
 
-def test_a_waiting_request_of_a_member_that_leaves_is_answered():
+def test_waiting_request_of_leaving_member_is_answered():
     d = GroupDriver()
     d.stable(1)
     waiting = d.join()
@@ -225,7 +225,7 @@ def test_a_waiting_request_of_a_member_that_leaves_is_answered():
     assert waiting[0].error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_newcomer_interrupts_the_wait_for_the_leaders_assignment():
+def test_newcomer_interrupts_wait_for_assignment():
     d = GroupDriver(initial_delay_ms=10)
     d.join(), d.join()
     d.advance(20)
@@ -234,7 +234,7 @@ def test_a_newcomer_interrupts_the_wait_for_the_leaders_assignment():
     assert follower[0].error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_leader_that_never_syncs_is_dropped_after_the_rebalance_time():
+def test_leader_without_sync_is_removed_after_rebalance_timeout():
     d = GroupDriver(initial_delay_ms=10)
     d.join(rebalance_ms=20_000), d.join(rebalance_ms=20_000)
     d.advance(20)
@@ -256,7 +256,7 @@ def test_a_leader_that_never_syncs_is_dropped_after_the_rebalance_time():
         ("nobody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_requests_of_another_generation_or_of_strangers_are_fenced(member, generation, error):
+def test_requests_with_other_generation_or_unknown_member_are_fenced(member, generation, error):
     d = GroupDriver()
     d.stable(1)
     assert d.heartbeat(member, generation) is error
@@ -264,7 +264,7 @@ def test_requests_of_another_generation_or_of_strangers_are_fenced(member, gener
     assert d.group.check_commit(member, generation, d.now) is error
 
 
-def test_offsets_can_be_committed_while_rebalancing_but_not_before_the_assignment():
+def test_commit_is_allowed_while_rebalancing_until_assignment_is_due():
     d = GroupDriver()
     (member,) = d.stable(1)
     d.join()
@@ -275,7 +275,7 @@ def test_offsets_can_be_committed_while_rebalancing_but_not_before_the_assignmen
     assert d.group.check_commit(member, 2, d.now) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_consumer_outside_the_group_commits_only_while_it_is_empty():
+def test_nonmember_commits_only_to_empty_group():
     d = GroupDriver()
     assert d.group.check_commit("", -1, d.now) is NONE
     d.stable(1)
@@ -291,14 +291,14 @@ def test_a_consumer_outside_the_group_commits_only_while_it_is_empty():
         {"protocol_type": ""},
     ],
 )
-def test_a_member_with_nothing_in_common_is_refused(join):
+def test_member_without_common_protocol_is_refused(join):
     d = GroupDriver()
     d.stable(1)
     assert d.join(**join)[0].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert d.group.state is GroupState.STABLE
 
 
-def test_an_empty_group_takes_any_protocol_type():
+def test_empty_group_accepts_any_protocol_type():
     d = GroupDriver()
     (member,) = d.stable(1)
     d.leave(member)
@@ -306,7 +306,7 @@ def test_an_empty_group_takes_any_protocol_type():
     assert d.group.protocol_type == "connect"
 
 
-def test_members_with_different_lists_elect_by_votes():
+def test_members_elect_protocol_by_votes():
     d = GroupDriver(initial_delay_ms=10)
     answers = [
         d.join(protocols=(("range", b"r"), ("roundrobin", b"rr"))),
@@ -318,18 +318,18 @@ def test_members_with_different_lists_elect_by_votes():
     assert [metadata for _, metadata in answers[0][0].members] == [b"rr", b"rr", b"RR"]
 
 
-def test_a_stranger_cannot_join_under_an_id_of_its_own():
+def test_join_with_unknown_member_id_is_refused():
     d = GroupDriver()
     assert d.join("made-up")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_full_group_takes_no_more():
+def test_full_group_refuses_join():
     d = GroupDriver(max_size=2)
     d.stable(2)
     assert d.join()[0].error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_follower_that_missed_its_answer_gets_the_same_generation_again():
+def test_unchanged_follower_rejoins_same_generation():
     d = GroupDriver()
     ids = d.stable(2)
     generation = d.group.generation
@@ -338,7 +338,7 @@ def test_a_follower_that_missed_its_answer_gets_the_same_generation_again():
     assert d.group.state is GroupState.STABLE
 
 
-def test_a_leader_that_rejoins_or_a_member_that_changed_makes_the_group_rebalance():
+def test_rejoining_leader_or_changed_member_triggers_rebalance():
     d = GroupDriver()
     ids = d.stable(2)
     assert d.join(ids[0]) == []
@@ -349,7 +349,7 @@ def test_a_leader_that_rejoins_or_a_member_that_changed_makes_the_group_rebalanc
     assert d.group.state is GroupState.PREPARING
 
 
-def test_repeated_requests_supersede_the_ones_that_still_wait():
+def test_repeated_request_replaces_waiting_request():
     d = GroupDriver()
     ids = d.stable(2)
     d.join()
@@ -365,7 +365,7 @@ def test_repeated_requests_supersede_the_ones_that_still_wait():
     assert second == []
 
 
-def test_an_assignment_that_is_not_stored_reaches_no_member():
+def test_unstored_assignment_is_not_sent():
     d = GroupDriver()
     (joined,) = d.join()
     d.store_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -374,7 +374,7 @@ def test_an_assignment_that_is_not_stored_reaches_no_member():
     assert d.group.state is GroupState.PREPARING
 
 
-def test_an_assignment_stored_too_late_is_dropped():
+def test_assignment_stored_after_new_rebalance_is_dropped():
     d = GroupDriver()
     (joined,) = d.join()
     d.hold_store = True
@@ -387,7 +387,7 @@ def test_an_assignment_stored_too_late_is_dropped():
     assert newcomer[0].error is NONE
 
 
-def test_a_stored_group_carries_on_after_a_restart():
+def test_restored_group_keeps_generation_and_members():
     d = GroupDriver()
     ids = d.stable(2)
     restarted = GroupDriver()
@@ -405,7 +405,7 @@ def test_a_stored_group_carries_on_after_a_restart():
     assert restarted.group.leader == ids[1]
 
 
-def test_closing_answers_everything_that_waits():
+def test_close_answers_waiting_joins():
     d = GroupDriver(initial_delay_ms=10)
     joins = [d.join(), d.join()]
     d.group.close(ErrorCode.NOT_COORDINATOR)

@@ -79,7 +79,7 @@ class Member:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_client_waits_for_others_that_come_and_go(seed):
+def test_joins_complete_while_other_clients_come_and_go(seed):
     chance = random.Random(seed)
     driver = GroupDriver(initial_delay_ms=chance.choice((0, 3_000)))
     members = [Member(driver), Member(driver)]

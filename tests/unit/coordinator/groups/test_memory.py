@@ -23,7 +23,7 @@ def group() -> Group:
     )
 
 
-def test_what_a_member_brought_before_does_not_count_against_it() -> None:
+def test_rejoin_replaces_memory_of_member() -> None:
     memory = GroupMemory(120_000)
     joined = group()
     answers: list[JoinResult] = []
@@ -40,7 +40,7 @@ def test_what_a_member_brought_before_does_not_count_against_it() -> None:
     assert memory.used == 0
 
 
-def test_joins_beyond_the_limit_are_refused_and_fit_again_when_others_left() -> None:
+def test_join_above_limit_is_refused_until_others_leave() -> None:
     desk = Desk(metadata_bytes=1_000_000).host()
     outcomes: list[JoinResult] = []
     for number in range(30):
@@ -54,7 +54,7 @@ def test_joins_beyond_the_limit_are_refused_and_fit_again_when_others_left() -> 
     assert outcomes[-1].error is ErrorCode.NONE
 
 
-def test_assignments_beyond_the_limit_are_refused() -> None:
+def test_assignments_above_limit_are_refused() -> None:
     desk = Desk(metadata_bytes=200_000).host()
     (joined,) = desk.join()
     answers = []

@@ -32,7 +32,7 @@ def partition(**groups):
     )
 
 
-def test_groups_with_members_come_first_and_whole():
+def test_groups_with_members_are_listed_first_and_whole():
     hosted = [partition(a=([], 2), z=(["m"], 2)), partition(b=([], 3), c=([], 0))]
     found = group_metrics(hosted, 4)
     assert found.committed == {"z": {("t", 0): 0, ("t", 1): 1}, "a": {("t", 0): 0, ("t", 1): 1}}
@@ -42,6 +42,6 @@ def test_groups_with_members_come_first_and_whole():
     assert found.states[GroupState.DEAD] == 0
 
 
-def test_a_bound_of_nothing_names_nothing():
+def test_limit_of_zero_lists_no_offsets():
     found = group_metrics([partition(a=(["m"], 1))], 0)
     assert (found.committed, found.left_out) == ({}, 1)

@@ -41,7 +41,7 @@ def reloaded(log, **settings):
     return store
 
 
-def test_what_was_committed_is_found_again_after_a_restart():
+def test_committed_offsets_survive_restart():
     log = MemoryLog()
     store = OffsetsStore(log)
     store.commit("g", {("t", 0): value(5), ("t", 1): value(6)}, 1)
@@ -52,7 +52,7 @@ def test_what_was_committed_is_found_again_after_a_restart():
     assert reloaded(log).group("g") == GROUP
 
 
-def test_offsets_of_transactions_count_when_they_were_committed(tmp_path):
+def test_transactional_offsets_take_effect_at_commit(tmp_path):
     topic = TopicPartition("__consumer_offsets", 0)
     log = TransactionalLog(tmp_path, topic)
     for group, producer in (("plain", None), ("aborted", 1), ("committed", 2), ("open", 3)):
@@ -103,7 +103,7 @@ def same_after_loading(log, store):
         assert state(reloaded(log, load_bytes=load_bytes)) == state(store)
 
 
-def test_offsets_of_an_open_transaction_are_not_seen_until_it_is_committed(topic_log):
+def test_offsets_of_open_transaction_are_hidden_until_commit(topic_log):
     store = OffsetsStore(topic_log)
     store.commit("g", {KEY: value(1)}, 1)
     pending(store, 5)
@@ -120,7 +120,7 @@ def test_offsets_of_an_open_transaction_are_not_seen_until_it_is_committed(topic
     same_after_loading(topic_log, store)
 
 
-def test_offsets_of_an_aborted_transaction_go(topic_log):
+def test_offsets_of_aborted_transaction_are_dropped(topic_log):
     store = OffsetsStore(topic_log)
     pending(store, 5)
     mark(topic_log, [store], commit=False)
@@ -128,7 +128,7 @@ def test_offsets_of_an_aborted_transaction_go(topic_log):
     same_after_loading(topic_log, store)
 
 
-def test_what_was_committed_later_wins(topic_log):
+def test_later_commit_wins(topic_log):
     store = OffsetsStore(topic_log)
     pending(store, 5)
     store.commit("g", {KEY: value(9)}, 1)
@@ -146,7 +146,7 @@ def test_what_was_committed_later_wins(topic_log):
     same_after_loading(topic_log, store)
 
 
-def test_a_marker_ends_what_came_before_it_alone(topic_log):
+def test_marker_ends_only_earlier_offsets(topic_log):
     store = OffsetsStore(topic_log)
     pending(store, 5)
     offset = topic_log.end_transaction(
@@ -159,7 +159,7 @@ def test_a_marker_ends_what_came_before_it_alone(topic_log):
     same_after_loading(topic_log, store)
 
 
-def test_what_was_removed_stays_removed():
+def test_removed_offsets_stay_removed_after_load():
     log = MemoryLog()
     store = OffsetsStore(log)
     store.commit("g", {("t", 0): value(5), ("t", 1): value(6)}, 1)
@@ -170,7 +170,7 @@ def test_what_was_removed_stays_removed():
     assert state(reloaded(log)) == state(store) == {}
 
 
-def test_the_log_holds_the_genuine_keys_and_values():
+def test_log_has_genuine_keys_and_values():
     log = MemoryLog()
     store = OffsetsStore(log)
     store.commit("g", {("t", 0): value(5)}, 77)
@@ -187,7 +187,7 @@ def test_the_log_holds_the_genuine_keys_and_values():
     assert [r.timestamp for r in records] == [77, 78, 79]
 
 
-def test_loading_goes_on_after_unknown_and_malformed_records():
+def test_load_skips_unknown_and_malformed_records():
     log = MemoryLog()
     store = OffsetsStore(log)
     store.commit("g", {("t", 0): value(5)}, 1)
@@ -203,7 +203,7 @@ def test_loading_goes_on_after_unknown_and_malformed_records():
     assert state(reloaded(log)) == {"g": ({("t", 0): value(5), ("t", 1): value(6)}, None)}
 
 
-def test_a_log_that_cannot_be_read_is_an_error_not_half_a_cache():
+def test_unreadable_log_raises():
     log = MemoryLog()
     store = OffsetsStore(log)
     store.commit("g", {("t", 0): value(5)}, 1)
@@ -214,7 +214,7 @@ def test_a_log_that_cannot_be_read_is_an_error_not_half_a_cache():
         reloaded(log)
 
 
-def test_a_failed_append_changes_nothing():
+def test_failed_append_changes_no_offset():
     log = MemoryLog()
     store = OffsetsStore(log)
     store.commit("g", {("t", 0): value(5)}, 1)
@@ -224,7 +224,7 @@ def test_a_failed_append_changes_nothing():
     assert store.offsets("g") == {("t", 0): value(5)}
 
 
-def test_an_acknowledged_commit_survives_a_power_cut_when_every_append_is_flushed():
+def test_acknowledged_commit_survives_power_cut_with_flush_per_append():
     log = MemoryLog()
     log.flush_every_append = True
     store = OffsetsStore(log)
@@ -247,7 +247,7 @@ OPERATIONS = st.lists(
 
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(OPERATIONS, st.integers(50, 400))
-def test_the_cache_is_always_what_a_reader_of_the_log_ends_up_with(operations, load_bytes):
+def test_cache_equals_state_read_from_log(operations, load_bytes):
     log = MemoryLog()
     store = OffsetsStore(log)
     for what, group, number, extra in operations:
@@ -262,7 +262,7 @@ def test_the_cache_is_always_what_a_reader_of_the_log_ends_up_with(operations, l
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_records_are_compressed_with_the_codec_that_is_set(codec):
+def test_records_use_configured_codec(codec):
     log = MemoryLog()
     store = OffsetsStore(log, StoreSettings(codec=codec))
     store.commit("g", {("t", n): value(n) for n in range(20)}, 1)
@@ -270,7 +270,7 @@ def test_records_are_compressed_with_the_codec_that_is_set(codec):
     assert state(reloaded(log)) == state(store)
 
 
-def test_a_change_waits_for_the_disk_only_as_long_as_is_set():
+def test_wait_for_durability_is_bounded():
     class Slow(MemoryLog):
         asked = ()
 

@@ -28,7 +28,7 @@ def test_offsets_of_a_deleted_topic_are_forgotten():
     assert Desk(desk.logs).host().offset(topic="u") == 5
 
 
-def test_an_open_transaction_does_not_bring_back_offsets_of_a_deleted_topic():
+def test_open_transaction_does_not_restore_offsets_of_deleted_topic():
     class Transactional(MemoryLog):
         def mark(self, coordinator, number):
             marker = control_batch(COMMIT, producer_id=1, producer_epoch=0, timestamp_ms=1)
@@ -52,7 +52,7 @@ def test_an_open_transaction_does_not_bring_back_offsets_of_a_deleted_topic():
 
 
 class TestExpiry:
-    def test_offsets_of_a_group_with_members_never_expire(self):
+    def test_offsets_of_group_with_members_never_expire(self):
         desk = Desk().host()
         joined = desk.stable()
         desk.commit(member=joined.member_id, generation=1)
@@ -60,7 +60,7 @@ class TestExpiry:
         assert desk.coordinator.upkeep.expire_offsets() == 0
         assert desk.offset() == 5
 
-    def test_offsets_expire_a_retention_after_the_group_became_empty(self):
+    def test_offsets_expire_one_retention_after_group_became_empty(self):
         desk = Desk().host()
         joined = desk.stable()
         desk.commit(member=joined.member_id, generation=1)
@@ -75,7 +75,7 @@ class TestExpiry:
         assert desk.coordinator.describe("g").state == "Dead"
         assert Desk(desk.logs).host().coordinator.list_groups()[1] == []
 
-    def test_offsets_outside_group_management_expire_a_retention_after_their_commit(self):
+    def test_nonmember_offsets_expire_one_retention_after_commit(self):
         desk = Desk().host()
         desk.commit(topic="t")
         desk.wall += DAY_MS - 1
@@ -84,7 +84,7 @@ class TestExpiry:
         assert desk.coordinator.upkeep.expire_offsets() == 1
         assert (desk.offset(topic="t"), desk.offset(topic="u")) == (None, 5)
 
-    def test_a_retention_given_with_the_commit_holds(self):
+    def test_expiry_time_of_commit_is_used(self):
         desk = Desk().host()
         desk.commit(expire=desk.wall + 100)
         desk.wall += 99
@@ -92,7 +92,7 @@ class TestExpiry:
         desk.wall += 1
         assert desk.coordinator.upkeep.expire_offsets() == 1
 
-    def test_a_group_whose_expiry_cannot_be_stored_expires_at_the_next_look(self):
+    def test_failed_expiry_is_retried_at_next_check(self):
         desk = Desk().host()
         desk.commit()
         desk.wall += DAY_MS
@@ -115,7 +115,7 @@ class TestExpiry:
         (StorageError("the disk is broken"), logging.ERROR, ErrorCode.NOT_COORDINATOR),
     ],
 )
-def test_what_a_change_of_leaders_brings_with_it_is_no_error_of_the_broker(
+def test_leader_change_errors_are_not_logged_as_broker_errors(
     caplog, failure, level, code
 ):
     with caplog.at_level(logging.INFO):
@@ -126,7 +126,7 @@ def test_what_a_change_of_leaders_brings_with_it_is_no_error_of_the_broker(
     assert str(failure) in record.message
 
 
-def test_a_commit_that_is_too_large_is_one_warning_a_minute(caplog):
+def test_oversized_commit_logs_one_warning_per_minute(caplog):
     desk = Desk()
     failure = MessageSizeTooLarge("2000 bytes are more than message.max.bytes=1000")
     with caplog.at_level(logging.INFO):

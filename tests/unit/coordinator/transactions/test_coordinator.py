@@ -150,7 +150,7 @@ def desk():
     made.coordinator.close()
 
 
-def test_a_transaction_from_its_beginning_to_its_end(desk):
+def test_committed_transaction_gets_markers_on_every_leader(desk):
     desk.begin(A, B)
     desk.cluster.leaders[B] = 9
     assert desk.coordinator.verify(ID, *desk.who, [A]) is E.NONE
@@ -167,7 +167,7 @@ def test_a_transaction_from_its_beginning_to_its_end(desk):
     assert desk.end(commit=False) is E.INVALID_TXN_STATE
 
 
-def test_records_are_as_genuine_brokers_write_them(desk):
+def test_records_match_genuine_brokers(desk):
     desk.begin()
     entries = list(iter_entries(desk.log.read_bytes(0, 1 << 20)))
     assert [(e.magic, e.record_count, e.codec, e.producer_id) for e in entries] == [
@@ -176,7 +176,7 @@ def test_records_are_as_genuine_brokers_write_them(desk):
     ]
 
 
-def test_requests_that_cannot_be_are_refused_before_anything_is_looked_up():
+def test_invalid_requests_are_refused_before_lookup():
     coordinator = Desk().coordinator
     assert coordinator.init_producer_id("", 1).error is E.INVALID_REQUEST
     assert coordinator.init_producer_id(ID, 0).error is E.INVALID_TRANSACTION_TIMEOUT
@@ -186,7 +186,7 @@ def test_requests_that_cannot_be_are_refused_before_anything_is_looked_up():
     assert coordinator.end("", 1, 1, commit=True) is E.INVALID_REQUEST
 
 
-def test_who_does_not_coordinate_says_so():
+def test_request_to_other_or_loading_coordinator_is_refused():
     desk = Desk()
     ask = desk.coordinator.end
     assert ask(ID, 1, 1, commit=True) is E.NOT_COORDINATOR
@@ -201,7 +201,7 @@ def test_who_does_not_coordinate_says_so():
     desk.coordinator.close()
 
 
-def test_the_next_leader_goes_on_where_the_last_one_was(desk):
+def test_next_leader_continues_ongoing_transaction(desk):
     desk.begin(A)
     successor = Desk()
     successor.led.leader_epoch = 4
@@ -215,7 +215,7 @@ def test_the_next_leader_goes_on_where_the_last_one_was(desk):
     successor.coordinator.close()
 
 
-def test_what_is_prepared_is_ended_by_the_next_leader(desk):
+def test_next_leader_ends_prepared_transaction(desk):
     desk.cluster.down.add(7)
     desk.begin(A)
     assert desk.end(commit=False) is E.NONE
@@ -227,7 +227,7 @@ def test_what_is_prepared_is_ended_by_the_next_leader(desk):
     successor.coordinator.close()
 
 
-def test_markers_are_sent_again_to_the_leader_of_that_time(desk):
+def test_markers_are_retried_at_current_leader(desk):
     desk.cluster.leaders[A] = -1
     desk.cluster.down.add(7)
     desk.begin(A, B)
@@ -248,7 +248,7 @@ def test_markers_are_sent_again_to_the_leader_of_that_time(desk):
     until(lambda: desk.state() is S.COMPLETE_COMMIT)
 
 
-def test_a_deleted_topic_and_an_old_format_need_no_marker(desk):
+def test_deleted_topic_and_old_format_need_no_marker(desk):
     desk.cluster.leaders[A] = None
     desk.cluster.codes[7, B] = E.UNSUPPORTED_FOR_MESSAGE_FORMAT
     desk.begin(A, B)
@@ -257,7 +257,7 @@ def test_a_deleted_topic_and_an_old_format_need_no_marker(desk):
 
 
 @pytest.mark.parametrize("code", [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED])
-def test_a_coordinator_that_is_fenced_stops(desk, code):
+def test_fenced_coordinator_stops_sending_markers(desk, code):
     desk.cluster.codes[7, A] = code
     desk.begin(A)
     desk.end()
@@ -267,7 +267,7 @@ def test_a_coordinator_that_is_fenced_stops(desk, code):
     assert (desk.state(), len(desk.cluster.got)) == (S.PREPARE_COMMIT, sent)
 
 
-def test_who_left_sends_no_marker_any_more(desk):
+def test_released_coordinator_sends_no_marker(desk):
     desk.cluster.down.add(7)
     desk.begin(A)
     desk.end()
@@ -279,7 +279,7 @@ def test_who_left_sends_no_marker_any_more(desk):
     assert desk.cluster.got == []
 
 
-def test_a_record_that_is_not_written_changes_nothing(desk):
+def test_failed_write_changes_no_state(desk):
     desk.begin(A)
     desk.log.fail_with = RequestTimedOut("slow")
     assert desk.end() is E.COORDINATOR_NOT_AVAILABLE
@@ -290,7 +290,7 @@ def test_a_record_that_is_not_written_changes_nothing(desk):
     assert desk.end() is E.NONE
 
 
-def test_a_first_record_that_is_not_written_leaves_nothing_behind(desk):
+def test_failed_first_write_keeps_no_transaction(desk):
     desk.log.fail_with = NotEnoughReplicas("few")
     assert desk.coordinator.init_producer_id(ID, 1).error is E.COORDINATOR_NOT_AVAILABLE
     assert desk.state() is None
@@ -308,14 +308,14 @@ def test_a_first_record_that_is_not_written_leaves_nothing_behind(desk):
     ],
     ids=repr,
 )
-def test_each_failure_has_the_code_that_clients_try_again_after(desk, failure, code):
+def test_write_failures_map_to_retriable_codes(desk, failure, code):
     # TransactionStateManager.appendTransactionToLog of genuine brokers.
     desk.begin(A)
     desk.log.fail_with = failure
     assert desk.end() is code
 
 
-def test_nothing_is_served_before_what_was_loaded_is_on_the_replicas():
+def test_loaded_state_is_served_after_replication():
     desk = Desk()
     desk.lead()
     desk.begin(A)
@@ -331,7 +331,7 @@ def test_nothing_is_served_before_what_was_loaded_is_on_the_replicas():
     successor.coordinator.close()
 
 
-def test_another_epoch_of_the_same_leadership_loads_nothing(desk):
+def test_new_epoch_of_same_leadership_does_not_reload(desk):
     desk.begin(A)
     before = desk.partition()
     desk.led.leader_epoch = 8
@@ -342,7 +342,7 @@ def test_another_epoch_of_the_same_leadership_loads_nothing(desk):
     assert [each.coordinator_epoch for _, each in desk.cluster.got] == [8]
 
 
-def test_transactions_that_take_too_long_are_aborted(desk):
+def test_timed_out_transaction_is_aborted(desk):
     desk.begin(A)
     desk.now += 60_000
     assert desk.coordinator.abort_timed_out() == 0
@@ -354,7 +354,7 @@ def test_transactions_that_take_too_long_are_aborted(desk):
     assert desk.end() is E.INVALID_PRODUCER_EPOCH
 
 
-def test_ids_that_are_not_used_are_forgotten_with_a_tombstone():
+def test_unused_id_expires_with_tombstone():
     desk = Desk(expiration_ms=1000)
     desk.lead().begin(A)
     desk.end()
@@ -370,7 +370,7 @@ def test_ids_that_are_not_used_are_forgotten_with_a_tombstone():
     desk.coordinator.close()
 
 
-def test_two_instances_at_once_are_not_one(desk):
+def test_concurrent_inits_get_distinct_epochs(desk):
     found = []
     tasks = [
         gevent.spawn(lambda: found.append(desk.coordinator.init_producer_id(ID, 1)))
@@ -381,7 +381,7 @@ def test_two_instances_at_once_are_not_one(desk):
     assert len(granted) == len(set(granted)) >= 1
 
 
-def test_what_waits_waits_parked(desk):
+def test_waiting_requests_are_parked(desk):
     class Waits(MemoryLog):
         def wait_durable(self, last_offset, timeout_s=None, park=None):
             if park is not None:
@@ -403,7 +403,7 @@ def counts(desk):
     return desk.coordinator.figures().counts
 
 
-def test_what_operators_watch_is_counted(desk):
+def test_coordinator_counts_transitions(desk):
     desk.begin(A)
     desk.now += 700
     figures = desk.coordinator.figures()
@@ -435,7 +435,7 @@ def test_what_operators_watch_is_counted(desk):
     assert not any(desk.coordinator.figures().states.values())
 
 
-def test_markers_that_wait_and_those_sent_again_are_counted(desk):
+def test_waiting_and_retried_markers_are_counted(desk):
     desk.begin(A, B)
     desk.cluster.leaders[B] = -1
     desk.cluster.down.add(7)
@@ -449,7 +449,7 @@ def test_markers_that_wait_and_those_sent_again_are_counted(desk):
     assert (figures.markers_unknown_destination, figures.markers_queued) == (0, 0)
 
 
-def test_a_marker_without_an_answer_is_queued(desk):
+def test_marker_without_response_is_queued(desk):
     desk.begin(A)
     answered = gevent.event.Event()
     desk.cluster.before_answer = answered.wait
@@ -459,7 +459,7 @@ def test_a_marker_without_an_answer_is_queued(desk):
     until(lambda: desk.coordinator.figures().markers_queued == 0)
 
 
-def test_a_completion_that_is_not_written_is_counted(desk):
+def test_failed_completion_write_is_counted(desk):
     desk.begin(A)
     answered = gevent.event.Event()
     desk.cluster.before_answer = answered.wait
@@ -472,7 +472,7 @@ def test_a_completion_that_is_not_written_is_counted(desk):
     desk.log.fail_with = None
 
 
-def test_a_completion_whose_flush_failed_is_written_again(desk):
+def test_completion_is_rewritten_after_failed_flush(desk):
     desk.begin(A)
     answered = gevent.event.Event()
     desk.cluster.before_answer = answered.wait
@@ -485,7 +485,7 @@ def test_a_completion_whose_flush_failed_is_written_again(desk):
     until(lambda: desk.state() is S.COMPLETE_COMMIT)
 
 
-def test_a_leadership_that_ends_while_it_loads_is_no_error(desk, caplog):
+def test_leadership_lost_during_load_logs_no_error(desk, caplog):
     caplog.set_level(logging.INFO)
 
     class Moved(MemoryLog):
@@ -515,7 +515,7 @@ def test_a_leadership_that_ends_while_it_loads_is_no_error(desk, caplog):
         {"producer_epoch": -1},
     ],
 )
-def test_a_record_that_no_coordinator_writes_is_passed_over(changed):
+def test_invalid_stored_record_is_skipped(changed):
     log, desk = MemoryLog(), Desk()
     value = {"producer_id": 9, "producer_epoch": 0, "timeout_ms": 1, "state": S.EMPTY, **changed}
     stored = encode_transaction(TransactionValue(**value))
@@ -527,7 +527,7 @@ def test_a_record_that_no_coordinator_writes_is_passed_over(changed):
     desk.coordinator.close()
 
 
-def test_a_check_of_timeouts_that_fails_is_repeated(monkeypatch):
+def test_failed_timeout_check_is_repeated(monkeypatch):
     desk = Desk(abort_check_ms=1)
     checks = []
 
@@ -542,7 +542,7 @@ def test_a_check_of_timeouts_that_fails_is_repeated(monkeypatch):
     desk.coordinator.close()
 
 
-def test_an_id_whose_first_record_cannot_be_made_is_not_kept(desk, monkeypatch):
+def test_id_is_not_kept_after_unexpected_write_error(desk, monkeypatch):
     def write(*_):
         raise ValueError("no record")
 
@@ -556,7 +556,7 @@ def used(desk):
     return desk.partition().size_bytes
 
 
-def test_ids_and_partitions_take_no_more_memory_than_they_may(caplog):
+def test_ids_and_partitions_are_bounded_by_memory_limit(caplog):
     desk = Desk(metadata_bytes=size_of(ID) + 2 * PARTITION_BYTES, expiration_ms=1000).lead()
     desk.begin(A, B)
     assert used(desk) == desk.coordinator._settings.metadata_bytes
@@ -576,7 +576,7 @@ def test_ids_and_partitions_take_no_more_memory_than_they_may(caplog):
     desk.coordinator.close()
 
 
-def test_what_is_loaded_counts():
+def test_loaded_ids_count_against_memory():
     first = Desk().lead().begin(A)
     second = Desk().lead(first.log)
     assert used(second) == used(first) == size_of(ID) + PARTITION_BYTES
@@ -584,7 +584,7 @@ def test_what_is_loaded_counts():
         each.coordinator.close()
 
 
-def test_the_next_transaction_waits_for_the_end_of_the_last_one(desk):
+def test_next_transaction_waits_for_previous_end(desk):
     desk.begin(A)
     assert desk.end() is E.NONE
     park = Park()
@@ -595,7 +595,7 @@ def test_the_next_transaction_waits_for_the_end_of_the_last_one(desk):
     assert park.times == 1
 
 
-def test_it_does_not_wait_for_long(desk):
+def test_wait_for_previous_end_is_bounded(desk):
     desk.cluster.down.add(7)
     desk.begin(A)
     desk.end()
@@ -604,7 +604,7 @@ def test_it_does_not_wait_for_long(desk):
     assert desk.state() is S.PREPARE_COMMIT
 
 
-def test_who_waits_hears_that_the_coordinator_has_left(desk):
+def test_waiting_request_is_refused_after_release(desk):
     desk.cluster.down.add(7)
     desk.begin(A)
     desk.end()

@@ -18,7 +18,7 @@ def transaction(state, start_ms):
     )
 
 
-def test_every_state_has_its_count_and_the_oldest_that_did_not_end_its_age():
+def test_states_are_counted_with_age_of_oldest_open_transaction():
     known = [
         transaction(S.ONGOING, 800),
         transaction(S.PREPARE_COMMIT, 500),
@@ -40,12 +40,12 @@ def test_every_state_has_its_count_and_the_oldest_that_did_not_end_its_age():
     assert oldest_ms == 500
 
 
-def test_where_nothing_is_open_nothing_is_old():
+def test_age_is_zero_without_open_transaction():
     assert by_state([transaction(S.COMPLETE_ABORT, 1)], 1000)[1] == 0
     assert by_state([], 1000)[1] == 0
 
 
-def test_every_count_and_gauge_is_named():
+def test_every_count_and_gauge_has_name():
     counts = TransactionCounts()
     assert {name for name, _ in TransactionCounts.NAMES} == set(TransactionCounts.__slots__)
     figures = TransactionFigures(counts=counts)

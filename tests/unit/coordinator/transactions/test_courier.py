@@ -11,7 +11,7 @@ def make(send, **more):
     return Courier("test", send, runtime=get_runtime("gevent"), **more)
 
 
-def test_what_waits_while_a_request_is_under_way_goes_out_together():
+def test_items_waiting_for_response_are_sent_together():
     sent = []
 
     def send(items):
@@ -28,7 +28,7 @@ def test_what_waits_while_a_request_is_under_way_goes_out_together():
     assert courier.submit(7).result() == 70
 
 
-def test_an_error_answers_every_request_of_the_batch():
+def test_error_answers_every_item_of_batch():
     def send(items):
         raise RequestTimedOut("slow")
 
@@ -38,13 +38,13 @@ def test_an_error_answers_every_request_of_the_batch():
             each.result()
 
 
-def test_an_answer_that_is_too_short_is_an_error():
+def test_missing_result_is_error():
     courier = make(lambda items: [])
     with pytest.raises(NetworkError, match="does not contain"):
         courier.submit(1).result()
 
 
-def test_close_ends_every_wait():
+def test_close_ends_all_waits():
     answer = gevent.event.AsyncResult()
     courier = make(lambda items: answer.get())
     under_way = courier.submit(1)

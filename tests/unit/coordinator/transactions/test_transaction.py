@@ -44,7 +44,7 @@ def done(txn, decision):
     return decision.answer
 
 
-def test_a_new_id_gets_a_new_producer_id_and_epoch_0():
+def test_new_id_gets_new_producer_id_and_epoch_0():
     txn = Transaction()
     assert txn.needs_producer_id
     decision = txn.init(60_000, 5, PID)
@@ -57,14 +57,14 @@ def test_a_new_id_gets_a_new_producer_id_and_epoch_0():
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
-def test_each_instance_gets_the_next_epoch_and_its_own_time_out(state):
+def test_each_init_gets_next_epoch_and_own_timeout(state):
     txn = transaction(state, epoch=7)
     assert not txn.needs_producer_id
     assert done(txn, txn.init(30_000, 50)) is ErrorCode.NONE
     assert txn.current == replace(metadata(epoch=8, updated=50), timeout_ms=30_000)
 
 
-def test_a_producer_id_whose_epochs_are_used_up_is_replaced():
+def test_exhausted_producer_id_is_replaced():
     txn = transaction(epoch=MAX_EPOCH - 1)
     assert not txn.needs_producer_id
     assert done(txn, txn.init(1, 2)) is ErrorCode.NONE
@@ -74,7 +74,7 @@ def test_a_producer_id_whose_epochs_are_used_up_is_replaced():
     assert (txn.current.producer_id, txn.current.producer_epoch) == (9000, 0)
 
 
-def test_the_last_epoch_can_still_be_fenced():
+def test_last_epoch_can_be_fenced():
     txn = transaction(S.ONGOING, epoch=MAX_EPOCH)
     done(txn, txn.init(1, 2))
     assert txn.current.producer_epoch == 32767
@@ -82,7 +82,7 @@ def test_the_last_epoch_can_still_be_fenced():
     assert txn.needs_producer_id
 
 
-def test_init_aborts_an_open_transaction_under_an_epoch_of_no_producer():
+def test_init_aborts_open_transaction_under_fencing_epoch():
     txn = transaction(S.ONGOING, epoch=4)
     decision = txn.init(60_000, 2000)
     assert decision.answer is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -97,7 +97,7 @@ def test_init_aborts_an_open_transaction_under_an_epoch_of_no_producer():
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
-def test_the_first_partitions_begin_a_transaction(state):
+def test_first_partitions_begin_transaction(state):
     txn = transaction(state)
     assert done(txn, txn.add(PID, 0, [A], 2000)) is ErrorCode.NONE
     assert txn.current == metadata(S.ONGOING, partitions={A}, start=2000, updated=2000)
@@ -105,14 +105,14 @@ def test_the_first_partitions_begin_a_transaction(state):
     assert txn.current == metadata(S.ONGOING, partitions={A, B}, start=2000, updated=3000)
 
 
-def test_partitions_that_are_in_it_already_are_not_written_again():
+def test_known_partitions_are_not_written_again():
     txn = transaction(S.ONGOING, partitions={A, B})
     decision = txn.add(PID, 0, [B, A], 5000)
     assert decision.answer is ErrorCode.NONE
     assert decision.write is None
 
 
-def test_add_is_refused_with_the_first_error_in_this_order():
+def test_add_is_refused_with_first_matching_error():
     assert Transaction().add(PID, 0, [A], 1).answer is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     txn = transaction(S.PREPARE_COMMIT, epoch=3)
     assert txn.add(PID + 1, 9, [A], 1).answer is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -122,7 +122,7 @@ def test_add_is_refused_with_the_first_error_in_this_order():
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_ends_once(commit):
+def test_transaction_ends_once(commit):
     txn = transaction(S.ONGOING)
     decision = txn.end(PID, 0, commit=commit, now_ms=7)
     assert txn.end(PID, 0, commit=commit, now_ms=7).answer is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -139,7 +139,7 @@ def test_a_transaction_ends_once(commit):
     assert txn.end(PID, 0, commit=not commit, now_ms=8).answer is ErrorCode.INVALID_TXN_STATE
 
 
-def test_end_is_refused_with_the_reason():
+def test_end_is_refused_with_reason():
     assert (
         Transaction().end(PID, 0, commit=True, now_ms=1).answer
         is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -153,7 +153,7 @@ def test_end_is_refused_with_the_reason():
     assert txn.end(PID, 4, commit=True, now_ms=1).answer is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced():
+def test_timed_out_transaction_is_aborted_and_producer_fenced():
     txn = transaction(S.ONGOING)
     assert txn.time_out(61_000).write is None
     done(txn, txn.time_out(61_001))
@@ -165,7 +165,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced():
         assert transaction(state).time_out(10**9).write is None
 
 
-def test_an_id_that_is_not_used_is_forgotten():
+def test_unused_id_expires():
     for state in (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT):
         txn = transaction(state)
         assert txn.expire(1999, 1000).write is None
@@ -175,7 +175,7 @@ def test_an_id_that_is_not_used_is_forgotten():
         assert transaction(state).expire(10**9, 1).write is None
 
 
-def test_a_transition_counts_when_it_is_written_and_not_before():
+def test_transition_takes_effect_when_written():
     txn = transaction()
     txn.add(PID, 0, [A], 5)
     assert txn.current.state is S.EMPTY
@@ -189,7 +189,7 @@ def test_a_transition_counts_when_it_is_written_and_not_before():
         txn.written()
 
 
-def test_messages_are_taken_for_what_is_ongoing_alone():
+def test_verify_allows_only_partitions_of_ongoing_transaction():
     txn = transaction(S.ONGOING, epoch=2)
     assert Transaction().verify(PID, 2, [A]) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert txn.verify(PID + 1, 2, [A]) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -205,7 +205,7 @@ def test_messages_are_taken_for_what_is_ongoing_alone():
 
 
 @pytest.mark.parametrize("state", set(S) - {S.DEAD, S.PREPARE_EPOCH_FENCE})
-def test_what_is_stored_is_read_again(state):
+def test_stored_value_round_trips(state):
     partitions = () if state in (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT) else (A, B, ("t", 1))
     known = transaction(state, partitions=partitions).current
     value = known.to_value()
@@ -218,7 +218,7 @@ def test_what_is_stored_is_read_again(state):
         ]
 
 
-def test_no_state_follows_one_that_it_must_not():
+def test_forbidden_transition_is_refused():
     for target, before in REACHED_FROM.items():
         for state in (None, *S):
             txn = Transaction(None if state is None else metadata(state))
@@ -229,13 +229,13 @@ def test_no_state_follows_one_that_it_must_not():
                     txn._write(metadata(target))
 
 
-def test_the_epoch_that_is_left_to_fence_with_begins_no_transaction():
+def test_fencing_epoch_begins_no_transaction():
     txn = transaction(S.COMPLETE_ABORT, epoch=MAX_EPOCH + 1)
     assert txn.add(PID, MAX_EPOCH + 1, [A], 2000).answer is ErrorCode.INVALID_PRODUCER_EPOCH
     assert txn.pending is None
 
 
-def test_a_transaction_that_was_stored_under_the_last_epoch_is_aborted_all_the_same():
+def test_transaction_stored_under_last_epoch_is_aborted():
     txn = transaction(S.ONGOING, epoch=MAX_EPOCH + 1)
     decision = txn.time_out(2_000_000)
     assert decision.write is not None

@@ -248,13 +248,13 @@ def play(seed, steps):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_transaction_is_whole_or_not_there_whatever_crashes(seed):
+def test_transaction_is_atomic_under_random_crashes(seed):
     world = play(seed, 3000)
     assert world.crashes > 20
     assert len(world.committed) > 20
 
 
 @pytest.mark.soak
-def test_a_hundred_thousand_steps():
+def test_hundred_thousand_steps():
     world = play(99 + soak.SEED, soak.part_of(100_000))
     assert world.crashes > soak.part_of(1500)
