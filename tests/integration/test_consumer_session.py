@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.clusters import TestCluster
-from tests.support.members import LetterMember
+from tests.support.members import IndependentMember
 from tests.support.producing import TestProducer
 from tests.support.zookeeper import expire
 from zkbroker.config.consumer import ConsumerConfig
@@ -128,7 +128,7 @@ def test_group_includes_member_with_unconditional_commits(
 ) -> None:
     topic = topic_with(cluster, 10, 10, 10, 10)
     group = f"mixed-{runtime}"
-    other = LetterMember(cluster.zookeeper, group, {topic: 1})
+    other = IndependentMember(cluster.zookeeper, group, {topic: 1})
     wait = get_runtime(runtime).sleep
     with ZkSession(cluster.zookeeper, runtime=runtime) as session:
         connector, stream = consumer_of(cluster, topic, runtime, group)

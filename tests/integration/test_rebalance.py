@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from tests.support.members import Consumer, LetterMember
+from tests.support.members import Consumer, IndependentMember
 from tests.support.zookeeper import expire, until
 from zkbroker.rebalance import range_assign, roundrobin_assign, thread_ids
 from zkbroker.registry import groups, paths, topics
@@ -176,19 +176,19 @@ def test_group_includes_independently_written_member(
     seed = random.Random(7)
     topics.create_topic(zk, "t", {n: [1] for n in range(13)})
     zk.ensure_path(paths.BROKER_IDS)
-    live: list[Consumer | LetterMember] = []
+    live: list[Consumer | IndependentMember] = []
     try:
         for _ in range(12):
             if len(live) > 4 or (live and seed.random() < 0.3):
                 live.pop(seed.randrange(len(live))).close()
             else:
-                kind = LetterMember if seed.random() < 0.5 else Consumer
+                kind = IndependentMember if seed.random() < 0.5 else Consumer
                 live.append(kind(chroot, "g", {"t": 1}))
             if live:
                 until(lambda: settled(zk, "g", "t", 13, [member.id for member in live]))
-        assert {type(member) for member in live} == {LetterMember, Consumer}
+        assert {type(member) for member in live} == {IndependentMember, Consumer}
         for member in live:
-            if isinstance(member, LetterMember):
+            if isinstance(member, IndependentMember):
                 assert member.problem is None
     finally:
         for member in live:

@@ -1,7 +1,7 @@
-"""Members of a ZooKeeper group for tests: ours with nothing behind it, and one written by the page.
+"""Members of a ZooKeeper group for tests: a plain one of ours, and an independent implementation.
 
-`LetterMember` is an implementation of its own, made from the description of the ZooKeeper paths and
-of the rebalance alone; it uses nothing of ours but the name of the tree.
+`IndependentMember` is written only from the description of the ZooKeeper paths and of rebalances;
+it uses none of our code.
 """
 
 import json
@@ -20,7 +20,7 @@ from zkbroker.zookeeper import ZkSession
 
 
 class PlainMember:
-    """A member that consumes nothing and notes what it is told."""
+    """A member that consumes nothing and records its calls."""
 
     def __init__(self) -> None:
         self.owned: dict[tuple[str, int], int] = {}
@@ -95,12 +95,12 @@ class Consumer:
         self.session.close()
 
 
-class LetterMember:
-    """Registration and rebalance to the letter of the description, in plain blocking code."""
+class IndependentMember:
+    """Registration and rebalance as described, in plain blocking code."""
 
     def __init__(self, connect: str, group: str, streams: Mapping[str, int]) -> None:
         self.group, self.streams = group, dict(streams)
-        self.id = f"{group}_letter-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
+        self.id = f"{group}_independent-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
         self.owned: dict[tuple[str, int], str] = {}
         self.problem: Exception | None = None
         self._zk = KazooClient(connect, timeout=30)

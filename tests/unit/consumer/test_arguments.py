@@ -1,4 +1,4 @@
-"""What users give to consumers is checked where it is given."""
+"""Arguments of consumers are checked where they are given."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The reader of given partitions: it ends at its stops."""
+"""A consumer of given partitions ends at their stop offsets."""
 
 import pytest
 

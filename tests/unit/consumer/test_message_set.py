@@ -1,4 +1,4 @@
-"""What the simple consumer answers with."""
+"""Results of the simple consumer."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from zkbroker.errors import OffsetOutOfRange
 
 
 def test_iteration_starts_at_requested_offset() -> None:
-    asked = FetchRequest("t", 1, 12)
-    found = MessageSet(asked, message_set(2, 5, base=10), high_watermark=15, next_offset=15)
+    request = FetchRequest("t", 1, 12)
+    found = MessageSet(request, message_set(2, 5, base=10), high_watermark=15, next_offset=15)
     assert [record.offset for record in found] == [12, 13, 14]
     assert (found.topic, found.partition, found.offset, found.next_offset) == ("t", 1, 12, 15)
 

@@ -105,9 +105,7 @@ def consumer(broker: Broker) -> SimpleConsumer:
     return SimpleConsumer("h", 1, max_fetch_bytes=400)
 
 
-def test_fetch_size_doubles_for_large_message(
-    broker: Broker, consumer: SimpleConsumer
-) -> None:
+def test_fetch_size_doubles_for_large_message(broker: Broker, consumer: SimpleConsumer) -> None:
     broker.records["t", 0] = message_set(2, 3)
     found = consumer.fetch(FetchRequest("t", 0, 0, 20))
     assert ([each.offset for each in found], found.next_offset) == ([0, 1, 2], 3)
@@ -115,9 +113,7 @@ def test_fetch_size_doubles_for_large_message(
     assert sizes == [20, 40, 80, 160]
 
 
-def test_message_above_limit_is_refused(
-    broker: Broker, consumer: SimpleConsumer
-) -> None:
+def test_message_above_limit_is_refused(broker: Broker, consumer: SimpleConsumer) -> None:
     broker.records["t", 0] = message_set(2, 50)
     with pytest.raises(MessageSizeTooLarge, match="t-0 at offset 0"):
         consumer.fetch(FetchRequest("t", 0, 0, 20))
@@ -152,9 +148,7 @@ def test_lost_connection_is_reopened_once(broker: Broker, consumer: SimpleConsum
         consumer.fetch(FetchRequest("t", 0, 0))
 
 
-def test_failed_first_connection_is_not_retried(
-    broker: Broker, consumer: SimpleConsumer
-) -> None:
+def test_failed_first_connection_is_not_retried(broker: Broker, consumer: SimpleConsumer) -> None:
     broker.lost = 1
     with pytest.raises(NetworkError):
         consumer.fetch(FetchRequest("t", 0, 0))

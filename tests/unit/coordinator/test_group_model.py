@@ -23,7 +23,7 @@ OFFERS = [
 PHASES = [  # of join, sync, heartbeat, leave, expire
     (30, 30, 20, 3, 17),
     (10, 60, 20, 1, 9),
-    (0, 0, 70, 0, 30),  # alive, but nobody joins or syncs
+    (0, 0, 70, 0, 30),  # alive, but no member joins or syncs
     (5, 5, 10, 10, 70),
 ]
 FOREIGN = (("mine", b""),)
@@ -281,7 +281,7 @@ class Comparison:
         assert group.generation == model.generation
         assert group.leader == model.leader
         assert set(group.members) == set(model.peers)
-        assert all(answers == [] for answers in self.open)  # nobody was answered unasked
+        assert all(answers == [] for answers in self.open)  # no request is answered early
         if group.state is GroupState.STABLE:
             assert all(m.assignment for m in group.members.values())
 

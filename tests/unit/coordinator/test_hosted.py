@@ -11,7 +11,7 @@ COUNT = 4
 KEY, NUMBER = "a-group", key_partition("a-group", COUNT)
 
 
-class Host:
+class HostedSetup:
     def __init__(self, led_here=(), failure=None):
         self.runtime = InlineRuntime()
         self.served = []
@@ -35,7 +35,7 @@ class Host:
 
 
 def test_partition_is_served_once_loaded():
-    host = Host()
+    host = HostedSetup()
     partition = HostedPartition(NUMBER)
     assert host.error() is ErrorCode.NOT_COORDINATOR
     host.partitions.host(partition)
@@ -50,7 +50,7 @@ def test_partition_is_served_once_loaded():
 
 
 def test_led_but_unhosted_partition_counts_as_loading():
-    host = Host(led_here={NUMBER})
+    host = HostedSetup(led_here={NUMBER})
     assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     host.partitions.host(HostedPartition(NUMBER))
     host.partitions.release(NUMBER)
@@ -60,7 +60,7 @@ def test_led_but_unhosted_partition_counts_as_loading():
 
 @pytest.mark.parametrize("failure", [StorageError("disk"), NotLeaderForPartition("moved")])
 def test_unreadable_partition_is_never_served(failure):
-    host = Host(failure=failure)
+    host = HostedSetup(failure=failure)
     host.partitions.host(HostedPartition(NUMBER))
     host.runtime.run("load-")
     assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -68,7 +68,7 @@ def test_unreadable_partition_is_never_served(failure):
 
 
 def test_load_finished_after_release_is_ignored():
-    host = Host()
+    host = HostedSetup()
     earlier, later = HostedPartition(NUMBER), HostedPartition(NUMBER)
     host.partitions.host(earlier)
     host.partitions.release(NUMBER)

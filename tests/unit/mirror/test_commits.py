@@ -1,4 +1,4 @@
-"""The commit step: flush, then commit; nothing before its answer."""
+"""At-least-once commits: only positions whose messages are stored."""
 
 import pytest
 

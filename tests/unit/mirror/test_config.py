@@ -1,4 +1,4 @@
-"""Settings of mirrors: property files, genuine names, and what is refused."""
+"""Settings of mirrors: property files, genuine names, and refused settings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The user's code, found by its import path."""
+"""Message handlers of users, loaded by import path."""
 
 import pytest
 

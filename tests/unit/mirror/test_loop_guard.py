@@ -1,4 +1,4 @@
-"""No loops: paths in headers, and prefixes in names."""
+"""Loop prevention by path headers and topic prefixes."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_message_is_not_sent_to_cluster_in_its_path():
 
 
 @pytest.mark.parametrize(
-    ("topic", "prefix", "target", "round_again"),
+    ("topic", "prefix", "target", "loops"),
     [
         ("orders", "", "west", False),
         ("orders", "east.", "west", False),
@@ -37,5 +37,5 @@ def test_message_is_not_sent_to_cluster_in_its_path():
         ("west.orders", "", "west", False),
     ],
 )
-def test_topics_of_prefix_mirrors_would_loop(topic, prefix, target, round_again):
-    assert would_loop(topic, prefix, target) is round_again
+def test_topics_of_prefix_mirrors_would_loop(topic, prefix, target, loops):
+    assert would_loop(topic, prefix, target) is loops

@@ -1,4 +1,4 @@
-"""The whole: how a mirror starts, what ends it, and when it has caught up."""
+"""A whole mirror: start, failures, commits and followed topics."""
 
 from types import SimpleNamespace
 
@@ -39,7 +39,7 @@ class Target:
 
 
 class SourceCluster:
-    """Says which cluster it is, and whether it was closed."""
+    """A source with an identity."""
 
     def __init__(self, name):
         self.name = name
@@ -56,7 +56,7 @@ class SourceCluster:
 
 
 class Member:
-    """A member of a source's group that gives one chunk without records."""
+    """A member of a source's group that returns one chunk without records."""
 
     def __init__(self, *args, on_release, on_lost, listener, runtime):
         self.committed = {}
@@ -110,7 +110,7 @@ class Routes:
 
 
 @pytest.fixture(autouse=True)
-def world(monkeypatch):
+def clusters(monkeypatch):
     clusters = {"east": SourceCluster("east"), "west": SourceCluster("west")}
 
     def open_source(config, runtime):
@@ -131,12 +131,12 @@ def members(mirror):
     return [worker.source for side in mirror._sides for worker in side.workers]
 
 
-def test_every_source_has_streams_and_final_commit(world):
+def test_every_source_has_streams_and_final_commit(clusters):
     with Mirror(make(num_streams="2")) as mirror:
         all_members = members(mirror)
         assert len(all_members) == 4
         assert wait_until(lambda: not any(each._chunks for each in all_members), 10, 0.005)
-        # the mirror's own topic is nobody's lag
+        # the mirror's own topic has no lag
         assert [(each.source, each.topic, each.lag) for each in mirror.status()] == [
             ("east", "t", 6),
             ("west", "t", 6),
@@ -144,11 +144,11 @@ def test_every_source_has_streams_and_final_commit(world):
         assert mirror.wait(0) is False
     assert [each.committed for each in all_members] == [{("t", 0): 5}] * 4
     assert mirror.wait(0) is True
-    assert all(each.closed for each in world.values())
+    assert all(each.closed for each in clusters.values())
     assert mirror._target.closed_after > 0
 
 
-def test_failed_stream_ends_mirror_without_commit(world):
+def test_failed_stream_ends_mirror_without_commit(clusters):
     mirror = Mirror(make())
     first, second = members(mirror)
     assert wait_until(lambda: not second._chunks, 10, 0.005)
@@ -162,18 +162,18 @@ def test_failed_stream_ends_mirror_without_commit(world):
 
 
 @pytest.mark.parametrize(
-    ("ours", "prefix", "refused"),
+    ("identity", "prefix", "refused"),
     [("here", "", True), ("here", "{source}.", False), (None, "", False), ("x", "", False)],
 )
-def test_cluster_is_mirrored_into_itself_only_with_prefix(world, ours, prefix, refused):
-    world["west"].name = ours
-    given = make(topic_prefix=prefix) if prefix else make()
+def test_cluster_is_mirrored_into_itself_only_with_prefix(clusters, identity, prefix, refused):
+    clusters["west"].name = identity
+    config = make(topic_prefix=prefix) if prefix else make()
     if refused:
         with pytest.raises(ConfigError, match="west is the target itself"):
-            Mirror(given)
-        assert all(each.closed for each in world.values())
+            Mirror(config)
+        assert all(each.closed for each in clusters.values())
     else:
-        Mirror(given).close()
+        Mirror(config).close()
 
 
 def test_start_retries_passing_errors(monkeypatch):
@@ -205,7 +205,7 @@ def test_start_retries_passing_errors(monkeypatch):
         ({}, False),
     ],
 )
-def test_topic_settings_are_followed_with_identity_partitions(settings, expected):
+def test_topic_configare_followed_with_identity_partitions(settings, expected):
     with Mirror(make(topics_interval_ms="100", **settings)) as mirror:
         side = mirror._sides[0]
         if expected:

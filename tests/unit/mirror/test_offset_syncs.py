@@ -1,4 +1,4 @@
-"""Offsets of groups, translated."""
+"""Translation of group offsets."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Positions in the target: what is written, and when it is read."""
+"""Positions in the target: messages, and reads after open transactions."""
 
 from types import SimpleNamespace
 
@@ -11,13 +11,13 @@ from zkbroker.runtime import get_runtime
 
 
 class Log:
-    """The topic: messages, and up to where they are stable."""
+    """The positions topic: messages, and its last stable offset."""
 
     def __init__(self, monkeypatch):
         self.messages = []
         self.stable = 0
         self.started = []
-        self.asked = 0
+        self.stable_reads = 0
         monkeypatch.setattr(positions, "resolve_or_end", self.resolve)
         monkeypatch.setattr(positions, "AssignedConsumer", self.consumer)
 
@@ -25,8 +25,8 @@ class Log:
         ((key, when),) = times.items()
         if when == positions.EARLIEST_TIME:
             return {key: 0}
-        self.asked += read_committed
-        if self.asked > 2:
+        self.stable_reads += read_committed
+        if self.stable_reads > 2:
             self.stable = len(self.messages)
         return {key: self.stable if read_committed else len(self.messages)}
 
@@ -79,13 +79,13 @@ def test_read_waits_for_open_transactions(log):
     mine = make()
     log.messages = [mine.message(("t", 0), 3)]
     assert mine.read(5) == {("t", 0): 3}
-    assert log.asked == 3
+    assert log.stable_reads == 3
 
 
 def test_wait_for_open_transactions_is_bounded(log):
     mine = make()
     log.messages = [mine.message(("t", 0), 3)]
-    log.asked = -(10**9)
+    log.stable_reads = -(10**9)
     with pytest.raises(RequestTimedOut, match=r"has been open for 0\.1 s"):
         mine.read(0.1)
 
@@ -99,7 +99,7 @@ def test_tombstone_removes_position(log):
     assert mine.read(1) == {}
 
 
-def strange(key, value):
+def raw_message(key, value):
     return SimpleNamespace(key=key, message=value)
 
 
@@ -108,7 +108,7 @@ def test_foreign_records_are_ignored(log):
     keys = [None, b"", b"\xff", b"[]", b"[" * 100_000, b"1e999", b"{}", b'{"source": "east"}']
     keys += [b'{"source": "east", "topic": [], "partition": 0}']
     keys += [b'{"source": "east", "topic": "t", "partition": "0"}']
-    log.messages = [mine.message(("t", 0), 3), *(strange(key, b"{}") for key in keys)]
+    log.messages = [mine.message(("t", 0), 3), *(raw_message(key, b"{}") for key in keys)]
     log.stable = len(log.messages)
     assert mine.read(1) == {("t", 0): 3}
 
@@ -117,7 +117,7 @@ def test_foreign_records_are_ignored(log):
 def test_error_names_unreadable_position(log, value):
     mine = make()
     good = mine.message(("t", 0), 3)
-    log.messages = [good, strange(good.key, value)]
+    log.messages = [good, raw_message(good.key, value)]
     log.stable = 2
     with pytest.raises(ConfigError, match=r"offset 1 of mirror-positions .* position of t-0 of"):
         mine.read(1)

@@ -1,4 +1,4 @@
-"""Chunks cut into what passes as it is and what is encoded anew."""
+"""Chunks cut into stored batches and decoded records."""
 
 import pytest
 from hypothesis import given
@@ -35,8 +35,8 @@ def shapes(data: bytes, start: int = 0, **options) -> list:
     ]
 
 
-def told(data: bytes, start: int = 0, **options) -> list:
-    """Everything the pieces hold, in order."""
+def contents(data: bytes, start: int = 0, **options) -> list:
+    """Return the keys and values of all pieces in order."""
     given = {"magic": 2, "join_bytes": 0, "max_bytes": 100_000, **options}
     found = []
     for piece in cut(data, start, **given):
@@ -126,4 +126,4 @@ def test_each_record_from_offset_is_yielded_once_in_order(
     lists = decode_lists(data, start_offset=start)
     expected = list(zip(lists.keys, lists.values, strict=True))
     options = {"join_bytes": join_bytes, "max_bytes": max_bytes, "decode": decode}
-    assert told(data, start, magic=magic, **options) == expected
+    assert contents(data, start, magic=magic, **options) == expected

@@ -73,9 +73,7 @@ def test_identity_partitions_create_topic_like_source():
         (3, 3, f"{HERE}:ByLength", False),
     ],
 )
-def test_partition_numbers_are_kept_with_equal_counts(
-    theirs, ours, partitioner, identity
-):
+def test_partition_numbers_are_kept_with_equal_counts(theirs, ours, partitioner, identity):
     given = {"target_partitioner_class": partitioner} if partitioner else {}
     found, _ = routes(theirs, ours, **given)
     assert found.find("orders", 1) == Route("orders", range(ours), identity)

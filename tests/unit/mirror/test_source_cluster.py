@@ -1,4 +1,4 @@
-"""What is asked of a source's cluster."""
+"""Committed offsets of a source group."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""When a mirror has caught up."""
+"""Remaining offsets until a mirror has caught up."""
 
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ def caught_up():
     def offsets(keys, time_ms, **options):
         ends = {("t", 0): 100, ("t", 1): 50}
         starts = {("t", 0): 10, ("t", 1): 0}
-        assert set(keys) == set(ends)  # topic `u` is not asked for
+        assert set(keys) == set(ends)  # topic `u` is not queried
         return ends if time_ms == LATEST_TIME else starts
 
     def make_ends(*streams):

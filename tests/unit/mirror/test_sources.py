@@ -1,4 +1,4 @@
-"""Members of both kinds of groups, and which topics they take."""
+"""Members of both kinds of groups, and their topic filters."""
 
 from types import SimpleNamespace
 
@@ -19,8 +19,8 @@ RUNTIME = get_runtime("threads")
 KEYS = [("t", 0), ("t", 1)]
 
 
-class Told:
-    """Listens to everything, and writes it down."""
+class RecordingListener:
+    """Records the calls of all listener methods."""
 
     def __init__(self):
         self.calls = []
@@ -83,28 +83,28 @@ def consumers(monkeypatch):
     monkeypatch.setattr("zkbroker.mirror.sources.Consumer", Connector)
 
 
-def member(kind, told, listener=None):
+def member(kind, recorder, listener=None):
     config = make()
     source = config.sources[1 if kind is CoordinatorSource else 0]
     return kind(
         config,
         source,
         0,
-        on_release=told.release,
-        on_lost=told.lost,
+        on_release=recorder.release,
+        on_lost=recorder.lost,
         listener=listener,
         runtime=RUNTIME,
     )
 
 
 def test_coordinator_source_calls_mirror_before_user_listener():
-    told = Told()
-    member(CoordinatorSource, told, listener=told)
+    recorder = RecordingListener()
+    member(CoordinatorSource, recorder, listener=recorder)
     listener = Group.last.listener
     listener.on_partitions_assigned(KEYS)
     listener.on_partitions_revoked(KEYS)
     listener.on_partitions_lost(KEYS)
-    assert told.calls == [
+    assert recorder.calls == [
         ("on_partitions_assigned", KEYS),
         ("release", KEYS),
         ("on_partitions_revoked", KEYS),
@@ -115,11 +115,11 @@ def test_coordinator_source_calls_mirror_before_user_listener():
 
 
 def test_zookeeper_source_calls_mirror_before_user_listener():
-    told = Told()
-    member(ZooKeeperGroupSource, told, listener=told)
+    recorder = RecordingListener()
+    member(ZooKeeperGroupSource, recorder, listener=recorder)
     for listener in Connector.last.listeners:
         listener.before_releasing_partitions(dict.fromkeys(KEYS))
-    assert told.calls == [
+    assert recorder.calls == [
         ("release", KEYS),
         ("before_releasing_partitions", dict.fromkeys(KEYS)),
     ]
@@ -127,7 +127,7 @@ def test_zookeeper_source_calls_mirror_before_user_listener():
 
 
 def test_poll_without_room_takes_no_chunk():
-    source = member(ZooKeeperGroupSource, Told())
+    source = member(ZooKeeperGroupSource, RecordingListener())
     source.wake()
     assert source.poll(30, 0) == ()
     assert source.poll(0, 1) == ("chunk",)
@@ -140,7 +140,7 @@ def test_failed_start_closes_consumer(kind, monkeypatch):
     for consumer in (Group, Connector):
         monkeypatch.setattr(consumer, "error", ClientError("no"))
     with pytest.raises(ClientError):
-        member(kind, Told())
+        member(kind, RecordingListener())
     assert Group.last.closed if kind is CoordinatorSource else Connector.last.down
 
 

@@ -1,4 +1,4 @@
-"""Keys and values of a mirror, among whatever else lies in their topic."""
+"""Keys and values of a mirror, among foreign messages."""
 
 import pytest
 

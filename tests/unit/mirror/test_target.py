@@ -165,9 +165,7 @@ def test_missing_topic_is_created_like_source(connect):
 
 
 @pytest.mark.parametrize(("brokers", "wanted", "replicas"), [(1, 0, [1]), (9, 0, [2]), (1, 7, [7])])
-def test_replica_count_follows_source_brokers_or_setting(
-    connect, brokers, wanted, replicas
-):
+def test_replica_count_follows_source_brokers_or_setting(connect, brokers, wanted, replicas):
     ours = Topics()
     target = connect(ours, brokers=brokers, replication_factor=str(wanted))
     target.count_like("t", 0, Topics(t=LIKE), "t")

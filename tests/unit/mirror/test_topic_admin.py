@@ -1,4 +1,4 @@
-"""Topics over the protocol; the way through ZooKeeper is tested against a real one."""
+"""Topics over the protocol; changes through ZooKeeper are tested against a real server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What has arrived, and what may therefore be committed."""
+"""Arrived positions, open bytes and offset syncs."""
 
 import threading
 
@@ -91,7 +91,7 @@ def test_syncs_are_returned_once_from_first_nonempty_chunk():
     first.begins_at(3, Place("t", 0, 100))
     first.add()
     first.finish(Place("t", 0, 102))
-    first.finish(Place("t", 0, 101))  # whichever part is answered last, its end counts
+    first.finish(Place("t", 0, 101))  # the largest end counts, in any order of the responses
     assert not tracker.take(chunk(one, 7, 8)).first
     assert tracker.take_syncs() == [
         (("t", 0), 3, Place("t", 0, 100)),

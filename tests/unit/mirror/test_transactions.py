@@ -1,4 +1,4 @@
-"""Exactly once: what is begun, committed, dropped, and from where a partition goes on."""
+"""Exactly once: begun, committed and dropped transactions, and resumed positions."""
 
 import pytest
 
@@ -14,12 +14,12 @@ KEY = ("t", 0)
 
 
 class Producer:
-    def __init__(self, key, story):
-        self.key, self.story = key, story
+    def __init__(self, key, calls):
+        self.key, self.calls = key, calls
         self.errors = {}
 
     def _note(self, what):
-        self.story.append((what, self.key))
+        self.calls.append((what, self.key))
         if what in self.errors:
             raise self.errors[what]
 
@@ -30,7 +30,7 @@ class Producer:
         self._note("begin")
 
     def send(self, message):
-        self.story.append(("position", self.key, message))
+        self.calls.append(("position", self.key, message))
 
     def commit(self, timeout_s):
         self._note("commit")
@@ -39,13 +39,13 @@ class Producer:
         self._note("close")
 
 
-class World:
-    """A step with everything around it; what happens is in `story`."""
+class TransactionSetup:
+    """A commit step whose collaborators are fakes that record their `calls`."""
 
     def __init__(self, positions=None, ends=1000):
-        self.story = []
+        self.calls = []
         self.producers = {}
-        self.kept = dict(positions or {})
+        self.stored = dict(positions or {})
         self.held = {}
         self.committed = {}
         self.error = None
@@ -59,7 +59,7 @@ class World:
         )
 
     def _producer(self, key):
-        self.producers[key] = Producer(key, self.story)
+        self.producers[key] = Producer(key, self.calls)
         return self.producers[key]
 
     # the source
@@ -73,14 +73,14 @@ class World:
 
     # the positions
     def read(self, timeout_s):
-        self.story.append(("read",))
-        return self.kept
+        self.calls.append(("read",))
+        return self.stored
 
     def message(self, key, offset):
         return offset
 
     def send(self, *chunks):
-        """Pass chunks; returns from where each was to be sent, None where it was nobody's."""
+        """Open chunks; return the first offset to send of each, None for a lost partition."""
         begins = []
         for each in chunks:
             with self.step.open(each) as outlet:
@@ -89,112 +89,112 @@ class World:
 
 
 def test_transaction_commits_position_with_messages():
-    world, one = World(), partition()
-    assert world.send(chunk(one, 3, 5), chunk(one, 5, 9)) == [3, 5]
-    assert not world.step.idle
-    assert world.step.commit() == {KEY: 9}
-    assert world.step.idle
-    assert world.committed == {KEY: 9}
-    assert world.story == [
+    setup, source = TransactionSetup(), partition()
+    assert setup.send(chunk(source, 3, 5), chunk(source, 5, 9)) == [3, 5]
+    assert not setup.step.idle
+    assert setup.step.commit() == {KEY: 9}
+    assert setup.step.idle
+    assert setup.committed == {KEY: 9}
+    assert setup.calls == [
         ("init", KEY),
         ("read",),
         ("begin", KEY),
         ("position", KEY, 9),
         ("commit", KEY),
     ]
-    assert world.step.commit() == {}
+    assert setup.step.commit() == {}
 
 
 def test_mirrored_messages_are_skipped():
-    world, one = World({KEY: 7}), partition()
-    assert world.send(chunk(one, 3, 5), chunk(one, 5, 9), chunk(one, 9, 12)) == [7, 7, 9]
-    assert [each for each in world.story if each[0] == "begin"] == [("begin", KEY)]
-    world.step.commit()
-    assert world.committed == {KEY: 12}
+    setup, source = TransactionSetup({KEY: 7}), partition()
+    assert setup.send(chunk(source, 3, 5), chunk(source, 5, 9), chunk(source, 9, 12)) == [7, 7, 9]
+    assert [each for each in setup.calls if each[0] == "begin"] == [("begin", KEY)]
+    setup.step.commit()
+    assert setup.committed == {KEY: 12}
 
 
 def test_all_assigned_ids_are_initialized_before_positions_are_read():
-    world, one = World(), partition()
-    world.held = {KEY: 0, ("t", 1): 0}
-    world.send(chunk(one, 0, 5))
-    assert sorted(world.story[:2]) == [("init", KEY), ("init", ("t", 1))]
-    assert world.story[2] == ("read",)
+    setup, source = TransactionSetup(), partition()
+    setup.held = {KEY: 0, ("t", 1): 0}
+    setup.send(chunk(source, 0, 5))
+    assert sorted(setup.calls[:2]) == [("init", KEY), ("init", ("t", 1))]
+    assert setup.calls[2] == ("read",)
 
 
 def test_revoked_partition_is_committed_and_resumed_later():
-    world, one, again = World(), partition(), partition()
-    world.send(chunk(one, 0, 5))
-    world.step.release([KEY])
-    assert world.committed == {KEY: 5}
-    assert world.story[-1] == ("close", KEY)
-    world.kept = {KEY: 5}
-    assert world.send(chunk(again, 4, 8)) == [5]
-    assert [each[0] for each in world.story].count("init") == 2
+    setup, source, again = TransactionSetup(), partition(), partition()
+    setup.send(chunk(source, 0, 5))
+    setup.step.release([KEY])
+    assert setup.committed == {KEY: 5}
+    assert setup.calls[-1] == ("close", KEY)
+    setup.stored = {KEY: 5}
+    assert setup.send(chunk(again, 4, 8)) == [5]
+    assert [each[0] for each in setup.calls].count("init") == 2
 
 
 def test_failed_commit_at_release_is_not_committed_in_source():
-    world, one = World(), partition()
-    world.send(chunk(one, 0, 5))
-    world.producers[KEY].errors["commit"] = ProducerFenced("another one")
-    world.step.release([KEY])
-    assert world.committed == {}
-    assert world.step.failures == 1
+    setup, source = TransactionSetup(), partition()
+    setup.send(chunk(source, 0, 5))
+    setup.producers[KEY].errors["commit"] = ProducerFenced("another one")
+    setup.step.release([KEY])
+    assert setup.committed == {}
+    assert setup.step.failures == 1
 
 
 def test_lost_partition_is_not_committed():
-    world, one = World(), partition()
-    world.send(chunk(one, 0, 5))
-    world.step.drop([KEY])
-    assert world.step.idle
-    assert world.step.commit() == {}
-    assert world.story[-1] == ("close", KEY)
+    setup, source = TransactionSetup(), partition()
+    setup.send(chunk(source, 0, 5))
+    setup.step.drop([KEY])
+    assert setup.step.idle
+    assert setup.step.commit() == {}
+    assert setup.calls[-1] == ("close", KEY)
 
 
 @pytest.mark.parametrize("error", [ProducerFenced("another one"), RequestTimedOut("no answer")])
 def test_failed_or_unanswered_commit_raises_transaction_error(error):
-    world, one = World(), partition()
-    world.send(chunk(one, 0, 5))
-    world.producers[KEY].errors["commit"] = error
+    setup, source = TransactionSetup(), partition()
+    setup.send(chunk(source, 0, 5))
+    setup.producers[KEY].errors["commit"] = error
     with pytest.raises((ProducerFenced, TransactionAbortable)):
-        world.step.commit()
-    assert world.committed == {}
+        setup.step.commit()
+    assert setup.committed == {}
 
 
 def test_commit_refused_by_source_keeps_transaction():
-    world, one = World(), partition()
-    world.send(chunk(one, 0, 5))
-    world.error = CommitFailed("gone")
-    assert world.step.commit() == {KEY: 5}
-    assert world.step.idle
+    setup, source = TransactionSetup(), partition()
+    setup.send(chunk(source, 0, 5))
+    setup.error = CommitFailed("gone")
+    assert setup.step.commit() == {KEY: 5}
+    assert setup.step.idle
 
 
 def test_new_reading_commits_messages_of_old_reading():
-    world, one, again = World(), partition(), partition()
-    world.send(chunk(one, 0, 5))
-    world.kept = {KEY: 5}
-    assert world.send(chunk(again, 5, 6)) == [5]
-    assert ("position", KEY, 5) in world.story
+    setup, source, again = TransactionSetup(), partition(), partition()
+    setup.send(chunk(source, 0, 5))
+    setup.stored = {KEY: 5}
+    assert setup.send(chunk(again, 5, 6)) == [5]
+    assert ("position", KEY, 5) in setup.calls
 
 
 def test_recreated_source_topic_is_reported():
-    world, one = World({KEY: 2000}), partition()
+    setup, source = TransactionSetup({KEY: 2000}), partition()
     with pytest.raises(ConfigError, match=r"created again.*exactly.once.id"):
-        world.send(chunk(one, 0, 5))
+        setup.send(chunk(source, 0, 5))
 
 
 def test_failed_initialization_keeps_no_producer():
-    world, one = World(), partition()
+    setup, source = TransactionSetup(), partition()
 
     def refusing(key):
-        made = Producer(key, world.story)
+        made = Producer(key, setup.calls)
         made.errors["init"] = protocol_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "later")
         return made
 
-    world.step._make_producer = refusing
+    setup.step._make_producer = refusing
     with pytest.raises(Exception, match="later"):
-        world.send(chunk(one, 0, 5))
-    world.step._make_producer = world._producer
-    assert world.send(chunk(one, 0, 5)) == [0]
+        setup.send(chunk(source, 0, 5))
+    setup.step._make_producer = setup._producer
+    assert setup.send(chunk(source, 0, 5)) == [0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One stream: what it takes, sends and commits."""
+"""One stream: chunks, batches and commits."""
 
 from types import SimpleNamespace
 
@@ -33,7 +33,7 @@ KEY = ("t", 0)
 
 
 class Source:
-    """Gives chunks when there is room; keeps what was committed."""
+    """Returns chunks if there is room, and records commits."""
 
     def __init__(self):
         self.chunks = []
@@ -64,7 +64,7 @@ class Source:
 
 
 class Target:
-    """Answers at once where `error` says how, or later by `answer`."""
+    """Answers a batch at once, with `error` if set, or later by `answer`."""
 
     magic = 2
     settings = SimpleNamespace(batch_max_bytes=100_000)
@@ -114,8 +114,8 @@ class Routes:
         return lambda key, value: len(value) % len(route.partitions)
 
 
-class Stream:
-    """A worker with everything around it."""
+class StreamSetup:
+    """A worker whose collaborators are fakes."""
 
     def __init__(self, *, identity=True, marker=None, handle=None, make_step=None, **settings):
         self.source, self.target, self.routes = Source(), Target(), Routes(identity)
@@ -146,7 +146,7 @@ class Stream:
         return self.source
 
     def go(self, *chunks, until=None):
-        """Run until all was taken and is done, or until something else; then end."""
+        """Run until all chunks are done, or until a condition; then stop."""
         self.source.chunks += chunks
         worker = self.make()
         try:
@@ -171,156 +171,156 @@ def batch(of, offset=0, count=3, size=10):
 
 
 def test_stored_batches_pass_unchanged_and_are_committed():
-    stream, one = Stream(join_batches_bytes="0"), partition()
-    worker = stream.go(batch(one), batch(one, 3, 2))
-    assert [(b.topic, b.partition, len(b), b.records) for b in stream.target.sent] == [
+    setup, source = StreamSetup(join_batches_bytes="0"), partition()
+    worker = setup.go(batch(source), batch(source, 3, 2))
+    assert [(b.topic, b.partition, len(b), b.records) for b in setup.target.sent] == [
         ("to-t", 0, 3, []),
         ("to-t", 0, 2, []),
     ]
-    assert stream.source.committed == {KEY: 5}
+    assert setup.source.committed == {KEY: 5}
     assert (worker.counts.stored_batches, worker.counts.encoded_batches) == (2, 0)
-    # where the beginning and the end are in the target
-    assert stream.syncs == [(KEY, 0, Place("to-t", 0, 1000)), (KEY, 5, Place("to-t", 0, 1002))]
+    # begin and end of the chunks in the target
+    assert setup.syncs == [(KEY, 0, Place("to-t", 0, 1000)), (KEY, 5, Place("to-t", 0, 1002))]
 
 
 def test_window_bounds_chunks_while_source_is_polled():
-    stream, one = Stream(window_bytes="1024", flush_timeout_ms="1"), partition()
-    stream.target.answers = False
-    stream.source.chunks = [batch(one, size=2000, count=400), batch(one, 400)]
-    size = len(stream.source.chunks[0].records)
+    setup, source = StreamSetup(window_bytes="1024", flush_timeout_ms="1"), partition()
+    setup.target.answers = False
+    setup.source.chunks = [batch(source, size=2000, count=400), batch(source, 400)]
+    size = len(setup.source.chunks[0].records)
     assert size > 1024
-    worker = stream.make()
-    polls = stream.source.rooms
+    worker = setup.make()
+    polls = setup.source.rooms
     assert wait_until(lambda: len(polls) > 5 and polls[-1] <= 0, 10, 0.005)
-    assert (len(stream.source.chunks), worker.tracker.open_bytes) == (1, size)
-    stream.target.answers = True
-    stream.target.answer(stream.target.sent[0])
-    assert wait_until(lambda: not stream.source.chunks and worker.idle, 10, 0.005)
+    assert (len(setup.source.chunks), worker.tracker.open_bytes) == (1, size)
+    setup.target.answers = True
+    setup.target.answer(setup.target.sent[0])
+    assert wait_until(lambda: not setup.source.chunks and worker.idle, 10, 0.005)
     worker.stop()
     assert worker.join(10)
-    assert stream.source.committed == {KEY: 403}
+    assert setup.source.committed == {KEY: 403}
 
 
 def test_unsent_chunk_is_retried_before_later_chunks():
-    stream, one = Stream(join_batches_bytes="0"), partition()
-    stream.routes.errors = [BrokerUnavailable("away"), RegistryError("away")]
-    worker = stream.go(batch(one, 0, 3), batch(one, 3, 2))
-    assert [len(each) for each in stream.target.sent] == [3, 2]
+    setup, source = StreamSetup(join_batches_bytes="0"), partition()
+    setup.routes.errors = [BrokerUnavailable("away"), RegistryError("away")]
+    worker = setup.go(batch(source, 0, 3), batch(source, 3, 2))
+    assert [len(each) for each in setup.target.sent] == [3, 2]
     assert worker.counts.failures == 2
-    # while one is kept no other is taken
-    assert stream.source.rooms[1:3] == [0, 0]
+    # no other chunk is polled while one is kept
+    assert setup.source.rooms[1:3] == [0, 0]
 
 
 def test_kept_chunk_of_earlier_reading_is_not_sent():
-    stream, one = Stream(), partition()
-    old = batch(one, 0, 3)
-    one.seek(50)
-    stream.go(old, batch(one, 50, 2))
-    assert [len(each) for each in stream.target.sent] == [2]
-    assert stream.source.committed == {KEY: 52}
+    setup, source = StreamSetup(), partition()
+    old = batch(source, 0, 3)
+    source.seek(50)
+    setup.go(old, batch(source, 50, 2))
+    assert [len(each) for each in setup.target.sent] == [2]
+    assert setup.source.committed == {KEY: 52}
 
 
 def test_unavailable_source_is_polled_again():
-    stream = Stream()
-    stream.source.errors = [BrokerUnavailable("away")]
-    worker = stream.go(batch(partition()))
+    setup = StreamSetup()
+    setup.source.errors = [BrokerUnavailable("away")]
+    worker = setup.go(batch(partition()))
     assert worker.counts.failures == 1
-    assert stream.source.committed == {KEY: 3}
+    assert setup.source.committed == {KEY: 3}
 
 
 def test_refused_message_ends_stream_without_commit():
-    stream, one = Stream(flush_timeout_ms="1"), partition()
-    stream.target.answers = False
-    stream.source.chunks = [batch(one), batch(one, 3)]
-    worker = stream.make()
-    assert wait_until(lambda: len(stream.target.sent) == 2, 10, 0.005)
-    stored, refused = stream.target.sent
-    stream.target.answer(stored)
-    stream.target.error = MessageTooLarge("too large")
-    stream.target.answer(refused)
+    setup, source = StreamSetup(flush_timeout_ms="1"), partition()
+    setup.target.answers = False
+    setup.source.chunks = [batch(source), batch(source, 3)]
+    worker = setup.make()
+    assert wait_until(lambda: len(setup.target.sent) == 2, 10, 0.005)
+    stored, refused = setup.target.sent
+    setup.target.answer(stored)
+    setup.target.error = MessageTooLarge("too large")
+    setup.target.answer(refused)
     assert worker.join(10)
-    assert [type(each) for each in stream.failures] == [MessageTooLarge]
-    # not even what has arrived: neither at the end nor when partitions are given away
-    stream.release([KEY])
-    assert stream.source.committed == {}
+    assert [type(each) for each in setup.failures] == [MessageTooLarge]
+    # arrived messages are not committed either: neither at the end nor at a release
+    setup.release([KEY])
+    assert setup.source.committed == {}
 
 
 def test_refused_message_is_dropped_and_counted_on_request():
-    stream, one = Stream(abort_on_send_failure="false"), partition()
-    stream.target.error = MessageTooLarge("too large")
-    worker = stream.go(batch(one))
-    assert stream.failures == []
+    setup, source = StreamSetup(abort_on_send_failure="false"), partition()
+    setup.target.error = MessageTooLarge("too large")
+    worker = setup.go(batch(source))
+    assert setup.failures == []
     assert worker.counts.dropped_messages == 3
-    assert stream.source.committed == {KEY: 3}
+    assert setup.source.committed == {KEY: 3}
 
 
 def test_corrupt_message_ends_stream_and_names_partition():
-    stream, one = Stream(), partition()
+    setup, source = StreamSetup(), partition()
     data = bytearray(log((2, Codec.NONE, 3)))
     data[-1] ^= 1
-    stream.go(piece(one, 0, bytes(data), 3))
-    (error,) = stream.failures
+    setup.go(piece(source, 0, bytes(data), 3))
+    (error,) = setup.failures
     assert isinstance(error, CorruptMessage)
     assert "t" in str(error)
-    assert stream.source.committed == {}
+    assert setup.source.committed == {}
 
 
 def test_permanent_error_ends_stream():
-    stream = Stream()
-    stream.routes.errors = [ConfigError("cannot be")]
-    stream.go(batch(partition()))
-    assert [str(each) for each in stream.failures] == ["cannot be"]
-    assert stream.source.committed == {}
+    setup = StreamSetup()
+    setup.routes.errors = [ConfigError("cannot be")]
+    setup.go(batch(partition()))
+    assert [str(each) for each in setup.failures] == ["cannot be"]
+    assert setup.source.committed == {}
 
 
 def test_released_partitions_are_committed_and_lost_ones_are_not():
-    stream, one = Stream(), partition()
-    stream.target.answers = False
-    stream.source.chunks = [batch(one), batch(one, 3)]
-    worker = stream.make()
-    assert wait_until(lambda: len(stream.target.sent) == 2, 10, 0.005)
-    stream.target.answer(stream.target.sent[0])
-    stream.lost([KEY])
-    stream.target.answer(stream.target.sent[1])
-    stream.release([KEY])
-    assert stream.source.committed == {}
-    stream.target.answers = True
-    stream.source.chunks = [batch(one, 6)]
-    assert wait_until(lambda: not stream.source.chunks and worker.idle, 10, 0.005)
-    stream.release([KEY])
-    assert stream.source.committed == {KEY: 9}
+    setup, source = StreamSetup(), partition()
+    setup.target.answers = False
+    setup.source.chunks = [batch(source), batch(source, 3)]
+    worker = setup.make()
+    assert wait_until(lambda: len(setup.target.sent) == 2, 10, 0.005)
+    setup.target.answer(setup.target.sent[0])
+    setup.lost([KEY])
+    setup.target.answer(setup.target.sent[1])
+    setup.release([KEY])
+    assert setup.source.committed == {}
+    setup.target.answers = True
+    setup.source.chunks = [batch(source, 6)]
+    assert wait_until(lambda: not setup.source.chunks and worker.idle, 10, 0.005)
+    setup.release([KEY])
+    assert setup.source.committed == {KEY: 9}
     worker.stop()
     assert worker.join(10)
 
 
 def test_skipped_topics_are_committed_without_sending():
-    stream = Stream()
-    stream.routes.skipped = {"t"}
-    stream.go(batch(partition()))
-    assert stream.target.sent == []
-    assert stream.source.committed == {KEY: 3}
+    setup = StreamSetup()
+    setup.routes.skipped = {"t"}
+    setup.go(batch(partition()))
+    assert setup.target.sent == []
+    assert setup.source.committed == {KEY: 3}
 
 
 def test_other_partition_count_distributes_records_by_key():
-    stream, one = Stream(identity=False), partition()
+    setup, source = StreamSetup(identity=False), partition()
     entries = [(None, b"v" * n, 5, ()) for n in range(4)]
     data = encode_message_set(entries, magic=2, codec=Codec.NONE)
-    worker = stream.go(piece(one, 0, data, 4))
-    assert [each.partition for each in stream.target.sent] == [0, 1]
-    assert stream.target.values == [[b"", b"vv"], [b"v", b"vvv"]]
+    worker = setup.go(piece(source, 0, data, 4))
+    assert [each.partition for each in setup.target.sent] == [0, 1]
+    assert setup.target.values == [[b"", b"vv"], [b"v", b"vvv"]]
     assert worker.counts.encoded_batches == 2
-    assert stream.syncs == []  # no offset there belongs to one here
+    assert setup.syncs == []  # no target offset corresponds to a source offset
 
 
 def test_path_header_is_written_and_looping_messages_are_dropped():
-    stream, one = Stream(marker=PathMarker("east", "here")), partition()
-    been = (b"k", b"been", 5, ((PATH_HEADER, b"here"),))
-    data = encode_message_set([been, (b"k", b"new", 5, ())], magic=2, codec=Codec.NONE)
-    worker = stream.go(piece(one, 0, data, 2))
-    (sent,) = stream.target.sent
+    setup, source = StreamSetup(marker=PathMarker("east", "here")), partition()
+    looped = (b"k", b"looped", 5, ((PATH_HEADER, b"here"),))
+    data = encode_message_set([looped, (b"k", b"new", 5, ())], magic=2, codec=Codec.NONE)
+    worker = setup.go(piece(source, 0, data, 2))
+    (sent,) = setup.target.sent
     assert sent.records == [(b"k", b"new", 5, ((PATH_HEADER, b"east"),))]
     assert worker.counts.looped_messages == 1
-    assert stream.source.committed == {KEY: 2}
+    assert setup.source.committed == {KEY: 2}
 
 
 def test_handler_chooses_messages_topics_and_partitions():
@@ -333,12 +333,12 @@ def test_handler_chooses_messages_topics_and_partitions():
             KeyedMessage("others", b"four", timestamp_ms=9),
         ]
 
-    stream, one = Stream(handle=handle), partition()
+    setup, source = StreamSetup(handle=handle), partition()
     data = encode_message_set(
         [(b"k", b"v0", 5, ()), (b"k", b"v1", 6, ())], magic=2, codec=Codec.NONE
     )
-    worker = stream.go(piece(one, 0, data, 2))
-    sent = [(b.topic, b.partition, [r[:3] for r in b.records]) for b in stream.target.sent]
+    worker = setup.go(piece(source, 0, data, 2))
+    sent = [(b.topic, b.partition, [r[:3] for r in b.records]) for b in setup.target.sent]
     assert sent == [
         ("to-t", 0, [(b"k", b"V1", 6)]),
         ("copies", 7, [(None, b"c", 6)]),
@@ -348,12 +348,12 @@ def test_handler_chooses_messages_topics_and_partitions():
 
 
 def test_handler_result_that_is_not_bytes_ends_stream():
-    stream = Stream(handle=lambda message: [KeyedMessage("t", "text")])
-    stream.go(batch(partition()))
-    (error,) = stream.failures
+    setup = StreamSetup(handle=lambda message: [KeyedMessage("t", "text")])
+    setup.go(batch(partition()))
+    (error,) = setup.failures
     assert isinstance(error, ConfigError)
     assert "returned str" in str(error)
-    assert stream.source.committed == {}
+    assert setup.source.committed == {}
 
 
 @pytest.mark.parametrize(
@@ -372,8 +372,8 @@ def test_only_passing_errors_are_retried(error, again):
     assert passes(error) is again
 
 
-class Fenced:
-    """A step whose transactions fail, some in a row."""
+class FailingStep:
+    """A step whose commits fail or succeed in a given order."""
 
     idle, failures = False, 0
 
@@ -390,11 +390,11 @@ class Fenced:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "told"),
+    ("outcomes", "errors"),
     [((0, 0, 0), 1), ((0, 0, 1, 0, 0), 0), ((0, 0, 0, 0, 0, 0), 2)],
 )
-def test_repeated_transaction_failures_log_likely_cause(outcomes, told, caplog):
-    step = Fenced(*outcomes)
-    stream = Stream(make_step=lambda source: step, offset_commit_interval_ms="1")
-    stream.go(until=lambda: not step.outcomes)
-    assert caplog.text.count("may have the same exactly.once.id in another group") == told
+def test_repeated_transaction_failures_log_likely_cause(outcomes, errors, caplog):
+    step = FailingStep(*outcomes)
+    setup = StreamSetup(make_step=lambda source: step, offset_commit_interval_ms="1")
+    setup.go(until=lambda: not step.outcomes)
+    assert caplog.text.count("may have the same exactly.once.id in another group") == errors

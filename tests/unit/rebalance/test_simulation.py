@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import soak
-from tests.support.logged_errors import logged_errors
-from tests.support.simulated_group import SimGroup
+from tests.support.simulated_group import LoggedErrors, SimGroup
 from zkbroker.rebalance import Rebalancer
 from zkbroker.zookeeper import ClaimBlocked, SessionState
 
@@ -17,13 +16,25 @@ FULL_SCHEDULES = 100_000
 
 
 @pytest.fixture
-def errors() -> Iterator[list[str]]:
-    with logged_errors("zkbroker.rebalance") as errors:
-        yield errors
+def logged_errors() -> Iterator[LoggedErrors]:
+    seen = LoggedErrors()
+    logger = logging.getLogger("zkbroker.rebalance")
+    logger.addHandler(seen)
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    yield seen
+    logger.removeHandler(seen)
+    logger.setLevel(level)
+    logger.propagate = propagate
 
 
 def run_seeds(seeds: range) -> tuple[list[str], float, int]:
-    """Return the problems, the longest time to settle (s), and the most rounds of a consumer."""
+    seen = LoggedErrors()
+    logger = logging.getLogger("zkbroker.rebalance")
+    logger.handlers = [seen]
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
     problems: list[str] = []
     longest_s, most_rounds = 0.0, 0
     with logged_errors("zkbroker.rebalance") as errors:
@@ -35,13 +46,13 @@ def run_seeds(seeds: range) -> tuple[list[str], float, int]:
     return problems + errors, longest_s, most_rounds
 
 
-def test_every_schedule_settles_with_one_owner_per_partition(errors_seen: ErrorsSeen) -> None:
+def test_every_schedule_settles_with_one_owner_per_partition(logged_errors: LoggedErrors) -> None:
     for seed in range(DEFAULT_SCHEDULES):
         assert SimGroup(seed).run() == [], f"seed {seed}"
-    assert errors == []
+    assert logged_errors.texts == []
 
 
-class KeepsPartitionsAfterSessionLoss(Rebalancer):
+class KeepsLostPartitions(Rebalancer):
     def _state_changed(self, state: SessionState) -> None:
         if state is not SessionState.LOST:
             super()._state_changed(state)
@@ -59,10 +70,10 @@ class ForgetsUnansweredClaim(Rebalancer):
 
 
 @pytest.mark.parametrize(
-    "faulty", [KeepsPartitionsAfterSessionLoss, GivesUpWhenBlocked, ForgetsUnansweredClaim]
+    "faulty", [KeepsLostPartitions, GivesUpWhenBlocked, ForgetsUnansweredClaim]
 )
 def test_schedules_find_faulty_rebalancers(
-    faulty: type[Rebalancer], errors_seen: ErrorsSeen
+    faulty: type[Rebalancer], logged_errors: LoggedErrors
 ) -> None:
     assert any(SimGroup(seed, faulty).run() for seed in range(DEFAULT_SCHEDULES))
 

@@ -17,8 +17,8 @@ from zkbroker.records import MessageSetBuilder
 from zkbroker.runtime import Runtime, get_runtime
 
 
-class Setting:
-    """Fetchers over a cluster in memory, one stream."""
+class FetchersSetup:
+    """Fetchers over an in-memory cluster, with one stream."""
 
     def __init__(self, runtime: Runtime, logs: dict[tuple[str, int], LeaderLog]) -> None:
         self.runtime = runtime
@@ -52,13 +52,13 @@ class Setting:
 
 
 @pytest.fixture(params=["threads", "gevent"])
-def setting(
+def make_setup(
     request: pytest.FixtureRequest,
-) -> Iterator[Callable[[dict[tuple[str, int], LeaderLog]], Setting]]:
-    made: list[Setting] = []
+) -> Iterator[Callable[[dict[tuple[str, int], LeaderLog]], FetchersSetup]]:
+    made: list[FetchersSetup] = []
 
-    def make(logs: dict[tuple[str, int], LeaderLog]) -> Setting:
-        made.append(Setting(get_runtime(str(request.param)), logs))
+    def make(logs: dict[tuple[str, int], LeaderLog]) -> FetchersSetup:
+        made.append(FetchersSetup(get_runtime(str(request.param)), logs))
         return made[-1]
 
     yield make
@@ -67,7 +67,7 @@ def setting(
             assert each.fetchers.close(10)
 
 
-Make = Callable[[dict[tuple[str, int], LeaderLog]], Setting]
+Make = Callable[[dict[tuple[str, int], LeaderLog]], FetchersSetup]
 
 
 def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
@@ -77,100 +77,100 @@ def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
     return log
 
 
-def test_one_stream_delivers_partitions_of_several_brokers(setting: Make) -> None:
+def test_one_stream_delivers_partitions_of_several_brokers(make_setup: Make) -> None:
     logs = {("t", p): log_with(3, leader=p % 2) for p in range(4)}
-    one = setting(logs)
-    one.start(dict.fromkeys(logs, 0))
-    messages = one.read(12)
+    setup = make_setup(logs)
+    setup.start(dict.fromkeys(logs, 0))
+    messages = setup.read(12)
     for key in logs:
         assert [m[2] for m in messages if m[:2] == key] == [0, 1, 2]
-    assert {broker for broker, _, _ in one.cluster.fetches} == {0, 1}
+    assert {broker for broker, _, _ in setup.cluster.fetches} == {0, 1}
 
 
-def test_fetcher_delivers_messages_appended_later(setting: Make) -> None:
+def test_fetcher_delivers_messages_appended_later(make_setup: Make) -> None:
     log = log_with(2)
-    one = setting({("t", 0): log})
-    one.start({("t", 0): 1})
-    assert one.read(1) == [("t", 0, 1)]
+    setup = make_setup({("t", 0): log})
+    setup.start({("t", 0): 1})
+    assert setup.read(1) == [("t", 0, 1)]
     log.append(message_set(2, 1, base=2))
-    assert one.read(1) == [("t", 0, 2)]
+    assert setup.read(1) == [("t", 0, 2)]
 
 
 @pytest.mark.parametrize(("policy", "first"), [("smallest", 5), ("largest", 8)])
 @pytest.mark.parametrize("offset", [None, 2, 100])
 def test_unknown_or_invalid_offset_is_reset(
-    setting: Make, policy: str, first: int, offset: int | None
+    make_setup: Make, policy: str, first: int, offset: int | None
 ) -> None:
     log = log_with(3, start=5)
-    one = setting({("t", 0): log})
-    partition = one.start({("t", 0): offset}, auto_offset_reset=policy)["t", 0]
+    setup = make_setup({("t", 0): log})
+    partition = setup.start({("t", 0): offset}, auto_offset_reset=policy)["t", 0]
     while partition.fetch_offset in (None, offset):
-        one.runtime.sleep(0.001)
+        setup.runtime.sleep(0.001)
     log.append(message_set(2, 1, base=8))
-    assert one.read(1) == [("t", 0, first)]
+    assert setup.read(1) == [("t", 0, first)]
 
 
-def test_out_of_range_error_without_reset_policy_has_valid_range(setting: Make) -> None:
-    one = setting({("t", 0): log_with(3, start=5)})
-    partition = one.start({("t", 0): 100}, auto_offset_reset="fail")["t", 0]
+def test_out_of_range_error_without_reset_policy_has_valid_range(make_setup: Make) -> None:
+    setup = make_setup({("t", 0): log_with(3, start=5)})
+    partition = setup.start({("t", 0): 100}, auto_offset_reset="fail")["t", 0]
     for _ in range(2):
         with pytest.raises(OffsetOutOfRange, match="5 to 8") as raised:
-            next(one.stream)
+            next(setup.stream)
         assert (raised.value.earliest, raised.value.latest) == (5, 8)
     partition.seek(7)
-    one.stream.interrupt()
-    assert one.fetchers is not None
-    one.fetchers.wake()
-    assert one.read(1) == [("t", 0, 7)]
+    setup.stream.interrupt()
+    assert setup.fetchers is not None
+    setup.fetchers.wake()
+    assert setup.read(1) == [("t", 0, 7)]
 
 
-def test_fetch_size_is_doubled_until_the_message_fits(setting: Make) -> None:
+def test_fetch_size_is_doubled_until_the_message_fits(make_setup: Make) -> None:
     builder = MessageSetBuilder(2)
     builder.append(None, b"x" * 5000)
     log = LeaderLog()
     log.whole_first_entry = False
     log.append(builder.build(0))
     log.append(message_set(2, 1, base=1))
-    one = setting({("t", 0): log})
-    partition = one.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=8000)["t", 0]
-    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    setup = make_setup({("t", 0): log})
+    partition = setup.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=8000)["t", 0]
+    assert setup.read(2) == [("t", 0, 0), ("t", 0, 1)]
     assert partition.fetch_bytes == 1000
 
 
-def test_message_above_fetch_limit_raises_until_seek(setting: Make) -> None:
+def test_message_above_fetch_limit_raises_until_seek(make_setup: Make) -> None:
     builder = MessageSetBuilder(2)
     builder.append(None, b"x" * 5000)
     log = LeaderLog()
     log.whole_first_entry = False
     log.append(builder.build(0))
     log.append(message_set(2, 1, base=1))
-    one = setting({("t", 0): log})
-    partition = one.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=4000)["t", 0]
+    setup = make_setup({("t", 0): log})
+    partition = setup.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=4000)["t", 0]
     for _ in range(2):
         with pytest.raises(MessageSizeTooLarge, match="t-0 at offset 0"):
-            next(one.stream)
+            next(setup.stream)
     partition.seek(1)
-    one.stream.interrupt()
-    assert one.fetchers is not None
-    one.fetchers.wake()
-    assert one.read(1) == [("t", 0, 1)]
+    setup.stream.interrupt()
+    assert setup.fetchers is not None
+    setup.fetchers.wake()
+    assert setup.read(1) == [("t", 0, 1)]
 
 
-def test_moved_partition_is_fetched_from_new_leader(setting: Make) -> None:
+def test_moved_partition_is_fetched_from_new_leader(make_setup: Make) -> None:
     log = log_with(2, leader=0)
-    one = setting({("t", 0): log})
-    one.start({("t", 0): 0})
-    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    setup = make_setup({("t", 0): log})
+    setup.start({("t", 0): 0})
+    assert setup.read(2) == [("t", 0, 0), ("t", 0, 1)]
     log.leader = 1
     log.append(message_set(2, 1, base=2))
-    assert one.read(1) == [("t", 0, 2)]
-    assert one.cluster.refreshed
+    assert setup.read(1) == [("t", 0, 2)]
+    assert setup.cluster.refreshed
 
 
-def test_partition_of_dead_broker_is_fetched_after_election(setting: Make) -> None:
+def test_partition_of_dead_broker_is_fetched_after_election(make_setup: Make) -> None:
     log = log_with(1, leader=0)
-    one = setting({("t", 0): log, ("t", 1): log_with(1, leader=1)})
-    one.cluster.down.add(0)
+    setup = make_setup({("t", 0): log, ("t", 1): log_with(1, leader=1)})
+    setup.cluster.down.add(0)
     tries = []
 
     def recover() -> None:
@@ -178,30 +178,30 @@ def test_partition_of_dead_broker_is_fetched_after_election(setting: Make) -> No
         log.leader = None
         if len(tries) == 3:
             log.leader = 0
-            one.cluster.down.clear()
+            setup.cluster.down.clear()
 
-    one.cluster.on_refresh = recover
-    one.start({("t", 0): 0, ("t", 1): 0})
-    assert sorted(one.read(2)) == [("t", 0, 0), ("t", 1, 0)]
+    setup.cluster.on_refresh = recover
+    setup.start({("t", 0): 0, ("t", 1): 0})
+    assert sorted(setup.read(2)) == [("t", 0, 0), ("t", 1, 0)]
     assert len(tries) >= 3
 
 
-def test_permanent_error_is_raised_by_stream(setting: Make) -> None:
+def test_permanent_error_is_raised_by_stream(make_setup: Make) -> None:
     log = log_with(1)
     log.error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    one = setting({("t", 0): log})
-    one.start({("t", 0): 0})
+    setup = make_setup({("t", 0): log})
+    setup.start({("t", 0): 0})
     with pytest.raises(ProtocolError) as raised:
-        next(one.stream)
+        next(setup.stream)
     assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_storage_error_of_broker_is_logged_once(
-    setting: Make, caplog: pytest.LogCaptureFixture
+    make_setup: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = log_with(1)
     log.error = ErrorCode.KAFKA_STORAGE_ERROR
-    one = setting({("t", 0): log})
+    setup = make_setup({("t", 0): log})
     tries: list[int] = []
 
     def recover() -> None:
@@ -209,65 +209,65 @@ def test_storage_error_of_broker_is_logged_once(
         if len(tries) == 3:
             log.error = 0
 
-    one.cluster.on_refresh = recover
-    one.start({("t", 0): 0})
-    assert one.read(1) == [("t", 0, 0)]
+    setup.cluster.on_refresh = recover
+    setup.start({("t", 0): 0})
+    assert setup.read(1) == [("t", 0, 0)]
     warned = [each for each in caplog.records if each.levelname == "WARNING"]
     assert [each.getMessage() for each in warned] == [
         "partition given back t-0 at offset 0 error=KAFKA_STORAGE_ERROR"
     ]
 
 
-def test_full_queue_of_one_partition_does_not_block_others(setting: Make) -> None:
+def test_full_queue_of_one_partition_does_not_block_others(make_setup: Make) -> None:
     busy, quiet = log_with(*[10] * 50), log_with()
-    one = setting({("busy", 0): busy, ("quiet", 0): quiet})
-    one.start({("busy", 0): 0, ("quiet", 0): 0}, partition_bytes=400)
-    while one.stream.queued < 2:
-        one.runtime.sleep(0.001)
+    setup = make_setup({("busy", 0): busy, ("quiet", 0): quiet})
+    setup.start({("busy", 0): 0, ("quiet", 0): 0}, partition_bytes=400)
+    while setup.stream.queued < 2:
+        setup.runtime.sleep(0.001)
     quiet.append(message_set(2, 1))
-    while one.stream.queued < 3:
-        one.runtime.sleep(0.001)
-    assert [m for m in one.read(501) if m[0] == "quiet"] == [("quiet", 0, 0)]
+    while setup.stream.queued < 3:
+        setup.runtime.sleep(0.001)
+    assert [m for m in setup.read(501) if m[0] == "quiet"] == [("quiet", 0, 0)]
 
 
-def test_revoked_partition_is_not_fetched(setting: Make) -> None:
+def test_revoked_partition_is_not_fetched(make_setup: Make) -> None:
     logs = {("t", 0): log_with(1), ("t", 1): log_with(1)}
-    one = setting(logs)
-    partitions = one.start(dict.fromkeys(logs, 0))
-    one.read(2)
+    setup = make_setup(logs)
+    partitions = setup.start(dict.fromkeys(logs, 0))
+    setup.read(2)
     partitions["t", 0].revoke()
-    before = len(one.cluster.fetches)
-    while len(one.cluster.fetches) < before + 3:
-        one.runtime.sleep(0.001)
-    assert list(one.cluster.fetches[-1][1]) == [("t", 1)]
+    before = len(setup.cluster.fetches)
+    while len(setup.cluster.fetches) < before + 3:
+        setup.runtime.sleep(0.001)
+    assert list(setup.cluster.fetches[-1][1]) == [("t", 1)]
 
 
-def test_every_magic_is_read(setting: Make) -> None:
+def test_every_magic_is_read(make_setup: Make) -> None:
     log = LeaderLog()
     for magic in (0, 1, 2):
         log.append(message_set(magic, 2, base=log.end))
-    one = setting({("t", 0): log})
-    one.start({("t", 0): 0})
-    assert [m[2] for m in one.read(6)] == list(range(6))
+    setup = make_setup({("t", 0): log})
+    setup.start({("t", 0): 0})
+    assert [m[2] for m in setup.read(6)] == list(range(6))
 
 
-def test_stream_without_messages_times_out(setting: Make) -> None:
-    one = setting({("t", 0): LeaderLog()})
-    one.start({("t", 0): 0})
-    one.stream._timeout_s = 0.05
+def test_stream_without_messages_times_out(make_setup: Make) -> None:
+    setup = make_setup({("t", 0): LeaderLog()})
+    setup.start({("t", 0): 0})
+    setup.stream._timeout_s = 0.05
     with pytest.raises(ConsumerTimeout):
-        next(one.stream)
+        next(setup.stream)
 
 
-def test_response_of_earlier_ownership_does_not_change_new_ownership(setting: Make) -> None:
-    one = setting({("t", 0): log_with(3)})
-    old = one.start({("t", 0): 0})["t", 0]
-    one.read(3)
-    assert one.fetchers is not None
-    (fetcher,) = one.fetchers._fetchers.values()
-    new = ConsumedPartition("t", 0, one.stream, one.runtime.lock(), 1000, 1)
+def test_response_of_earlier_ownership_does_not_change_new_ownership(make_setup: Make) -> None:
+    setup = make_setup({("t", 0): log_with(3)})
+    old = setup.start({("t", 0): 0})["t", 0]
+    setup.read(3)
+    assert setup.fetchers is not None
+    (fetcher,) = setup.fetchers._fetchers.values()
+    new = ConsumedPartition("t", 0, setup.stream, setup.runtime.lock(), 1000, 1)
     fetcher.add(new)
-    # Answers that were on their way while the partition changed hands: moved, and with data.
+    # Responses that arrive after the partition changed owners: an error, and data.
     fetcher._drop([old])
     fetcher._add(old, old.progress, 0, memoryview(message_set(2, 3)), "t-0")
     assert fetcher._partitions["t", 0] is new
@@ -289,83 +289,83 @@ def test_response_of_earlier_ownership_does_not_change_new_ownership(setting: Ma
         ErrorCode.OFFSET_NOT_AVAILABLE,
     ],
 )
-def test_leader_change_error_keeps_position(setting: Make, code: ErrorCode) -> None:
+def test_leader_change_error_keeps_position(make_setup: Make, code: ErrorCode) -> None:
     log = log_with(4)
     log.error = code
-    one = setting({("t", 0): log})
-    one.start({("t", 0): 2})
+    setup = make_setup({("t", 0): log})
+    setup.start({("t", 0): 2})
 
     def recover() -> None:
         log.error = 0
 
-    one.cluster.on_refresh = recover
-    assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
-    assert one.cluster.refreshed == 1
+    setup.cluster.on_refresh = recover
+    assert setup.read(2) == [("t", 0, 2), ("t", 0, 3)]
+    assert setup.cluster.refreshed == 1
 
 
 def test_partition_leaves_hung_broker_when_new_leader_is_known(
-    setting: Make,
+    make_setup: Make,
 ) -> None:
     log = log_with(2)
-    one = setting({("t", 0): log})
-    one.start({("t", 0): 0})
-    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
-    one.cluster.still.add(0)
-    while one.cluster.waiting_at_still == 0:
-        one.runtime.sleep(0.001)
+    setup = make_setup({("t", 0): log})
+    setup.start({("t", 0): 0})
+    assert setup.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    setup.cluster.still.add(0)
+    while setup.cluster.waiting_at_still == 0:
+        setup.runtime.sleep(0.001)
     log.append(message_set(2, 2, base=2))
-    one.cluster.move(("t", 0), leader=1)
-    assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
-    assert one.cluster.fetches[-1][0] == 1
+    setup.cluster.move(("t", 0), leader=1)
+    assert setup.read(2) == [("t", 0, 2), ("t", 0, 3)]
+    assert setup.cluster.fetches[-1][0] == 1
 
 
 def test_leaders_are_refreshed_when_broker_does_not_answer(
-    setting: Make, monkeypatch: pytest.MonkeyPatch
+    make_setup: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetchers, "_UNANSWERED_S", 0.05)
     monkeypatch.setattr(fetchers, "_IDLE_S", 0.01)
     log = log_with(2)
-    one = setting({("t", 0): log})
-    one.start({("t", 0): 0})
-    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
-    one.cluster.still.add(0)
-    while one.cluster.waiting_at_still == 0:
-        one.runtime.sleep(0.001)
+    setup = make_setup({("t", 0): log})
+    setup.start({("t", 0): 0})
+    assert setup.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    setup.cluster.still.add(0)
+    while setup.cluster.waiting_at_still == 0:
+        setup.runtime.sleep(0.001)
     log.append(message_set(2, 2, base=2))
-    # Nobody tells the client, as in a cluster that it found by a list of brokers.
+    # The client gets no notification, as in a cluster found by bootstrap servers.
     log.leader, log.epoch = 1, 1
-    assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
-    assert one.cluster.refreshed > 0
+    assert setup.read(2) == [("t", 0, 2), ("t", 0, 3)]
+    assert setup.cluster.refreshed > 0
 
 
-def test_former_leader_with_shorter_log_does_not_reset_offset(setting: Make) -> None:
+def test_former_leader_with_shorter_log_does_not_reset_offset(make_setup: Make) -> None:
     log = log_with(6)
     log.deposed[0] = log_with(3)
-    one = setting({("t", 0): log})
+    setup = make_setup({("t", 0): log})
     # The cluster still names broker 0, which does not know either that it was deposed.
     log.leader, log.epoch = 1, 1
-    one.start({("t", 0): 5}, auto_offset_reset="smallest")
-    assert one.read(1) == [("t", 0, 5)]
+    setup.start({("t", 0): 5}, auto_offset_reset="smallest")
+    assert setup.read(1) == [("t", 0, 5)]
 
 
-def test_offset_within_log_is_never_reset(setting: Make) -> None:
+def test_offset_within_log_is_never_reset(make_setup: Make) -> None:
     log = log_with(6)
     log.error = ErrorCode.OFFSET_OUT_OF_RANGE
-    one = setting({("t", 0): log})
+    setup = make_setup({("t", 0): log})
 
     def recover() -> None:
-        if one.cluster.refreshed == 3:
+        if setup.cluster.refreshed == 3:
             log.error = 0
 
-    one.cluster.on_refresh = recover
-    one.start({("t", 0): 4}, auto_offset_reset="smallest")
-    assert one.read(2) == [("t", 0, 4), ("t", 0, 5)]
+    setup.cluster.on_refresh = recover
+    setup.start({("t", 0): 4}, auto_offset_reset="smallest")
+    assert setup.read(2) == [("t", 0, 4), ("t", 0, 5)]
 
 
-def test_outdated_response_is_dropped(setting: Make) -> None:
-    one = setting({})
-    one.start({})
-    partition = ConsumedPartition("t", 0, one.stream, one.runtime.lock(), 1000, 5)
+def test_outdated_response_is_dropped(make_setup: Make) -> None:
+    setup = make_setup({})
+    setup.start({})
+    partition = ConsumedPartition("t", 0, setup.stream, setup.runtime.lock(), 1000, 5)
     chunk = Chunk(partition, partition.progress, 5, 7, message_set(2, 2, base=5))
     assert partition.add(chunk)
     assert not partition.add(chunk)

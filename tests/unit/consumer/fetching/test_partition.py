@@ -1,4 +1,4 @@
-"""One reading of a partition at a time: what belongs to an older one is thrown away."""
+"""Progress of a partition: chunks of an earlier reading are dropped."""
 
 from typing import Any
 

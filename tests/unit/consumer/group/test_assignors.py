@@ -148,7 +148,7 @@ def test_rack_example_assigns_partitions_within_rack():
         "consumer1": MemberAssignment((("t", 0), ("t", 2))),
         "consumer2": MemberAssignment((("t", 1), ("t", 3))),
     }
-    # a partition in a rack where nobody stands goes to whoever has least
+    # a partition in a rack without a member goes to the member with the fewest partitions
     members.pop("consumer2")
     assert len(own["consumer1"].assign(cluster, members)["consumer1"].partitions) == 4
 

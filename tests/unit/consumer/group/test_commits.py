@@ -1,4 +1,4 @@
-"""Commits of a member: under its generation, told later, refused when the group has gone on."""
+"""Commits of a member: generation, asynchronous reports, and refusal in a later generation."""
 
 import pytest
 
@@ -34,7 +34,7 @@ class Pending:
 class Coordinator:
     def __init__(self, answer):
         self.answer = answer
-        self.asked, self.lost_with = [], []
+        self.asked, self.lost_codes = [], []
 
     def send(self, request):
         self.asked.append(request)
@@ -47,7 +47,7 @@ class Coordinator:
         return self.answer
 
     def lost(self, error):
-        self.lost_with.append(error.code)
+        self.lost_codes.append(error.code)
 
 
 def answer(code=0):
@@ -104,20 +104,18 @@ def test_other_commit_errors_are_raised_unchanged():
         (NetworkError("cut"), NetworkError, [ErrorCode.NETWORK_EXCEPTION]),
     ],
 )
-def test_async_commit_is_reported_once_and_drops_lost_coordinator(
-    given, error, lost
-):
+def test_async_commit_is_reported_once_and_drops_lost_coordinator(given, error, lost):
     coordinator = Coordinator(given)
     offsets = offsets_of(coordinator)
-    told = []
+    reports = []
     offsets.commit_async(
-        {T0: Committed(5)}, SHARE, lambda commits, failed: told.append((commits, failed))
+        {T0: Committed(5)}, SHARE, lambda commits, failed: reports.append((commits, failed))
     )
-    assert told == []
+    assert reports == []
     assert not offsets.busy
     offsets.report()
     offsets.report()
-    ((commits, failed),) = told
+    ((commits, failed),) = reports
     assert commits == {T0: Committed(5)}
     assert failed is None if error is None else isinstance(failed, error)
-    assert coordinator.lost_with == lost
+    assert coordinator.lost_codes == lost

@@ -1,4 +1,4 @@
-"""The partitions a group consumer holds: what is processed, ready, stale or paused."""
+"""Partitions of a group consumer: processed, ready and stale messages."""
 
 import pytest
 
@@ -58,26 +58,24 @@ def test_messages_returned_by_poll_are_not_yielded_again(
     held.add([T0], {T0: Committed(0)})
     fetched(held, T0, 0, 4)
     held.collect(10)
-    singly = held.hand_out_singly()
-    assert next(singly).offset == 0
+    messages = held.hand_out_singly()
+    assert next(messages).offset == 0
     assert [message.offset for message in held.hand_out()] == [1, 2, 3]
     fetched(held, T0, 4, 2)
     held.collect(10)
-    assert [message.offset for message in singly] == [4, 5]
+    assert [message.offset for message in messages] == [4, 5]
     assert held.positions() == {T0: 6}
 
 
 @pytest.mark.parametrize("sought", [0, 3])
-def test_seek_ends_messages_being_yielded(
-    held: HeldPartitions, sought: int
-) -> None:
+def test_seek_ends_messages_being_yielded(held: HeldPartitions, sought: int) -> None:
     held.add([T0], {T0: Committed(0)})
     fetched(held, T0, 0, 4)
     held.collect(10)
-    singly = held.hand_out_singly()
-    assert next(singly).offset == 0
+    messages = held.hand_out_singly()
+    assert next(messages).offset == 0
     held.get(T0).seek(sought)
-    assert list(singly) == []
+    assert list(messages) == []
     assert held.positions() == {T0: sought}
 
 

@@ -1,4 +1,4 @@
-"""A member's way to its share, with a coordinator that answers from a list."""
+"""Joins of a member at a coordinator with scripted responses."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ class Coordinator:
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.asked: list[Any] = []
-        self.looks: list[bool] = []
+        self.lookups: list[bool] = []
 
     def send(self, request: Any, lane: str | None = None) -> Pending:
         self.asked.append(request)
@@ -53,7 +53,7 @@ class Coordinator:
 
     def moved_from(self, broker_id: int) -> bool:
         assert broker_id == 1
-        return self.looks.pop(0)
+        return self.lookups.pop(0)
 
 
 def joined(
@@ -105,11 +105,11 @@ def test_hung_coordinator_is_abandoned_after_two_lookups_name_another(
     monkeypatch.setattr(joining, "_LOOK_UP_S", 0.001)
     monkeypatch.setattr(joining, "_MOVED_LOOK_S", 0.0)
     coordinator = Coordinator(None)
-    coordinator.looks = [False, True, False, True, True, True]
+    coordinator.lookups = [False, True, False, True, True, True]
     one = exchange(coordinator)
     with pytest.raises(RequestTimedOut, match="within 0 s"):
         one.join("me", frozenset({"t"}))
-    assert coordinator.looks == [True], "two looks in a row are enough"
+    assert coordinator.lookups == [True], "two lookups in a row are enough"
     assert (one.member_id, one.waits) == ("me", False)
 
 

@@ -1,4 +1,4 @@
-"""A member whose loop meets what nobody foresaw."""
+"""The loop of a member under unexpected errors, missing responses and fencing."""
 
 from types import SimpleNamespace
 
@@ -14,32 +14,32 @@ from zkbroker.runtime import get_runtime
 WAIT_S = 20
 
 
-class NoCoordinator:
-    """A coordinator connection over which nobody answers."""
+class UnreachableCoordinator:
+    """A coordinator connection on which every request fails."""
 
     def send(self, request, lane=None):
-        raise NetworkError("nobody answers")
+        raise NetworkError("no response")
 
     def lost(self, error):
         pass
 
 
-def membership(runtime, told, **settings):
+def membership(runtime, notified, **settings):
     return GroupMembership(
         GroupConsumerConfig(bootstrap_servers=("none:1",), group_id="g", **settings),
-        NoCoordinator(),
+        UnreachableCoordinator(),
         [RangeAssignor()],
         partitions_of=lambda topics: ClusterPartitions({}),
         runtime=runtime,
-        notify=told.set,
+        notify=notified.set,
     )
 
 
 @pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
 def test_assignor_error_raises_in_poll_and_rejoins(monkeypatch, runtime_name):
     runtime = get_runtime(runtime_name)
-    told = runtime.event()
-    member = membership(runtime, told, retry_backoff_ms=1)
+    notified = runtime.event()
+    member = membership(runtime, notified, retry_backoff_ms=1)
     asked = []
 
     def join(member_id, topics):
@@ -49,8 +49,8 @@ def test_assignor_error_raises_in_poll_and_rejoins(monkeypatch, runtime_name):
     monkeypatch.setattr(member._exchange, "join", join)
     member.subscribe(frozenset({"t"}))
     for times in (1, 2):
-        assert told.wait(WAIT_S)
-        told.clear()
+        assert notified.wait(WAIT_S)
+        notified.clear()
         error = member.take_error()
         assert isinstance(error, ClientError)
         assert "group g cannot be joined: LookupError" in str(error)
@@ -62,8 +62,8 @@ def test_assignor_error_raises_in_poll_and_rejoins(monkeypatch, runtime_name):
 @pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
 def test_member_without_heartbeat_response_rejoins_with_its_id(monkeypatch, runtime_name):
     runtime = get_runtime(runtime_name)
-    told = runtime.event()
-    member = membership(runtime, told, session_timeout_ms=50, heartbeat_interval_ms=10)
+    notified = runtime.event()
+    member = membership(runtime, notified, session_timeout_ms=50, heartbeat_interval_ms=10)
     asked = []
 
     def join(member_id, topics):
@@ -75,22 +75,22 @@ def test_member_without_heartbeat_response_rejoins_with_its_id(monkeypatch, runt
     member.subscribe(frozenset({"t"}))
     for _ in range(2):
         while member.offered is None:
-            assert told.wait(WAIT_S)
-            told.clear()
+            assert notified.wait(WAIT_S)
+            notified.clear()
         member.take()
         while not member.lost:
-            assert told.wait(WAIT_S)
-            told.clear()
+            assert notified.wait(WAIT_S)
+            notified.clear()
         member.released()
     while len(asked) < 3:
-        assert told.wait(WAIT_S)
-        told.clear()
+        assert notified.wait(WAIT_S)
+        notified.clear()
     assert asked == ["", "member-1", "member-1"]
     member.leave(WAIT_S)
     assert not member._task.alive
 
 
-class Refusing:
+class RefusingCoordinator:
     """A coordinator that answers every heartbeat with an error."""
 
     def __init__(self, code):
@@ -108,18 +108,20 @@ class Refusing:
 
 @pytest.mark.parametrize("by_commit", [False, True])
 @pytest.mark.parametrize(
-    ("error", "asked_with"),
+    ("error", "rejoin_id"),
     [(ErrorCode.ILLEGAL_GENERATION, "member-1"), (ErrorCode.UNKNOWN_MEMBER_ID, "")],
 )
 def test_fenced_member_keeps_its_id_unless_coordinator_forgot_it(
-    monkeypatch, error, asked_with, by_commit
+    monkeypatch, error, rejoin_id, by_commit
 ):
-    """As a newcomer it would have the group wait for the end of its own session."""
+    """With a new id the group would wait until its old session expires."""
     runtime = get_runtime("threads")
-    told = runtime.event()
+    notified = runtime.event()
     beat_ms = 60_000 if by_commit else 10
-    member = membership(runtime, told, heartbeat_interval_ms=beat_ms, session_timeout_ms=180_000)
-    member._coordinator = Refusing(error)
+    member = membership(
+        runtime, notified, heartbeat_interval_ms=beat_ms, session_timeout_ms=180_000
+    )
+    member._coordinator = RefusingCoordinator(error)
     asked = []
 
     def join(member_id, topics):
@@ -130,16 +132,16 @@ def test_fenced_member_keeps_its_id_unless_coordinator_forgot_it(
     monkeypatch.setattr(member._exchange, "join", join)
     member.subscribe(frozenset({"t"}))
     while member.take() is None:
-        assert told.wait(WAIT_S)
-        told.clear()
+        assert notified.wait(WAIT_S)
+        notified.clear()
     if by_commit:
         member.fence(error)
     while not member.lost:
-        assert told.wait(WAIT_S)
-        told.clear()
+        assert notified.wait(WAIT_S)
+        notified.clear()
     member.released()
     while len(asked) < 2:
-        assert told.wait(WAIT_S)
-        told.clear()
-    assert asked[:2] == ["", asked_with]
+        assert notified.wait(WAIT_S)
+        notified.clear()
+    assert asked[:2] == ["", rejoin_id]
     member.leave(WAIT_S)

@@ -1,4 +1,4 @@
-"""Offsets by time, and the ends of logs as a consumer sees them."""
+"""Offsets by time, and log starts and ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A consumer as a member: what it holds, when it commits, and what it saves before it gives up."""
+"""A group consumer as a member: assignment, commits and release of partitions."""
 
 from typing import Any
 
@@ -65,10 +65,10 @@ class Member:
     def __init__(self) -> None:
         self.shares: list[Share] = []
         self.error: Exception | None = None
-        self.said: list[str] = []
+        self.calls: list[str] = []
 
     def polled(self) -> None:
-        self.said.append("polled")
+        self.calls.append("polled")
 
     def take_error(self) -> Exception | None:
         return self.error
@@ -78,21 +78,21 @@ class Member:
 
     def released(self) -> None:
         self.ending = False
-        self.said.append("released")
+        self.calls.append("released")
 
 
 class Listener(RebalanceListener):
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
 
     def on_partitions_assigned(self, partitions: Any) -> None:
-        self.told.append(("assigned", list(partitions)))
+        self.calls.append(("assigned", list(partitions)))
 
     def on_partitions_revoked(self, partitions: Any) -> None:
-        self.told.append(("revoked", list(partitions)))
+        self.calls.append(("revoked", list(partitions)))
 
     def on_partitions_lost(self, partitions: Any) -> None:
-        self.told.append(("lost", list(partitions)))
+        self.calls.append(("lost", list(partitions)))
 
 
 class Fetchers:
@@ -100,8 +100,8 @@ class Fetchers:
         pass
 
 
-class Set:
-    """A session with everything around it in memory."""
+class SessionSetup:
+    """A session whose collaborators are fakes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.offsets, self.held, self.listener, self.member = (
@@ -131,95 +131,95 @@ class Set:
 
 
 def test_assigned_partitions_start_at_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Set(monkeypatch, enable_auto_commit=False)
-    share = one.hold(T0, T1)
-    assert one.session.share is share
-    assert one.held.partitions == {T0: Committed(5), T1: Committed(5)}
-    assert one.listener.told == [("assigned", [T0, T1])]
-    assert one.session.rebalances == 1
+    setup = SessionSetup(monkeypatch, enable_auto_commit=False)
+    share = setup.hold(T0, T1)
+    assert setup.session.share is share
+    assert setup.held.partitions == {T0: Committed(5), T1: Committed(5)}
+    assert setup.listener.calls == [("assigned", [T0, T1])]
+    assert setup.session.rebalances == 1
 
 
 @pytest.mark.parametrize("offset", [-1, -1001, "5", Committed(-5)])
 def test_invalid_offset_is_not_committed(monkeypatch: pytest.MonkeyPatch, offset: Any) -> None:
-    one = Set(monkeypatch, enable_auto_commit=False)
-    one.hold(T0)
+    setup = SessionSetup(monkeypatch, enable_auto_commit=False)
+    setup.hold(T0)
     with pytest.raises(ClientError, match="no offset"):
-        one.session.commit({T0: offset}, 1.0)
+        setup.session.commit({T0: offset}, 1.0)
     with pytest.raises(ClientError, match="no offset"):
-        one.session.commit_async({T0: offset}, None)
-    assert one.offsets.commits == []
+        setup.session.commit_async({T0: offset}, None)
+    assert setup.offsets.commits == []
 
 
 def test_poll_within_a_listener_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Set(monkeypatch, enable_auto_commit=False)
+    setup = SessionSetup(monkeypatch, enable_auto_commit=False)
     refused: list[ClientError] = []
 
     def poll(partitions: Any) -> None:
         with pytest.raises(ClientError, match="must not poll") as error:
-            one.session.serve()
+            setup.session.serve()
         refused.append(error.value)
 
-    monkeypatch.setattr(one.listener, "on_partitions_assigned", poll)
-    one.hold(T0)
+    monkeypatch.setattr(setup.listener, "on_partitions_assigned", poll)
+    setup.hold(T0)
     assert len(refused) == 1
-    one.session.serve()
+    setup.session.serve()
 
 
 @pytest.mark.parametrize("automatic", [True, False])
 def test_ending_share_is_committed_then_released(
     monkeypatch: pytest.MonkeyPatch, automatic: bool
 ) -> None:
-    one = Set(monkeypatch, enable_auto_commit=automatic, auto_commit_interval_ms=10**9)
-    share = one.hold(T0)
-    one.member.ending = True
-    one.session.serve()
-    assert one.offsets.commits == ([({T0: Committed(7)}, share)] if automatic else [])
-    assert one.listener.told[-1] == ("revoked", [T0])
-    assert (one.session.share, one.held.partitions) == (None, {})
-    assert one.member.said[-1] == "released"
+    setup = SessionSetup(monkeypatch, enable_auto_commit=automatic, auto_commit_interval_ms=10**9)
+    share = setup.hold(T0)
+    setup.member.ending = True
+    setup.session.serve()
+    assert setup.offsets.commits == ([({T0: Committed(7)}, share)] if automatic else [])
+    assert setup.listener.calls[-1] == ("revoked", [T0])
+    assert (setup.session.share, setup.held.partitions) == (None, {})
+    assert setup.member.calls[-1] == "released"
 
 
 def test_lost_share_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Set(monkeypatch, auto_commit_interval_ms=10**9)
-    one.hold(T0)
-    one.member.ending = one.member.lost = True
-    one.session.serve()
-    assert one.offsets.commits == []
-    assert one.listener.told[-1] == ("lost", [T0])
+    setup = SessionSetup(monkeypatch, auto_commit_interval_ms=10**9)
+    setup.hold(T0)
+    setup.member.ending = setup.member.lost = True
+    setup.session.serve()
+    assert setup.offsets.commits == []
+    assert setup.listener.calls[-1] == ("lost", [T0])
 
 
 def test_failed_final_commit_still_releases_partitions(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = Set(monkeypatch, auto_commit_interval_ms=10**9)
-    one.hold(T0)
-    one.offsets.error = ProtocolError("no coordinator")
-    one.session.give_up_all()
-    assert one.held.partitions == {}
+    setup = SessionSetup(monkeypatch, auto_commit_interval_ms=10**9)
+    setup.hold(T0)
+    setup.offsets.error = ProtocolError("no coordinator")
+    setup.session.give_up_all()
+    assert setup.held.partitions == {}
     assert "offsets not committed group=g error=no coordinator" in caplog.text
 
 
 def test_unchanged_positions_are_committed_automatically_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = Set(monkeypatch)
-    one.hold(T0)
+    setup = SessionSetup(monkeypatch)
+    setup.hold(T0)
     for _ in range(2):
-        one.session._commit_due = 0.0
-        one.session.serve()
-    assert [offsets for offsets, _ in one.offsets.commits] == [{T0: Committed(7)}]
+        setup.session._commit_due = 0.0
+        setup.session.serve()
+    assert [offsets for offsets, _ in setup.offsets.commits] == [{T0: Committed(7)}]
 
 
 def test_commit_without_share_or_group_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Set(monkeypatch)
+    setup = SessionSetup(monkeypatch)
     with pytest.raises(CommitFailed, match="holds nothing at the moment"):
-        one.session.commit({T0: 5}, 1.0)
+        setup.session.commit({T0: 5}, 1.0)
     with pytest.raises(ClientError, match=r"needs a group\.id"):
-        Set(monkeypatch, group_id="", enable_auto_commit=False).session.commit(None, 1.0)
+        SessionSetup(monkeypatch, group_id="", enable_auto_commit=False).session.commit(None, 1.0)
 
 
 def test_membership_error_raises_in_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Set(monkeypatch)
-    one.member.error = ClientError("not allowed")
+    setup = SessionSetup(monkeypatch)
+    setup.member.error = ClientError("not allowed")
     with pytest.raises(ClientError, match="not allowed"):
-        one.session.serve()
+        setup.session.serve()

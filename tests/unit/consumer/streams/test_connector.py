@@ -1,4 +1,4 @@
-"""What a connector refuses, and that it holds nothing after its shutdown."""
+"""Registration of a connector, and the use that it refuses."""
 
 from typing import Any
 
@@ -40,74 +40,74 @@ def connector(**properties: str) -> ConsumerConnector:
 
 
 def test_member_registers_subscription_and_leaves(session: Any) -> None:
-    with connector() as one:
-        one.create_message_streams({"t": 2})
+    with connector() as consumer:
+        consumer.create_message_streams({"t": 2})
         found = groups.subscriptions(session, "g")
-        assert found[one.consumer_id] is not None
-        assert found[one.consumer_id].streams == {"t": 2}
-        assert (one.owned(), one.positions(), one.lag()) == (set(), {}, {})
+        assert found[consumer.consumer_id] is not None
+        assert found[consumer.consumer_id].streams == {"t": 2}
+        assert (consumer.owned(), consumer.positions(), consumer.lag()) == (set(), {}, {})
         children = session.children("/consumers/g/ids")
-        assert children == [one.consumer_id]
+        assert children == [consumer.consumer_id]
     assert session.closed
     assert session.server.children("/consumers/g/ids") == []
 
 
 def test_second_creation_of_streams_is_refused(session: Any) -> None:
-    with connector() as one:
+    with connector() as consumer:
         with pytest.raises(ClientError, match="create the message streams first"):
-            one.owned()
-        one.create_message_streams_by_filter(Whitelist("t.*"))
+            consumer.owned()
+        consumer.create_message_streams_by_filter(Whitelist("t.*"))
         with pytest.raises(ClientError, match="has made its streams"):
-            one.create_message_streams({"t": 1})
+            consumer.create_message_streams({"t": 1})
 
 
 def test_invalid_topic_is_refused_before_join(session: Any) -> None:
-    with connector() as one:
+    with connector() as consumer:
         with pytest.raises(InvalidTopic, match="no/such"):
-            one.create_message_streams({"no/such": 1})
-        one.create_message_streams({"t": 1})
+            consumer.create_message_streams({"no/such": 1})
+        consumer.create_message_streams({"t": 1})
 
 
 @pytest.mark.parametrize("topics", [{}, {"t": 0}])
 def test_topic_without_stream_is_refused(session: Any, topics: dict[str, int]) -> None:
-    with connector() as one:
+    with connector() as consumer:
         with pytest.raises(ConfigError, match="at least one"):
-            one.create_message_streams(topics)
+            consumer.create_message_streams(topics)
         with pytest.raises(ConfigError, match="at least one"):
-            one.create_message_streams_by_filter(Whitelist("t"), 0)
-        one.create_message_streams({"t": 1})
+            consumer.create_message_streams_by_filter(Whitelist("t"), 0)
+        consumer.create_message_streams({"t": 1})
 
 
 def test_seek_and_commit_need_ownership(session: Any) -> None:
-    with connector() as one:
-        one.create_message_streams({"t": 1})
+    with connector() as consumer:
+        consumer.create_message_streams({"t": 1})
         for act in (
-            lambda: one.seek("t", 0, 5),
-            lambda: one.rewind(-2),
-            lambda: one.commit_offsets({("t", 0): 5}),
+            lambda: consumer.seek("t", 0, 5),
+            lambda: consumer.rewind(-2),
+            lambda: consumer.commit_offsets({("t", 0): 5}),
         ):
-            with pytest.raises(NotOwned, match=one.consumer_id):
+            with pytest.raises(NotOwned, match=consumer.consumer_id):
                 act()
 
 
 @pytest.mark.parametrize("offset", [EARLIEST_TIME, LATEST_TIME, -7])
 def test_negative_or_non_integer_offset_is_refused(session: Any, offset: int) -> None:
-    with connector() as one:
-        one.create_message_streams({"t": 1})
+    with connector() as consumer:
+        consumer.create_message_streams({"t": 1})
         with pytest.raises(ClientError, match=r"no offset.*call rewind\(EARLIEST_TIME\)"):
-            one.seek("t", 0, offset)
+            consumer.seek("t", 0, offset)
         with pytest.raises(ClientError, match="no offset"):
-            one.commit_offsets({("t", 0): offset})
+            consumer.commit_offsets({("t", 0): offset})
 
 
 def test_shut_down_connector_refuses_use(session: Any) -> None:
-    one = connector()
-    (stream,) = one.create_message_streams({"t": 1})["t"]
-    one.shutdown()
-    one.shutdown()
-    assert one.closed
+    consumer = connector()
+    (stream,) = consumer.create_message_streams({"t": 1})["t"]
+    consumer.shutdown()
+    consumer.shutdown()
+    assert consumer.closed
     assert list(stream) == []
     with pytest.raises(ConsumerClosed):
-        one.owned()
+        consumer.owned()
     with pytest.raises(ConsumerClosed):
-        one.create_message_streams({"t": 1})
+        consumer.create_message_streams({"t": 1})

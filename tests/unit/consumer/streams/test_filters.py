@@ -73,9 +73,7 @@ def test_internal_topics_are_excluded_by_default() -> None:
         ("", [""], ["a"]),
     ],
 )
-def test_filter_uses_java_syntax(
-    expression: str, matching: list[str], failing: list[str]
-) -> None:
+def test_filter_uses_java_syntax(expression: str, matching: list[str], failing: list[str]) -> None:
     compiled = compile_java_regex(expression)
     assert [name for name in matching if compiled.fullmatch(name)] == matching
     assert [name for name in failing if compiled.fullmatch(name)] == []

@@ -1,4 +1,4 @@
-"""What one member owns: the order of its steps, and what is committed."""
+"""Partitions of one member: the order of its steps, and commits."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -18,8 +18,8 @@ from zkbroker.runtime import get_runtime
 T0, T1 = ("t", 0), ("t", 1)
 
 
-class Outside:
-    """Fetchers and offsets that note what they are asked."""
+class FetchersAndOffsets:
+    """Fetchers and offsets that record their calls."""
 
     def __init__(self) -> None:
         self.offsets: dict[tuple[str, int], int] = {}
@@ -45,17 +45,17 @@ class Outside:
         return set()
 
 
-class Setting:
+class MemberSetup:
     def __init__(self, **settings: Any) -> None:
-        self.outside = Outside()
+        self.fakes = FetchersAndOffsets()
         runtime = get_runtime("threads")
         self.stream = KafkaStream(runtime, timeout_ms=0)
         chosen = {"rebalance_drain_ms": 0, **settings}
         self.member = Membership(
             config=ConsumerConfig(group_id="g", zookeeper_connect="z", **chosen),
             runtime=runtime,
-            fetchers=cast("Fetchers", self.outside),
-            keeper=cast("OffsetKeeper", self.outside),
+            fetchers=cast("Fetchers", self.fakes),
+            keeper=cast("OffsetKeeper", self.fakes),
             streams=[self.stream],
             stream_for=lambda topic, thread: self.stream,
         )
@@ -74,117 +74,117 @@ class Setting:
 
 
 def test_stop_commits_processed_messages_without_message_in_hand() -> None:
-    one = Setting()
-    one.outside.offsets = {T0: 5}
-    one.own(T0, T1)
-    one.feed(T0, 10)
-    assert [next(one.stream).offset for _ in range(3)] == [5, 6, 7]
-    one.member.stop()
-    one.member.commit()
+    setup = MemberSetup()
+    setup.fakes.offsets = {T0: 5}
+    setup.own(T0, T1)
+    setup.feed(T0, 10)
+    assert [next(setup.stream).offset for _ in range(3)] == [5, 6, 7]
+    setup.member.stop()
+    setup.member.commit()
     # Partition 1 has no known position yet: the reset is still to come.
-    assert one.outside.commits == [{T0: 7}]
-    assert one.member.owned() == {}
+    assert setup.fakes.commits == [{T0: 7}]
+    assert setup.member.owned() == {}
     with pytest.raises(ConsumerTimeout):
-        next(one.stream)
+        next(setup.stream)
 
 
 @pytest.mark.parametrize(("in_hand", "committed"), [(True, 7), (False, 6)])
 def test_message_in_hand_is_committed_at_shutdown_on_request(in_hand: bool, committed: int) -> None:
-    one = Setting()
-    one.outside.offsets = {T0: 5}
-    one.own(T0)
-    one.feed(T0, 10)
-    next(one.stream)
-    next(one.stream)
-    one.member.close(in_hand=in_hand)
-    one.member.stop()
-    one.member.commit()
-    assert one.outside.commits == [{T0: committed}]
+    setup = MemberSetup()
+    setup.fakes.offsets = {T0: 5}
+    setup.own(T0)
+    setup.feed(T0, 10)
+    next(setup.stream)
+    next(setup.stream)
+    setup.member.close(in_hand=in_hand)
+    setup.member.stop()
+    setup.member.commit()
+    assert setup.fakes.commits == [{T0: committed}]
 
 
 def test_message_processed_during_stop_is_committed() -> None:
-    one = Setting(rebalance_drain_ms=10_000)
-    one.outside.offsets = {T0: 0}
-    one.own(T0)
-    one.feed(T0, 3)
-    assert next(one.stream).offset == 0
+    setup = MemberSetup(rebalance_drain_ms=10_000)
+    setup.fakes.offsets = {T0: 0}
+    setup.own(T0)
+    setup.feed(T0, 3)
+    assert next(setup.stream).offset == 0
     runtime = get_runtime("threads")
 
     def come_back() -> None:
         with pytest.raises(ConsumerTimeout):
-            next(one.stream)
+            next(setup.stream)
 
-    stopped = runtime.spawn(one.member.stop, name="stop")
-    while not one.stream._paused:
+    stopped = runtime.spawn(setup.member.stop, name="stop")
+    while not setup.stream._paused:
         runtime.sleep(0.001)
     come_back()
     assert stopped.join(10)
-    one.member.commit()
-    assert one.outside.commits == [{T0: 1}]
+    setup.member.commit()
+    assert setup.fakes.commits == [{T0: 1}]
 
 
 def test_rebalance_without_auto_commit_commits_nothing() -> None:
-    one = Setting(auto_commit_enable=False)
-    one.outside.offsets = {T0: 5}
-    one.own(T0)
-    one.feed(T0, 2)
-    next(one.stream)
-    next(one.stream)
-    one.member.stop()
-    one.member.commit()
-    assert one.outside.commits == []
+    setup = MemberSetup(auto_commit_enable=False)
+    setup.fakes.offsets = {T0: 5}
+    setup.own(T0)
+    setup.feed(T0, 2)
+    next(setup.stream)
+    next(setup.stream)
+    setup.member.stop()
+    setup.member.commit()
+    assert setup.fakes.commits == []
 
 
 def test_dropped_ownership_is_neither_delivered_nor_committed() -> None:
-    one = Setting()
-    one.own(T0)
-    one.feed(T0, 10)
-    next(one.stream)
-    one.member.pause()
-    one.member.drop()
-    assert one.member.owned() == {}
+    setup = MemberSetup()
+    setup.own(T0)
+    setup.feed(T0, 10)
+    next(setup.stream)
+    setup.member.pause()
+    setup.member.drop()
+    assert setup.member.owned() == {}
     with pytest.raises(ConsumerTimeout):
-        next(one.stream)
-    one.member.stop()
-    one.member.commit()
-    assert one.outside.commits == []
-    one.own(T0)
-    one.feed(T0, 1)
-    assert next(one.stream).offset == 0
+        next(setup.stream)
+    setup.member.stop()
+    setup.member.commit()
+    assert setup.fakes.commits == []
+    setup.own(T0)
+    setup.feed(T0, 1)
+    assert next(setup.stream).offset == 0
 
 
 def test_drop_between_load_and_start_forgets_partitions() -> None:
-    one = Setting()
-    one.member.load({T0: 0})
-    assert one.member.partition(T0) is not None
-    one.member.drop()
-    assert one.member.partition(T0) is None
+    setup = MemberSetup()
+    setup.member.load({T0: 0})
+    assert setup.member.partition(T0) is not None
+    setup.member.drop()
+    assert setup.member.partition(T0) is None
 
 
 def test_failed_commit_is_retried_only_at_shutdown() -> None:
     for closing, commits in ((False, []), (True, [{T0: 1}])):
-        one = Setting(offsets_commit_max_retries=3, offsets_channel_backoff_ms=10)
-        one.outside.failures = 2
-        one.outside.offsets = {T0: 0}
-        one.own(T0)
-        one.feed(T0, 1)
-        next(one.stream)
+        setup = MemberSetup(offsets_commit_max_retries=3, offsets_channel_backoff_ms=10)
+        setup.fakes.failures = 2
+        setup.fakes.offsets = {T0: 0}
+        setup.own(T0)
+        setup.feed(T0, 1)
+        next(setup.stream)
         with pytest.raises(ConsumerTimeout):
-            next(one.stream)
+            next(setup.stream)
         if closing:
-            one.member.close(in_hand=True)
-        one.member.stop()
-        one.member.commit()
-        assert one.outside.commits == commits
+            setup.member.close(in_hand=True)
+        setup.member.stop()
+        setup.member.commit()
+        assert setup.fakes.commits == commits
 
 
 def test_session_pause_outlasts_rebalance() -> None:
-    one = Setting()
-    one.member.stop()
-    one.member.pause()
-    one.own(T0)
-    one.feed(T0, 1)
+    setup = MemberSetup()
+    setup.member.stop()
+    setup.member.pause()
+    setup.own(T0)
+    setup.feed(T0, 1)
     with pytest.raises(ConsumerTimeout):
-        next(one.stream)
-    one.member.resume()
-    assert next(one.stream).offset == 0
+        next(setup.stream)
+    setup.member.resume()
+    assert next(setup.stream).offset == 0

@@ -45,9 +45,7 @@ def take_all(stream: KafkaStream) -> list[MessageAndMetadata]:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_messages_of_all_magics_keep_order_and_metadata(
-    runtime: Runtime, magic: int
-) -> None:
+def test_messages_of_all_magics_keep_order_and_metadata(runtime: Runtime, magic: int) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
     feed(partition, 3, magic=magic)

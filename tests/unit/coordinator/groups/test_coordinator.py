@@ -29,8 +29,8 @@ NONE = ErrorCode.NONE
 DAY_MS = 86_400_000
 
 
-class Desk:
-    """A coordinator with virtual clocks and logs in memory."""
+class CoordinatorSetup:
+    """A coordinator with virtual clocks and in-memory logs."""
 
     def __init__(self, logs=None, **settings):
         self.clock, self.wall = 1_000, 1_500_000_000_000
@@ -97,28 +97,28 @@ class Desk:
 
 
 def test_all_requests_for_group_of_other_broker_are_refused():
-    desk = Desk()
-    c = desk.coordinator
+    setup = CoordinatorSetup()
+    c = setup.coordinator
     answers = []
-    assert desk.join()[0].error is ErrorCode.NOT_COORDINATOR
+    assert setup.join()[0].error is ErrorCode.NOT_COORDINATOR
     c.sync("g", "m", 1, {}, answers.append)
     assert answers[0].error is ErrorCode.NOT_COORDINATOR
     assert c.heartbeat("g", "m", 1) is ErrorCode.NOT_COORDINATOR
     assert c.leave("g", "m") is ErrorCode.NOT_COORDINATOR
-    assert desk.commit() is ErrorCode.NOT_COORDINATOR
+    assert setup.commit() is ErrorCode.NOT_COORDINATOR
     assert c.offsets("g")[0] is ErrorCode.NOT_COORDINATOR
     assert c.describe("g").error is ErrorCode.NOT_COORDINATOR
     assert c.delete("g") is ErrorCode.NOT_COORDINATOR
 
 
 def test_led_partition_counts_as_loading_until_hosted():
-    desk = Desk()
-    desk.assigned = {key_partition("g", 4)}
-    assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    desk.host()
-    assert desk.commit() is NONE
-    desk.coordinator.release(key_partition("g", 4))
-    assert desk.commit() is ErrorCode.NOT_COORDINATOR
+    setup = CoordinatorSetup()
+    setup.assigned = {key_partition("g", 4)}
+    assert setup.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    setup.host()
+    assert setup.commit() is NONE
+    setup.coordinator.release(key_partition("g", 4))
+    assert setup.commit() is ErrorCode.NOT_COORDINATOR
 
 
 def test_requests_waiting_for_replicas_are_parked():
@@ -128,38 +128,38 @@ def test_requests_waiting_for_replicas_are_parked():
                 with park(lambda: None):
                     pass
 
-    desk = Desk(logs={number: Waits() for number in range(4)}).host()
+    setup = CoordinatorSetup(logs={number: Waits() for number in range(4)}).host()
     park, offsets = Park(), {("t", 0): OffsetValue(1, metadata="", commit_timestamp_ms=1)}
-    assert desk.coordinator.commit("g", "", -1, offsets, park) is NONE
+    assert setup.coordinator.commit("g", "", -1, offsets, park) is NONE
     assert park.times == 1
     assert (
-        desk.coordinator.commit_transactional("g", (1, 0), offsets, lambda number: NONE, park)
+        setup.coordinator.commit_transactional("g", (1, 0), offsets, lambda number: NONE, park)
         is NONE
     )
     assert park.times == 2
-    assert desk.commit("gone") is NONE
-    assert desk.coordinator.delete("gone", park) is NONE
+    assert setup.commit("gone") is NONE
+    assert setup.coordinator.delete("gone", park) is NONE
     assert park.times == 3
 
 
 def test_leader_sync_is_answered_after_store():
-    desk = Desk().host()
-    (joined,) = desk.join()
+    setup = CoordinatorSetup().host()
+    (joined,) = setup.join()
     answers = []
-    desk.coordinator.sync(
+    setup.coordinator.sync(
         "g", joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
     )
     assert answers == []
-    desk.runtime.run("store-")
+    setup.runtime.run("store-")
     assert [each.error for each in answers] == [NONE]
-    # The session of a member that was told counts from then on.
-    desk.pass_time(10_000)
-    assert desk.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    # The session of a member with an answered sync starts then.
+    setup.pass_time(10_000)
+    assert setup.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_leadership_lost_during_load_logs_no_error(caplog):
     caplog.set_level(logging.INFO)
-    Desk(logs := {}).host().commit()
+    CoordinatorSetup(logs := {}).host().commit()
 
     class Moved(MemoryLog):
         def read_bytes(self, offset, max_bytes):
@@ -168,42 +168,42 @@ def test_leadership_lost_during_load_logs_no_error(caplog):
     number = key_partition("g", 4)
     moved = Moved()
     moved.segments, moved.log_end_offset = logs[number].segments, logs[number].log_end_offset
-    desk = Desk({**logs, number: moved}).host()
+    setup = CoordinatorSetup({**logs, number: moved}).host()
     assert "loading ends" in caplog.text
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
-    assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert setup.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_loading_partition_answers_load_in_progress():
-    desk = Desk()
-    desk.coordinator.host(key_partition("g", 4), MemoryLog())
-    assert desk.join()[0].error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert desk.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert desk.coordinator.list_groups() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
-    assert desk.coordinator.leave("g", "m") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    desk.runtime.run("load")
-    assert desk.join()[0].error is NONE
+    setup = CoordinatorSetup()
+    setup.coordinator.host(key_partition("g", 4), MemoryLog())
+    assert setup.join()[0].error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert setup.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert setup.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert setup.coordinator.list_groups() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    assert setup.coordinator.leave("g", "m") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    setup.runtime.run("load")
+    assert setup.join()[0].error is NONE
 
 
 def test_sync_and_heartbeat_hide_error_14_while_loading():
     """Clients take error 14 as fatal where genuine brokers never send it (GroupCoordinator)."""
-    desk = Desk()
-    desk.coordinator.host(key_partition("g", 4), MemoryLog())
+    setup = CoordinatorSetup()
+    setup.coordinator.host(key_partition("g", 4), MemoryLog())
     answers = []
-    desk.coordinator.sync("g", "m", 3, {}, answers.append)
+    setup.coordinator.sync("g", "m", 3, {}, answers.append)
     assert [each.error for each in answers] == [ErrorCode.REBALANCE_IN_PROGRESS]
-    assert desk.coordinator.heartbeat("g", "m", 3) is NONE
-    desk.runtime.run("load")
-    assert desk.coordinator.heartbeat("g", "m", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert setup.coordinator.heartbeat("g", "m", 3) is NONE
+    setup.runtime.run("load")
+    assert setup.coordinator.heartbeat("g", "m", 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_unnamed_group_has_offsets_but_no_members():
-    desk = Desk().host()
-    assert desk.join("")[0].error is ErrorCode.INVALID_GROUP_ID
-    assert desk.coordinator.heartbeat("", "m", 1) is ErrorCode.INVALID_GROUP_ID
-    assert desk.commit("", offset=7) is NONE
-    assert desk.offset("") == 7
+    setup = CoordinatorSetup().host()
+    assert setup.join("")[0].error is ErrorCode.INVALID_GROUP_ID
+    assert setup.coordinator.heartbeat("", "m", 1) is ErrorCode.INVALID_GROUP_ID
+    assert setup.commit("", offset=7) is NONE
+    assert setup.offset("") == 7
 
 
 def test_member_id_begins_with_bounded_client_id():
@@ -214,85 +214,88 @@ def test_member_id_begins_with_bounded_client_id():
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, 0, -1])
 def test_session_timeout_outside_bounds_is_refused(session_ms):
-    assert Desk().host().join(session_ms=session_ms)[0].error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert (
+        CoordinatorSetup().host().join(session_ms=session_ms)[0].error
+        is ErrorCode.INVALID_SESSION_TIMEOUT
+    )
 
 
 def test_unknown_group_refuses_members():
-    desk = Desk().host()
-    assert desk.join(member_id="m")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert desk.coordinator.heartbeat("g", "m", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert desk.coordinator.leave("g", "m") is ErrorCode.UNKNOWN_MEMBER_ID
-    assert desk.commit(member="m", generation=1) is ErrorCode.ILLEGAL_GENERATION
+    setup = CoordinatorSetup().host()
+    assert setup.join(member_id="m")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert setup.coordinator.heartbeat("g", "m", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert setup.coordinator.leave("g", "m") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert setup.commit(member="m", generation=1) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_members_offsets_and_generation_survive_restart():
-    desk = Desk().host()
-    joined = desk.stable()
-    assert desk.commit(member=joined.member_id, generation=1, offset=42) is NONE
-    again = Desk(desk.logs).host()
+    setup = CoordinatorSetup().host()
+    joined = setup.stable()
+    assert setup.commit(member=joined.member_id, generation=1, offset=42) is NONE
+    again = CoordinatorSetup(setup.logs).host()
     assert again.coordinator.heartbeat("g", joined.member_id, 1) is NONE
     assert again.offset() == 42
     assert again.commit(member=joined.member_id, generation=1, offset=43) is NONE
-    # and its session ends if it stays away
+    # its session expires without requests
     again.pass_time(10_000)
     assert again.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_sessions_ignore_wall_clock_jumps():
-    desk = Desk().host()
-    joined = desk.stable()
-    desk.wall += 10 * DAY_MS
-    desk.coordinator.tick()
-    assert desk.coordinator.heartbeat("g", joined.member_id, 1) is NONE
+    setup = CoordinatorSetup().host()
+    joined = setup.stable()
+    setup.wall += 10 * DAY_MS
+    setup.coordinator.tick()
+    assert setup.coordinator.heartbeat("g", joined.member_id, 1) is NONE
 
 
 def test_release_answers_waiting_requests_and_forgets_groups():
-    desk = Desk().host()
-    joined = desk.stable()
-    waiting = desk.join()
+    setup = CoordinatorSetup().host()
+    joined = setup.stable()
+    waiting = setup.join()
     assert waiting == []
-    desk.coordinator.release(key_partition("g", 4))
+    setup.coordinator.release(key_partition("g", 4))
     assert waiting[0].error is ErrorCode.NOT_COORDINATOR
-    assert desk.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.NOT_COORDINATOR
+    assert setup.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.NOT_COORDINATOR
 
 
 def test_close_answers_waiting_requests():
-    desk = Desk().host()
-    desk.stable()
-    waiting = desk.join()
-    desk.coordinator.close()
+    setup = CoordinatorSetup().host()
+    setup.stable()
+    waiting = setup.join()
+    setup.coordinator.close()
     assert waiting[0].error is ErrorCode.NOT_COORDINATOR
 
 
 def test_groups_are_described_and_listed():
-    desk = Desk().host()
-    joined = desk.stable()
-    desk.commit("plain")
-    described = desk.coordinator.describe("g")
+    setup = CoordinatorSetup().host()
+    joined = setup.stable()
+    setup.commit("plain")
+    described = setup.coordinator.describe("g")
     assert (described.state, described.protocol_type, described.protocol) == (
         "Stable",
         "consumer",
         "range",
     )
     assert described.members == ((joined.member_id, "c", "/127.0.0.1", b"meta", b"x"),)
-    assert desk.coordinator.describe("none").state == "Dead"
-    assert sorted(desk.coordinator.list_groups()[1]) == [("g", "consumer"), ("plain", "")]
-    desk.join()
-    described = desk.coordinator.describe("g")
+    assert setup.coordinator.describe("none").state == "Dead"
+    assert sorted(setup.coordinator.list_groups()[1]) == [("g", "consumer"), ("plain", "")]
+    setup.join()
+    described = setup.coordinator.describe("g")
     assert (described.state, described.protocol) == ("PreparingRebalance", "")
     assert all(member[3:] == (b"", b"") for member in described.members)
 
 
 def test_only_empty_group_is_deleted_with_its_offsets():
-    desk = Desk().host()
-    joined = desk.stable()
-    desk.commit(member=joined.member_id, generation=1)
-    assert desk.coordinator.delete("none") is ErrorCode.GROUP_ID_NOT_FOUND
-    assert desk.coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP
-    desk.coordinator.leave("g", joined.member_id)
-    assert desk.coordinator.delete("g") is NONE
-    assert desk.offset() is None
-    again = Desk(desk.logs).host()
+    setup = CoordinatorSetup().host()
+    joined = setup.stable()
+    setup.commit(member=joined.member_id, generation=1)
+    assert setup.coordinator.delete("none") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert setup.coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP
+    setup.coordinator.leave("g", joined.member_id)
+    assert setup.coordinator.delete("g") is NONE
+    assert setup.offset() is None
+    again = CoordinatorSetup(setup.logs).host()
     assert again.coordinator.list_groups()[1] == []
 
 
@@ -322,11 +325,11 @@ def test_only_empty_group_is_deleted_with_its_offsets():
 )
 def test_failed_commit_is_not_acknowledged(failure, error):
     # GroupMetadataManager.storeOffsets of genuine brokers.
-    desk = Desk().host()
-    desk.commit(offset=5)
-    desk.logs[key_partition("g", 4)].fail_with = failure
-    assert desk.commit(offset=6) is error
-    assert desk.offset() == 5
+    setup = CoordinatorSetup().host()
+    setup.commit(offset=5)
+    setup.logs[key_partition("g", 4)].fail_with = failure
+    assert setup.commit(offset=6) is error
+    assert setup.offset() == 5
 
 
 @pytest.mark.parametrize(
@@ -342,55 +345,55 @@ def test_failed_commit_is_not_acknowledged(failure, error):
 )
 def test_unstored_assignments_are_not_sent(failure, error):
     # GroupMetadataManager.storeGroup of genuine brokers.
-    desk = Desk().host()
-    (joined,) = desk.join()
-    desk.logs[key_partition("g", 4)].fail_with = failure
+    setup = CoordinatorSetup().host()
+    (joined,) = setup.join()
+    setup.logs[key_partition("g", 4)].fail_with = failure
     answers = []
-    desk.coordinator.sync(
+    setup.coordinator.sync(
         "g", joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
     )
-    desk.runtime.run("store-")
+    setup.runtime.run("store-")
     assert [each.error for each in answers] == [error]
-    assert desk.coordinator.describe("g").state == "PreparingRebalance"
+    assert setup.coordinator.describe("g").state == "PreparingRebalance"
 
 
 def test_failed_deletion_succeeds_at_next_attempt():
-    desk = Desk().host()
-    desk.commit(offset=5)
-    log = desk.logs[key_partition("g", 4)]
+    setup = CoordinatorSetup().host()
+    setup.commit(offset=5)
+    log = setup.logs[key_partition("g", 4)]
     log.fail_with = NotEnoughReplicas()
-    assert desk.coordinator.delete("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert desk.offset() == 5
+    assert setup.coordinator.delete("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert setup.offset() == 5
     log.fail_with = None
-    assert desk.coordinator.delete("g") is NONE
-    assert desk.coordinator.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert setup.coordinator.delete("g") is NONE
+    assert setup.coordinator.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_empty_commit_creates_no_group():
-    desk = Desk().host()
-    assert desk.coordinator.commit("g", "", -1, {}) is NONE
-    assert desk.coordinator.list_groups()[1] == []
+    setup = CoordinatorSetup().host()
+    assert setup.coordinator.commit("g", "", -1, {}) is NONE
+    assert setup.coordinator.list_groups()[1] == []
 
 
 def test_unreadable_partition_stays_loading(caplog):
-    desk = Desk().host()
-    desk.commit()
-    log = desk.logs[key_partition("g", 4)]
+    setup = CoordinatorSetup().host()
+    setup.commit()
+    log = setup.logs[key_partition("g", 4)]
     base, last, entry = log.segments[0][0]
     log.segments[0][0] = (base, last, entry[:-1] + bytes([entry[-1] ^ 1]))
-    again = Desk(desk.logs).host()
+    again = CoordinatorSetup(setup.logs).host()
     assert again.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert "loading failed topic=__consumer_offsets" in caplog.text
 
 
 def test_deadline_task_sleeps_until_next_deadline():
-    desk = Desk().host()
-    desk.stable()
-    wait_s = desk.coordinator._until_due()
+    setup = CoordinatorSetup().host()
+    setup.stable()
+    wait_s = setup.coordinator._until_due()
     assert wait_s == 10.0
-    desk.clock += int(wait_s * 1000)
-    assert desk.coordinator._until_due() is None
-    assert desk.coordinator.describe("g").state == "Empty"
+    setup.clock += int(wait_s * 1000)
+    assert setup.coordinator._until_due() is None
+    assert setup.coordinator.describe("g").state == "Empty"
 
 
 def test_close_waits_for_running_upkeep(monkeypatch):

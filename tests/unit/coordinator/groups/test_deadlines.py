@@ -1,4 +1,4 @@
-"""Deadlines of many keys: the earliest is known, and a later one costs nothing until it is due."""
+"""Deadlines of many keys in one heap."""
 
 from hypothesis import given
 from hypothesis import strategies as st

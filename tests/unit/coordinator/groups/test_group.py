@@ -42,7 +42,7 @@ def test_follower_waits_for_leader_assignment():
     assert follower == []
     d.sync("c-1", 1, {"c-1": b"x", "c-2": b"y"})
     assert follower[0].assignment == b"y"
-    # a repeated sync of a stable group is answered from what is known
+    # a repeated sync of a stable group gets the known assignment
     assert d.sync("c-2", 1)[0].assignment == b"y"
 
 
@@ -172,7 +172,7 @@ def test_disconnected_member_may_rejoin_within_its_session():
     d.advance(9_999)
     assert second == []
     d.advance(1)
-    assert second[0].leader == ids[1], "it is no leader that nobody hears from"
+    assert second[0].leader == ids[1], "an expired member does not lead"
 
 
 def test_member_disconnected_during_sync_expires():
@@ -253,7 +253,7 @@ def test_leader_without_sync_is_removed_after_rebalance_timeout():
         ("c-1", 1, NONE),
         ("c-1", 0, ErrorCode.ILLEGAL_GENERATION),
         ("c-1", 2, ErrorCode.ILLEGAL_GENERATION),
-        ("nobody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("unknown", 1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
 def test_requests_with_other_generation_or_unknown_member_are_fenced(member, generation, error):
@@ -397,7 +397,7 @@ def test_restored_group_keeps_generation_and_members():
     for each in ids:
         assert restarted.heartbeat(each, d.group.generation) is NONE
         assert restarted.sync(each, d.group.generation)[0].assignment == each.encode()
-    # and ends the sessions of those who did not come back
+    # sessions of members that did not return expire
     restarted.advance(9_999)
     restarted.heartbeat(ids[1], d.group.generation)
     restarted.advance(1)

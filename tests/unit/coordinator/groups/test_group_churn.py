@@ -1,6 +1,6 @@
-"""Seeded schedules of a group: two members that do all they should, and clients that come and go.
+"""Seeded schedules of a group: two healthy members, and clients that join and disconnect.
 
-Invariant: a client that goes while its join waits costs the members no more than a rebalance.
+Invariant: a client that disconnects during its join delays the members by one rebalance at most.
 """
 
 import random
@@ -15,11 +15,11 @@ HEARTBEAT_MS = 3_000
 STEP_MS = 100
 STEPS = 3_000
 LONGEST_PAUSE_MS = SESSION_MS // 3
-"""Some rebalances, one behind the other."""
+"""A few consecutive rebalances."""
 
 
 class Member:
-    """Joins, syncs, beats and joins again, as consumers do."""
+    """Joins, syncs, beats and joins rejoin, as consumers do."""
 
     def __init__(self, driver):
         self.driver = driver
@@ -27,7 +27,7 @@ class Member:
         self.generation = -1
         self.assigned = False
         self._joined = self._synced = None
-        self._beat_at = 0
+        self._heartbeat_at = 0
         self.join()
 
     def join(self):
@@ -42,7 +42,7 @@ class Member:
             self.member_id = answer.member_id
             self.generation = answer.generation
             if answer.error is not ErrorCode.NONE:
-                self.again(answer.error)
+                self.rejoin(answer.error)
                 return
             given = {each: b"share" for each, _ in answer.members}
             self._synced = self.driver.sync(self.member_id, self.generation, given)
@@ -50,23 +50,23 @@ class Member:
             error = self._synced[0].error
             self._synced = None
             if error is not ErrorCode.NONE:
-                self.again(error)
+                self.rejoin(error)
                 return
             self.assigned = True
-            self._beat_at = self.driver.now + HEARTBEAT_MS
-        if self.assigned and self.driver.now >= self._beat_at:
-            self._beat_at = self.driver.now + HEARTBEAT_MS
+            self._heartbeat_at = self.driver.now + HEARTBEAT_MS
+        if self.assigned and self.driver.now >= self._heartbeat_at:
+            self._heartbeat_at = self.driver.now + HEARTBEAT_MS
             error = self.driver.heartbeat(self.member_id, self.generation)
             if error is not ErrorCode.NONE:
-                self.again(error)
+                self.rejoin(error)
 
-    def again(self, error):
+    def rejoin(self, error):
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         self.join()
 
-    def go(self):
-        """Break the connection; whether a join waited on it."""
+    def disconnect(self):
+        """Close the connection; return whether a join was waiting on it."""
         found = self.driver.group.members.values()
         for reply in [each.join_reply for each in found if each.join_reply is not None]:
             if reply.__self__ is self._joined:
@@ -84,7 +84,7 @@ def test_joins_complete_while_other_clients_come_and_go(seed):
     driver = GroupDriver(initial_delay_ms=chance.choice((0, 3_000)))
     members = [Member(driver), Member(driver)]
     visitors = []
-    idle_since, longest_ms, went = None, 0, 0
+    idle_since, longest_ms, disconnects = None, 0, 0
     for _ in range(STEPS):
         driver.advance(STEP_MS)
         if not visitors and chance.random() < 0.02:
@@ -92,8 +92,8 @@ def test_joins_complete_while_other_clients_come_and_go(seed):
         for visitor in list(visitors):
             if chance.random() < 0.05:
                 visitors.remove(visitor)
-                if visitor.go():
-                    went += 1
+                if visitor.disconnect():
+                    disconnects += 1
                 else:
                     visitor.work()
                     visitor.leave()
@@ -106,5 +106,5 @@ def test_joins_complete_while_other_clients_come_and_go(seed):
         else:
             idle_since = driver.now if idle_since is None else idle_since
             longest_ms = max(longest_ms, driver.now - idle_since)
-    assert went > 5
+    assert disconnects > 5
     assert longest_ms <= LONGEST_PAUSE_MS

@@ -3,7 +3,7 @@ from zkbroker.coordinator.groups.member import JoinRequest, JoinResult
 from zkbroker.coordinator.groups.memory import GroupMemory
 from zkbroker.errors import ErrorCode
 
-from .test_coordinator import Desk
+from .test_coordinator import CoordinatorSetup
 
 
 def join_of(metadata: bytes, member_id: str = "") -> JoinRequest:
@@ -41,24 +41,24 @@ def test_rejoin_replaces_memory_of_member() -> None:
 
 
 def test_join_above_limit_is_refused_until_others_leave() -> None:
-    desk = Desk(metadata_bytes=1_000_000).host()
+    setup = CoordinatorSetup(metadata_bytes=1_000_000).host()
     outcomes: list[JoinResult] = []
     for number in range(30):
-        desk.coordinator.join(f"g{number}", join_of(bytes(100_000)), outcomes.append)
+        setup.coordinator.join(f"g{number}", join_of(bytes(100_000)), outcomes.append)
     good = [each for each in outcomes if each.error is ErrorCode.NONE]
     assert len(good) == 9
     assert {each.error for each in outcomes[9:]} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    assert len(desk.coordinator.list_groups()[1]) == 9
-    assert desk.coordinator.leave("g0", good[0].member_id) is ErrorCode.NONE
-    desk.coordinator.join("h", join_of(bytes(90_000)), outcomes.append)
+    assert len(setup.coordinator.list_groups()[1]) == 9
+    assert setup.coordinator.leave("g0", good[0].member_id) is ErrorCode.NONE
+    setup.coordinator.join("h", join_of(bytes(90_000)), outcomes.append)
     assert outcomes[-1].error is ErrorCode.NONE
 
 
 def test_assignments_above_limit_are_refused() -> None:
-    desk = Desk(metadata_bytes=200_000).host()
-    (joined,) = desk.join()
+    setup = CoordinatorSetup(metadata_bytes=200_000).host()
+    (joined,) = setup.join()
     answers = []
-    desk.coordinator.sync(
+    setup.coordinator.sync(
         "g", joined.member_id, joined.generation, {joined.member_id: bytes(300_000)}, answers.append
     )
     assert answers[0].error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""Which committed offsets are named, within a bound."""
+"""Committed offsets in the metrics, within a limit."""
 
 from types import SimpleNamespace
 

@@ -90,7 +90,7 @@ def topic_log(tmp_path):
 
 
 def mark(log, stores, *, producer=PRODUCER, commit=True):
-    """A marker in the log, told to those who keep its offsets."""
+    """Write a marker to the log, and apply it to the stores."""
     offset = log.end_transaction(
         producer, 0, commit=commit, coordinator_epoch=0, leader_epoch=0
     ).base_offset
@@ -107,7 +107,7 @@ def test_offsets_of_open_transaction_are_hidden_until_commit(topic_log):
     store = OffsetsStore(topic_log)
     store.commit("g", {KEY: value(1)}, 1)
     pending(store, 5)
-    # A second commit in the same transaction is no repeat of the first, and replaces it.
+    # A second commit in the same transaction replaces the first.
     pending(store, 6)
     assert store.offsets("g") == {KEY: value(1)}
     assert store.has_pending("g")
@@ -193,12 +193,12 @@ def test_load_skips_unknown_and_malformed_records():
     store.commit("g", {("t", 0): value(5)}, 1)
     from zkbroker.records import encode_message_set
 
-    strange = [
+    malformed = [
         (b"\0\7later", b"x", 1, ()),
         (b"\0\1broken", b"x", 1, ()),
         (None, b"x", 1, ()),
     ]
-    log.append(bytearray(encode_message_set(strange, magic=2)))
+    log.append(bytearray(encode_message_set(malformed, magic=2)))
     store.commit("g", {("t", 1): value(6)}, 1)
     assert state(reloaded(log)) == {"g": ({("t", 0): value(5), ("t", 1): value(6)}, None)}
 

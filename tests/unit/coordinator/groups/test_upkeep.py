@@ -1,4 +1,4 @@
-"""What the coordinator does unasked: offsets expire, partitions are rewritten, topics go."""
+"""Upkeep of the coordinator: expiry of offsets, and deleted topics."""
 
 import logging
 
@@ -16,16 +16,16 @@ from zkbroker.errors import (
 from zkbroker.protocol.offsets_topic import OffsetValue
 from zkbroker.records import COMMIT, control_batch
 
-from .test_coordinator import DAY_MS, Desk
+from .test_coordinator import DAY_MS, CoordinatorSetup
 
 
 def test_offsets_of_a_deleted_topic_are_forgotten():
-    desk = Desk().host()
-    desk.commit(topic="t")
-    desk.commit(topic="u")
-    desk.coordinator.forget_topic("t")
-    assert desk.offset(topic="t") is None
-    assert Desk(desk.logs).host().offset(topic="u") == 5
+    setup = CoordinatorSetup().host()
+    setup.commit(topic="t")
+    setup.commit(topic="u")
+    setup.coordinator.forget_topic("t")
+    assert setup.offset(topic="t") is None
+    assert CoordinatorSetup(setup.logs).host().offset(topic="u") == 5
 
 
 def test_open_transaction_does_not_restore_offsets_of_deleted_topic():
@@ -37,74 +37,74 @@ def test_open_transaction_does_not_restore_offsets_of_deleted_topic():
 
     number = key_partition("g", 4)
     logs = {each: Transactional() for each in range(4)}
-    desk = Desk(logs).host()
-    desk.commit(topic="u")
+    setup = CoordinatorSetup(logs).host()
+    setup.commit(topic="u")
     offsets = {(topic, 0): OffsetValue(9, metadata="", commit_timestamp_ms=1) for topic in "tu"}
     assert (
-        desk.coordinator.commit_transactional("g", (1, 0), offsets, lambda number: ErrorCode.NONE)
+        setup.coordinator.commit_transactional("g", (1, 0), offsets, lambda number: ErrorCode.NONE)
         is ErrorCode.NONE
     )
-    desk.coordinator.forget_topic("t")
-    logs[number].mark(desk.coordinator, number)
-    for each in (desk, Desk(logs).host()):
+    setup.coordinator.forget_topic("t")
+    logs[number].mark(setup.coordinator, number)
+    for each in (setup, CoordinatorSetup(logs).host()):
         assert each.offset(topic="t") is None
         assert each.offset(topic="u") == 9
 
 
 class TestExpiry:
     def test_offsets_of_group_with_members_never_expire(self):
-        desk = Desk().host()
-        joined = desk.stable()
-        desk.commit(member=joined.member_id, generation=1)
-        desk.wall += 10 * DAY_MS
-        assert desk.coordinator.upkeep.expire_offsets() == 0
-        assert desk.offset() == 5
+        setup = CoordinatorSetup().host()
+        joined = setup.stable()
+        setup.commit(member=joined.member_id, generation=1)
+        setup.wall += 10 * DAY_MS
+        assert setup.coordinator.upkeep.expire_offsets() == 0
+        assert setup.offset() == 5
 
     def test_offsets_expire_one_retention_after_group_became_empty(self):
-        desk = Desk().host()
-        joined = desk.stable()
-        desk.commit(member=joined.member_id, generation=1)
-        desk.wall += 10 * DAY_MS
-        desk.coordinator.leave("g", joined.member_id)
-        desk = restarted = Desk(desk.logs)
+        setup = CoordinatorSetup().host()
+        joined = setup.stable()
+        setup.commit(member=joined.member_id, generation=1)
+        setup.wall += 10 * DAY_MS
+        setup.coordinator.leave("g", joined.member_id)
+        setup = restarted = CoordinatorSetup(setup.logs)
         restarted.wall = 1_500_000_000_000 + 11 * DAY_MS - 1
         restarted.host()
-        assert desk.coordinator.upkeep.expire_offsets() == 0
-        desk.wall += 1
-        assert desk.coordinator.upkeep.expire_offsets() == 1
-        assert desk.coordinator.describe("g").state == "Dead"
-        assert Desk(desk.logs).host().coordinator.list_groups()[1] == []
+        assert setup.coordinator.upkeep.expire_offsets() == 0
+        setup.wall += 1
+        assert setup.coordinator.upkeep.expire_offsets() == 1
+        assert setup.coordinator.describe("g").state == "Dead"
+        assert CoordinatorSetup(setup.logs).host().coordinator.list_groups()[1] == []
 
     def test_nonmember_offsets_expire_one_retention_after_commit(self):
-        desk = Desk().host()
-        desk.commit(topic="t")
-        desk.wall += DAY_MS - 1
-        desk.commit(topic="u")
-        desk.wall += 1
-        assert desk.coordinator.upkeep.expire_offsets() == 1
-        assert (desk.offset(topic="t"), desk.offset(topic="u")) == (None, 5)
+        setup = CoordinatorSetup().host()
+        setup.commit(topic="t")
+        setup.wall += DAY_MS - 1
+        setup.commit(topic="u")
+        setup.wall += 1
+        assert setup.coordinator.upkeep.expire_offsets() == 1
+        assert (setup.offset(topic="t"), setup.offset(topic="u")) == (None, 5)
 
     def test_expiry_time_of_commit_is_used(self):
-        desk = Desk().host()
-        desk.commit(expire=desk.wall + 100)
-        desk.wall += 99
-        assert desk.coordinator.upkeep.expire_offsets() == 0
-        desk.wall += 1
-        assert desk.coordinator.upkeep.expire_offsets() == 1
+        setup = CoordinatorSetup().host()
+        setup.commit(expire=setup.wall + 100)
+        setup.wall += 99
+        assert setup.coordinator.upkeep.expire_offsets() == 0
+        setup.wall += 1
+        assert setup.coordinator.upkeep.expire_offsets() == 1
 
     def test_failed_expiry_is_retried_at_next_check(self):
-        desk = Desk().host()
-        desk.commit()
-        desk.wall += DAY_MS
-        log = desk.logs[key_partition("g", 4)]
+        setup = CoordinatorSetup().host()
+        setup.commit()
+        setup.wall += DAY_MS
+        log = setup.logs[key_partition("g", 4)]
         log.fail_with = NotEnoughReplicas()
-        desk.coordinator.upkeep.expire_offsets()
-        assert desk.offset() == 5
-        assert [name for name, _ in desk.coordinator.list_groups()[1]] == ["g"]
+        setup.coordinator.upkeep.expire_offsets()
+        assert setup.offset() == 5
+        assert [name for name, _ in setup.coordinator.list_groups()[1]] == ["g"]
         log.fail_with = None
-        assert desk.coordinator.upkeep.expire_offsets() == 1
-        assert desk.offset() is None
-        assert desk.coordinator.list_groups()[1] == []
+        assert setup.coordinator.upkeep.expire_offsets() == 1
+        assert setup.offset() is None
+        assert setup.coordinator.list_groups()[1] == []
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,9 @@ class TestExpiry:
         (StorageError("the disk is broken"), logging.ERROR, ErrorCode.NOT_COORDINATOR),
     ],
 )
-def test_leader_change_errors_are_not_logged_as_broker_errors(
-    caplog, failure, level, code
-):
+def test_leader_change_errors_are_not_logged_as_broker_errors(caplog, failure, level, code):
     with caplog.at_level(logging.INFO):
-        error = Desk().coordinator._partitions.storage_error("commit", "g", failure)
+        error = CoordinatorSetup().coordinator._partitions.storage_error("commit", "g", failure)
         assert error is code
     (record,) = caplog.records
     assert record.levelno == level
@@ -127,15 +125,15 @@ def test_leader_change_errors_are_not_logged_as_broker_errors(
 
 
 def test_oversized_commit_logs_one_warning_per_minute(caplog):
-    desk = Desk()
+    setup = CoordinatorSetup()
     failure = MessageSizeTooLarge("2000 bytes are more than message.max.bytes=1000")
     with caplog.at_level(logging.INFO):
         for _ in range(500):
-            error = desk.coordinator._partitions.storage_error("commit", "g", failure)
+            error = setup.coordinator._partitions.storage_error("commit", "g", failure)
             assert error is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        desk.clock += 60_000
-        desk.coordinator._partitions.storage_error("commit", "g", failure)
-        desk.coordinator._partitions.storage_error("commit", "other", failure)
+        setup.clock += 60_000
+        setup.coordinator._partitions.storage_error("commit", "g", failure)
+        setup.coordinator._partitions.storage_error("commit", "other", failure)
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
-    told = [record.message.partition("left_out=")[2].split()[0] for record in caplog.records]
-    assert told == ["0", "499", "0"]
+    left_out = [record.message.partition("left_out=")[2].split()[0] for record in caplog.records]
+    assert left_out == ["0", "499", "0"]

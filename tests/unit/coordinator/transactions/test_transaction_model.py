@@ -1,7 +1,6 @@
-"""Coordinators that crash between any two writes, producers that are replaced, late markers.
+"""Coordinators that crash between writes, replaced producers, and late markers.
 
-What must hold is looked at from outside: a log of records, and partitions with their messages and
-markers.
+Invariants are checked on the log of records, and on partitions with their messages and markers.
 """
 
 import random
@@ -29,8 +28,8 @@ TIMEOUT_MS, EXPIRY_MS = 500, 5000
 
 
 @dataclass
-class Fake:
-    """A partition: who has an open transaction in it, and what became of each that ended."""
+class FakePartition:
+    """A partition: its open transactions, and the outcome of each ended one."""
 
     epochs: dict = field(default_factory=dict)
     coordinator_epochs: dict = field(default_factory=dict)
@@ -49,20 +48,20 @@ class Fake:
         return ErrorCode.NONE
 
 
-class World:
+class SimulatedTransactions:
     def __init__(self, seed):
         self.chance = random.Random(seed)
         self.now = 1000
         self.log = []  # encoded records of the one id, None for a tombstone
-        self.partitions = {key: Fake() for key in PARTITIONS}
+        self.partitions = {key: FakePartition() for key in PARTITIONS}
         self.next_pid = 100
         self.epoch = 0
-        self.instances = []  # (pid, epoch) of every instance that was told it
+        self.instances = []  # (pid, epoch) that was granted to each instance
         self.sent = 0
         self.messages = {}  # message -> (transaction, partition)
         self.of_instance = {}  # (pid, epoch) -> the transaction it writes
-        self.ending = {}  # instance -> how it asked its transaction to end, until it is told
-        self.committed = set()  # transactions whose producer was told so
+        self.ending = {}  # instance -> the requested end of its transaction, until it is confirmed
+        self.committed = set()  # transactions whose commit was confirmed to their producer
         self.crashes = 0
         self.load()
 
@@ -125,9 +124,9 @@ class World:
             new, self.next_pid = self.next_pid, self.next_pid + 1
         if self.decide(self.txn.init(TIMEOUT_MS, self.now, new)) is ErrorCode.NONE:
             current = self.txn.current
-            told = (current.producer_id, current.producer_epoch)
-            assert told not in self.instances, "two instances with one identity"
-            self.instances.append(told)
+            granted = (current.producer_id, current.producer_epoch)
+            assert granted not in self.instances, "two instances with one identity"
+            self.instances.append(granted)
 
     def someone(self):
         if not self.instances:
@@ -135,43 +134,43 @@ class World:
         return self.chance.choice([*self.instances[-3:], *self.instances[-1:] * 3])
 
     def add_and_send(self):
-        who = self.someone()
-        if who is None or who in self.ending:
+        instance = self.someone()
+        if instance is None or instance in self.ending:
             return
         chosen = self.chance.sample(PARTITIONS, self.chance.randint(1, 3))
-        code = self.decide(self.txn.add(*who, chosen, self.now))
+        code = self.decide(self.txn.add(*instance, chosen, self.now))
         if code is not ErrorCode.NONE:
             return
-        assert who == self.instances[-1], "a zombie may add"
+        assert instance == self.instances[-1], "a zombie may add"
         for key in chosen:
-            self.send(who, key)
+            self.send(instance, key)
 
-    def send(self, who, key):
-        if self.txn.verify(*who, [key]) is not ErrorCode.NONE:
+    def send(self, instance, key):
+        if self.txn.verify(*instance, [key]) is not ErrorCode.NONE:
             return
-        assert who[1] >= self.partitions[key].epochs.get(who[0], -1)
-        transaction = self.of_instance.setdefault(who, (who, self.sent))
+        assert instance[1] >= self.partitions[key].epochs.get(instance[0], -1)
+        transaction = self.of_instance.setdefault(instance, (instance, self.sent))
         self.sent += 1
         self.messages[self.sent] = (transaction, key)
-        self.partitions[key].epochs[who[0]] = who[1]
-        self.partitions[key].open.setdefault(who[0], []).append(self.sent)
+        self.partitions[key].epochs[instance[0]] = instance[1]
+        self.partitions[key].open.setdefault(instance[0], []).append(self.sent)
 
     def send_late(self):
-        who = self.someone()
-        if who is not None and who not in self.ending:
-            self.send(who, self.chance.choice(PARTITIONS))
+        instance = self.someone()
+        if instance is not None and instance not in self.ending:
+            self.send(instance, self.chance.choice(PARTITIONS))
 
     def end(self):
-        who = self.someone()
-        if who is None or who not in self.of_instance:
+        instance = self.someone()
+        if instance is None or instance not in self.of_instance:
             return
-        # Who is not told what became of it asks the same again, as clients do.
-        commit = self.ending.setdefault(who, self.chance.random() < 0.7)
-        code = self.decide(self.txn.end(*who, commit=commit, now_ms=self.now))
+        # An unconfirmed end is requested again, as clients do.
+        commit = self.ending.setdefault(instance, self.chance.random() < 0.7)
+        code = self.decide(self.txn.end(*instance, commit=commit, now_ms=self.now))
         if code is ErrorCode.NONE:
-            del self.ending[who]
-            assert who[1] == self.txn.current.producer_epoch, "a zombie may end"
-            transaction = self.of_instance.pop(who)
+            del self.ending[instance]
+            assert instance[1] == self.txn.current.producer_epoch, "a zombie may end"
+            transaction = self.of_instance.pop(instance)
             if commit:
                 self.committed.add(transaction)
 
@@ -235,11 +234,11 @@ class World:
                 transaction = self.messages[sent][0]
                 assert outcomes.setdefault(transaction, commit) == commit, "half committed"
         for transaction in self.committed:
-            assert outcomes.get(transaction, True), "told committed, and was aborted"
+            assert outcomes.get(transaction, True), "confirmed as committed, but aborted"
 
 
 def play(seed, steps):
-    world = World(seed)
+    world = SimulatedTransactions(seed)
     for _ in range(steps):
         world.step()
     world.settle()
