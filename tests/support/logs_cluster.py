@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.message_sets import message_set
 from zkbroker.client import PartitionInfo
 from zkbroker.errors import ErrorCode, LeaderNotAvailable, NetworkError, RequestTimedOut
 from zkbroker.protocol import ApiKey
@@ -73,6 +74,14 @@ class LeaderLog:
                 size = max(max_bytes, entry.size) if self.whole_first_entry else max_bytes
                 return data[entry.position : entry.position + size]
         return b""
+
+
+def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
+    """Return a log with one message set for each count of messages."""
+    log = LeaderLog(leader, start)
+    for count in counts:
+        log.append(message_set(2, count, base=log.end))
+    return log
 
 
 class LogsCluster:

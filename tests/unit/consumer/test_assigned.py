@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.logs_cluster import LeaderLog, LogsCluster
+from tests.support.logs_cluster import LeaderLog, LogsCluster, log_with
 from tests.support.message_sets import message_set
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, ConsumerTimeout, resolve_offsets
 from zkbroker.consumer.assigned import AssignedConsumer
@@ -12,13 +12,6 @@ from zkbroker.runtime import get_runtime
 
 def cluster_of(runtime: str = "threads", *logs: LeaderLog) -> LogsCluster:
     return LogsCluster(get_runtime(runtime), {("t", i): log for i, log in enumerate(logs)})
-
-
-def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
-    log = LeaderLog(leader, start)
-    for count in counts:
-        log.append(message_set(2, count, base=log.end))
-    return log
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])

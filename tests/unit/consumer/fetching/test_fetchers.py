@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.logs_cluster import LeaderLog, LogsCluster
+from tests.support.logs_cluster import LeaderLog, LogsCluster, log_with
 from tests.support.message_sets import message_set
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer import ConsumerTimeout, KafkaStream
 from zkbroker.consumer.fetching import fetchers
 from zkbroker.consumer.fetching.fetchers import Fetchers
-from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
+from zkbroker.consumer.fetching.partition import ConsumedPartition
 from zkbroker.errors import ErrorCode, MessageSizeTooLarge, OffsetOutOfRange, ProtocolError
 from zkbroker.records import MessageSetBuilder
 from zkbroker.runtime import Runtime, get_runtime
@@ -70,10 +70,14 @@ def make_setup(
 Make = Callable[[dict[tuple[str, int], LeaderLog]], FetchersSetup]
 
 
-def log_with(*counts: int, leader: int = 0, start: int = 0) -> LeaderLog:
-    log = LeaderLog(leader, start)
-    for count in counts:
-        log.append(message_set(2, count, base=log.end))
+def log_with_large_message() -> LeaderLog:
+    """Return a log of a message of 5000 bytes and a small one, whose broker may cut entries."""
+    builder = MessageSetBuilder(2)
+    builder.append(None, b"x" * 5000)
+    log = LeaderLog()
+    log.whole_first_entry = False
+    log.append(builder.build(0))
+    log.append(message_set(2, 1, base=1))
     return log
 
 
@@ -125,26 +129,14 @@ def test_out_of_range_error_without_reset_policy_has_valid_range(make_setup: Mak
 
 
 def test_fetch_size_is_doubled_until_the_message_fits(make_setup: Make) -> None:
-    builder = MessageSetBuilder(2)
-    builder.append(None, b"x" * 5000)
-    log = LeaderLog()
-    log.whole_first_entry = False
-    log.append(builder.build(0))
-    log.append(message_set(2, 1, base=1))
-    setup = make_setup({("t", 0): log})
+    setup = make_setup({("t", 0): log_with_large_message()})
     partition = setup.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=8000)["t", 0]
     assert setup.read(2) == [("t", 0, 0), ("t", 0, 1)]
     assert partition.fetch_bytes == 1000
 
 
 def test_message_above_fetch_limit_raises_until_seek(make_setup: Make) -> None:
-    builder = MessageSetBuilder(2)
-    builder.append(None, b"x" * 5000)
-    log = LeaderLog()
-    log.whole_first_entry = False
-    log.append(builder.build(0))
-    log.append(message_set(2, 1, base=1))
-    setup = make_setup({("t", 0): log})
+    setup = make_setup({("t", 0): log_with_large_message()})
     partition = setup.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=4000)["t", 0]
     for _ in range(2):
         with pytest.raises(MessageSizeTooLarge, match="t-0 at offset 0"):
@@ -360,13 +352,3 @@ def test_offset_within_log_is_never_reset(make_setup: Make) -> None:
     setup.cluster.on_refresh = recover
     setup.start({("t", 0): 4}, auto_offset_reset="smallest")
     assert setup.read(2) == [("t", 0, 4), ("t", 0, 5)]
-
-
-def test_outdated_response_is_dropped(make_setup: Make) -> None:
-    setup = make_setup({})
-    setup.start({})
-    partition = ConsumedPartition("t", 0, setup.stream, setup.runtime.lock(), 1000, 5)
-    chunk = Chunk(partition, partition.progress, 5, 7, message_set(2, 2, base=5))
-    assert partition.add(chunk)
-    assert not partition.add(chunk)
-    assert partition.fetch_offset == 7

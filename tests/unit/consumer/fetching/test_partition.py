@@ -81,19 +81,6 @@ def test_error_halts_partition_until_seek(partition: ConsumedPartition) -> None:
     assert not partition.halted
 
 
-def test_quiet_partition_has_room_beside_busy_partition(sink: Sink) -> None:
-    lock = get_runtime("threads").lock()
-    busy = ConsumedPartition("t", 0, sink, lock, 1000, 0, max_chunks=2)
-    quiet = ConsumedPartition("t", 1, sink, lock, 1000, 0, max_chunks=2)
-    for offset in range(2):
-        assert busy.has_room
-        busy.add(chunk(busy, offset, offset + 1))
-    assert not busy.has_room
-    assert quiet.has_room
-    quiet.add(chunk(quiet, 0, 1))
-    assert not quiet.has_room
-
-
 def test_positions_include_message_in_hand_only_on_request() -> None:
     progress = ReadProgress(5)
     progress.delivered = 7
