@@ -67,3 +67,11 @@ class MemoryLog:
         ]
         self.segments = [segment for segment in kept if segment] or [[]]
         self.log_end_offset = max(self.durable_offset, self.log_start_offset)
+
+
+class ParkingLog(MemoryLog):
+    """A log whose waits for durability park."""
+
+    def wait_durable(self, last_offset, timeout_s=None, park=unparked):
+        with park(lambda: None):
+            pass

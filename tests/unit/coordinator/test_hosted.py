@@ -1,5 +1,7 @@
 """Partitions of an internal topic: led, loading, served, gone."""
 
+import logging
+
 import pytest
 
 from tests.support.inline_runtime import InlineRuntime
@@ -58,13 +60,23 @@ def test_led_but_unhosted_partition_counts_as_loading():
     assert host.error() is ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize("failure", [StorageError("disk"), NotLeaderForPartition("moved")])
-def test_unreadable_partition_is_never_served(failure):
+@pytest.mark.parametrize(
+    ("failure", "level", "event"),
+    [
+        (StorageError("disk"), logging.ERROR, "loading failed"),
+        (NotLeaderForPartition("moved"), logging.INFO, "loading ends"),
+    ],
+)
+def test_unreadable_partition_is_never_served(caplog, failure, level, event):
+    caplog.set_level(logging.INFO)
     host = HostedSetup(failure=failure)
     host.partitions.host(HostedPartition(NUMBER))
     host.runtime.run("load-")
     assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert host.served == []
+    (record,) = caplog.records
+    assert record.levelno == level
+    assert event in record.message
 
 
 def test_load_finished_after_release_is_ignored():

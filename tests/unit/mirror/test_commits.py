@@ -21,29 +21,33 @@ class Source:
         self.commits.append(dict(positions))
 
 
+def step_after_chunk(source, *, flush_timeout_s=0, open_chunk=False):
+    """Return a commit step to which a chunk up to offset 5 has arrived."""
+    tracker, source_partition = make(), partition()
+    tracker.take(chunk(source_partition, 0, 5)).finish()
+    if open_chunk:
+        tracker.take(chunk(source_partition, 5, 9))
+    return FlushThenCommit(source, None, tracker, flush_timeout_s)
+
+
 def test_arrived_positions_are_committed_once():
-    source, tracker, one = Source(), make(), partition()
-    step = FlushThenCommit(source, None, tracker, 0)
-    tracker.take(chunk(one, 0, 5)).finish()
-    tracker.take(chunk(one, 5, 9))
+    source = Source()
+    step = step_after_chunk(source, open_chunk=True)
     assert step.commit() == {KEY: 5}
     assert step.commit() == {}
     assert source.commits == [{KEY: 5}]
 
 
 def test_release_waits_for_responses_within_limit():
-    source, tracker, one = Source(), make(), partition()
-    step = FlushThenCommit(source, None, tracker, 0.01)
-    tracker.take(chunk(one, 0, 5)).finish()
-    tracker.take(chunk(one, 5, 9))
+    source = Source()
+    step = step_after_chunk(source, flush_timeout_s=0.01, open_chunk=True)
     step.release([KEY])
     assert source.commits == [{KEY: 5}]
 
 
 def test_failed_commit_is_retried():
-    source, tracker, one = Source(RegistryError("away")), make(), partition()
-    step = FlushThenCommit(source, None, tracker, 0)
-    tracker.take(chunk(one, 0, 5)).finish()
+    source = Source(RegistryError("away"))
+    step = step_after_chunk(source)
     assert step.commit() == {}
     assert step.failures == 1
     source.error = None
@@ -52,8 +56,7 @@ def test_failed_commit_is_retried():
 
 @pytest.mark.parametrize("error", [CommitFailed("gone"), NotOwned("gone")])
 def test_commit_of_lost_partitions_is_not_failure(error):
-    source, tracker, one = Source(error), make(), partition()
-    step = FlushThenCommit(source, None, tracker, 0)
-    tracker.take(chunk(one, 0, 5)).finish()
+    source = Source(error)
+    step = step_after_chunk(source)
     assert step.commit() == {}
     assert step.failures == 0

@@ -1,9 +1,7 @@
-import logging
-
 import pytest
 
 from tests.support.inline_runtime import InlineRuntime
-from tests.support.memory_log import MemoryLog
+from tests.support.memory_log import MemoryLog, ParkingLog
 from tests.support.replicas import Park
 from zkbroker.coordinator.groups import (
     CoordinatorSettings,
@@ -68,12 +66,15 @@ class CoordinatorSetup:
         self.coordinator.join(group, request, answers.append)
         return answers
 
+    def sync(self, joined, group="g", assignment=b"x"):
+        answers = []
+        given = {joined.member_id: assignment}
+        self.coordinator.sync(group, joined.member_id, joined.generation, given, answers.append)
+        return answers
+
     def stable(self, group="g"):
         (joined,) = self.join(group)
-        answers = []
-        self.coordinator.sync(
-            group, joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
-        )
+        answers = self.sync(joined, group)
         self.runtime.run("store-")
         assert answers[0].error is NONE
         return joined
@@ -122,13 +123,7 @@ def test_led_partition_counts_as_loading_until_hosted():
 
 
 def test_requests_waiting_for_replicas_are_parked():
-    class Waits(MemoryLog):
-        def wait_durable(self, last_offset, timeout_s=None, park=None):
-            if park is not None:
-                with park(lambda: None):
-                    pass
-
-    setup = CoordinatorSetup(logs={number: Waits() for number in range(4)}).host()
+    setup = CoordinatorSetup(logs={number: ParkingLog() for number in range(4)}).host()
     park, offsets = Park(), {("t", 0): OffsetValue(1, metadata="", commit_timestamp_ms=1)}
     assert setup.coordinator.commit("g", "", -1, offsets, park) is NONE
     assert park.times == 1
@@ -145,33 +140,13 @@ def test_requests_waiting_for_replicas_are_parked():
 def test_leader_sync_is_answered_after_store():
     setup = CoordinatorSetup().host()
     (joined,) = setup.join()
-    answers = []
-    setup.coordinator.sync(
-        "g", joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
-    )
+    answers = setup.sync(joined)
     assert answers == []
     setup.runtime.run("store-")
     assert [each.error for each in answers] == [NONE]
     # The session of a member with an answered sync starts then.
     setup.pass_time(10_000)
     assert setup.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_leadership_lost_during_load_logs_no_error(caplog):
-    caplog.set_level(logging.INFO)
-    CoordinatorSetup(logs := {}).host().commit()
-
-    class Moved(MemoryLog):
-        def read_bytes(self, offset, max_bytes):
-            raise NotLeaderForPartition("elsewhere")
-
-    number = key_partition("g", 4)
-    moved = Moved()
-    moved.segments, moved.log_end_offset = logs[number].segments, logs[number].log_end_offset
-    setup = CoordinatorSetup({**logs, number: moved}).host()
-    assert "loading ends" in caplog.text
-    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
-    assert setup.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_loading_partition_answers_load_in_progress():
@@ -348,10 +323,7 @@ def test_unstored_assignments_are_not_sent(failure, error):
     setup = CoordinatorSetup().host()
     (joined,) = setup.join()
     setup.logs[key_partition("g", 4)].fail_with = failure
-    answers = []
-    setup.coordinator.sync(
-        "g", joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
-    )
+    answers = setup.sync(joined)
     setup.runtime.run("store-")
     assert [each.error for each in answers] == [error]
     assert setup.coordinator.describe("g").state == "PreparingRebalance"

@@ -57,8 +57,5 @@ def test_join_above_limit_is_refused_until_others_leave() -> None:
 def test_assignments_above_limit_are_refused() -> None:
     setup = CoordinatorSetup(metadata_bytes=200_000).host()
     (joined,) = setup.join()
-    answers = []
-    setup.coordinator.sync(
-        "g", joined.member_id, joined.generation, {joined.member_id: bytes(300_000)}, answers.append
-    )
+    answers = setup.sync(joined, assignment=bytes(300_000))
     assert answers[0].error is ErrorCode.COORDINATOR_NOT_AVAILABLE

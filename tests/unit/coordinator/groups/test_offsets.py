@@ -41,9 +41,17 @@ def reloaded(log, **settings):
     return store
 
 
-def test_committed_offsets_survive_restart():
-    log = MemoryLog()
-    store = OffsetsStore(log)
+@pytest.fixture
+def log():
+    return MemoryLog()
+
+
+@pytest.fixture
+def store(log):
+    return OffsetsStore(log)
+
+
+def test_committed_offsets_survive_restart(log, store):
     store.commit("g", {("t", 0): value(5), ("t", 1): value(6)}, 1)
     store.commit("g", {("t", 0): value(7)}, 2)
     store.store_group("g", GROUP, 3)
@@ -159,9 +167,7 @@ def test_marker_ends_only_earlier_offsets(topic_log):
     same_after_loading(topic_log, store)
 
 
-def test_removed_offsets_stay_removed_after_load():
-    log = MemoryLog()
-    store = OffsetsStore(log)
+def test_removed_offsets_stay_removed_after_load(log, store):
     store.commit("g", {("t", 0): value(5), ("t", 1): value(6)}, 1)
     store.store_group("g", GROUP, 1)
     store.remove("g", [("t", 0)], 2)
@@ -170,9 +176,7 @@ def test_removed_offsets_stay_removed_after_load():
     assert state(reloaded(log)) == state(store) == {}
 
 
-def test_log_has_genuine_keys_and_values():
-    log = MemoryLog()
-    store = OffsetsStore(log)
+def test_log_has_genuine_keys_and_values(log, store):
     store.commit("g", {("t", 0): value(5)}, 77)
     store.store_group("g", GROUP, 78)
     store.remove("g", [("t", 0)], 79)
@@ -187,9 +191,7 @@ def test_log_has_genuine_keys_and_values():
     assert [r.timestamp for r in records] == [77, 78, 79]
 
 
-def test_load_skips_unknown_and_malformed_records():
-    log = MemoryLog()
-    store = OffsetsStore(log)
+def test_load_skips_unknown_and_malformed_records(log, store):
     store.commit("g", {("t", 0): value(5)}, 1)
     from zkbroker.records import encode_message_set
 
@@ -203,9 +205,7 @@ def test_load_skips_unknown_and_malformed_records():
     assert state(reloaded(log)) == {"g": ({("t", 0): value(5), ("t", 1): value(6)}, None)}
 
 
-def test_unreadable_log_raises():
-    log = MemoryLog()
-    store = OffsetsStore(log)
+def test_unreadable_log_raises(log, store):
     store.commit("g", {("t", 0): value(5)}, 1)
     store.commit("g", {("t", 0): value(6)}, 1)
     base, last, entry = log.segments[0][1]
@@ -214,9 +214,7 @@ def test_unreadable_log_raises():
         reloaded(log)
 
 
-def test_failed_append_changes_no_offset():
-    log = MemoryLog()
-    store = OffsetsStore(log)
+def test_failed_append_changes_no_offset(log, store):
     store.commit("g", {("t", 0): value(5)}, 1)
     log.fail_with = MessageSizeTooLarge()
     with pytest.raises(MessageSizeTooLarge):

@@ -7,7 +7,7 @@ import gevent
 import gevent.event
 import pytest
 
-from tests.support.memory_log import MemoryLog
+from tests.support.memory_log import MemoryLog, ParkingLog
 from tests.support.replicas import Park
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.coordinator.transactions import TransactionCoordinator, TransactionSettings
@@ -384,14 +384,8 @@ def test_concurrent_inits_get_distinct_epochs(setup):
 
 
 def test_waiting_requests_are_parked(setup):
-    class Waits(MemoryLog):
-        def wait_durable(self, last_offset, timeout_s=None, park=None):
-            if park is not None:
-                with park(lambda: None):
-                    pass
-
     setup.leadership = Leadership()
-    setup.lead(Waits())
+    setup.lead(ParkingLog())
     park = Park()
     found = setup.coordinator.init_producer_id(ID, 60_000, park)
     assert park.times == 2  # for a producer id, and for the record
@@ -451,38 +445,30 @@ def test_waiting_and_retried_markers_are_counted(setup):
     assert (figures.markers_unknown_destination, figures.markers_queued) == (0, 0)
 
 
-def test_marker_without_response_is_queued(setup):
+def end_without_response(setup):
+    """End a transaction whose marker gets its response at the returned event."""
     setup.begin(A)
     answered = gevent.event.Event()
     setup.cluster.before_answer = answered.wait
     setup.end()
     until(lambda: setup.coordinator.figures().markers_queued == 1)
-    answered.set()
+    return answered
+
+
+def test_marker_without_response_is_queued(setup):
+    end_without_response(setup).set()
     until(lambda: setup.coordinator.figures().markers_queued == 0)
 
 
-def test_failed_completion_write_is_counted(setup):
-    setup.begin(A)
-    answered = gevent.event.Event()
-    setup.cluster.before_answer = answered.wait
-    setup.end()
-    until(lambda: setup.coordinator.figures().markers_queued == 1)
-    setup.log.fail_with = NotEnoughReplicas("too few")
+@pytest.mark.parametrize(
+    "failure", [NotEnoughReplicas("too few"), StorageError("Too many open files")]
+)
+def test_failed_completion_write_is_counted_and_retried(setup, failure):
+    answered = end_without_response(setup)
+    setup.log.fail_with = failure
     answered.set()
     until(lambda: setup.coordinator.figures().appends_retried == 1)
     assert counts(setup).failed_writes > 0
-    setup.log.fail_with = None
-
-
-def test_completion_is_rewritten_after_failed_flush(setup):
-    setup.begin(A)
-    answered = gevent.event.Event()
-    setup.cluster.before_answer = answered.wait
-    setup.end()
-    until(lambda: setup.coordinator.figures().markers_queued == 1)
-    setup.log.fail_with = StorageError("Too many open files")
-    answered.set()
-    until(lambda: counts(setup).failed_writes > 0)
     setup.log.fail_with = None
     until(lambda: setup.state() is S.COMPLETE_COMMIT)
 
