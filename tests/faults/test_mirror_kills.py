@@ -72,7 +72,7 @@ class Writer:
             self.error = error
 
 
-def story(
+def mirror_under_kills(
     clusters: list[LocalCluster],
     folder: Path,
     messages: int,
@@ -174,7 +174,7 @@ def story(
             if exactly_once:
                 assert [m.value for m in arrived[number]] == [m.value for m in row], (index, number)
                 continue
-            # a set whose answer was lost when a source was killed is in the source twice
+            # a set whose response was lost at a kill of the source is in the source twice
             sent, first = (
                 list(dict.fromkeys(m.value for m in each)) for each in (row, arrived[number])
             )
@@ -184,7 +184,9 @@ def story(
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_few_kills_lose_no_message(clusters, tmp_path, exactly_once):
-    story(clusters, tmp_path, messages=15_000, kills=6, seed=18, exactly_once=exactly_once)
+    mirror_under_kills(
+        clusters, tmp_path, messages=15_000, kills=6, seed=18, exactly_once=exactly_once
+    )
 
 
 @pytest.mark.soak
@@ -192,4 +194,4 @@ def test_few_kills_lose_no_message(clusters, tmp_path, exactly_once):
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_sixty_kills_lose_none_of_two_million_messages(clusters, tmp_path, exactly_once):
     messages, kills, seed = soak.part_of(2_000_000), soak.part_of(60), 60 + soak.SEED
-    story(clusters, tmp_path, messages, kills, seed, exactly_once=exactly_once)
+    mirror_under_kills(clusters, tmp_path, messages, kills, seed, exactly_once=exactly_once)

@@ -1,4 +1,4 @@
-"""Mirrors in the console's page: one that runs, falls behind, and goes on."""
+"""Mirrors in the console's page: one runs, falls behind, and continues."""
 
 import pytest
 

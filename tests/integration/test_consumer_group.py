@@ -140,7 +140,7 @@ def group(
 Make = Callable[[str], Group]
 
 
-def everything(topic: str, counts: list[int]) -> list[tuple[TopicPartition, int]]:
+def all_offsets(topic: str, counts: list[int]) -> list[tuple[TopicPartition, int]]:
     return [((topic, p), offset) for p, count in enumerate(counts) for offset in range(count)]
 
 
@@ -169,7 +169,7 @@ def test_members_share_topic_while_others_join_and_leave(
     produce(100)
     members.until(lambda: len(members.read) >= 1500)
     # Readers came back for more before each rebalance, so nothing came twice.
-    assert members.offsets() == everything(topic, [300] * 5)
+    assert members.offsets() == all_offsets(topic, [300] * 5)
     assert len({number for number, *_ in members.read}) == 3
 
 
@@ -318,7 +318,7 @@ def test_added_partitions_are_consumed(
     members.until_owning({(topic, p) for p in range(3)})
     for p in range(3):
         producer.send(topic, p, [b"x"])
-    members.until(lambda: members.offsets() == everything(topic, [1, 1, 1]))
+    members.until(lambda: members.offsets() == all_offsets(topic, [1, 1, 1]))
 
 
 def test_round_robin_assigns_partitions_of_all_topics(cluster: LocalCluster, group: Make) -> None:
@@ -380,10 +380,10 @@ def test_lag_and_counts_are_reported(
     for _ in range(4):
         next(stream)
     assert connector.lag()[topic, 0] == 6
-    told = connector.metrics()
-    assert (told["owned_partitions"], told["lag"], told["rebalances"]) == (2, 6, 1)
-    assert told["fetches"] >= 1
-    assert told["fetched_bytes"] > 10
+    metrics = connector.metrics()
+    assert (metrics["owned_partitions"], metrics["lag"], metrics["rebalances"]) == (2, 6, 1)
+    assert metrics["fetches"] >= 1
+    assert metrics["fetched_bytes"] > 10
 
 
 def test_listener_chooses_start_offsets(
@@ -394,15 +394,15 @@ def test_listener_chooses_start_offsets(
         producer.send(topic, p, [b"%d" % i for i in range(10)])
     members = group("listener")
     connector = members.connector()
-    told: list[tuple[str, list[TopicPartition]]] = []
+    calls: list[tuple[str, list[TopicPartition]]] = []
 
     class Listener:
         def before_releasing_partitions(self, owned: Any) -> None:
-            told.append(("released", sorted(owned)))
+            calls.append(("released", sorted(owned)))
 
         def before_starting_fetchers(self, consumer_id: str, owned: Any) -> None:
             assert consumer_id == connector.consumer_id
-            told.append(("started", sorted(owned)))
+            calls.append(("started", sorted(owned)))
             for name, number in owned:
                 connector.seek(name, number, 7)
             raise ValueError("what a listener raises stops nothing")
@@ -413,7 +413,7 @@ def test_listener_chooses_start_offsets(
     assert {offset for _, _, offset, _ in members.read} == {7, 8, 9}
     connector.shutdown()
     both = [(topic, 0), (topic, 1)]
-    assert told == [("started", both), ("released", both)]
+    assert calls == [("started", both), ("released", both)]
 
 
 def test_error_names_missing_zookeeper(runtime: str) -> None:

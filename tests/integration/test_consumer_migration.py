@@ -46,7 +46,7 @@ Step = Callable[..., list[int]]
 
 @pytest.fixture(params=["threads", "gevent"])
 def step(cluster: LocalCluster, request: pytest.FixtureRequest) -> Step:
-    """Read some messages as a member that was configured anew, and leave."""
+    """Read some messages as a newly configured member, and leave."""
 
     def read(offsets: Offsets, count: int, **settings: object) -> list[int]:
         config = ConsumerConfig(  # type: ignore[arg-type]
@@ -108,15 +108,15 @@ def test_idle_partition_delivers_messages_after_migration(
     assert len(step(offsets, 20)) == 20
     kafka = {"offsets_storage": "kafka", "auto_offset_reset": "largest"}
     if bounces:
-        # Nothing arrives while the group commits to both, and nobody commits by hand.
+        # No message arrives while the group commits to both storages, and no commit is explicit.
         step(offsets, 0, **kafka, dual_commit_enabled=True, auto_commit_enable=False)
         assert offsets.kafka() == 20
     producer = TestProducer(cluster.bootstrap_servers)
     producer.send(topic, 0, [b"later"] * 30)
     producer.close()
     assert step(offsets, 30, **kafka, dual_commit_enabled=False) == list(range(20, 50))
-    told = [text for text in caplog.messages if "taken from ZooKeeper" in text]
-    assert len(told) == (0 if bounces else 1)
+    warnings = [text for text in caplog.messages if "taken from ZooKeeper" in text]
+    assert len(warnings) == (0 if bounces else 1)
     assert offsets.kafka() == 50
 
 

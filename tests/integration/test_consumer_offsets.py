@@ -30,9 +30,7 @@ def test_offsets_are_stored_as_jvm_members_store_them(zk: ZkSession) -> None:
 
 
 @pytest.mark.parametrize("first_commit", [True, False])
-def test_replaced_member_cannot_overwrite_offset(
-    zk: ZkSession, first_commit: bool
-) -> None:
+def test_replaced_member_cannot_overwrite_offset(zk: ZkSession, first_commit: bool) -> None:
     zombie, successor = member(zk, "g_a"), member(zk, "g_b")
     zombie.read([T0])
     if first_commit:

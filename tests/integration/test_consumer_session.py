@@ -19,7 +19,7 @@ from zkbroker.zookeeper import ZkSession
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    # Brokers outlive what is done to ZooKeeper here.
+    # Brokers outlive the ZooKeeper faults of these tests.
     with TestCluster(1) as running:
         yield running
 
@@ -105,7 +105,7 @@ def test_no_message_is_delivered_while_zookeeper_is_unreachable(
         cluster.embedded_zookeeper.kill()
         offsets = []
         with pytest.raises(ConsumerTimeout):
-            # It may go on for a moment, until the break is noticed; then it stands still.
+            # It may continue until it notices the lost connection; then it stops.
             while True:
                 offsets.append(next(stream).offset)
                 connector._runtime.sleep(0.005)

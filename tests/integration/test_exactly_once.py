@@ -1,4 +1,4 @@
-"""The example that stores offsets with its output, killed again and again."""
+"""The example that stores offsets with its output, killed repeatedly."""
 
 import signal
 import sqlite3

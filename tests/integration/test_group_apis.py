@@ -43,7 +43,7 @@ METADATA = encode_subscription(Subscription(["t"]))
 
 @pytest.fixture
 def group(connection):
-    """A group id that nobody else uses, its coordinator ready."""
+    """An unused group id, with its coordinator ready."""
     name = f"group-{uuid.uuid4().hex[:8]}"
     ready(connection, name)
     return name
@@ -105,7 +105,7 @@ def test_coordinator_is_returned_in_every_version(connection, broker, group, ver
     found = connection.request(FindCoordinatorRequest(group), version)
     assert (found.error_code, found.node_id, found.port) == (0, 0, broker.address[1])
     if version:
-        assert found.error_message == "NONE"  # as genuine brokers say
+        assert found.error_message == "NONE"  # as genuine brokers answer
 
 
 def test_transaction_coordinator_exists_at_first_request(connection, broker):
@@ -142,7 +142,7 @@ def test_member_joins_syncs_heartbeats_and_leaves(connection, group, version):
     assert connection.request(HeartbeatRequest(group, 1, member), older).error_code == 0
     wrong = connection.request(HeartbeatRequest(group, 6, member), older)
     assert wrong.error_code == ErrorCode.ILLEGAL_GENERATION
-    unknown = connection.request(HeartbeatRequest(group, 1, "nobody"), older)
+    unknown = connection.request(HeartbeatRequest(group, 1, "unknown"), older)
     assert unknown.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     described = connection.request(DescribeGroupsRequest([group]), older).groups[0]
     assert (described.state, described.protocol_type, described.protocol_name) == (
@@ -150,9 +150,9 @@ def test_member_joins_syncs_heartbeats_and_leaves(connection, group, version):
         "consumer",
         "range",
     )
-    (told,) = described.members
-    assert (told.client_id, told.client_host) == ("test", "/127.0.0.1")
-    assert (told.metadata, told.assignment) == (METADATA, b"share")
+    (member,) = described.members
+    assert (member.client_id, member.client_host) == ("test", "/127.0.0.1")
+    assert (member.metadata, member.assignment) == (METADATA, b"share")
     listed = connection.request(ListGroupsRequest(), older).groups
     assert (group, "consumer") in [(each.group_id, each.protocol_type) for each in listed]
     assert connection.request(LeaveGroupRequest(group, member), older).error_code == 0
@@ -215,8 +215,8 @@ def test_offsets_round_trip_in_every_version(connection, group, topic, version):
         assert found == (41 + version, "m", 0)
         nothing = fetched(connection, group, topic, version=fetch_version, partition=7)
         assert nothing == (-1, "", 0)
-    everything = connection.request(OffsetFetchRequest(group, None))
-    assert [t.topic for t in everything.topics] == [topic]
+    all_topics = connection.request(OffsetFetchRequest(group, None))
+    assert [t.topic for t in all_topics.topics] == [topic]
     assert fetched(connection, group, topic, version=0) == (-1, "", 3)
 
 

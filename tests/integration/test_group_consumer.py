@@ -50,7 +50,7 @@ def runtime(request):
     return request.param
 
 
-class Log(RebalanceListener):
+class RecordingListener(RebalanceListener):
     def __init__(self):
         self.events = []
 
@@ -61,7 +61,7 @@ class Log(RebalanceListener):
         self.events.append(("assigned", sorted(partitions)))
 
 
-class Scene:
+class GroupSetup:
     """A topic with messages, a group, and consumers that are closed at the end."""
 
     def __init__(self, cluster, producer, runtime):
@@ -112,8 +112,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(cluster, producer, runtime):
-    made = Scene(cluster, producer, runtime)
+def setup(cluster, producer, runtime):
+    made = GroupSetup(cluster, producer, runtime)
     yield made
     made.close()
 
@@ -122,11 +122,11 @@ def count(expected):
     return lambda read: len(read) >= expected
 
 
-def test_subscriber_reads_in_order_and_commits_at_close(scene):
-    topic = scene.topic(3)
-    consumer = scene.consumer(max_poll_records=7)
+def test_subscriber_reads_in_order_and_commits_at_close(setup):
+    topic = setup.topic(3)
+    consumer = setup.consumer(max_poll_records=7)
     consumer.subscribe([topic])
-    read = scene.until(count(30), consumer)
+    read = setup.until(count(30), consumer)
     for number in range(3):
         mine = [m for m in read if m.partition == number]
         assert [m.offset for m in mine] == list(range(10))
@@ -135,60 +135,60 @@ def test_subscriber_reads_in_order_and_commits_at_close(scene):
     assert consumer.assignment() == {(topic, number) for number in range(3)}
     assert consumer.position(topic, 0) == 10
     consumer.close()
-    again = scene.consumer()
+    again = setup.consumer()
     assert again.committed([(topic, 0), (topic, 9)]) == {
         (topic, 0): Committed(10),
         (topic, 9): None,
     }
     again.subscribe([topic])
-    scene.until(lambda _: again.assignment(), again)
+    setup.until(lambda _: again.assignment(), again)
     assert again.poll(0.3) == []
     with pytest.raises(ConsumerClosed):
         consumer.poll()
 
 
-def test_unprocessed_messages_are_not_committed(scene):
-    topic = scene.topic(1)
-    consumer = scene.consumer(max_poll_records=4, auto_commit_interval_ms=1)
+def test_unprocessed_messages_are_not_committed(setup):
+    topic = setup.topic(1)
+    consumer = setup.consumer(max_poll_records=4, auto_commit_interval_ms=1)
     consumer.subscribe([topic])
-    scene.until(count(4), consumer)
-    # Where the reset was served by a poll of its own, the offset that it led to is committed.
+    setup.until(count(4), consumer)
+    # If an earlier poll served the reset alone, its offset may be committed.
     assert consumer.committed([(topic, 0)])[topic, 0] in (None, Committed(0))
-    scene.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] == Committed(10), consumer)
+    setup.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] == Committed(10), consumer)
 
 
-def test_reset_position_is_committed_without_messages(scene):
-    topic = scene.topic(1, each=0)
-    consumer = scene.consumer(auto_commit_interval_ms=1)
+def test_reset_position_is_committed_without_messages(setup):
+    topic = setup.topic(1, each=0)
+    consumer = setup.consumer(auto_commit_interval_ms=1)
     consumer.subscribe([topic])
-    scene.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] == Committed(0), consumer)
+    setup.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] == Committed(0), consumer)
 
 
-def test_iteration_commits_only_yielded_messages(scene):
-    topic = scene.topic(1)
-    consumer = scene.consumer(enable_auto_commit=False)
+def test_iteration_commits_only_yielded_messages(setup):
+    topic = setup.topic(1)
+    consumer = setup.consumer(enable_auto_commit=False)
     consumer.subscribe(topic)
     for message in consumer:
         if message.offset == 3:
             break
     consumer.commit()
     assert consumer.committed([(topic, 0)]) == {(topic, 0): Committed(4)}
-    assert [m.offset for m in consumer.poll()] == [4, 5, 6, 7, 8, 9]  # goes on where it was
+    assert [m.offset for m in consumer.poll()] == [4, 5, 6, 7, 8, 9]  # continues after the commit
 
 
-def test_remaining_member_takes_over_partitions(scene):
-    topic = scene.topic(4)
-    log = Log()
-    first, second = scene.consumer(), scene.consumer()
+def test_remaining_member_takes_over_partitions(setup):
+    topic = setup.topic(4)
+    log = RecordingListener()
+    first, second = setup.consumer(), setup.consumer()
     first.subscribe([topic], log)
-    scene.until(lambda _: len(first.assignment()) == 4, first)
+    setup.until(lambda _: len(first.assignment()) == 4, first)
     second.subscribe([topic])
-    scene.until(lambda _: len(first.assignment()) == len(second.assignment()) == 2, first, second)
+    setup.until(lambda _: len(first.assignment()) == len(second.assignment()) == 2, first, second)
     share = sorted(first.assignment())
     assert first.generation == second.generation
     assert not first.assignment() & second.assignment()
     second.close()
-    scene.until(lambda _: len(first.assignment()) == 4, first)
+    setup.until(lambda _: len(first.assignment()) == 4, first)
     every = [(topic, number) for number in range(4)]
     assert log.events == [
         ("assigned", every),
@@ -199,130 +199,130 @@ def test_remaining_member_takes_over_partitions(scene):
     ]
 
 
-def test_rebalance_redelivers_no_message(scene):
-    topic = scene.topic(4, each=200)
-    first = scene.consumer(max_poll_records=10)
+def test_rebalance_redelivers_no_message(setup):
+    topic = setup.topic(4, each=200)
+    first = setup.consumer(max_poll_records=10)
     first.subscribe([topic])
-    read = scene.until(count(100), first)
-    second = scene.consumer(max_poll_records=10)
+    read = setup.until(count(100), first)
+    second = setup.consumer(max_poll_records=10)
     second.subscribe([topic])
-    read += scene.until(lambda _: second.assignment(), first, second)
-    read += scene.until(count(800 - len(read)), first, second)
+    read += setup.until(lambda _: second.assignment(), first, second)
+    read += setup.until(count(800 - len(read)), first, second)
     assert len(read) == len({(m.partition, m.offset) for m in read}) == 800
 
 
-def test_pattern_includes_topics_created_later(scene):
+def test_pattern_includes_topics_created_later(setup):
     prefix = f"pattern-{uuid.uuid4().hex[:6]}"
-    scene.cluster.create_topic(f"{prefix}-a", partitions=1)
-    consumer = scene.consumer(metadata_max_age_ms=200)
+    setup.cluster.create_topic(f"{prefix}-a", partitions=1)
+    consumer = setup.consumer(metadata_max_age_ms=200)
     consumer.subscribe(re.compile(f"{prefix}-[ab]$"))
-    scene.until(lambda _: consumer.assignment() == {(f"{prefix}-a", 0)}, consumer)
-    scene.cluster.create_topic(f"{prefix}-b", partitions=1)
-    scene.cluster.create_topic(f"{prefix}-c", partitions=1)
+    setup.until(lambda _: consumer.assignment() == {(f"{prefix}-a", 0)}, consumer)
+    setup.cluster.create_topic(f"{prefix}-b", partitions=1)
+    setup.cluster.create_topic(f"{prefix}-c", partitions=1)
     both = {(f"{prefix}-a", 0), (f"{prefix}-b", 0)}
-    scene.until(lambda _: consumer.assignment() == both, consumer)
+    setup.until(lambda _: consumer.assignment() == both, consumer)
 
 
-def test_added_partitions_are_assigned(scene):
-    topic = scene.topic(1)
-    consumer = scene.consumer(metadata_max_age_ms=200)
+def test_added_partitions_are_assigned(setup):
+    topic = setup.topic(1)
+    consumer = setup.consumer(metadata_max_age_ms=200)
     consumer.subscribe([topic])
-    scene.until(count(10), consumer)
-    host, _, port = scene.cluster.bootstrap_servers.split(",")[0].rpartition(":")
+    setup.until(count(10), consumer)
+    host, _, port = setup.cluster.bootstrap_servers.split(",")[0].rpartition(":")
     with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
         answer = connection.request(CreatePartitionsRequest([NewPartitions(topic, 3)]))
         assert answer.topics[0].error_code == 0
-    scene.until(lambda _: len(consumer.assignment()) == 3, consumer)
+    setup.until(lambda _: len(consumer.assignment()) == 3, consumer)
 
 
-def test_seek_pause_and_position(scene):
-    topic = scene.topic(2)
-    consumer = scene.consumer(enable_auto_commit=False)
+def test_seek_pause_and_position(setup):
+    topic = setup.topic(2)
+    consumer = setup.consumer(enable_auto_commit=False)
     consumer.subscribe([topic])
-    scene.until(count(20), consumer)
+    setup.until(count(20), consumer)
     consumer.seek(topic, 0, 7)
     assert consumer.position(topic, 0) == 7
-    assert [m.offset for m in scene.until(count(3), consumer)] == [7, 8, 9]
+    assert [m.offset for m in setup.until(count(3), consumer)] == [7, 8, 9]
     consumer.seek_to_beginning((topic, 1))
     consumer.pause((topic, 1))
     assert consumer.paused() == {(topic, 1)}
-    scene.fill(topic, 1, 5)
-    assert {m.partition for m in scene.until(count(5), consumer)} == {0}
+    setup.fill(topic, 1, 5)
+    assert {m.partition for m in setup.until(count(5), consumer)} == {0}
     assert consumer.poll(0.2) == []
     consumer.resume((topic, 1))
-    assert [(m.partition, m.offset) for m in scene.until(count(10), consumer)] == [
+    assert [(m.partition, m.offset) for m in setup.until(count(10), consumer)] == [
         (1, offset) for offset in range(10)
     ]
     consumer.seek_to_end()
-    scene.fill(topic, 1, 1)
-    assert [m.offset for m in scene.until(count(1), consumer)] == [15]
+    setup.fill(topic, 1, 1)
+    assert [m.offset for m in setup.until(count(1), consumer)] == [15]
     with pytest.raises(NotOwned):
         consumer.seek(topic, 5, 0)
 
 
-def test_listener_may_seek_before_first_message(scene):
-    topic = scene.topic(1)
+def test_listener_may_seek_before_first_message(setup):
+    topic = setup.topic(1)
 
     class FromTheEnd(RebalanceListener):
         def on_partitions_assigned(self, partitions):
             for name, number in partitions:
                 consumer.seek(name, number, 8)
 
-    consumer = scene.consumer()
+    consumer = setup.consumer()
     consumer.subscribe([topic], FromTheEnd())
-    assert [m.offset for m in scene.until(count(2), consumer)] == [8, 9]
+    assert [m.offset for m in setup.until(count(2), consumer)] == [8, 9]
 
 
-def test_commits_with_metadata_sync_and_async(scene):
-    topic = scene.topic(2)
-    consumer = scene.consumer(enable_auto_commit=False)
+def test_commits_with_metadata_sync_and_async(setup):
+    topic = setup.topic(2)
+    consumer = setup.consumer(enable_auto_commit=False)
     consumer.subscribe([topic])
-    scene.until(count(20), consumer)
+    setup.until(count(20), consumer)
     consumer.commit({(topic, 0): Committed(3, "so far"), (topic, 1): 4})
     both = [(topic, 0), (topic, 1)]
     assert consumer.committed(both) == {both[0]: Committed(3, "so far"), both[1]: Committed(4)}
-    told = []
-    consumer.commit_async(on_commit=lambda offsets, error: told.append((dict(offsets), error)))
-    scene.until(lambda _: told, consumer)
-    assert told == [({both[0]: Committed(10), both[1]: Committed(10)}, None)]
-    assert consumer.committed(both) == told[0][0]
+    reports = []
+    consumer.commit_async(on_commit=lambda offsets, error: reports.append((dict(offsets), error)))
+    setup.until(lambda _: reports, consumer)
+    assert reports == [({both[0]: Committed(10), both[1]: Committed(10)}, None)]
+    assert consumer.committed(both) == reports[0][0]
 
 
-def test_manual_assignment_needs_no_group(scene):
-    topic = scene.topic(2)
-    consumer = scene.consumer(group_id="")
+def test_manual_assignment_needs_no_group(setup):
+    topic = setup.topic(2)
+    consumer = setup.consumer(group_id="")
     consumer.assign([(topic, 1)])
-    assert {m.partition for m in scene.until(count(10), consumer)} == {1}
+    assert {m.partition for m in setup.until(count(10), consumer)} == {1}
     consumer.assign([(topic, 0), (topic, 1)])
-    assert {m.partition for m in scene.until(count(10), consumer)} == {0}
+    assert {m.partition for m in setup.until(count(10), consumer)} == {0}
     with pytest.raises(ClientError, match=r"group\.id"):
         consumer.commit()
     with pytest.raises(ClientError, match="by hand"):
         consumer.subscribe([topic])
 
 
-def test_manual_assignment_starts_at_committed_offsets(scene):
-    topic = scene.topic(1)
-    consumer = scene.consumer(enable_auto_commit=False)
+def test_manual_assignment_starts_at_committed_offsets(setup):
+    topic = setup.topic(1)
+    consumer = setup.consumer(enable_auto_commit=False)
     consumer.assign([(topic, 0)])
     consumer.commit({(topic, 0): 6})
-    other = scene.consumer(enable_auto_commit=False)
+    other = setup.consumer(enable_auto_commit=False)
     other.assign([(topic, 0)])
-    assert [m.offset for m in scene.until(count(4), other)] == [6, 7, 8, 9]
+    assert [m.offset for m in setup.until(count(4), other)] == [6, 7, 8, 9]
 
 
-def test_member_without_polls_leaves_and_rejoins_at_next_poll(scene):
-    topic = scene.topic(2)
-    slow = scene.consumer(max_poll_interval_ms=800, enable_auto_commit=False)
-    log = Log()
+def test_member_without_polls_leaves_and_rejoins_at_next_poll(setup):
+    topic = setup.topic(2)
+    slow = setup.consumer(max_poll_interval_ms=800, enable_auto_commit=False)
+    log = RecordingListener()
     slow.subscribe([topic], log)
-    scene.until(count(20), slow)
-    other = scene.consumer(max_poll_interval_ms=800)
+    setup.until(count(20), slow)
+    other = setup.consumer(max_poll_interval_ms=800)
     other.subscribe([topic])
-    scene.until(lambda _: len(other.assignment()) == 2, other)  # `slow` does not poll
+    setup.until(lambda _: len(other.assignment()) == 2, other)  # `slow` does not poll
     with pytest.raises(CommitFailed):
         slow.commit()
-    scene.until(
+    setup.until(
         lambda _: slow.generation == other.generation and slow.assignment() and other.assignment(),
         slow,
         other,
@@ -331,63 +331,63 @@ def test_member_without_polls_leaves_and_rejoins_at_next_poll(scene):
     assert log.events[1][0] == "revoked"
 
 
-def test_members_use_most_preferred_common_strategy(scene):
-    topic = scene.topic(6)
+def test_members_use_most_preferred_common_strategy(setup):
+    topic = setup.topic(6)
     lists = [("range", "sticky"), ("sticky", "range"), ("sticky", "range")]
-    members = [scene.consumer(strategies=names) for names in lists]
+    members = [setup.consumer(strategies=names) for names in lists]
     for member in members:
         member.subscribe([topic])
-    scene.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
-    host, _, port = scene.cluster.bootstrap_servers.split(",")[0].rpartition(":")
+    setup.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
+    host, _, port = setup.cluster.bootstrap_servers.split(",")[0].rpartition(":")
     with BrokerConnection(get_runtime("threads"), host, int(port)) as anyone:
-        found = anyone.request(FindCoordinatorRequest(scene.group))
+        found = anyone.request(FindCoordinatorRequest(setup.group))
     with BrokerConnection(get_runtime("threads"), found.host, found.port) as coordinator:
-        (described,) = coordinator.request(DescribeGroupsRequest([scene.group])).groups
+        (described,) = coordinator.request(DescribeGroupsRequest([setup.group])).groups
     assert described.protocol_name == "sticky"
 
 
-def test_member_without_common_strategy_gets_error(scene):
-    topic = scene.topic(1)
-    first = scene.consumer(strategies=("range",))
+def test_member_without_common_strategy_gets_error(setup):
+    topic = setup.topic(1)
+    first = setup.consumer(strategies=("range",))
     first.subscribe([topic])
-    scene.until(lambda _: first.assignment(), first)
-    stranger = scene.consumer(strategies=("roundrobin",))
-    stranger.subscribe([topic])
+    setup.until(lambda _: first.assignment(), first)
+    other = setup.consumer(strategies=("roundrobin",))
+    other.subscribe([topic])
     with pytest.raises(ProtocolError, match="INCONSISTENT_GROUP_PROTOCOL"):
-        scene.until(lambda _: False, stranger)
+        setup.until(lambda _: False, other)
     with pytest.raises(ConfigError, match="range, roundrobin, sticky"):
-        scene.consumer(strategies=("best",))
+        setup.consumer(strategies=("best",))
 
 
-def test_custom_strategy_receives_user_data(scene):
-    topic = scene.topic(4)
+def test_custom_strategy_receives_user_data(setup):
+    topic = setup.topic(4)
     members = [
-        scene.consumer(strategies=("rack",), options={"assignors": [RackAssignor(f"rack{n}")]})
+        setup.consumer(strategies=("rack",), options={"assignors": [RackAssignor(f"rack{n}")]})
         for n in range(2)
     ]
     for member in members:
         member.subscribe([topic])
-    scene.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
+    setup.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
 
 
-def test_out_of_range_offset_raises_without_reset_policy(scene):
-    topic = scene.topic(1)
-    consumer = scene.consumer(auto_offset_reset="none")
+def test_out_of_range_offset_raises_without_reset_policy(setup):
+    topic = setup.topic(1)
+    consumer = setup.consumer(auto_offset_reset="none")
     consumer.subscribe([topic])
     with pytest.raises(OffsetOutOfRange, match="no committed offset"):
-        scene.until(count(1), consumer)
+        setup.until(count(1), consumer)
     consumer.seek(topic, 0, 4)
-    assert [m.offset for m in scene.until(count(6), consumer)] == [4, 5, 6, 7, 8, 9]
+    assert [m.offset for m in setup.until(count(6), consumer)] == [4, 5, 6, 7, 8, 9]
     consumer.seek(topic, 0, 999)
     with pytest.raises(OffsetOutOfRange) as caught:
-        scene.until(count(1), consumer)
+        setup.until(count(1), consumer)
     assert (caught.value.earliest, caught.value.latest) == (0, 10)
 
 
-def test_decoder_error_is_raised_after_earlier_messages(scene):
-    topic = scene.topic(1, each=0)
-    scene.producer.send(topic, 0, [b"good", b"\xff", b"again", None])
-    consumer = scene.consumer(options={"value_decoder": string_decoder()})
+def test_decoder_error_is_raised_after_earlier_messages(setup):
+    topic = setup.topic(1, each=0)
+    setup.producer.send(topic, 0, [b"good", b"\xff", b"again", None])
+    consumer = setup.consumer(options={"value_decoder": string_decoder()})
     consumer.subscribe([topic])
     values = []
     while len(values) < 3:
@@ -398,11 +398,11 @@ def test_decoder_error_is_raised_after_earlier_messages(scene):
     assert values == ["good", "again", None]
 
 
-def test_offsets_by_time_and_log_ends(scene):
-    topic = scene.topic(1, each=0)
+def test_offsets_by_time_and_log_ends(setup):
+    topic = setup.topic(1, each=0)
     first_ms = int(time.time() * 1000)
-    scene.producer.send(topic, 0, [b"x"] * 10, timestamp_ms=first_ms)  # a millisecond apart
-    consumer = scene.consumer()
+    setup.producer.send(topic, 0, [b"x"] * 10, timestamp_ms=first_ms)  # a millisecond apart
+    consumer = setup.consumer()
     key = (topic, 0)
     assert consumer.offsets_for_times({key: first_ms + 4}) == {key: 4}
     assert consumer.offsets_for_times({key: first_ms + 60_000}) == {key: None}
@@ -410,35 +410,35 @@ def test_offsets_by_time_and_log_ends(scene):
     assert consumer.end_offsets([key]) == {key: 10}
 
 
-def test_wakeup_ends_waiting_poll(scene):
-    consumer = scene.consumer()
-    topic = scene.topic(1, each=0)
+def test_wakeup_ends_waiting_poll(setup):
+    consumer = setup.consumer()
+    topic = setup.topic(1, each=0)
     consumer.subscribe([topic])
-    scene.until(lambda _: consumer.assignment(), consumer)
-    waker = get_runtime(scene.runtime)
+    setup.until(lambda _: consumer.assignment(), consumer)
+    waker = get_runtime(setup.runtime)
     waker.spawn(lambda: (waker.sleep(0.2), consumer.wakeup()), name="waker")
     started = time.monotonic()
     assert consumer.poll(300) == []
     assert time.monotonic() - started < 200
 
 
-def test_unsubscribe_leaves_group(scene):
-    topic = scene.topic(2)
-    first, second = scene.consumer(), scene.consumer()
+def test_unsubscribe_leaves_group(setup):
+    topic = setup.topic(2)
+    first, second = setup.consumer(), setup.consumer()
     first.subscribe([topic])
-    scene.until(lambda _: len(first.assignment()) == 2, first)
+    setup.until(lambda _: len(first.assignment()) == 2, first)
     first.unsubscribe()
     assert (first.assignment(), first.generation, first.member_id) == (set(), -1, "")
     second.subscribe([topic])
-    scene.until(lambda _: len(second.assignment()) == 2, second)
+    setup.until(lambda _: len(second.assignment()) == 2, second)
     first.assign([(topic, 0)])
 
 
-def test_zookeeper_locates_brokers(scene):
-    topic = scene.topic(1)
-    consumer = scene.consumer(bootstrap_servers=(), zookeeper_connect=scene.cluster.zookeeper)
+def test_zookeeper_locates_brokers(setup):
+    topic = setup.topic(1)
+    consumer = setup.consumer(bootstrap_servers=(), zookeeper_connect=setup.cluster.zookeeper)
     consumer.subscribe([topic])
-    assert len(scene.until(count(10), consumer)) == 10
+    assert len(setup.until(count(10), consumer)) == 10
 
 
 def test_brokers_refuse_groups_of_other_coordinators(cluster):

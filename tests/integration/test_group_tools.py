@@ -85,8 +85,8 @@ def test_group_is_described_like_offset_checker(run, session, cluster):
     assert "not counted" not in run(*checker, "--group", "checked")
     described = json.loads(run("groups", "describe", "checked", "-t", "visits", "--json"))
     assert [(each["lag"], each["uncommitted"]) for each in described] == [(3, None), (None, 5)]
-    with pytest.raises(ClientError, match="no group nobody"):
-        run("groups", "describe", "nobody")
+    with pytest.raises(ClientError, match="no group missing"):
+        run("groups", "describe", "missing")
     with pytest.raises(ClientError, match="group checked neither reads nor has read typo"):
         run("groups", "describe", "checked", "-t", "typo")
 
@@ -119,7 +119,7 @@ def test_verify_uses_current_subscriptions(run, session, cluster):
     )
     shown = run("groups", "verify", "filtered", status=1)
     assert shown == "group filtered: no owner for partition verified-late-0\n"
-    # An owner whose id has the prefix of a member's is not a member.
+    # An owner whose id only begins like a member's id is missing too.
     session.create("/consumers/filtered/owners/verified-late/0", b"filtered_you-too-0")
     assert "filtered_you-too-0 of verified-late-0 is not" in run(
         "groups", "verify", "filtered", status=1

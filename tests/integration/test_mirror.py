@@ -1,4 +1,4 @@
-"""Mirrors between real clusters: what arrives, what is kept, and what is not sent round."""
+"""Mirrors between real clusters: contents, commits, and prevention of loops."""
 
 import itertools
 import os
@@ -236,7 +236,7 @@ def test_refused_message_ends_mirror_without_commit(east, here):
         mirror.wait(300)
     with Cluster(StaticSource(east.bootstrap_servers.split(","))) as view:
         assert group_offsets(each, view) == {}
-    # asked to go on, it counts what it leaves out and commits behind it
+    # with abort.on.send.failure=false the dropped message is counted and committed
     with caught_up(config([each], here, whitelist=topic, abort_on_send_failure="false")) as mirror:
         dropped = mirror.metrics()["dropped_messages"]
     (found,) = read_all(here.bootstrap_servers, topic).values()
@@ -335,7 +335,7 @@ def test_group_offsets_are_translated_to_target(east, here, tmp_path):
     both = tmp_path / "both.properties"
     text = (tmp_path / "mirror.properties").read_text()
     both.write_text(f"{text}target.zookeeper.connect={here.zookeeper}\n")
-    for path, code, said in ((str(both), 0, "committed 2 offsets"), (file, 2, "no ZooKeeper")):
+    for path, code, message in ((str(both), 0, "committed 2 offsets"), (file, 2, "no ZooKeeper")):
         arguments = ("--apply", "zookeeper", "--group", group, "--config", path)
         done = subprocess.run(
             zkbroker("mirror", "offsets", *arguments),
@@ -344,7 +344,7 @@ def test_group_offsets_are_translated_to_target(east, here, tmp_path):
             timeout=300,
             check=False,
         )
-        assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done
+        assert (done.returncode, message in done.stdout + done.stderr) == (code, True), done
     with ZkSession(here.zookeeper) as session:
         assert zk_groups.committed(session, group) == expected
 
@@ -468,9 +468,9 @@ def test_mirror_maker_options_mirror_until_sigterm(east, here, tmp_path):
         assert wait_until(lambda: process.poll() is not None or arrived(), interval_s=0.2)
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=300)
-    assert process.returncode == 143, said
-    assert "--num.producers has no effect here" in said
+        _, output = process.communicate(timeout=300)
+    assert process.returncode == 143, output
+    assert "--num.producers has no effect here" in output
     with ZkSession(east.zookeeper) as session:
         assert zk_groups.committed(session, group) == {(topic, 0): 2}
 
@@ -489,7 +489,7 @@ def test_exactly_once_resumes_at_position_in_target(east, here, coordinator):
     with caught_up(config([source(east, group=fresh("m"), coordinator=coordinator)], here, **once)):
         pass
     send(east, topic, [b"%d" % n for n in range(500, 800)])
-    # another group begins at the start of the topic, as one whose commits were lost
+    # another group begins at the start of the topic, as after a loss of its commits
     other = source(east, group=fresh("m"), coordinator=coordinator)
     with caught_up(config([other], here, **once)) as mirror:
         assert mirror.metrics()["failures"] == 0
@@ -523,27 +523,25 @@ def test_exactly_once_refuses_unsupported_settings(east, here):
         config([source(east), source(east)], here, whitelist="x", exactly_once="true")
 
 
-class Heard:
+class RecordingListener:
     """A rebalance listener of the user's."""
 
-    told: ClassVar[list[str]] = []
+    calls: ClassVar[list[str]] = []
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def on_partitions_assigned(self, partitions):
-        self.told.append(f"{self._text} +{len(partitions)}")
+        self.calls.append(f"{self._text} +{len(partitions)}")
 
     def on_partitions_revoked(self, partitions):
-        self.told.append(f"{self._text} -{len(partitions)}")
+        self.calls.append(f"{self._text} -{len(partitions)}")
 
     def on_partitions_lost(self, partitions):
-        self.told.append(f"{self._text} lost {len(partitions)}")
+        self.calls.append(f"{self._text} lost {len(partitions)}")
 
 
-def test_rebalance_listener_is_called_and_progress_is_logged(
-    east, here, caplog, monkeypatch
-):
+def test_rebalance_listener_is_called_and_progress_is_logged(east, here, caplog, monkeypatch):
     monkeypatch.setattr("zkbroker.mirror.mirror._STATUS_S", 0.2)
     caplog.set_level("INFO", "zkbroker.mirror")
     topic = east.create_topic(fresh("heard"), partitions=2, config=KEPT)
@@ -553,13 +551,13 @@ def test_rebalance_listener_is_called_and_progress_is_logged(
         [source(east, group=fresh("m"), coordinator=True)],
         here,
         whitelist=topic,
-        rebalance_listener=f"{__name__}:Heard",
+        rebalance_listener=f"{__name__}:RecordingListener",
         rebalance_listener_args="heard",
     )
     with caught_up(given):
         assert wait_until(lambda: "mirrored messages_per_s=" in caplog.text)
-    assert "heard +2" in Heard.told
-    assert Heard.told[-1] == "heard -2"
+    assert "heard +2" in RecordingListener.calls
+    assert RecordingListener.calls[-1] == "heard -2"
 
 
 def test_mirror_shows_metrics_and_live_table(east, here, tmp_path, monkeypatch):

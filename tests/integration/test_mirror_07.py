@@ -56,7 +56,7 @@ class Writer:
                 packed = gzip_wrapper(bodies) if turn % 2 else b"".join(map(entry, bodies))
                 brokers[broker].produce(self.topic, number, packed)
         for broker in brokers.values():
-            # What was written is taken once something later on the connection was answered.
+            # A set is stored once a later request on the connection was answered.
             assert broker.offsets(self.topic, 0, -1)
             broker.close()
 
@@ -74,9 +74,7 @@ def arrived(here, topic, config=None):
     return found
 
 
-def test_0_7_source_is_mirrored_in_order_and_committed_in_bytes(
-    tmp_path, chroot, tree, here
-):
+def test_0_7_source_is_mirrored_in_order_and_committed_in_bytes(tmp_path, chroot, tree, here):
     here.create_topic("t", partitions=3)
     with cluster07(tmp_path, chroot, tree):
         make_topic(tree, "t")
@@ -89,7 +87,7 @@ def test_0_7_source_is_mirrored_in_order_and_committed_in_bytes(
         assert metrics["messages"] == 40 * 5 * 4 + 2
         assert commits(tree, "mirror", "t") == ends(tree, "t")
         assert arrived(here, "t") == {f"{b}-{n}": list(range(200)) for b, n in PARTITIONS}
-        # It goes on where it ended: nothing comes again.
+        # It continues at its position: no message is repeated.
         writer.write(4)
         with caught_up(given) as mirror:
             pass

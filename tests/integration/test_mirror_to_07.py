@@ -71,12 +71,12 @@ def test_values_arrive_in_order_at_partitions_chosen_by_key(
         with caught_up(given) as mirror:
             assert mirror.metrics()["messages"] == 371
         assert "values only" in caplog.text
-        everything = stored(tree, "t")
-        assert sum(bodies.count(b"") for bodies in everything.values()) == 1
-        for bodies in everything.values():
+        all_stored = stored(tree, "t")
+        assert sum(bodies.count(b"") for bodies in all_stored.values()) == 1
+        for bodies in all_stored.values():
             assert b"" not in bodies or bodies.remove(b"") is None
     found = {}
-    for place, bodies in everything.items():
+    for place, bodies in all_stored.items():
         for body in bodies:
             if not body.startswith(b"first"):
                 name, _, number = body.partition(b" ")
@@ -91,9 +91,7 @@ def test_values_arrive_in_order_at_partitions_chosen_by_key(
         assert len({place for place, _ in row}) == 1
 
 
-def test_aborted_messages_are_skipped_and_newer_codecs_become_gzip(
-    tmp_path, chroot, tree, east
-):
+def test_aborted_messages_are_skipped_and_newer_codecs_become_gzip(tmp_path, chroot, tree, east):
     east.create_topic("t", partitions=1)
     with sender(east, transactional_id="x", compression_codec="zstd") as producer:
         for turn, end in enumerate((producer.commit, producer.abort, producer.commit)):
@@ -134,9 +132,7 @@ def test_0_7_cluster_is_mirrored_into_another_with_same_partitions(tmp_path, chr
             Mirror(config([old(tree)], into(tree), whitelist="t"))
 
 
-def test_message_too_large_for_0_7_ends_mirror(
-    tmp_path, chroot, tree, east
-):
+def test_message_too_large_for_0_7_ends_mirror(tmp_path, chroot, tree, east):
     east.create_topic("t", partitions=1)
     with sender(east) as producer:
         producer.send([KeyedMessage("t", b"0 0"), KeyedMessage("t", b"0 1" * 2000)])

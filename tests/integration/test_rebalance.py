@@ -10,7 +10,7 @@ from zkbroker.zookeeper import ZkSession
 
 
 def settled(zk: ZkSession, group: str, topic: str, count: int, live: list[str]) -> bool:
-    """Whether the owner nodes are exactly what the range formula says."""
+    """Whether the owner nodes match the range assignment."""
     threads = [thread for consumer in live for thread in thread_ids(consumer, 1)]
     wanted = range_assign({topic: range(count)}, {topic: threads})
     return groups.owners(zk, group, topic) == {n: thread for (_, n), thread in wanted.items()}
@@ -37,15 +37,15 @@ def test_members_share_partitions_while_joining_and_leaving(
 
 def test_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str) -> None:
     topics.create_topic(zk, "t", {0: [1], 1: [1]})
-    told: list[str] = []
+    calls: list[str] = []
 
     class Listener:
         def before_releasing_partitions(self, owned: object) -> None:
-            told.append(f"release {sorted(owned)}")
+            calls.append(f"release {sorted(owned)}")
             raise RuntimeError("a listener's fault")
 
         def before_starting_fetchers(self, consumer_id: str, owned: object) -> None:
-            told.append(f"start {sorted(owned)}")
+            calls.append(f"start {sorted(owned)}")
 
     first = Consumer(chroot, "g", {"t": 1}, consumer_id="g_1", listeners=[Listener()])
     assert first.rebalancer.wait_settled(20)
@@ -54,7 +54,7 @@ def test_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str) 
     until(lambda: first.owned == {("t", 0)} and second.owned == {("t", 1)})
     assert first.member.log == ["stop", "commit", "load", "start"]
     assert first.member.loaded == {("t", 0): 0}
-    assert told == [
+    assert calls == [
         "start [('t', 0), ('t', 1)]",
         "release [('t', 0), ('t', 1)]",
         "start [('t', 0)]",
@@ -63,9 +63,7 @@ def test_rebalance_stops_commits_and_loads_in_order(zk: ZkSession, chroot: str) 
     second.close()
 
 
-def test_change_without_new_share_causes_no_rebalance(
-    zk: ZkSession, chroot: str
-) -> None:
+def test_change_without_new_share_causes_no_rebalance(zk: ZkSession, chroot: str) -> None:
     topics.create_topic(zk, "t", {0: [1], 1: [1]})
     topics.create_topic(zk, "u", {0: [1]})
     consumer = Consumer(chroot, "g", {"t": 1})
@@ -100,9 +98,7 @@ def test_lost_session_drops_ownership_before_rejoin(
     other.close()
 
 
-def test_removed_member_registers_again(
-    zk: ZkSession, chroot: str
-) -> None:
+def test_removed_member_registers_again(zk: ZkSession, chroot: str) -> None:
     topics.create_topic(zk, "t", {0: [1]})
     consumer = Consumer(chroot, "g", {"t": 1})
     assert consumer.rebalancer.wait_settled(20)
@@ -170,9 +166,7 @@ def test_round_robin_members_share_all_topics(zk: ZkSession, chroot: str) -> Non
         consumer.close()
 
 
-def test_group_includes_independently_written_member(
-    zk: ZkSession, chroot: str
-) -> None:
+def test_group_includes_independently_written_member(zk: ZkSession, chroot: str) -> None:
     seed = random.Random(7)
     topics.create_topic(zk, "t", {n: [1] for n in range(13)})
     zk.ensure_path(paths.BROKER_IDS)

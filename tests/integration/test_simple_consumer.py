@@ -154,7 +154,7 @@ def test_lost_connection_is_reopened(
 
 def test_error_names_unreachable_broker(consumer: SimpleConsumer) -> None:
     with (
-        SimpleConsumer("127.0.0.1", 1) as nobody,
+        SimpleConsumer("127.0.0.1", 1) as unreachable,
         pytest.raises(NetworkError, match=r"127\.0\.0\.1:1"),
     ):
-        nobody.fetch(FetchRequest("t", 0, 0))
+        unreachable.fetch(FetchRequest("t", 0, 0))

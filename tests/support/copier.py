@@ -1,9 +1,9 @@
-"""A program that copies one partition of `in` to `out`, each few messages in one transaction.
+"""A program that copies one partition of `in` to `out`, a few messages in each transaction.
 
     python -m tests.support.copier SERVERS PARTITION TIMEOUT_MS SEED
 
-It goes on until it is ended. One that is replaced, or meets an error that it cannot survive, exits
-with status 3 and says why; what it left open is for its successor and the coordinator.
+It runs until it is killed. A replaced instance, or one with a fatal error, prints the reason and
+exits with status 3; its open transaction is left to its successor and the coordinator.
 """
 
 import faulthandler
@@ -27,7 +27,7 @@ class Copier:
         servers: brokers.
         partition: which is copied; it names the transactional id.
         timeout_ms: of its transactions.
-        chance: how long it takes for what it does.
+        chance: the source of its delays.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ def ignore(error: object, message: object) -> None:
 
 
 if __name__ == "__main__":
-    faulthandler.register(signal.SIGUSR1)  # says where it is, when the test asks
+    faulthandler.register(signal.SIGUSR1)  # prints the stack when the test asks
     servers, partition, timeout_ms, seed = sys.argv[1:]
     try:
         Copier(servers, int(partition), int(timeout_ms), random.Random(int(seed))).run()
     except KafkaException as error:
         print(f"copier-{partition} ends: {error}", file=sys.stderr)
-        # Without a farewell: what is open stays open, and nothing is waited for.
+        # Exit at once: open transactions stay open.
         os._exit(REPLACED)

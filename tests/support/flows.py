@@ -1,4 +1,4 @@
-"""The fewest replicas that must move to even brokers out: a flow of least cost, slow and plain.
+"""The fewest replica moves that balance brokers: a slow and plain minimum-cost flow.
 
 From the source each partition gets its replicas, each broker takes one of a partition at most (for
 nothing if it had one, for one move otherwise) and gives them to the sink: the lower share is paid

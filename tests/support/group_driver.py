@@ -1,4 +1,4 @@
-"""Drives a group's state machine with a virtual clock and collects what it answers."""
+"""Drives a group's state machine with a virtual clock and collects its responses."""
 
 from zkbroker.coordinator.groups.group import Group
 from zkbroker.coordinator.groups.member import JoinRequest

@@ -1,4 +1,4 @@
-"""One consumer process of a group, for fault tests: it notes all that it is given.
+"""One consumer process of a group, for fault tests: it records all messages and assignments.
 
     python -m tests.support.group_member '{"zookeeper": ..., "topic": ..., "log": ...}'
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 ENTRY = struct.Struct("<cqqd")
 ASSIGNED = b"a"
-"""The partition was claimed; the offset is what was committed then, -1 for none, or UNKNOWN."""
+"""The partition was claimed; the offset is the committed one, -1 for none, or UNKNOWN."""
 DELIVERED = b"d"
 UNKNOWN = -2
 
@@ -53,7 +53,7 @@ def main(options: Mapping[str, Any]) -> None:
     log = os.open(options["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     config = ConsumerConfig.from_properties(options["properties"])
     connector = Consumer.create(config, runtime=options["runtime"])
-    # A session of its own: what is committed is read past the consumer.
+    # A separate session reads the committed offsets, without the consumer.
     own = ZkSession(
         config.zookeeper_connect, session_timeout_ms=6000, runtime=options["runtime"]
     ).start()

@@ -1,4 +1,4 @@
-"""Members of a group as processes, and what must hold of what they report."""
+"""Members of a group as processes, and the invariants of their reports."""
 
 import itertools
 import json
@@ -30,7 +30,7 @@ def _command(kind, *arguments, session_ms):
     environment = dict(os.environ)
     if kind.startswith("node-"):
         environment = node_clients.environment() | {"GROUP_MEMBER_SESSION_MS": str(session_ms)}
-        if kind == "node-high-level":  # it is told of ZooKeeper, and has one strategy
+        if kind == "node-high-level":  # it gets the ZooKeeper address, and has one strategy
             return [*node_clients.command("zookeeper_member.js"), *arguments[:3]], environment
         member = node_clients.command("group_member.js")
         return [*member, kind.removeprefix("node-"), *arguments], environment
@@ -48,7 +48,7 @@ def _command(kind, *arguments, session_ms):
 
 
 class MemberProcess:
-    """A member; `held` is what it holds at the moment."""
+    """A member; `held` has its present partitions."""
 
     def __init__(self, kind, address, group, topic, strategy="range", session_ms=10_000):
         command, environment = _command(
@@ -137,7 +137,7 @@ def wait_until_shared(members, partitions):
 
 
 def wait_until_read(members, ends):
-    """Wait until everything below the end offsets has been read by somebody."""
+    """Wait until everything below the end offsets has been read by any member."""
 
     def missing():
         read = {entry for member in members for entry in list(member.read)}

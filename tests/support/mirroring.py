@@ -1,4 +1,4 @@
-"""Clusters beside each other, mirrors between them, and what arrived."""
+"""Several clusters, mirrors between them, and the mirrored messages."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Members of groups that read a topic while a test lasts, and how long they got nothing."""
+"""Members of groups that read a topic during a test, and their longest pause."""
 
 import abc
 import asyncio
@@ -146,7 +146,7 @@ class KafkaPythonReader(Reader):
             auto_commit_interval_ms=500,
         )
         try:
-            # Release 3 shares out nothing of a topic whose metadata is not there yet.
+            # Release 3 assigns no partition of a topic before its metadata has arrived.
             while not consumer.partitions_for_topic(self.topic):
                 if self.over.wait(_POLL_S):
                     return

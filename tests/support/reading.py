@@ -1,4 +1,4 @@
-"""Everything that is stored in a topic of a running cluster."""
+"""All stored messages of a topic of a running cluster."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -32,10 +32,10 @@ def read_all(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]]
 
 
 def read_stored(cluster: LocalCluster, topic: str) -> dict[int, list[Stored]]:
-    """The same, with who sent them.
+    """Return the same, with the producers of the messages.
 
     A new leader learns late how far its predecessor's high watermark was: its fetches end too soon
-    until then. ListOffsets waits for that (KIP-207), and says where a log ends.
+    until then. ListOffsets waits for that (KIP-207), and returns the log end.
     """
     with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
         latest = {(topic, each.partition): LATEST_TIME for each in view.partitions(topic)}
