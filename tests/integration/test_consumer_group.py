@@ -19,7 +19,7 @@ from zkbroker.consumer import (
     Whitelist,
     string_decoder,
 )
-from zkbroker.errors import ClientError, ConfigError, RegistryError
+from zkbroker.errors import RegistryError
 from zkbroker.rebalance import roundrobin_assign
 from zkbroker.registry import group_offsets, groups
 from zkbroker.registry.topics import add_partitions
@@ -422,21 +422,3 @@ def test_error_names_missing_zookeeper(runtime: str) -> None:
     )
     with pytest.raises(RegistryError, match=r"127\.0\.0\.1:1"):
         Consumer.create(config, runtime=runtime)
-
-
-def test_misuse_is_refused(cluster: LocalCluster, group: Make) -> None:
-    members = group("misuse")
-    connector = members.connector()
-    with pytest.raises(ClientError, match="create the message streams"):
-        connector.commit_offsets()
-    with pytest.raises(ConfigError, match="at least one"):
-        connector.create_message_streams({"t": 0})
-    with pytest.raises(ConfigError, match="at least one"):
-        connector.create_message_streams_by_filter(Whitelist("t"), 0)
-    connector.create_message_streams({"t": 1})
-    with pytest.raises(ClientError, match="another connector"):
-        connector.create_message_streams({"t": 1})
-    connector.shutdown()
-    connector.shutdown()
-    with pytest.raises(ClientError, match="shut down"):
-        connector.commit_offsets()

@@ -44,26 +44,9 @@ def test_replaced_member_cannot_overwrite_offset(zk: ZkSession, first_commit: bo
     assert successor.commit({T0: 91}) == set()
 
 
-def test_owner_continues_after_unconditional_write_of_another_client(zk: ZkSession) -> None:
-    offsets = member(zk, "g_a")
-    groups.claim(zk, "g", "g_a", {T0: "g_a-0"})
-    offsets.read([T0])
-    offsets.commit({T0: 5})
-    group_offsets.commit_offset(zk, "g", "t", 0, 3)
-    assert offsets.commit({T0: 8}) == set()
-    assert committed(zk, T0) == {T0: 8}
-
-
 def test_refused_partition_does_not_block_others(zk: ZkSession) -> None:
     offsets = member(zk, "g_a")
     offsets.read([T0, T1])
     group_offsets.commit_offset(zk, "g", "t", 0, 50)
     assert offsets.commit({T0: 1, T1: 2}) == {T0}
     assert committed(zk, T0, T1) == {T0: 50, T1: 2}
-
-
-def test_commit_without_earlier_read_uses_stored_version(zk: ZkSession) -> None:
-    group_offsets.commit_offset(zk, "g", "t", 0, 50)
-    offsets = member(zk, "g_a")
-    assert offsets.commit({T0: 51}) == set()
-    assert committed(zk, T0) == {T0: 51}

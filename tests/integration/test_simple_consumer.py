@@ -8,8 +8,6 @@ from tests.support.producing import TestProducer
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, FetchRequest, SimpleConsumer
 from zkbroker.errors import (
-    ClientError,
-    MessageSizeTooLarge,
     NetworkError,
     OffsetOutOfRange,
     UnknownTopicOrPartition,
@@ -104,24 +102,6 @@ def test_fetch_size_is_doubled_for_large_message(
         assert message.value == b"x" * 50_000
 
 
-@pytest.mark.parametrize(("fetch_version", "magic"), LEVELS)
-def test_message_above_limit_raises(
-    broker: BrokerProcess,
-    producer: TestProducer,
-    topic: str,
-    fetch_version: int | None,
-    magic: int,
-) -> None:
-    producer.send(topic, 0, [b"x" * 50_000], magic=magic)
-    with (
-        SimpleConsumer(
-            *broker.address, fetch_version=fetch_version, max_fetch_bytes=20_000
-        ) as simple,
-        pytest.raises(MessageSizeTooLarge, match=f"{topic}-0 at offset 0"),
-    ):
-        simple.fetch(FetchRequest(topic, 0, 0, max_bytes=1000))
-
-
 def test_offsets_are_found_by_time(
     consumer: SimpleConsumer, producer: TestProducer, topic: str
 ) -> None:
@@ -133,13 +113,6 @@ def test_offsets_are_found_by_time(
     assert consumer.offset_for_time(topic, 0, 2000) is None
     with pytest.raises(UnknownTopicOrPartition):
         consumer.get_offsets_before("no-such-topic-here", 7, LATEST_TIME, 1)
-
-
-def test_closed_consumer_refuses_requests(broker: BrokerProcess) -> None:
-    simple = SimpleConsumer(*broker.address)
-    simple.close()
-    with pytest.raises(ClientError, match="closed"):
-        simple.fetch(FetchRequest("t", 0, 0))
 
 
 def test_lost_connection_is_reopened(

@@ -1,6 +1,7 @@
 """Translation of group offsets."""
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 from zkbroker.mirror import offset_syncs
@@ -49,18 +50,11 @@ def test_invalid_sync_is_skipped(monkeypatch, caplog):
     ]
     stored += [(None, b"{}"), (b"\xff", None), (b"{}", b"{}")]
 
-    class Reading(list):
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *exc_info):
-            pass
-
-    messages = Reading(
+    messages = [
         SimpleNamespace(key=key, value=value, offset=at) for at, (key, value) in enumerate(stored)
-    )
+    ]
     monkeypatch.setattr(offset_syncs, "resolve_or_end", lambda *_, **__: {})
-    monkeypatch.setattr(offset_syncs, "AssignedConsumer", lambda *_, **__: messages)
+    monkeypatch.setattr(offset_syncs, "AssignedConsumer", lambda *_, **__: nullcontext(messages))
     cluster = SimpleNamespace(partitions=lambda topic: [SimpleNamespace(partition=0)])
     assert read_syncs(cluster, "syncs", "east") == {KEY: [Sync(7, 70, "t", 3)]}
     assert caplog.text.count("not a sync, skipped") == 4

@@ -1,5 +1,6 @@
 """Positions in the target: messages, and reads after open transactions."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -35,19 +36,10 @@ class Log:
         ((_, start),) = starts.items()
         ((_, end),) = stop.items()
         self.started.append(start)
-        log = self
-
-        class Reading:
-            def __enter__(self):
-                return [
-                    SimpleNamespace(key=m.key, value=m.message, offset=at)
-                    for at, m in enumerate(log.messages[start:end], start)
-                ]
-
-            def __exit__(self, *exc_info):
-                pass
-
-        return Reading()
+        messages = enumerate(self.messages[start:end], start)
+        return nullcontext(
+            [SimpleNamespace(key=m.key, value=m.message, offset=at) for at, m in messages]
+        )
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Committed offsets of a source group."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -22,18 +23,11 @@ ROOM = "zkbroker.mirror.source_cluster"
 def test_group_without_zookeeper_offsets_reads_broker_offsets(
     monkeypatch, describes, in_zookeeper, expected
 ):
-    class Session:
-        def __init__(self, connect, security):
-            assert connect == "east:2181"
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-    monkeypatch.setattr(f"{ROOM}.ZkSession", Session)
-    monkeypatch.setattr(f"{ROOM}.zk_groups.committed", lambda session, name: in_zookeeper)
+    monkeypatch.setattr(f"{ROOM}.ZkSession", lambda connect, security: nullcontext(connect))
+    monkeypatch.setattr(
+        f"{ROOM}.zk_groups.committed",
+        lambda session, name: in_zookeeper if session == "east:2181" else {},
+    )
     monkeypatch.setattr(
         f"{ROOM}.coordinator_groups.describe",
         lambda cluster, name: SimpleNamespace(offsets={("t", 0): 8}),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.scripted_coordinator import ScriptedCoordinator
 from zkbroker.client.group_offsets import Committed
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import CommitFailed
@@ -16,38 +17,6 @@ from zkbroker.protocol.messages.offsets import (
 
 T0 = ("t", 0)
 SHARE = Share(3, "m", (T0,))
-
-
-class Pending:
-    def __init__(self, response):
-        self.response = response
-
-    def add_done_callback(self, callback):
-        callback(self)
-
-    def result(self, timeout_s=None):
-        if isinstance(self.response, Exception):
-            raise self.response
-        return self.response
-
-
-class Coordinator:
-    def __init__(self, answer):
-        self.answer = answer
-        self.asked, self.lost_codes = [], []
-
-    def send(self, request):
-        self.asked.append(request)
-        if isinstance(self.answer, NetworkError):
-            raise self.answer
-        return Pending(self.answer)
-
-    def ask(self, request, **options):
-        self.asked.append(request)
-        return self.answer
-
-    def lost(self, error):
-        self.lost_codes.append(error.code)
 
 
 def answer(code=0):
@@ -65,7 +34,7 @@ def offsets_of(coordinator, fence=never):
 
 
 def test_commit_has_generation_and_member_id():
-    coordinator = Coordinator(answer())
+    coordinator = ScriptedCoordinator(answer())
     offsets_of(coordinator).commit({T0: Committed(5, "x")}, SHARE, 1.0)
     (request,) = coordinator.asked
     assert (request.generation_id, request.member_id) == (3, "m")
@@ -84,13 +53,15 @@ def test_commit_has_generation_and_member_id():
 def test_late_commit_raises_with_advice(code, fences):
     fenced = []
     with pytest.raises(CommitFailed, match="poll more often"):
-        offsets_of(Coordinator(answer(code)), fenced.append).commit({T0: Committed(5)}, SHARE, 1.0)
+        offsets_of(ScriptedCoordinator(answer(code)), fenced.append).commit(
+            {T0: Committed(5)}, SHARE, 1.0
+        )
     assert fenced == [code] * fences
 
 
 def test_other_commit_errors_are_raised_unchanged():
     with pytest.raises(ProtocolError) as raised:
-        offsets_of(Coordinator(answer(ErrorCode.GROUP_AUTHORIZATION_FAILED))).commit(
+        offsets_of(ScriptedCoordinator(answer(ErrorCode.GROUP_AUTHORIZATION_FAILED))).commit(
             {T0: Committed(5)}, SHARE, 1.0
         )
     assert raised.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -105,7 +76,7 @@ def test_other_commit_errors_are_raised_unchanged():
     ],
 )
 def test_async_commit_is_reported_once_and_drops_lost_coordinator(given, error, lost):
-    coordinator = Coordinator(given)
+    coordinator = ScriptedCoordinator(given)
     offsets = offsets_of(coordinator)
     reports = []
     offsets.commit_async(

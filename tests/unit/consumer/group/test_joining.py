@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.scripted_coordinator import ScriptedCoordinator
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group import joining
 from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor, RoundRobinAssignor
@@ -22,38 +23,6 @@ from zkbroker.protocol.consumer_protocol import (
 from zkbroker.protocol.messages import JoinGroupResponse, SyncGroupResponse
 from zkbroker.protocol.messages.membership import JoinGroupMember
 from zkbroker.runtime import get_runtime
-
-
-class Pending:
-    def __init__(self, response: Any) -> None:
-        self.response = response
-        self.done = response is not None
-
-    def add_done_callback(self, callback: Any) -> None:
-        if self.done:
-            callback(self)
-
-    def result(self, timeout_s: float) -> Any:
-        if self.response is None:
-            raise RequestTimedOut(f"no answer within {timeout_s:g} s")
-        return self.response
-
-
-class Coordinator:
-    broker_id = 1
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.asked: list[Any] = []
-        self.lookups: list[bool] = []
-
-    def send(self, request: Any, lane: str | None = None) -> Pending:
-        self.asked.append(request)
-        return Pending(self.answers.pop(0))
-
-    def moved_from(self, broker_id: int) -> bool:
-        assert broker_id == 1
-        return self.lookups.pop(0)
 
 
 def joined(
@@ -75,7 +44,7 @@ def synced(*partitions: tuple[str, int], code: int = 0) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code, assignment=share)
 
 
-def exchange(coordinator: Coordinator, closing: bool = False) -> JoinExchange:
+def exchange(coordinator: ScriptedCoordinator, closing: bool = False) -> JoinExchange:
     return JoinExchange(
         GroupConsumerConfig(bootstrap_servers=("b:1",), group_id="g"),
         coordinator,  # type: ignore[arg-type]
@@ -87,7 +56,9 @@ def exchange(coordinator: Coordinator, closing: bool = False) -> JoinExchange:
 
 
 def test_join_sends_strategies_in_order_and_returns_share() -> None:
-    coordinator = Coordinator(joined(leader="other", members=()), synced(("t", 1), ("t", 3)))
+    coordinator = ScriptedCoordinator(
+        joined(leader="other", members=()), synced(("t", 1), ("t", 3))
+    )
     outcome = exchange(coordinator).join("", frozenset({"t", "a"}))
     assert outcome is not None
     assert (outcome.generation, outcome.member_id) == (7, "me")
@@ -104,7 +75,7 @@ def test_hung_coordinator_is_abandoned_after_two_lookups_name_another(
 ) -> None:
     monkeypatch.setattr(joining, "_LOOK_UP_S", 0.001)
     monkeypatch.setattr(joining, "_MOVED_LOOK_S", 0.0)
-    coordinator = Coordinator(None)
+    coordinator = ScriptedCoordinator(None)
     coordinator.lookups = [False, True, False, True, True, True]
     one = exchange(coordinator)
     with pytest.raises(RequestTimedOut, match="within 0 s"):
@@ -114,7 +85,7 @@ def test_hung_coordinator_is_abandoned_after_two_lookups_name_another(
 
 
 def test_leader_assigns_topics_of_all_members() -> None:
-    coordinator = Coordinator(joined(members=("me", "you")), synced(("t", 0), ("t", 1)))
+    coordinator = ScriptedCoordinator(joined(members=("me", "you")), synced(("t", 0), ("t", 1)))
     outcome = exchange(coordinator).join("me", frozenset({"t"}))
     assert outcome is not None
     assert outcome.shared_out == {"t": 4}
@@ -134,18 +105,18 @@ def test_leader_assigns_topics_of_all_members() -> None:
     ],
 )
 def test_join_returns_none_when_group_moved_on(code: ErrorCode, next_id: str) -> None:
-    one = exchange(Coordinator(joined(leader="other", members=()), synced(code=code)))
+    one = exchange(ScriptedCoordinator(joined(leader="other", members=()), synced(code=code)))
     assert one.join("me", frozenset({"t"})) is None
     assert one.member_id == next_id
     assert not one.waits
 
 
 def test_refused_join_raises() -> None:
-    one = exchange(Coordinator(joined(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+    one = exchange(ScriptedCoordinator(joined(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
     with pytest.raises(ProtocolError, match="group g") as refused:
         one.join("", frozenset({"t"}))
     assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_closing_ends_wait_for_join_response() -> None:
-    assert exchange(Coordinator(None), closing=True).join("", frozenset({"t"})) is None
+    assert exchange(ScriptedCoordinator(None), closing=True).join("", frozenset({"t"})) is None

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.scripted_coordinator import ScriptedCoordinator
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor
 from zkbroker.consumer.group.joining import Share
@@ -14,20 +15,10 @@ from zkbroker.runtime import get_runtime
 WAIT_S = 20
 
 
-class UnreachableCoordinator:
-    """A coordinator connection on which every request fails."""
-
-    def send(self, request, lane=None):
-        raise NetworkError("no response")
-
-    def lost(self, error):
-        pass
-
-
 def membership(runtime, notified, **settings):
     return GroupMembership(
         GroupConsumerConfig(bootstrap_servers=("none:1",), group_id="g", **settings),
-        UnreachableCoordinator(),
+        ScriptedCoordinator(NetworkError("no response")),
         [RangeAssignor()],
         partitions_of=lambda topics: ClusterPartitions({}),
         runtime=runtime,
@@ -90,22 +81,6 @@ def test_member_without_heartbeat_response_rejoins_with_its_id(monkeypatch, runt
     assert not member._task.alive
 
 
-class RefusingCoordinator:
-    """A coordinator that answers every heartbeat with an error."""
-
-    def __init__(self, code):
-        self._code = code
-
-    def send(self, request, lane=None):
-        return self
-
-    def result(self, timeout_s):
-        return SimpleNamespace(error_code=self._code)
-
-    def lost(self, error):
-        pass
-
-
 @pytest.mark.parametrize("by_commit", [False, True])
 @pytest.mark.parametrize(
     ("error", "rejoin_id"),
@@ -121,7 +96,7 @@ def test_fenced_member_keeps_its_id_unless_coordinator_forgot_it(
     member = membership(
         runtime, notified, heartbeat_interval_ms=beat_ms, session_timeout_ms=180_000
     )
-    member._coordinator = RefusingCoordinator(error)
+    member._coordinator = ScriptedCoordinator(SimpleNamespace(error_code=error))
     asked = []
 
     def join(member_id, topics):

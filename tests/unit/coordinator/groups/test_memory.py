@@ -1,4 +1,4 @@
-from zkbroker.coordinator.groups.group import Group
+from tests.support.group_driver import GroupDriver
 from zkbroker.coordinator.groups.member import JoinRequest, JoinResult
 from zkbroker.coordinator.groups.memory import GroupMemory
 from zkbroker.errors import ErrorCode
@@ -12,20 +12,9 @@ def join_of(metadata: bytes, member_id: str = "") -> JoinRequest:
     )
 
 
-def group() -> Group:
-    return Group(
-        "g",
-        store=lambda value, stored: stored(ErrorCode.NONE, 0),
-        new_member_id=lambda client_id: f"{client_id}-1",
-        initial_delay_ms=0,
-        max_size=10,
-        wall_ms=lambda: 0,
-    )
-
-
 def test_rejoin_replaces_memory_of_member() -> None:
     memory = GroupMemory(120_000)
-    joined = group()
+    joined = GroupDriver().group
     answers: list[JoinResult] = []
     joined.join(join_of(bytes(100_000)), answers.append, 0)
     memory.note(joined)
