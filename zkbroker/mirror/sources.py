@@ -84,32 +84,18 @@ class CoordinatorSource:
         listener: Any,
         runtime: Runtime,
     ) -> None:
-        self._consumer = GroupConsumer(source.group_consumer(number), runtime=runtime)
+        consumer = GroupConsumer(source.group_consumer(number), runtime=runtime)
         try:
-            self._consumer.subscribe(
-                topic_pattern(config), _Releases(on_release, on_lost, listener)
-            )
+            consumer.subscribe(topic_pattern(config), _Releases(on_release, on_lost, listener))
         except BaseException:
-            self._consumer.close()
+            consumer.close()
             raise
-
-    def poll(self, timeout_s: float, max_bytes: int) -> Sequence[Chunk]:
-        return self._consumer.poll_chunks(timeout_s, max_bytes)
-
-    def wake(self) -> None:
-        self._consumer.wakeup()
-
-    def commit(self, positions: Mapping[PartitionKey, int]) -> None:
-        self._consumer.commit(dict(positions))
-
-    def positions(self) -> dict[PartitionKey, int]:
-        return self._consumer.positions()
-
-    def lag(self) -> dict[PartitionKey, int]:
-        return self._consumer.lag()
-
-    def close(self, timeout_s: float) -> None:
-        self._consumer.close(timeout_s)
+        self.poll = consumer.poll_chunks
+        self.wake = consumer.wakeup
+        self.commit = consumer.commit
+        self.positions = consumer.positions
+        self.lag = consumer.lag
+        self.close = consumer.close
 
 
 class _Releases(RebalanceListener):
@@ -148,15 +134,20 @@ class ZooKeeperGroupSource:
         runtime: Runtime,
     ) -> None:
         self._room = runtime.event()
-        self._connector = Consumer.create(source.connector(number), runtime=runtime)
-        self._connector.add_rebalance_listener(_BeforeRelease(on_release))
+        connector = Consumer.create(source.connector(number), runtime=runtime)
+        connector.add_rebalance_listener(_BeforeRelease(on_release))
         if listener is not None:
-            self._connector.add_rebalance_listener(listener)
+            connector.add_rebalance_listener(listener)
         try:
-            (self._stream,) = self._connector.create_message_streams_by_filter(topic_filter(config))
+            (self._stream,) = connector.create_message_streams_by_filter(topic_filter(config))
         except BaseException:
-            self._connector.shutdown()
+            connector.shutdown()
             raise
+        self.wake = self._room.set
+        self.commit = connector.commit_offsets
+        self.positions = connector.positions
+        self.lag = connector.lag
+        self.close = connector.shutdown
 
     def poll(self, timeout_s: float, max_bytes: int) -> Sequence[Chunk]:
         if max_bytes <= 0:
@@ -165,21 +156,6 @@ class ZooKeeperGroupSource:
             return ()
         chunk = self._stream.take_chunk(timeout_s)
         return () if chunk is None else (chunk,)
-
-    def wake(self) -> None:
-        self._room.set()
-
-    def commit(self, positions: Mapping[PartitionKey, int]) -> None:
-        self._connector.commit_offsets(positions)
-
-    def positions(self) -> dict[PartitionKey, int]:
-        return self._connector.positions()
-
-    def lag(self) -> dict[PartitionKey, int]:
-        return self._connector.lag()
-
-    def close(self, timeout_s: float) -> None:
-        self._connector.shutdown(timeout_s)
 
 
 class _BeforeRelease:
