@@ -16,12 +16,11 @@ import pytest
 
 from tests.support import soak
 from tests.support.clusters import TestCluster
-from tests.support.mirroring import COMMITTED, MirrorProcess, read_all
+from tests.support.mirroring import COMMITTED, MirrorProcess, committed, read_all
 from tests.support.process import wait_until
 from tests.support.producing import TestProducer
 from tests.support.record_strategies import FORMATS
-from zkbroker.client import Cluster, StaticSource
-from zkbroker.mirror import SourceConfig, group_offsets
+from zkbroker.mirror import SourceConfig
 from zkbroker.testing import LocalCluster
 
 PARTITIONS = 3
@@ -151,18 +150,17 @@ def mirror_under_kills(
             for index, found in enumerate(stored)
         ]
 
-        def committed() -> bool:
+        def all_committed() -> bool:
             for index, cluster in enumerate(sources):
                 where = {"zookeeper.connect": cluster.zookeeper}
                 if index == 1:
                     where = {"bootstrap.servers": cluster.bootstrap_servers}
                 source = SourceConfig(properties={"group.id": group, **where})
-                with Cluster(StaticSource(cluster.bootstrap_servers.split(","))) as view:
-                    if group_offsets(source, view) != wanted[index]:
-                        return False
+                if committed(source, cluster) != wanted[index]:
+                    return False
             return True
 
-        assert wait_until(committed, 300, 0.5), "\n".join(each.output for each in mirrors)
+        assert wait_until(all_committed, 300, 0.5), "\n".join(each.output for each in mirrors)
     finally:
         for each in mirrors:
             each.kill()

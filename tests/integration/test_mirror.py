@@ -20,7 +20,9 @@ from tests.support.mirroring import (
     MirrorProcess,
     catch_up,
     caught_up,
+    committed,
     config,
+    connect,
     contents,
     read_all,
     source,
@@ -29,10 +31,9 @@ from tests.support.process import wait_until
 from tests.support.producing import TestProducer
 from tests.support.record_strategies import FORMATS
 from zkbroker.admin import coordinator_groups, topics, zk_groups
-from zkbroker.client import Cluster, StaticSource
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ConfigError
-from zkbroker.mirror import PATH_HEADER, Mirror, group_offsets, read_syncs, translate
+from zkbroker.mirror import PATH_HEADER, Mirror, read_syncs, translate
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
 from zkbroker.records import encode_message_set
 from zkbroker.testing import LocalCluster
@@ -114,12 +115,10 @@ def test_two_sources_are_mirrored_into_one_target(east, west, here, coordinator)
         assert contents(here.bootstrap_servers, topic) == contents(cluster.bootstrap_servers, topic)
     assert metrics["dropped_messages"] == 0
     assert metrics["lag"] == 0
-    # every place was committed when the mirror ended
+    # all positions are committed when the mirror has ended
     for each, cluster, topic in zip(sources, (east, west), (ours, theirs), strict=True):
-        with Cluster(StaticSource(cluster.bootstrap_servers.split(","))) as view:
-            kept = group_offsets(each, view)
         stored = read_all(cluster.bootstrap_servers, topic)
-        assert kept == {(topic, n): len(found) for n, found in stored.items()}
+        assert committed(each, cluster) == {(topic, n): len(found) for n, found in stored.items()}
 
 
 def test_stored_batches_are_mirrored_unchanged(east, here):
@@ -160,19 +159,18 @@ def test_mirrors_in_both_directions_do_not_loop(east, west, prefixed):
         )
     send(east, topic, [b"east-%d" % n for n in range(300)])
     send(west, topic, [b"west-%d" % n for n in range(200)])
-    for _ in range(3):  # what came over must have had the time to come back
+    for _ in range(3):  # mirrored messages must have had the time to return
         for mirror in mirrors:
             catch_up(mirror)
     for mirror in mirrors:
         mirror.close()
     for cluster, other in ((east, "west"), (west, "east")):
-        with Cluster(StaticSource(cluster.bootstrap_servers.split(","))) as view:
+        with connect(cluster.bootstrap_servers) as view:
             names = [name for name in view.topics() if topic in name]
         own = [m for found in read_all(cluster.bootstrap_servers, topic).values() for m in found]
         if prefixed:
             assert sorted(names) == sorted([topic, f"{other}.{topic}"])
-            count = {"west": 300, "east": 200}["east" if other == "west" else "west"]
-            assert len(own) == (300 if cluster is east else 200), count
+            assert len(own) == (300 if cluster is east else 200)
         else:
             assert names == [topic]
             assert len(own) == 500
@@ -234,16 +232,14 @@ def test_refused_message_ends_mirror_without_commit(east, here):
         pytest.raises(MessageTooLarge),
     ):
         mirror.wait(300)
-    with Cluster(StaticSource(east.bootstrap_servers.split(","))) as view:
-        assert group_offsets(each, view) == {}
+    assert committed(each, east) == {}
     # with abort.on.send.failure=false the dropped message is counted and committed
     with caught_up(config([each], here, whitelist=topic, abort_on_send_failure="false")) as mirror:
         dropped = mirror.metrics()["dropped_messages"]
     (found,) = read_all(here.bootstrap_servers, topic).values()
     assert dropped == 1
     assert [m.value for m in found][-2:] == [b"small", b"behind"]
-    with Cluster(StaticSource(east.bootstrap_servers.split(","))) as view:
-        assert group_offsets(each, view) == {(topic, 0): 3}
+    assert committed(each, east) == {(topic, 0): 3}
 
 
 @pytest.mark.parametrize("through_zookeeper", [False, True])
@@ -315,7 +311,7 @@ def test_group_offsets_are_translated_to_target(east, here, tmp_path):
     places = {(topic, 0): 33, (topic, 1): ends[1]}
     with ZkSession(east.zookeeper) as session:
         zk_groups.write(session, group, places)
-    with Cluster(StaticSource(here.bootstrap_servers.split(","))) as cluster:
+    with connect(here.bootstrap_servers) as cluster:
         found = translate(places, read_syncs(cluster, syncs, "east"))
         assert found[topic, 0].offset == before[0] + 33
         assert found[topic, 1].offset == before[1] + ends[1]
@@ -458,7 +454,7 @@ def test_mirror_maker_options_mirror_until_sigterm(east, here, tmp_path):
     )
 
     def arrived():
-        with Cluster(StaticSource(here.bootstrap_servers.split(","))) as view:
+        with connect(here.bootstrap_servers) as view:
             if topic not in view.topics():
                 return False
         found = [m for row in read_all(here.bootstrap_servers, topic).values() for m in row]
@@ -508,8 +504,7 @@ def test_exactly_once_also_commits_in_source_group(east, here):
     with caught_up(config([each], here, whitelist=topic, exactly_once="true")):
         pass
     ends = {(topic, n): len(row) for n, row in read_all(east.bootstrap_servers, topic).items()}
-    with Cluster(StaticSource(east.bootstrap_servers.split(","))) as view:
-        assert group_offsets(each, view) == ends
+    assert committed(each, east) == ends
 
 
 def test_exactly_once_refuses_unsupported_settings(east, here):

@@ -17,8 +17,9 @@ from zkbroker.consumer import (
     MessageAndMetadata,
     resolve_offsets,
 )
-from zkbroker.mirror import Mirror, MirrorConfig, SourceConfig
+from zkbroker.mirror import Mirror, MirrorConfig, SourceConfig, group_offsets
 from zkbroker.testing import LocalCluster
+from zkbroker.types import PartitionKey
 
 CATCH_UP_S = 120
 
@@ -67,6 +68,12 @@ def connect(where: str) -> Cluster:
     """Return a cluster by its brokers, or by a ZooKeeper with a chroot."""
     # A genuine 0.8.2 broker tells of no broker until there is a topic; ZooKeeper does.
     return Cluster(ZooKeeperSource(where) if "/" in where else StaticSource(where.split(",")))
+
+
+def committed(given: SourceConfig, cluster: LocalCluster) -> dict[PartitionKey, int]:
+    """Return the offsets that the group of a source has committed."""
+    with connect(cluster.bootstrap_servers) as view:
+        return group_offsets(given, view)
 
 
 COMMITTED = FetchSettings(read_committed=True)
