@@ -150,9 +150,9 @@ def test_member_joins_syncs_heartbeats_and_leaves(connection, group, version):
         "consumer",
         "range",
     )
-    (member,) = described.members
-    assert (member.client_id, member.client_host) == ("test", "/127.0.0.1")
-    assert (member.metadata, member.assignment) == (METADATA, b"share")
+    (found,) = described.members
+    assert (found.client_id, found.client_host) == ("test", "/127.0.0.1")
+    assert (found.metadata, found.assignment) == (METADATA, b"share")
     listed = connection.request(ListGroupsRequest(), older).groups
     assert (group, "consumer") in [(each.group_id, each.protocol_type) for each in listed]
     assert connection.request(LeaveGroupRequest(group, member), older).error_code == 0
