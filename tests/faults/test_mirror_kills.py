@@ -80,7 +80,7 @@ def mirror_under_kills(
     *,
     exactly_once: bool,
 ) -> None:
-    """Kill at seeded points of the progress, then see what arrived."""
+    """Kill at seeded points of the progress, then check the mirrored messages."""
     rolls = random.Random(seed)
     *sources, here = clusters
     group = f"mirror-{seed}-{exactly_once}"
@@ -139,7 +139,7 @@ def mirror_under_kills(
         assert writer.error is None, writer.error
         assert not writer.thread.is_alive()
         for each in mirrors:
-            # it ends over nothing that passes; whoever runs it starts it again all the same
+            # no passing error ends it; a supervisor would restart it anyway
             assert each.alive, each.output
         stored = [
             read_all(cluster.bootstrap_servers, topic)

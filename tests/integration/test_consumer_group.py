@@ -168,7 +168,7 @@ def test_members_share_topic_while_others_join_and_leave(
     members.until_owning(partitions)
     produce(100)
     members.until(lambda: len(members.read) >= 1500)
-    # Readers came back for more before each rebalance, so nothing came twice.
+    # Readers asked for the next message before each rebalance, so none was repeated.
     assert members.offsets() == all_offsets(topic, [300] * 5)
     assert len({number for number, *_ in members.read}) == 3
 

@@ -17,7 +17,7 @@ cluster = module_cluster(2, properties={"offsets.topic.num.partitions": "4"})
 
 
 class Offsets:
-    """What each storage holds for one group and one partition."""
+    """The offsets of one group and one partition in each storage."""
 
     def __init__(self, cluster: LocalCluster, group: str, topic: str) -> None:
         self.group = group

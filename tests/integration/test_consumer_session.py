@@ -117,7 +117,7 @@ def test_no_message_is_delivered_while_zookeeper_is_unreachable(
                 offsets.append(next(stream).offset)
             except ConsumerTimeout:
                 continue
-        # The session went on, so nothing was delivered again.
+        # The session continued, so no message was redelivered.
         assert offsets == list(range(1, 2000))
         assert connector._rebalancer is not None
         assert connector._rebalancer.rebalances == 1

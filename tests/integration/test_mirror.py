@@ -497,7 +497,7 @@ def test_exactly_once_resumes_at_position_in_target(east, here, coordinator):
 
 
 def test_exactly_once_also_commits_in_source_group(east, here):
-    topic = east.create_topic(fresh("told"), partitions=2, config=KEPT)
+    topic = east.create_topic(fresh("once-committed"), partitions=2, config=KEPT)
     here.create_topic(topic, partitions=2, config=KEPT)
     send(east, topic, [b"%d" % n for n in range(100)])
     each = source(east, group=fresh("m"), coordinator=True)

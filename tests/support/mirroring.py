@@ -51,14 +51,14 @@ def config(
 
 
 def catch_up(mirror: Mirror, timeout_s: float = CATCH_UP_S) -> None:
-    """Wait until what the sources hold now has arrived."""
+    """Wait until all present messages of the sources have arrived."""
     ends = mirror.ends()
     assert wait_until(lambda: mirror.wait(0) or ends.left() == 0, timeout_s, 0.05), mirror.metrics()
 
 
 @contextmanager
 def caught_up(given: MirrorConfig) -> Iterator[Mirror]:
-    """Mirror what there is; the mirror is still open in the block."""
+    """Mirror all present messages; the mirror is still open in the block."""
     with Mirror(given) as mirror:
         catch_up(mirror)
         yield mirror
@@ -82,7 +82,7 @@ COMMITTED = FetchSettings(read_committed=True)
 def read_all(
     bootstrap: str, topic: str, settings: FetchSettings | None = None
 ) -> dict[int, list[MessageAndMetadata]]:
-    """Read a topic by partition; `COMMITTED` leaves out what transactions did not commit."""
+    """Read a topic by partition; `COMMITTED` leaves out uncommitted messages."""
     with connect(bootstrap) as cluster:
         keys = [(topic, each.partition) for each in cluster.partitions(topic, timeout_s=60)]
         starts = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME), timeout_s=60)
@@ -96,7 +96,7 @@ def read_all(
 
 
 def contents(bootstrap: str, topic: str) -> dict[int, list[tuple[Any, ...]]]:
-    """Read what a mirror has to keep: key, value, timestamp, headers."""
+    """Read the parts that a mirror keeps: key, value, timestamp, headers."""
     return {
         number: [(m.key, m.value, m.timestamp, m.headers) for m in messages]
         for number, messages in read_all(bootstrap, topic).items()

@@ -1,4 +1,4 @@
-"""A stream against a model of it, through any row of fetches, reads, seeks and hand-overs."""
+"""A stream against a model, under any sequence of fetches, reads, seeks and changes of owner."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,17 +23,17 @@ step = st.one_of(
 
 
 class Model:
-    """What one partition should deliver, and what should be committed for it."""
+    """Expected messages and commits of one partition."""
 
     def __init__(self, next_offset: int) -> None:
         self.fetch_offset = next_offset
         self.processed = next_offset
-        # Offsets to deliver in order, None for a move of the position; with what follows each.
+        # Offsets to deliver in order, None for a move of the position; each with the next offset.
         self.waiting: list[tuple[int | None, int]] = []
         self.in_hand: int | None = None
 
 
-class Setting:
+class StreamModelSetup:
     def __init__(self) -> None:
         self.runtime = get_runtime("threads")
         self.stream = KafkaStream(self.runtime, timeout_ms=0)
@@ -136,7 +136,7 @@ class Setting:
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(st.lists(step, max_size=25))
 def test_stream_matches_model(steps: list[tuple[object, ...]]) -> None:
-    one = Setting()
+    one = StreamModelSetup()
     for name, *arguments in steps:
         getattr(one, str(name).replace(" ", "_"))(*arguments)
         one.check()

@@ -61,7 +61,7 @@ class Model:
         return [(answers, error) for answers in (peer.joining, peer.syncing) if answers is not None]
 
     def rebalance(self, now):
-        """Leave whatever state for PreparingRebalance; returns the answers that are due."""
+        """Enter PreparingRebalance from any state; return the answers that are due."""
         due = []
         if self.state is not GroupState.PREPARING:
             for peer in self.peers.values():

@@ -69,7 +69,7 @@ def test_identity_partitions_create_topic_like_source():
     [
         (3, 3, "", True),
         (3, 5, "", False),
-        # one's own rule may put keys elsewhere, whatever the count
+        # a configured partitioner may choose other partitions for any count
         (3, 3, f"{HERE}:ByLength", False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Topics of the target: made, grown and followed, and what it takes."""
+"""The target: its format, and created, grown and followed topics."""
 
 import logging
 from types import SimpleNamespace
@@ -56,7 +56,7 @@ class Topics:
 
 
 class TargetCluster(PlayedCluster):
-    """Brokers that see what the admin made, when they are asked and not only remembered."""
+    """Brokers whose metadata shows the topics that the admin created."""
 
     def __init__(self, topics: Topics, version: int, brokers: int, *, numbers: bool = True):
         versions = {ApiKey.PRODUCE: (0, version)}

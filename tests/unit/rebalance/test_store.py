@@ -1,4 +1,4 @@
-"""Reads of a group's state set watches, even on missing nodes; a claim takes all or nothing."""
+"""Reads of a rebalance leave watches, on missing nodes too; claims take all partitions or none."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The worked examples of the assignment strategies, value for value, and what holds in general."""
+"""The documented examples of the assignment strategies, and their general properties."""
 
 import random
 from collections import Counter
@@ -27,7 +27,7 @@ def parse(text):
 
 
 def shares(assignor, counts, topics, sticky=None):
-    """Assign; with `sticky`, each member's own assignor tells what it held and learns its share."""
+    """Assign; with `sticky`, each member's own assignor sends its partitions and gets its share."""
     members = {
         member: MemberSubscription(
             frozenset(names),
@@ -217,7 +217,7 @@ def test_sticky_with_equal_subscriptions_moves_only_partitions_of_leaver(partiti
     second = shares(StickyAssignor(), {"t0": partitions}, {key: ["t0"] for key in left}, left)
     for name in left:
         assert set(first[name]) <= set(second[name])
-    # and when it comes back, each of the others gives up only what it has too much
+    # when it returns, each other member gives up only its surplus
     own[names[0]] = StickyAssignor()
     third = shares(StickyAssignor(), {"t0": partitions}, {key: ["t0"] for key in names}, own)
     for name in left:

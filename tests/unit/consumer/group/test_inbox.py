@@ -28,7 +28,7 @@ class InboxSetup:
         partition.add(Chunk(partition, partition.progress, start, end, data))
 
     def take(self, limit=100, paused=()):
-        """(partition, offsets, end) of what is taken."""
+        """Take messages; return (partition, offsets, end) of each part."""
         return [
             (t.partition.partition, [m.offset for m in t.messages], t.end)
             for t in self.inbox.take(limit, paused)

@@ -1,4 +1,4 @@
-"""What a member subscribes to: names, or what a pattern matches, looked at again after a change."""
+"""Subscriptions of a member: names, and patterns that are matched again after a change."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Java's regular expressions mean what they mean in Java."""
+"""Java's regular expressions keep their meaning."""
 
 import pytest
 

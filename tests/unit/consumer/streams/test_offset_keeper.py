@@ -1,4 +1,4 @@
-"""The owner loop of a member's offsets: what is written when, and to which storage."""
+"""The owner loop of a member's offsets: reads and writes of each storage."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast

@@ -218,7 +218,7 @@ def test_queue_bound_allows_one_chunk_per_partition(
 
 
 def run(runtime: Runtime, function: Callable[[], object]) -> Any:
-    """Run the reader in a task of its own; return a function that waits for what it returned."""
+    """Run the reader in a separate task; return a function that waits for its result."""
     result: list[object] = []
     task = runtime.spawn(lambda: result.append(function()), name="reader")
 
@@ -301,7 +301,7 @@ def test_expired_lease_stops_delivery(runtime: Runtime) -> None:
     feed(partition, 100)
     assert next(stream).offset == 0
     lease[0] = False
-    # What is left of the slice in hand still comes; the rest waits.
+    # The rest of the present slice is still delivered; later messages wait.
     assert [message.offset for message in take_all(stream)] == list(range(1, 32))
     assert take_all(stream) == []
     lease[0] = True

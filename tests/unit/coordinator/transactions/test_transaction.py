@@ -38,7 +38,7 @@ def transaction(state=S.EMPTY, **more):
 
 
 def done(txn, decision):
-    """The answer, once what is to be written is written."""
+    """Apply the transition, if there is one; return the answer."""
     if decision.write is not None:
         txn.written()
     return decision.answer

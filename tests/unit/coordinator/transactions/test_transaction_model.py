@@ -77,7 +77,7 @@ class SimulatedTransactions:
 
     def crash(self):
         self.crashes += 1
-        # What the old coordinator sent may still be on its way.
+        # Markers of the old coordinator may still arrive.
         current = self.txn.current
         late = [
             (key, current.producer_id, current.producer_epoch, current.committing, self.epoch)
