@@ -1,4 +1,4 @@
-"""A group of consumers on a virtual clock, its faults, and its invariants.
+"""A group of consumers on the virtual clock, with random faults and the rules that must hold.
 
 The seed decides a schedule: consumers join, leave, crash, freeze, and lose their connections;
 brokers start and stop, topics grow, ZooKeeper fails. At the end the group must settle.
@@ -22,7 +22,7 @@ MAX_ROUNDS = 60
 
 
 class SimConsumer:
-    """A process with a session, a rebalancer and its member."""
+    """A consumer process: a session, a rebalancer, and the member that the rebalancer calls."""
 
     def __init__(self, group: "SimGroup", number: int, streams: dict[str, int]) -> None:
         self.group = group
@@ -96,7 +96,7 @@ class SimConsumer:
 
     @property
     def knows_session_state(self) -> bool:
-        """Whether everything that the server knows about the session was delivered here."""
+        """Whether the client's view of the session's end is that of the server."""
         return self.session.alive_at_server or self.session.state is SessionState.LOST
 
 
@@ -126,13 +126,13 @@ class SimGroup:
         self.server.create("/brokers/ids", parents=True)
         self.server.answers_lost = self.random.choice((0.0, 0.03, 0.1))
         self.server.on_answer_lost = self._cut
-        # Small groups more often than large ones: faults show in small ones too.
-        self.most = 2 + int(11 * self.random.random() ** 2)
+        # Small groups are more frequent than large ones: they show the same faults faster.
+        self.max_members = 2 + int(11 * self.random.random() ** 2)
         self.quiet_from_s = 0.0
         self.settle_s = 0.0
         self.settle_rounds = 0
 
-    # -- faults
+    # -- events
 
     def join(self) -> None:
         if len(self.live()) < self.max_members:
@@ -213,13 +213,13 @@ class SimGroup:
             consumer.session.thawed()
             self.clock.resume(consumer.process)
 
-    # -- invariants
+    # -- rules
 
     def check_exclusive(self, starter: SimConsumer) -> None:
-        """No other member may own the partitions that are being started.
+        """Check that no other consumer owns the partitions that one starts to consume.
 
-        Except a member that does not know yet that its session is over, and whose lease has
-        expired: it delivers nothing.
+        A consumer whose session has expired unnoticed, and whose lease is over, delivers nothing
+        and does not count.
         """
         for other in self.consumers:
             if other is starter or other.process.dead or other.left:
@@ -271,8 +271,8 @@ class SimGroup:
     # -- the run
 
     def run(self) -> list[str]:
-        """Run the schedule; return the violated invariants."""
-        for _ in range(self.random.randint(1, self.most)):
+        """Run the schedule, and return every broken rule."""
+        for _ in range(self.random.randint(1, self.max_members)):
             self.join()
         disturbed_until_s = self.random.uniform(2.0, DISTURBED_S)
         pace = self.random.choice((0.5, 1.5, 4.0))
@@ -295,9 +295,9 @@ class SimGroup:
         )
         if self.settle_rounds > MAX_ROUNDS:
             self.problems.append(f"{self.settle_rounds} rounds to settle")
-        # A read that a member had begun before the group settled may cause one more round.
+        # A rebalance that has begun already may cost one more round.
         self.clock.run(self.clock.now + SESSION_TIMEOUT_S)
-        # A settled group must not rebalance again.
+        # After that no member may rebalance any more.
         counts = [consumer.rebalancer.rebalances for consumer in self.live()]
         self.clock.run(self.clock.now + 3 * SESSION_TIMEOUT_S)
         if counts != [consumer.rebalancer.rebalances for consumer in self.live()]:
@@ -317,15 +317,3 @@ class SimGroup:
         leaving = [c.id for c in self.consumers if c.leaving and not c.left]
         paused = [c.id for c in self.live() if c.paused]
         return f"{members} wrong={wrong} leaving={leaving} paused={paused}"
-
-
-class LoggedErrors(logging.Handler):
-    """Collects logged errors: the loop logs an unexpected error and continues."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self.texts.append(f"{record.getMessage()} {error!r}")

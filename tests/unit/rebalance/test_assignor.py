@@ -36,7 +36,7 @@ def group(
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(topics, consumers, st.randoms(use_true_random=False))
 @pytest.mark.parametrize("assign", [range_assign, roundrobin_assign])
-def test_members_agree_on_assignment(assign, partitions, members, random) -> None:
+def test_members_agree_on_assignment_in_any_order(assign, partitions, members, random) -> None:
     numbers, threads = group(partitions, members)
     first = assign(numbers, threads)
 
@@ -59,7 +59,7 @@ def test_members_agree_on_assignment(assign, partitions, members, random) -> Non
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(st.integers(0, 60), st.integers(1, 25))
-def test_range_assignment_follows_documented_formula(partitions: int, threads: int) -> None:
+def test_range_assignment_is_documented_formula(partitions: int, threads: int) -> None:
     ids = sorted(f"g_h-{n}-0" for n in range(threads))
     shares = range_assign({"t": range(partitions)}, {"t": ids})
     n, x = partitions // threads, partitions % threads
@@ -70,12 +70,12 @@ def test_range_assignment_follows_documented_formula(partitions: int, threads: i
         assert len(owned) <= math.ceil(partitions / threads)
 
 
-def test_threads_sort_as_strings_and_partitions_as_numbers() -> None:
+def test_threads_are_ordered_as_strings_and_partitions_as_numbers() -> None:
     shares = range_assign({"t": [10, 9, 1]}, {"t": thread_ids("c", 11)})
     assert shares == {("t", 1): "c-0", ("t", 9): "c-1", ("t", 10): "c-10"}
 
 
-def test_golden_group_matches_range_assignment() -> None:
+def test_range_assignment_of_golden_group() -> None:
     lines = Path("tests/golden/data/znodes/kafka-0.8.2.2.txt").read_text().splitlines()
     ids, owners = [], {}
     for line in lines:
@@ -96,7 +96,7 @@ def test_round_robin_skips_threads_without_topic() -> None:
     assert roundrobin_assign({"a": [0]}, {}) == {}
 
 
-def test_round_robin_assigns_in_java_hash_order() -> None:
+def test_round_robin_orders_partitions_by_java_hash() -> None:
     order = sorted(range(8), key=lambda n: string_hash(f"[topic,{n}]"))
     shares = roundrobin_assign({"topic": range(8)}, {"topic": ["c-1", "c-0", "c-2"]})
     assert [shares["topic", n] for n in order] == [f"c-{i % 3}" for i in range(8)]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import soak
-from tests.support.simulated_group import LoggedErrors, SimGroup
+from tests.support.logged_errors import logged_errors
+from tests.support.simulated_group import SimGroup
 from zkbroker.rebalance import Rebalancer
 from zkbroker.zookeeper import ClaimBlocked, SessionState
 
@@ -16,25 +17,13 @@ FULL_SCHEDULES = 100_000
 
 
 @pytest.fixture
-def logged_errors() -> Iterator[LoggedErrors]:
-    seen = LoggedErrors()
-    logger = logging.getLogger("zkbroker.rebalance")
-    logger.addHandler(seen)
-    level, propagate = logger.level, logger.propagate
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
-    yield seen
-    logger.removeHandler(seen)
-    logger.setLevel(level)
-    logger.propagate = propagate
+def errors() -> Iterator[list[str]]:
+    with logged_errors("zkbroker.rebalance") as errors:
+        yield errors
 
 
 def run_seeds(seeds: range) -> tuple[list[str], float, int]:
-    seen = LoggedErrors()
-    logger = logging.getLogger("zkbroker.rebalance")
-    logger.handlers = [seen]
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
+    """Return the problems, the longest time to settle (s), and the most rounds of a consumer."""
     problems: list[str] = []
     longest_s, most_rounds = 0.0, 0
     with logged_errors("zkbroker.rebalance") as errors:
@@ -46,13 +35,13 @@ def run_seeds(seeds: range) -> tuple[list[str], float, int]:
     return problems + errors, longest_s, most_rounds
 
 
-def test_every_schedule_settles_with_one_owner_per_partition(logged_errors: LoggedErrors) -> None:
+def test_schedules_settle_with_one_owner_per_partition(errors: list[str]) -> None:
     for seed in range(DEFAULT_SCHEDULES):
         assert SimGroup(seed).run() == [], f"seed {seed}"
-    assert logged_errors.texts == []
+    assert errors == []
 
 
-class KeepsLostPartitions(Rebalancer):
+class KeepsPartitionsAfterSessionLoss(Rebalancer):
     def _state_changed(self, state: SessionState) -> None:
         if state is not SessionState.LOST:
             super()._state_changed(state)
@@ -70,11 +59,9 @@ class ForgetsUnansweredClaim(Rebalancer):
 
 
 @pytest.mark.parametrize(
-    "faulty", [KeepsLostPartitions, GivesUpWhenBlocked, ForgetsUnansweredClaim]
+    "faulty", [KeepsPartitionsAfterSessionLoss, GivesUpWhenBlocked, ForgetsUnansweredClaim]
 )
-def test_schedules_find_faulty_rebalancers(
-    faulty: type[Rebalancer], logged_errors: LoggedErrors
-) -> None:
+def test_schedules_find_faulty_rebalancer(faulty: type[Rebalancer], errors: list[str]) -> None:
     assert any(SimGroup(seed, faulty).run() for seed in range(DEFAULT_SCHEDULES))
 
 

@@ -1,4 +1,4 @@
-"""Reads of a rebalance leave watches, on missing nodes too; claims take all partitions or none."""
+"""Reads of a group's state set watches, even on missing nodes; a claim takes all or nothing."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def watch() -> Any:
     return get_runtime("threads").event()
 
 
-def test_members_and_subscriptions_are_read_and_watched(server: Any) -> None:
+def test_subscriptions_are_read_and_watched(server: Any) -> None:
     _, one = member(server, "g_one")
     _, two = member(server, "g_two")
     one.register(StreamSubscription({"t": 2}))
@@ -73,7 +73,7 @@ def test_brokers_are_watched_before_first_registration(server: Any) -> None:
     assert changed.is_set()
 
 
-def test_blocked_claim_takes_no_partition_and_names_owner(server: Any) -> None:
+def test_claim_takes_all_or_nothing_and_names_blocking_owner(server: Any) -> None:
     session, one = member(server, "g_one")
     _, two = member(server, "g_two")
     for each in (one, two):
@@ -90,7 +90,7 @@ def test_blocked_claim_takes_no_partition_and_names_owner(server: Any) -> None:
     two.claim({("t", 0): "g_two-0", ("t", 1): "g_two-0"})
 
 
-def test_unregistered_member_claims_no_partition(server: Any) -> None:
+def test_unregistered_member_cannot_claim(server: Any) -> None:
     session, one = member(server, "g_one")
     with pytest.raises(SessionLost):
         one.claim({("t", 0): "g_one-0"})
