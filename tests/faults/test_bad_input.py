@@ -5,7 +5,6 @@ import random
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,13 @@ import pytest
 from tests.support import soak
 from tests.support.broker_requests import fetch, message_set, produce, values
 from tests.support.brokers import connect, running_broker
-from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import ApiVersionsRequest
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 MAX_REQUEST_BYTES = 2_000_000
 
 
 @pytest.fixture(scope="module")
-def strict(
-    zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[BrokerProcess]:
+def strict(zookeeper, tmp_path_factory):
     """A broker with small limits, and a topic `t` on it."""
     with running_broker(
         tmp_path_factory.mktemp("strict"),
@@ -41,17 +35,17 @@ def strict(
         yield process
 
 
-def client(process: BrokerProcess) -> BrokerConnection:
+def client(process):
     return connect(process, "good")
 
 
-def raw(process: BrokerProcess) -> socket.socket:
+def raw(process):
     connection = socket.create_connection(process.address, 20)
     connection.settimeout(20)
     return connection
 
 
-def logged(process: BrokerProcess, pattern: str) -> None:
+def logged(process, pattern):
     """Wait for a line in the broker's log."""
     deadline = time.monotonic() + 20
     while not re.search(pattern, process.log_path.read_text()):
@@ -60,7 +54,7 @@ def logged(process: BrokerProcess, pattern: str) -> None:
 
 
 @pytest.fixture
-def bystander(strict: BrokerProcess) -> Iterator[BrokerConnection]:
+def bystander(strict):
     """Another client's connection, which must work before and after."""
     with client(strict) as connection:
         yield connection
@@ -95,9 +89,7 @@ def bystander(strict: BrokerProcess) -> Iterator[BrokerConnection]:
         ),
     ],
 )
-def test_garbage_is_closed_with_a_clear_line(
-    strict: BrokerProcess, bystander: BrokerConnection, sent: bytes, line: str
-) -> None:
+def test_garbage_is_closed_with_a_clear_line(strict, bystander, sent, line):
     with raw(strict) as connection:
         peer = "{}:{}".format(*connection.getsockname())
         connection.sendall(sent)
@@ -105,18 +97,14 @@ def test_garbage_is_closed_with_a_clear_line(
     logged(strict, f"connection closed peer={peer}.*({line})")
 
 
-def test_half_a_frame_and_silence_is_closed(
-    strict: BrokerProcess, bystander: BrokerConnection
-) -> None:
+def test_half_a_frame_and_silence_is_closed(strict, bystander):
     with raw(strict) as connection:
         connection.sendall((1000).to_bytes(4, "big") + b"half")
         assert connection.recv(100) == b""
     logged(strict, "timed out: part of a request")
 
 
-def test_a_large_promise_takes_no_memory(
-    strict: BrokerProcess, bystander: BrokerConnection
-) -> None:
+def test_a_large_promise_takes_no_memory(strict, bystander):
     before = resident_mb(strict)
     connections = [raw(strict) for _ in range(100)]
     for connection in connections:
@@ -127,21 +115,19 @@ def test_a_large_promise_takes_no_memory(
         connection.close()
 
 
-def test_more_connections_than_allowed_are_refused(
-    strict: BrokerProcess, bystander: BrokerConnection
-) -> None:
+def test_more_connections_than_allowed_are_refused(strict, bystander):
     connections = [raw(strict) for _ in range(250)]
     logged(strict, r"connection refused peer=127\.0\.0\.1 limit=max\.connections\.per\.ip")
     for connection in connections:
         connection.close()
 
 
-def resident_mb(process: BrokerProcess) -> float:
+def resident_mb(process):
     text = Path(f"/proc/{process.pid}/status").read_text()
     return int(text.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def golden_frames() -> list[bytes]:
+def golden_frames():
     data = Path(__file__).parent.parent / "golden" / "data" / "wire"
     return [
         bytes.fromhex(json.loads(line)["request"])
@@ -150,7 +136,7 @@ def golden_frames() -> list[bytes]:
     ]
 
 
-def mutate(frame: bytes, chance: random.Random) -> bytes:
+def mutate(frame, chance):
     """Flip, cut and insert bytes; write wild lengths and counts."""
     data = bytearray(frame)
     for _ in range(chance.randint(1, 4)):
@@ -168,10 +154,10 @@ def mutate(frame: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def send_mutated(process: BrokerProcess, count: int, check: Callable[[], None]) -> None:
+def send_mutated(process, count, check):
     chance = random.Random(count)
     frames = golden_frames()
-    connection: socket.socket | None = None
+    connection = None
     for number in range(count):
         if connection is None:
             connection = socket.create_connection(process.address, 20)
@@ -193,10 +179,10 @@ def send_mutated(process: BrokerProcess, count: int, check: Callable[[], None]) 
         connection.close()
 
 
-def fuzz(process: BrokerProcess, count: int) -> None:
+def fuzz(process, count):
     with client(process) as good:
 
-        def check() -> None:
+        def check():
             stored = produce(good, "t", message_set(2, [b"between"]))
             assert stored.error_code == 0
             found = fetch(good, "t", stored.base_offset)
@@ -211,12 +197,10 @@ def fuzz(process: BrokerProcess, count: int) -> None:
     assert "Traceback" not in process.log_path.read_text()
 
 
-def test_mutated_frames_do_no_harm(strict: BrokerProcess, bystander: BrokerConnection) -> None:
+def test_mutated_frames_do_no_harm(strict, bystander):
     fuzz(strict, 1000)
 
 
 @pytest.mark.soak
-def test_ten_thousand_mutated_frames_do_no_harm(
-    strict: BrokerProcess, bystander: BrokerConnection
-) -> None:
+def test_ten_thousand_mutated_frames_do_no_harm(strict, bystander):
     fuzz(strict, soak.part_of(10_000))

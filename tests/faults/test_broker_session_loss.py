@@ -1,7 +1,6 @@
 """A broker whose ZooKeeper session breaks, expires or outlives it, while clients go on."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,9 +18,9 @@ from zkbroker.zookeeper import ZkSession
 class Writer:
     """Sends one message after the other, each once: nothing is sent again, nothing may fail."""
 
-    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+    def __init__(self, cluster, topic):
         self.sent = 0
-        self.problems: list[ZkbrokerError] = []
+        self.problems = []
         self._topic = topic
         self._stopping = threading.Event()
         config = ProducerConfig.from_properties(
@@ -36,7 +35,7 @@ class Writer:
         self._task = threading.Thread(target=self._run)
         self._task.start()
 
-    def _run(self) -> None:
+    def _run(self):
         try:
             while not self._stopping.is_set():
                 self._producer.send(KeyedMessage(self._topic, b"%d" % self.sent))
@@ -44,13 +43,13 @@ class Writer:
         except ZkbrokerError as error:
             self.problems.append(error)
 
-    def more(self, count: int) -> None:
+    def more(self, count):
         """Wait until so many further messages were acknowledged."""
         wanted = self.sent + count
         until(lambda: self.sent >= wanted or bool(self.problems))
         assert self.problems == []
 
-    def stop(self) -> int:
+    def stop(self):
         self._stopping.set()
         self._task.join(60)
         self._producer.close()
@@ -59,15 +58,15 @@ class Writer:
 
 
 @pytest.fixture
-def cluster() -> Iterator[LocalCluster]:
+def cluster():
     with LocalCluster(properties={"zookeeper.session.timeout.ms": 8000}) as started:
         yield started
 
 
-def values(cluster: LocalCluster, topic: str, count: int) -> list[bytes | None]:
+def values(cluster, topic, count):
     """Read until so many messages were read."""
     host, port = cluster.broker(1).address
-    found: list[bytes | None] = []
+    found = []
     with SimpleConsumer(host, port) as consumer:
         while len(found) < count:
             records = list(consumer.fetch(FetchRequest(topic, 0, len(found))))
@@ -76,19 +75,17 @@ def values(cluster: LocalCluster, topic: str, count: int) -> list[bytes | None]:
     return found
 
 
-def leader_epoch(zk: ZkSession, topic: str) -> int:
+def leader_epoch(zk, topic):
     state = partitions.partition_state(zk, topic, 0)
     return -1 if state is None else state.leader_epoch
 
 
-def owner(zk: ZkSession, path: str) -> int:
+def owner(zk, path):
     stat = zk.exists(path)
     return 0 if stat is None else stat.ephemeral_owner
 
 
-def test_a_broker_that_was_paused_registers_everything_again_and_loses_no_request(
-    cluster: LocalCluster,
-) -> None:
+def test_a_broker_that_was_paused_registers_everything_again_and_loses_no_request(cluster):
     topic = cluster.create_topic()
     with ZkSession(cluster.zookeeper, session_timeout_ms=20_000) as zk:
         session = owner(zk, paths.broker(1))
@@ -114,7 +111,7 @@ def test_a_broker_that_was_paused_registers_everything_again_and_loses_no_reques
     assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
 
 
-def test_produce_and_fetch_go_on_while_zookeeper_is_away(cluster: LocalCluster) -> None:
+def test_produce_and_fetch_go_on_while_zookeeper_is_away(cluster):
     topic = cluster.create_topic()
     writer = Writer(cluster, topic)
     writer.more(20)
@@ -133,7 +130,7 @@ def test_produce_and_fetch_go_on_while_zookeeper_is_away(cluster: LocalCluster) 
     assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
 
 
-def test_a_killed_broker_comes_back_long_before_its_old_session_has_run_out(chroot: str) -> None:
+def test_a_killed_broker_comes_back_long_before_its_old_session_has_run_out(chroot):
     properties = {"zookeeper.session.timeout.ms": "120000"}
     with (
         LocalCluster(zookeeper=chroot, properties=properties) as cluster,

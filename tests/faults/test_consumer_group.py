@@ -23,11 +23,10 @@ import pytest
 
 from tests.support import soak
 from tests.support.clusters import TestCluster
-from tests.support.group_member import ASSIGNED, DELIVERED, UNKNOWN, Entry, read_log
+from tests.support.group_member import ASSIGNED, DELIVERED, UNKNOWN, read_log
 from tests.support.producing import TestProducer
 from zkbroker.errors import RegistryError
 from zkbroker.registry import groups
-from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
 SESSION_MS = 3000
@@ -38,7 +37,7 @@ BATCH = 50
 class Member:
     """One consumer process."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, directory: Path, number: int) -> None:
+    def __init__(self, cluster, topic, directory, number):
         self.log = directory / f"member-{number}.log"
         self.log.touch()
         options = {
@@ -69,10 +68,10 @@ class Member:
         self.consumer_id = self.process.stdout.readline().strip()
         assert self.consumer_id, Path(self.errors.name).read_text()
 
-    def send(self, number: int) -> None:
+    def send(self, number):
         self.process.send_signal(number)
 
-    def end(self, number: int) -> None:
+    def end(self, number):
         self.send(number)
         self.process.wait(300)
         self.errors.close()
@@ -81,34 +80,32 @@ class Member:
 class Group:
     """The members of one group, and what is done to them and to what they depend on."""
 
-    def __init__(
-        self, cluster: LocalCluster, topic: str, partitions: int, members: int, directory: Path
-    ) -> None:
+    def __init__(self, cluster, topic, partitions, members, directory):
         self.cluster = cluster
         self.topic = topic
         self.partitions = partitions
         self.directory = directory
         self.started = 0
-        self.live: list[Member] = []
-        self.all: list[Member] = []
-        self.settling_s: list[tuple[str, float]] = []
+        self.live = []
+        self.all = []
+        self.settling_s = []
         self.session = ZkSession(cluster.zookeeper, session_timeout_ms=30_000).start()
         for _ in range(members):
             self.add()
 
-    def add(self) -> None:
+    def add(self):
         member = Member(self.cluster, self.topic, self.directory, self.started)
         self.started += 1
         self.live.append(member)
         self.all.append(member)
 
-    def owners(self) -> dict[int, str]:
+    def owners(self):
         return {
             partition: thread.rpartition("-")[0]
             for partition, thread in groups.owners(self.session, GROUP, self.topic).items()
         }
 
-    def settled(self) -> bool:
+    def settled(self):
         live = {member.consumer_id for member in self.live}
         try:
             owners = self.owners()
@@ -124,14 +121,14 @@ class Group:
             and min(counts) >= share
         )
 
-    def until_settled(self, what: str) -> None:
+    def until_settled(self, what):
         began = time.monotonic()
         while not self.settled():
             assert time.monotonic() - began < 180, f"{what}: {self.owners()}"
             time.sleep(0.02)
         self.settling_s.append((what, time.monotonic() - began))
 
-    def fault(self, what: str, chance: random.Random) -> None:
+    def fault(self, what, chance):
         """Do one harm and undo it; returns when the group has settled."""
         # At some moment while messages flow, not right after the last change.
         time.sleep(chance.uniform(0.2, 1.0))
@@ -160,10 +157,10 @@ class Group:
             self.add()
             self.until_settled("join")
 
-    def entries(self) -> list[list[Entry]]:
+    def entries(self):
         return [read_log(str(member.log)) for member in self.all]
 
-    def missing(self, ends: list[int]) -> dict[int, list[int]]:
+    def missing(self, ends):
         """Return the offsets of each partition that no member was given yet."""
         left = {partition: set(range(end)) for partition, end in enumerate(ends)}
         for log in self.entries():
@@ -172,7 +169,7 @@ class Group:
                     left[entry.partition].discard(entry.offset)
         return {partition: sorted(offsets) for partition, offsets in left.items() if offsets}
 
-    def close(self) -> None:
+    def close(self):
         for member in self.live:
             member.end(signal.SIGTERM)
         self.session.close()
@@ -181,9 +178,7 @@ class Group:
 class Feed(threading.Thread):
     """Produces into all partitions while the faults go on, and the rest of it at full speed."""
 
-    def __init__(
-        self, cluster: LocalCluster, topic: str, partitions: int, total: int, pause_s: float
-    ) -> None:
+    def __init__(self, cluster, topic, partitions, total, pause_s):
         super().__init__(daemon=True)
         self.producer = TestProducer(cluster.bootstrap_servers)
         self.topic = topic
@@ -191,10 +186,10 @@ class Feed(threading.Thread):
         self.total = total
         self.pause_s = pause_s
         self.ends = [0] * partitions
-        self.error: Exception | None = None
+        self.error = None
         self.hurry = threading.Event()
 
-    def run(self) -> None:
+    def run(self):
         try:
             for number in range(self.total // BATCH):
                 partition = number % self.partitions
@@ -206,11 +201,11 @@ class Feed(threading.Thread):
             self.error = error
 
 
-def check(logs: list[list[Entry]], ends: list[int]) -> dict[str, int]:
+def check(logs, ends):
     """Check what all members were given; return how much of it came more than once."""
-    assignments: dict[int, list[tuple[float, int, list[Entry]]]] = defaultdict(list)
+    assignments = defaultdict(list)
     for log in logs:
-        current: dict[int, list[Entry]] = {}
+        current = {}
         for entry in log:
             if entry.kind == ASSIGNED:
                 current[entry.partition] = []
@@ -221,7 +216,7 @@ def check(logs: list[list[Entry]], ends: list[int]) -> dict[str, int]:
                 current[entry.partition].append(entry)
     delivered = 0
     for partition, end in enumerate(ends):
-        seen: set[int] = set()
+        seen = set()
         committed_before = 0
         for _, committed, messages in sorted(assignments[partition], key=lambda one: one[0]):
             offsets = [entry.offset for entry in messages]
@@ -242,17 +237,7 @@ def check(logs: list[list[Entry]], ends: list[int]) -> dict[str, int]:
     }
 
 
-def run(
-    directory: Path,
-    *,
-    brokers: int,
-    members: int,
-    partitions: int,
-    messages: int,
-    seconds: float,
-    faults: list[str],
-    seed: int = 1,
-) -> None:
+def run(directory, *, brokers, members, partitions, messages, seconds, faults, seed=1):
     chance = random.Random(seed)
     with TestCluster(brokers) as cluster:
         topic = cluster.create_topic(partitions=partitions)
@@ -281,7 +266,7 @@ def run(
     print(f"\n{figures} rounds={len(faults)} slowest to settle, seconds: {dict(slowest)}")
 
 
-def test_group_delivers_everything_under_each_kind_of_fault(tmp_path: Path) -> None:
+def test_group_delivers_everything_under_each_kind_of_fault(tmp_path):
     run(
         tmp_path,
         brokers=2,
@@ -295,7 +280,7 @@ def test_group_delivers_everything_under_each_kind_of_fault(tmp_path: Path) -> N
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_group_of_five_delivers_half_a_million_messages_over_twenty_rounds(tmp_path: Path) -> None:
+def test_group_of_five_delivers_half_a_million_messages_over_twenty_rounds(tmp_path):
     run(
         tmp_path,
         brokers=3,

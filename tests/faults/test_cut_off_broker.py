@@ -14,7 +14,7 @@ def test_a_leader_without_zookeeper_names_the_leader_of_now(tmp_path):
         victim = world.victim("cut leader", random.Random(1))
         broker = world.cluster.broker(victim)
 
-        def told() -> dict[int, int]:
+        def told():
             with connect(broker) as connection:
                 (topic,) = connection.request(MetadataRequest([TOPIC], False)).topics
             return {each.partition: each.leader for each in topic.partitions}
@@ -23,7 +23,7 @@ def test_a_leader_without_zookeeper_names_the_leader_of_now(tmp_path):
         world.network.cut_zookeeper(victim)
         time_failover(world, victim, controlled=False)
 
-        def decided() -> dict[int, int]:
+        def decided():
             return {number: state.leader for (_, number), state in world.decided().items()}
 
         assert victim not in decided().values()

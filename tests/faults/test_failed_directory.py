@@ -6,7 +6,6 @@ write halfway, as it does when a device is full.
 
 import re
 import resource
-from pathlib import Path
 
 from click.testing import CliRunner
 
@@ -14,13 +13,12 @@ from tests.support.broker_requests import fetch, led, message_set, produce, valu
 from tests.support.brokers import MortalBroker, connect
 from tests.support.process import wait_until
 from zkbroker.cli.main import cli
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode
 
 _LARGEST_FILE = 100_000
 
 
-def broker(tmp_path: Path, chroot: str, directories: list[Path]) -> BrokerProcess:
+def broker(tmp_path, chroot, directories):
     process = MortalBroker(
         tmp_path,
         {
@@ -34,7 +32,7 @@ def broker(tmp_path: Path, chroot: str, directories: list[Path]) -> BrokerProces
     return process
 
 
-def fill(process: BrokerProcess, topic: str) -> int:
+def fill(process, topic):
     """Produce until the disk is full; returns how many messages were acknowledged."""
     with connect(process) as connection:
         assert wait_until(lambda: led(connection, topic))

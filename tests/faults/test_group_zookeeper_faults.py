@@ -1,7 +1,5 @@
 """A group of members while ZooKeeper itself fails."""
 
-from pathlib import Path
-
 from tests.support.members import Consumer
 from tests.support.zookeeper import until
 from tests.support.zookeeper_quorum import EmbeddedQuorum
@@ -14,7 +12,7 @@ from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 PARTITIONS = 12
 
 
-def at_rest(zk: ZkSession, consumers: list[Consumer]) -> bool:
+def at_rest(zk, consumers):
     """Whether the nodes say what the formula says, and the members believe the same."""
     threads = [thread for consumer in consumers for thread in thread_ids(consumer.id, 1)]
     wanted = {n: t for (_, n), t in range_assign({"t": range(PARTITIONS)}, {"t": threads}).items()}
@@ -30,7 +28,7 @@ def at_rest(zk: ZkSession, consumers: list[Consumer]) -> bool:
     return not paused and believed == wanted == owners
 
 
-def test_a_group_comes_to_rest_after_every_restart_of_zookeeper(tmp_path: Path) -> None:
+def test_a_group_comes_to_rest_after_every_restart_of_zookeeper(tmp_path):
     with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as zk:
         topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
         consumers = [Consumer(server.connect_string, "g", {"t": 1}) for _ in range(3)]
@@ -47,8 +45,8 @@ def test_a_group_comes_to_rest_after_every_restart_of_zookeeper(tmp_path: Path) 
 
 
 def test_a_group_comes_to_rest_after_zookeeper_stood_still_longer_than_the_session_timeout(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as zk:
         topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
         consumers = [
@@ -66,7 +64,7 @@ def test_a_group_comes_to_rest_after_zookeeper_stood_still_longer_than_the_sessi
             consumer.close()
 
 
-def test_a_group_on_a_quorum_survives_the_loss_of_its_leader() -> None:
+def test_a_group_on_a_quorum_survives_the_loss_of_its_leader():
     with EmbeddedQuorum() as quorum, ZkSession(quorum.connect_string) as zk:
         topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
         consumers = [Consumer(quorum.connect_string, "g", {"t": 1}) for _ in range(3)]

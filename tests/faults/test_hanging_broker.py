@@ -1,26 +1,22 @@
 """A broker that is stopped and keeps its connections: look-ups go on with the others."""
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
-from tests.support.clusters import MakeCluster
 from zkbroker.admin import coordinator_groups
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import GroupConsumer
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.testing import LocalCluster
-from zkbroker.types import PartitionKey
 
 BEYOND_S = 600
 """A time-out that no test reaches: a client that waits for the hanging broker does not end."""
 
 
 @pytest.fixture(scope="module")
-def cluster(local_cluster: MakeCluster) -> Iterator[LocalCluster]:
+def cluster(local_cluster):
     settings = {
         "offsets.topic.num.partitions": "6",
         "replica.lag.time.max.ms": "1500",
@@ -36,7 +32,7 @@ TRIES = 4
 """Each client begins with another broker."""
 
 
-def coordinated_by(cluster: LocalCluster, broker: int) -> str:
+def coordinated_by(cluster, broker):
     """Return a group whose coordinator is a broker."""
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
         while True:
@@ -47,10 +43,10 @@ def coordinated_by(cluster: LocalCluster, broker: int) -> str:
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
 def test_a_consumer_finds_its_coordinator_and_commits_while_the_first_broker_hangs(
-    cluster: LocalCluster, runtime: str
-) -> None:
+    cluster, runtime
+):
     topic = cluster.create_topic(partitions=1, replication=3)
-    key: PartitionKey = (topic, 0)
+    key = (topic, 0)
     group = coordinated_by(cluster, OTHER)
     config = GroupConsumerConfig(
         bootstrap_servers=tuple(cluster.bootstrap_servers.split(",")),
@@ -74,7 +70,7 @@ def test_a_consumer_finds_its_coordinator_and_commits_while_the_first_broker_han
             cluster.broker(HANGING).resume()
 
 
-def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster: LocalCluster) -> None:
+def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster):
     topic = cluster.create_topic(partitions=3, replication=1)
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
         led = next(each.partition for each in view.partitions(topic) if each.leader == OTHER)
@@ -93,7 +89,7 @@ def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster: Local
         cluster.broker(HANGING).resume()
 
 
-def test_tools_find_coordinators_while_a_broker_hangs(cluster: LocalCluster) -> None:
+def test_tools_find_coordinators_while_a_broker_hangs(cluster):
     group = coordinated_by(cluster, OTHER)
     source = StaticSource(cluster.bootstrap_servers)
     cluster.broker(HANGING).pause()

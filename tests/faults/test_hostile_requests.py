@@ -6,7 +6,6 @@ import resource
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tests.support import soak
 from tests.support.broker_requests import fetch, message_set, produce, values
 from tests.support.brokers import connect, running_broker
 from tests.support.random_requests import random_request
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.protocol.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -32,15 +30,12 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsRequestTopic,
 )
 from zkbroker.protocol.messages.topics import NewPartitions, NewTopic
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 BYSTANDER = "bystander"
 
 
 @pytest.fixture(scope="module")
-def broker(
-    zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[BrokerProcess]:
+def broker(zookeeper, tmp_path_factory):
     with running_broker(
         tmp_path_factory.mktemp("hostile"),
         f"{zookeeper.connect_string}/hostile",
@@ -56,15 +51,15 @@ def broker(
         yield process
 
 
-def resident_mb(process: BrokerProcess) -> float:
+def resident_mb(process):
     text = Path(f"/proc/{process.pid}/status").read_text()
     return int(text.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def send_random(process: BrokerProcess, count: int, seed: int) -> None:
+def send_random(process, count, seed):
     """Send random requests, reading most of the answers, while a bystander works."""
     chance = random.Random(seed)
-    connection: socket.socket | None = None
+    connection = None
     with connect(process, "good") as good:
         good.request(FindCoordinatorRequest("g"))
         for number in range(count):
@@ -94,7 +89,7 @@ def send_random(process: BrokerProcess, count: int, seed: int) -> None:
         connection.close()
 
 
-def harmless(process: BrokerProcess, count: int) -> None:
+def harmless(process, count):
     send_random(process, max(500, count // 10), 1)
     before = resident_mb(process)
     send_random(process, count, count)
@@ -105,17 +100,17 @@ def harmless(process: BrokerProcess, count: int) -> None:
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:3000]
 
 
-def test_random_requests_of_every_api_do_no_harm(broker: BrokerProcess) -> None:
+def test_random_requests_of_every_api_do_no_harm(broker):
     harmless(broker, 5000)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_very_many_random_requests_do_no_harm(broker: BrokerProcess) -> None:
+def test_very_many_random_requests_do_no_harm(broker):
     harmless(broker, soak.part_of(87_000))
 
 
-def test_naming_a_thing_many_times_is_answered_once(broker: BrokerProcess) -> None:
+def test_naming_a_thing_many_times_is_answered_once(broker):
     with connect(broker) as connection:
         again = DescribeConfigsRequest([DescribeConfigsResource(2, BYSTANDER, None)] * 5000)
         assert len(connection.request(again).resources) == 1
@@ -126,7 +121,7 @@ def test_naming_a_thing_many_times_is_answered_once(broker: BrokerProcess) -> No
         assert [len(topic.partitions) for topic in listed.topics] == [1]
 
 
-def test_more_items_than_a_request_may_have_close_its_connection(broker: BrokerProcess) -> None:
+def test_more_items_than_a_request_may_have_close_its_connection(broker):
     with connect(broker) as connection, contextlib.suppress(Exception):
         connection.request(MetadataRequest(["t"] * 200_001))
         pytest.fail("answered")
@@ -136,7 +131,7 @@ def test_more_items_than_a_request_may_have_close_its_connection(broker: BrokerP
         time.sleep(0.02)
 
 
-def test_more_partitions_than_files_may_be_open_are_refused(broker: BrokerProcess) -> None:
+def test_more_partitions_than_files_may_be_open_are_refused(broker):
     assert broker.pid is not None
     with connect(broker) as connection:
         _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
@@ -150,12 +145,12 @@ def test_more_partitions_than_files_may_be_open_are_refused(broker: BrokerProces
     assert "open files (ulimit -n)" in answer.error_message
 
 
-def test_what_is_not_served_gets_an_answer_that_ends_it(broker: BrokerProcess) -> None:
+def test_what_is_not_served_gets_an_answer_that_ends_it(broker):
     with connect(broker) as connection:
         assert connection.request(DescribeAclsRequest()).error_code == 54
 
 
-def test_log_directories_are_described(broker: BrokerProcess) -> None:
+def test_log_directories_are_described(broker):
     with connect(broker) as connection:
         produce(connection, BYSTANDER, message_set(2, [b"x" * 1000]))
         (directory,) = connection.request(DescribeLogDirsRequest()).log_dirs

@@ -1,7 +1,6 @@
 """0.7 logs after a power cut at any change: what readers saw keeps its bytes and positions."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from zkbroker.errors import StorageError
 from zkbroker.records.legacy07 import build_message, whole_bytes
 
 
-def live(directory: Path, fs, chosen: random.Random, clock: Clock, stream: bytearray) -> int:
+def live(directory, fs, chosen, clock, stream):
     """Append, flush and delete until the power goes; returns the end that readers saw last."""
     seen = 0
     try:
@@ -63,7 +62,7 @@ def test_what_readers_saw_survives_many_times(tmp_path, seed):
     check(tmp_path, seed + soak.SEED)
 
 
-def check(tmp_path: Path, seed: int) -> None:
+def check(tmp_path, seed):
     chosen = random.Random(seed)
     clock = Clock()
     (tmp_path / "data").mkdir()

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ JUNK = bytes(range(256)) * 4
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory) -> Path:
+def stored(tmp_path_factory):
     directory = tmp_path_factory.mktemp("stored") / "data"
     store_log(directory)
     assert len(log_files(directory)) >= 3
@@ -25,11 +24,11 @@ def stored(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def expected(stored) -> Expectation:
+def expected(stored):
     return Expectation(stored)
 
 
-def check(directory: Path, wanted: list) -> None:
+def check(directory, wanted):
     records, after = recovered(directory)
     assert records == wanted
     assert after[:-1] == records
@@ -41,7 +40,7 @@ def test_the_undamaged_log_is_recovered_whole(stored, expected, tmp_path):
     check(tmp_path / "data", expected.all_records())
 
 
-def truncations(stored: Path, step: int) -> list[tuple[str, int]]:
+def truncations(stored, step):
     return [
         (path.name, size)
         for path in log_files(stored)
@@ -49,7 +48,7 @@ def truncations(stored: Path, step: int) -> list[tuple[str, int]]:
     ]
 
 
-def truncate(stored: Path, expected: Expectation, work: Path, name: str, size: int) -> None:
+def truncate(stored, expected, work, name, size):
     copy_log(stored, work)
     path = work / str(TP) / name
     with path.open("r+b") as file:
@@ -82,7 +81,7 @@ def test_every_segment_cut_off_at_every_byte(stored, expected, tmp_path):
         truncate(stored, expected, tmp_path / "work", name, size)
 
 
-def damage(chosen: random.Random, directory: Path, expected: Expectation) -> list:
+def damage(chosen, directory, expected):
     """Damage a log in one random way; returns what must be served."""
     paths = log_files(directory)
     path = chosen.choice(paths)
@@ -129,7 +128,7 @@ def damage(chosen: random.Random, directory: Path, expected: Expectation) -> lis
     return expected.before(path.name, changed[0]) if changed else expected.all_records()
 
 
-def is_leader_epoch(data: bytes, expected: Expectation, name: str, at: int) -> bool:
+def is_leader_epoch(data, expected, name, at):
     """Whether a byte is a batch's leader epoch, which says nothing of the messages."""
     for position, end, _ in expected.files[name]:
         if position <= at < end:
@@ -137,7 +136,7 @@ def is_leader_epoch(data: bytes, expected: Expectation, name: str, at: int) -> b
     return False
 
 
-def run_damages(stored: Path, expected: Expectation, work: Path, seeds: range) -> None:
+def run_damages(stored, expected, work, seeds):
     for seed in seeds:
         copy_log(stored, work)
         wanted = damage(random.Random(seed), work, expected)

@@ -29,7 +29,7 @@ while True:
 """
 
 
-def live_and_die(directory: Path, acknowledgements: int) -> int:
+def live_and_die(directory, acknowledgements):
     """Run a process until it acknowledged so much, and kill it; returns the offset it reached."""
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, str(directory)], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -42,7 +42,7 @@ def live_and_die(directory: Path, acknowledgements: int) -> int:
     return int(told[-1])
 
 
-def kill_again_and_again(directory: Path, times: int) -> None:
+def kill_again_and_again(directory, times):
     chosen = random.Random(4)
     for _ in range(times):
         acknowledged = live_and_die(directory, chosen.randint(1, 120))

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +10,7 @@ from tests.support.clocks import Clock
 from tests.support.logs import TP, EagerRuntime, make_manager, message_set, read_all
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
-from zkbroker.log import Log, LogManager
-from zkbroker.records import Record, iter_records
-from zkbroker.runtime import Runtime
+from zkbroker.records import iter_records
 
 FLUSH_MS = 1000
 INLINE = EagerRuntime()
@@ -22,15 +19,7 @@ INLINE = EagerRuntime()
 class Story:
     """What was done until the power went, and what must have survived."""
 
-    def __init__(
-        self,
-        work: Path,
-        seed: int,
-        *,
-        flush_messages: int,
-        flush_ms: int,
-        runtime: str | Runtime,
-    ) -> None:
+    def __init__(self, work, seed, *, flush_messages, flush_ms, runtime):
         self.runtime = runtime
         self.chosen = random.Random(seed)
         self.clock = Clock()
@@ -38,18 +27,18 @@ class Story:
         self.flush_ms = flush_ms
         self.fs = PowerCutFileSystem(work / "data", work / "after", seed)
         (work / "data").mkdir()
-        self.written: list[Record] = []
+        self.written = []
         self.untruncated = self.written
-        self.written_at: list[int] = []
+        self.written_at = []
         self.epoch = 0
-        self.epochs: list[tuple[int, int]] = []
+        self.epochs = []
         """Leader epoch and magic of each message."""
         self.acknowledged = 0
         self.start = 0
         """Below it the log may have lost its messages, or their epochs alone."""
         self.started_ms = self.clock.now
 
-    def manager(self, directory: Path, fs: PowerCutFileSystem | None = None) -> LogManager:
+    def manager(self, directory, fs=None):
         # The background tasks stay idle; what they do is called here, at its time.
         return make_manager(
             directory,
@@ -66,7 +55,7 @@ class Story:
             retention_ms=-1,
         )
 
-    def run(self) -> None:
+    def run(self):
         """Live until the power goes."""
         manager = self.manager(self.fs.root, self.fs)
         manager.start()
@@ -80,7 +69,7 @@ class Story:
         finally:
             manager.abandon()
 
-    def step(self, manager: LogManager, log: Log) -> tuple[LogManager, Log]:
+    def step(self, manager, log):
         action = self.chosen.random()
         self.start = log.log_start_offset
         if action < 0.70:
@@ -115,7 +104,7 @@ class Story:
             raise StorageError
         return manager, log
 
-    def truncate(self, log: Log) -> None:
+    def truncate(self, log):
         wanted = self.chosen.randint(log.log_start_offset, log.log_end_offset)
         self.epoch += 1
         # An entry that holds the offset in its middle goes as a whole: four messages at most.
@@ -129,7 +118,7 @@ class Story:
         self.written_at = at[:end]
         self.untruncated = self.written
 
-    def append(self, log: Log) -> None:
+    def append(self, log):
         magic = self.chosen.randint(0, 2)
         self.epoch += self.chosen.random() < 0.2
         data = message_set(
@@ -149,7 +138,7 @@ class Story:
         log.wait_durable(result.last_offset, timeout_s=20)
         self.acknowledged = result.last_offset + 1
 
-    def check(self) -> None:
+    def check(self):
         """Turn the power on again."""
         manager = self.manager(self.fs.target)
         manager.start()
@@ -168,7 +157,7 @@ class Story:
             assert appended.base_offset == end
         manager.close()
 
-    def check_epochs(self, log: Log) -> None:
+    def check_epochs(self, log):
         """Batches are of the epochs that they name; what names none, at most of its own."""
         known = log.epochs.all()
         flushed = self.acknowledged - (self.flush_messages - 1)
@@ -180,14 +169,7 @@ class Story:
                 assert found == epoch
 
 
-def tell(
-    tmp_path: Path,
-    seeds: range,
-    *,
-    flush_messages: int,
-    flush_ms: int,
-    runtime: str | Runtime = INLINE,
-) -> None:
+def tell(tmp_path, seeds, *, flush_messages, flush_ms, runtime=INLINE):
     for seed in seeds:
         work = tmp_path / str(seed)
         work.mkdir()

@@ -3,46 +3,41 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker_requests import fetch, fetch_request, message_set, produce
 from tests.support.brokers import connect, running_broker
-from zkbroker.cluster.process import BrokerProcess
-from zkbroker.protocol import Piece, RequestHeader, encode_request
+from zkbroker.protocol import RequestHeader, encode_request
 from zkbroker.protocol.messages import ApiVersionsRequest
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 IDLE = 1000
 BUSY = 50
 
 
 @pytest.fixture
-def process(zookeeper: EmbeddedZooKeeper, chroot: str, tmp_path: Path) -> Iterator[BrokerProcess]:
+def process(zookeeper, chroot, tmp_path):
     settings = {"log.retention.ms": "-1", "max.connections": "1200"}
     with running_broker(tmp_path, chroot, settings, "t") as broker:
         yield broker
 
 
-def resident_mb(process: BrokerProcess) -> float:
+def resident_mb(process):
     text = Path(f"/proc/{process.pid}/status").read_text()
     return int(text.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def test_a_thousand_idle_and_fifty_busy_connections(
-    process: BrokerProcess, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_thousand_idle_and_fifty_busy_connections(process, record_property):
     with connect(process) as warm:
         produce(warm, "t", message_set(2, [b"x" * 1000]))
         before = resident_mb(process)
         idle = [socket.create_connection(process.address, 20) for _ in range(IDLE)]
         with_idle = resident_mb(process)
-        latencies: list[float] = []
-        failures: list[str] = []
+        latencies = []
+        failures = []
 
-        def work() -> None:
+        def work():
             with connect(process) as connection:
                 for _ in range(20):
                     started = time.monotonic()
@@ -75,7 +70,7 @@ def test_a_thousand_idle_and_fifty_busy_connections(
     assert after < 100, "a broker stays below 100 MB"
 
 
-def slow_reader(process: BrokerProcess, request: list[Piece]) -> socket.socket:
+def slow_reader(process, request):
     """A connection that has asked and takes next to nothing by itself."""
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -85,9 +80,7 @@ def slow_reader(process: BrokerProcess, request: list[Piece]) -> socket.socket:
     return reader
 
 
-def test_a_reader_of_a_byte_at_a_time_delays_no_one_and_holds_no_memory(
-    process: BrokerProcess,
-) -> None:
+def test_a_reader_of_a_byte_at_a_time_delays_no_one_and_holds_no_memory(process):
     with connect(process) as connection:
         data = message_set(2, [b"x" * 900_000])
         for _ in range(20):
@@ -112,7 +105,7 @@ def test_a_reader_of_a_byte_at_a_time_delays_no_one_and_holds_no_memory(
             reader.close()
 
 
-def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process: BrokerProcess) -> None:
+def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process):
     with connect(process) as connection:
         data = message_set(2, [b"x" * 1000] * 900)
         for _ in range(20):
@@ -134,8 +127,8 @@ def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process: Bro
             reader.close()
 
 
-def test_a_long_poll_ends_with_its_client(process: BrokerProcess) -> None:
-    def descriptors() -> int:
+def test_a_long_poll_ends_with_its_client(process):
+    def descriptors():
         return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
     with connect(process) as connection:

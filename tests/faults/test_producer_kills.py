@@ -15,7 +15,6 @@ from tests.support import soak
 from tests.support.reading import read_all
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
-from zkbroker.testing import LocalCluster
 
 PARTITIONS = 6
 BROKERS = 3
@@ -25,26 +24,26 @@ OVERSIZE_EVERY = 997
 class Killer:
     """Kills a broker when asked, and starts it again after a while, in a thread of its own."""
 
-    def __init__(self, cluster: LocalCluster, seed: int) -> None:
+    def __init__(self, cluster, seed):
         self._cluster = cluster
         self._random = random.Random(seed)
-        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._asked = queue.SimpleQueue()
         self.kills = 0
-        self.error: Exception | None = None
+        self.error = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def ask(self) -> None:
+    def ask(self):
         self._asked.put(True)
 
-    def stop(self) -> None:
+    def stop(self):
         """Kill as often as was asked for, and end."""
         self._asked.put(False)
         self._thread.join()
         if self.error is not None:
             raise self.error
 
-    def _run(self) -> None:
+    def _run(self):
         try:
             while self._asked.get():
                 victims = self._random.sample(range(1, BROKERS + 1), self._random.choice((1, 1, 2)))
@@ -59,7 +58,7 @@ class Killer:
             self.error = error
 
 
-def run(local_cluster, sends: int, kills: int, seed: int, runtime: str) -> int:
+def run(local_cluster, sends, kills, seed, runtime):
     chooser = random.Random(seed)
     properties = {
         "log.flush.interval.messages": "1",
@@ -99,7 +98,7 @@ def run(local_cluster, sends: int, kills: int, seed: int, runtime: str) -> int:
         finally:
             killer.stop()
         stored = read_all(cluster, topic)
-    expected: dict[int, list[bytes]] = defaultdict(list)
+    expected = defaultdict(list)
     for i, (future, error) in enumerate(outcomes):
         if i % OVERSIZE_EVERY == OVERSIZE_EVERY - 1:
             assert isinstance(error, MessageTooLarge), error

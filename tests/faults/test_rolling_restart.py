@@ -8,7 +8,6 @@ which a client got no acknowledgement, or read nothing, is printed.
 import threading
 import time
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,6 @@ from tests.support.readers import (
     OurReader,
     Pauses,
     RdKafkaReader,
-    Reader,
 )
 from tests.support.replicated import START_TIMEOUT_S, eventually, replicated_cluster
 from tests.support.senders import (
@@ -31,12 +29,10 @@ from tests.support.senders import (
     KafkaPythonSender,
     OurSender,
     RdKafkaSender,
-    Sender,
 )
 from zkbroker.admin.coordinator_groups import describe
 from zkbroker.client import Cluster, ZooKeeperSource
 from zkbroker.errors import ZkbrokerError
-from zkbroker.testing import LocalCluster
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("aiokafka")
@@ -49,13 +45,13 @@ _READ_S = 180.0
 class Watch(threading.Thread):
     """The longest time in which a sender got nothing acknowledged."""
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender):
         super().__init__(name=f"watch-{sender.topic}", daemon=True)
         self.sender = sender
         self.pauses = Pauses()
         self.over = threading.Event()
 
-    def run(self) -> None:
+    def run(self):
         seen = len(self.sender.sent)
         while not self.over.wait(0.02):
             while seen < len(self.sender.sent) and self.sender.sent[seen][2].done():
@@ -63,7 +59,7 @@ class Watch(threading.Thread):
                 self.pauses.tick()
 
 
-def end(tasks: list[Any]) -> None:
+def end(tasks):
     """End those that run; a client that does not end is named."""
     for each in tasks:
         each.over.set()
@@ -75,7 +71,7 @@ def end(tasks: list[Any]) -> None:
     assert not left, f"{left} did not end within {_END_S:g} s"
 
 
-def group_state(cluster: LocalCluster, group: str) -> object:
+def group_state(cluster, group):
     """What the coordinator knows of a group that does not go on."""
     try:
         with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
@@ -90,13 +86,13 @@ def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
     with replicated_cluster(tmp_path, topics, zookeeper_session_timeout_ms=60_000) as world:
         cluster = world.cluster
         idempotent = {"enable.idempotence": "true"}
-        senders: list[Sender] = [
+        senders = [
             OurSender(cluster, IDEMPOTENT, PARTITIONS, **idempotent),
             RdKafkaSender(cluster, RDKAFKA, PARTITIONS),
             AioKafkaSender(cluster, AIOKAFKA, PARTITIONS),
             KafkaPythonSender(cluster, KAFKA_PYTHON, PARTITIONS),
         ]
-        readers: list[Reader] = [
+        readers = [
             OurReader(cluster, IDEMPOTENT),
             RdKafkaReader(cluster, RDKAFKA),
             AioKafkaReader(cluster, AIOKAFKA),
@@ -121,7 +117,7 @@ def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
                 eventually(world.in_sync, f"all in sync again after {broker_id}")
             pauses = [reader.pauses.longest_s for reader in readers]
             end([*watches, *senders])
-            behind: dict[str, object] = {}
+            behind = {}
             for sender, reader in zip(senders, readers, strict=True):
                 if not wait_until(
                     # What was read twice, or stored twice, does not stand for what is missing.

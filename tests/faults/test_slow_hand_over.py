@@ -1,7 +1,6 @@
 """A broker that is stopped, while the controller takes long to give what it leads to others."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -25,7 +24,6 @@ from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.registry.controller_election import current_controller
 from zkbroker.registry.topics import create_topic
 from zkbroker.runtime import get_runtime
-from zkbroker.zookeeper import ZkSession
 
 _LONG_MS = 60_000
 
@@ -33,7 +31,7 @@ Connect = Callable[[], BrokerConnection]
 
 
 @pytest.fixture
-def leaving(chroot: str, zk: ZkSession, tmp_path: Path) -> Iterator[Connect]:
+def leaving(chroot, zk, tmp_path):
     """Makes connections to a broker that is stopping, and waits for a controller that is paused."""
     settings = {
         "zookeeper.connect": chroot,
@@ -43,9 +41,9 @@ def leaving(chroot: str, zk: ZkSession, tmp_path: Path) -> Iterator[Connect]:
     controller, broker = (
         MortalBroker(tmp_path, {**settings, "broker.id": str(number)}) for number in (0, 1)
     )
-    with_clients: list[BrokerConnection] = []
+    with_clients = []
 
-    def connect() -> BrokerConnection:
+    def connect():
         host, port = broker.address
         made = BrokerConnection(get_runtime("threads"), host, port, client_id="test")
         with_clients.append(made)
@@ -75,19 +73,19 @@ def leaving(chroot: str, zk: ZkSession, tmp_path: Path) -> Iterator[Connect]:
         controller.stop()
 
 
-def _led(client: BrokerConnection, topic: str) -> bool:
+def _led(client, topic):
     found = metadata(client, topic, 1)
     return not found.error_code and all(not each.error_code for each in found.partitions)
 
 
-def commit(client: BrokerConnection) -> int:
+def commit(client):
     """Commit an offset of a group; returns the error."""
     topics = [OffsetCommitRequestTopic("alone", [OffsetCommitRequestPartition(0, 0)])]
     answer = client.request(OffsetCommitRequest("group", topics=topics), 2)
     return int(answer.topics[0].partitions[0].error_code)
 
 
-def test_until_others_lead_it_is_read_and_coordinates_as_before(leaving: Connect) -> None:
+def test_until_others_lead_it_is_read_and_coordinates_as_before(leaving):
     reader, writer = leaving(), leaving()
     assert _led(reader, "alone")
     waiting = reader.send(fetch_request("alone", 0, max_wait_ms=_LONG_MS))

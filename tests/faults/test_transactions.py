@@ -15,8 +15,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -31,7 +29,6 @@ from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.errors import ZkbrokerError
-from zkbroker.testing import LocalCluster
 
 BROKERS = 3
 PARTITIONS = 2
@@ -55,13 +52,13 @@ OFFSETS = [("__consumer_offsets", number) for number in range(COORDINATED)]
 class Rounds:
     """A cluster, the inputs, the programs, and what is done to them."""
 
-    def __init__(self, seed: int, cluster: LocalCluster) -> None:
+    def __init__(self, seed, cluster):
         self.chance = random.Random(seed)
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
         self.fed = 0
-        self.programs: dict[int, subprocess.Popen[bytes]] = {}
-        self.zombies: list[subprocess.Popen[bytes]] = []
+        self.programs = {}
+        self.zombies = []
         self.replaced = 0
         self.stuck = 0
         for name in ("in", "out"):
@@ -69,13 +66,13 @@ class Rounds:
         self.client = Cluster(StaticSource(self.servers.split(",")), request_timeout_ms=5000)
         self.client.start()
 
-    def close(self) -> None:
+    def close(self):
         self.client.close()
         for each in [*self.programs.values(), *self.zombies]:
             each.kill()
             each.wait()
 
-    def created(self, topic: str) -> bool:
+    def created(self, topic):
         """Create a topic; false where a starved broker's session has ended, until it is back."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         try:
@@ -89,7 +86,7 @@ class Rounds:
 
     # -- programs
 
-    def start(self, partition: int) -> None:
+    def start(self, partition):
         self.programs[partition] = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.support.copier"),
@@ -98,7 +95,7 @@ class Rounds:
             ]
         )
 
-    def watch(self) -> None:
+    def watch(self):
         """Start the programs that are not there, as a supervisor would."""
         for partition in range(PARTITIONS):
             running = self.programs.get(partition)
@@ -107,7 +104,7 @@ class Rounds:
                 self.start(partition)
         self.zombies = [each for each in self.zombies if each.poll() is None]
 
-    def replace_stuck(self) -> None:
+    def replace_stuck(self):
         """Kill programs that do not get on, as a supervisor would.
 
         librdkafka's `send_offsets_to_transaction` may wait for ever, whatever its time-out, when
@@ -123,7 +120,7 @@ class Rounds:
 
     # -- faults
 
-    def leader(self, topic: str, partition: int) -> int:
+    def leader(self, topic, partition):
         while True:
             self.client.refresh([topic])
             found = self.client.leader(topic, partition)
@@ -131,30 +128,30 @@ class Rounds:
                 return found
             time.sleep(0.1)
 
-    def transactions(self) -> int:
+    def transactions(self):
         chosen = self.chance.randrange(PARTITIONS)
         return self.leader("__transaction_state", key_partition(f"copier-{chosen}", COORDINATED))
 
-    def group(self) -> int:
+    def group(self):
         return self.leader("__consumer_offsets", key_partition("copiers", COORDINATED))
 
-    def output(self) -> int:
+    def output(self):
         return self.leader("out", self.chance.randrange(PARTITIONS))
 
-    def kill(self, broker: int) -> None:
+    def kill(self, broker):
         self.cluster.broker(broker).kill()
         time.sleep(self.chance.uniform(0.1, 1.5))
         self.cluster.broker(broker).start()
 
-    def pause(self, broker: int) -> None:
+    def pause(self, broker):
         self.cluster.broker(broker).pause()
         time.sleep(SESSION_S * self.chance.uniform(0.3, 2))
         self.cluster.broker(broker).resume()
 
-    def kill_program(self) -> None:
+    def kill_program(self):
         self.programs[self.chance.randrange(PARTITIONS)].kill()
 
-    def pause_program(self) -> None:
+    def pause_program(self):
         """Another one comes at once, or the coordinator has aborted what was open, or neither."""
         partition = self.chance.randrange(PARTITIONS)
         paused = self.programs[partition]
@@ -165,18 +162,18 @@ class Rounds:
         time.sleep(TIMEOUT_S * self.chance.uniform(0.5, 1.6))
         paused.send_signal(signal.SIGCONT)
 
-    def abandon(self) -> None:
+    def abandon(self):
         """Every program is killed, and nobody comes: what is open is aborted all the same."""
         for each in self.programs.values():
             each.kill()
             each.wait()
         self.stable("every program is killed and none comes")
 
-    def both(self) -> None:
+    def both(self):
         self.kill_program()
         self.kill(self.transactions())
 
-    def faults(self) -> dict[str, Callable[[], None]]:
+    def faults(self):
         return {
             "the transactions' coordinator is killed": lambda: self.kill(self.transactions()),
             "a program stands still": self.pause_program,
@@ -192,7 +189,7 @@ class Rounds:
 
     # -- one round
 
-    def play(self, number: int) -> None:
+    def play(self, number):
         self.feed()
         self.watch()
         time.sleep(self.chance.uniform(0.2, 1.5))
@@ -210,7 +207,7 @@ class Rounds:
             f"programs replaced {self.replaced}, stuck {self.stuck}"
         )
 
-    def feed(self) -> None:
+    def feed(self):
         producer = Producer(
             {
                 "bootstrap.servers": self.servers,
@@ -223,13 +220,13 @@ class Rounds:
         self.fed += INPUTS
         assert producer.flush(DONE_S) == 0
 
-    def copied(self, after: str) -> None:
+    def copied(self, after):
         """Wait until every input is committed, by whichever instances it takes."""
         reader = Consumer({"bootstrap.servers": self.servers, "group.id": "copiers"})
-        seen: list[int] = []
+        seen = []
         moved = time.monotonic()
 
-        def done() -> bool:
+        def done():
             nonlocal moved
             self.watch()
             wanted = [TopicPartition("in", number) for number in range(PARTITIONS)]
@@ -242,18 +239,18 @@ class Rounds:
                 moved = time.monotonic()
             return found == [self.fed // PARTITIONS] * PARTITIONS
 
-        found: list[int] = []
+        found = []
         try:
             if not wait_until(done, DONE_S):
                 pytest.fail(f"copied {found} of {self.fed // PARTITIONS} after: {after}")
         finally:
             reader.close()
 
-    def stable(self, after: str) -> None:
+    def stable(self, after):
         """The last stable offset reaches the end: no transaction hangs."""
-        found: object = None
+        found = None
 
-        def reached() -> bool:
+        def reached():
             nonlocal found
             wanted = dict.fromkeys([*OUT, *OFFSETS], LATEST_TIME)
             try:
@@ -271,9 +268,9 @@ class Rounds:
 
     # -- what readers find
 
-    def read(self) -> dict[int, list[int]]:
+    def read(self):
         """What a reader of committed messages of another kind finds, by partition."""
-        found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
+        found = {number: [] for number in range(PARTITIONS)}
         reader = Consumer(
             {
                 "bootstrap.servers": self.servers,
@@ -284,7 +281,7 @@ class Rounds:
             }
         )
         reader.assign([TopicPartition(*key, 0) for key in OUT])
-        ended: set[int] = set()
+        ended = set()
         while len(ended) < PARTITIONS:
             message = reader.poll(30)
             assert message is not None, "the reader does not get on"
@@ -295,8 +292,8 @@ class Rounds:
         reader.close()
         return found
 
-    def read_by_ours(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+    def read_by_ours(self):
+        found = {}
         ends = resolve_offsets(self.client, dict.fromkeys(OUT, LATEST_TIME), timeout_s=10)
         starts = resolve_offsets(self.client, dict.fromkeys(OUT, EARLIEST_TIME), timeout_s=10)
         for (topic, number), end in ends.items():
@@ -312,7 +309,7 @@ class Rounds:
         return found
 
 
-def play(directory: Path, seed: int, rounds: int) -> Rounds:
+def play(directory, seed, rounds):
     settings = {
         "zookeeper.session.timeout.ms": str(int(SESSION_S * 1000)),
         "transaction.state.log.num.partitions": str(COORDINATED),
@@ -339,13 +336,13 @@ def play(directory: Path, seed: int, rounds: int) -> Rounds:
         return playing
 
 
-def test_each_input_is_there_once_whatever_was_killed(tmp_path: Path) -> None:
+def test_each_input_is_there_once_whatever_was_killed(tmp_path):
     play(tmp_path, seed=1, rounds=3)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_hundred_rounds(seed: int, tmp_path: Path) -> None:
+def test_a_hundred_rounds(seed, tmp_path):
     """Some of the programs are replaced by themselves, too: that is how zombies end."""
     assert play(tmp_path, seed=100 + seed + soak.SEED, rounds=soak.part_of(100)).replaced > 0

@@ -8,9 +8,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,6 @@ from tests.support import soak
 from tests.support.brokers import connect, running_broker
 from tests.support.zookeeper import until
 from tests.support.zookeeper_quorum import EmbeddedQuorum
-from zkbroker.cluster.process import BrokerProcess
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.producer import KeyedMessage, Producer
@@ -33,11 +30,11 @@ BACK_WITHIN_S = 30
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
 
 
-def leave(zookeeper: EmbeddedZooKeeper, how: str) -> None:
+def leave(zookeeper, how):
     (zookeeper.kill if how == "kill" else zookeeper.pause)()
 
 
-def come_back(zookeeper: EmbeddedZooKeeper, how: str) -> None:
+def come_back(zookeeper, how):
     (zookeeper.start if how == "kill" else zookeeper.resume)()
 
 
@@ -50,11 +47,9 @@ def come_back(zookeeper: EmbeddedZooKeeper, how: str) -> None:
         pytest.param("kill", "threads", marks=pytest.mark.soak),
     ],
 )
-def test_a_session_with_many_requests_and_watches_works_after_an_outage(
-    how: str, runtime: str
-) -> None:
+def test_a_session_with_many_requests_and_watches_works_after_an_outage(how, runtime):
     watched = [paths.partition_state("t", number) for number in range(1000)]
-    views: list[int] = []
+    views = []
     longest_s = [0.0]
     with EmbeddedZooKeeper() as zookeeper:
         session = ZkSession(zookeeper.connect_string, session_timeout_ms=4000, runtime=runtime)
@@ -71,7 +66,7 @@ def test_a_session_with_many_requests_and_watches_works_after_an_outage(
         )
         watch.start()
 
-        def ask(first: int) -> None:
+        def ask(first):
             asked = [paths.partition_state("t", first + number) for number in range(30)]
             while not over.is_set():
                 begun = time.monotonic()
@@ -109,10 +104,10 @@ def test_a_session_with_many_requests_and_watches_works_after_an_outage(
 class Served:
     """A broker with many partitions, a client that produces to it, and what its log says."""
 
-    def __init__(self, broker: BrokerProcess, partitions: int) -> None:
+    def __init__(self, broker, partitions):
         self.broker = broker
         self.acknowledged = 0
-        self.problems: list[ZkbrokerError] = []
+        self.problems = []
         self._over = threading.Event()
         host, port = broker.address
         self._producer = Producer(
@@ -126,7 +121,7 @@ class Served:
         self._task = threading.Thread(target=self._run)
         self._task.start()
 
-    def create(self, topic: str, partitions: int = 1) -> bool:
+    def create(self, topic, partitions=1):
         """Create a topic; false when it was refused or not answered."""
         try:
             with connect(self.broker) as connection:
@@ -138,14 +133,14 @@ class Served:
         # 36: an earlier attempt, whose answer was lost, has made it.
         return made.topics[0].error_code in (0, 36)
 
-    def produced(self, topic: str) -> bool:
+    def produced(self, topic):
         try:
             self._producer.send(KeyedMessage(topic, b"x"))
         except ZkbrokerError:
             return False
         return True
 
-    def _run(self) -> None:
+    def _run(self):
         while not self._over.wait(0.02):
             try:
                 self._producer.send(KeyedMessage("many", b"%d" % self.acknowledged))
@@ -153,7 +148,7 @@ class Served:
             except ZkbrokerError as error:
                 self.problems.append(error)
 
-    def works(self) -> None:
+    def works(self):
         """A new topic is made, led and written to, within the time that is allowed."""
         deadline = time.monotonic() + BACK_WITHIN_S
         self._made += 1
@@ -163,18 +158,18 @@ class Served:
             done = self.create(topic) and self.produced(topic)
         assert done, f"{topic} cannot be written to: {self.broker.log_tail()}"
 
-    def warnings(self) -> list[str]:
+    def warnings(self):
         lines = self.broker.log_path.read_text().splitlines()
         return [line for line in lines if " WARNING " in line or " ERROR " in line]
 
-    def close(self) -> None:
+    def close(self):
         self._over.set()
         self._task.join(60)
         self._producer.close()
 
 
 @contextlib.contextmanager
-def served(tmp_path: Path, partitions: int) -> Iterator[tuple[EmbeddedZooKeeper, Served]]:
+def served(tmp_path, partitions):
     with (
         EmbeddedZooKeeper(heap_mb=256) as zookeeper,
         running_broker(
@@ -190,7 +185,7 @@ def served(tmp_path: Path, partitions: int) -> Iterator[tuple[EmbeddedZooKeeper,
             client.close()
 
 
-def outage(zookeeper: EmbeddedZooKeeper, client: Served, how: str, length_s: float) -> None:
+def outage(zookeeper, client, how, length_s):
     before, acknowledged = len(client.warnings()), client.acknowledged
     leave(zookeeper, how)
     # The length of the outage is what is tested: there is nothing to wait for.
@@ -207,23 +202,23 @@ def outage(zookeeper: EmbeddedZooKeeper, client: Served, how: str, length_s: flo
     assert len(said) < 15, said
 
 
-def test_a_broker_works_after_an_outage(tmp_path: Path) -> None:
+def test_a_broker_works_after_an_outage(tmp_path):
     with served(tmp_path, 300) as (zookeeper, client):
         outage(zookeeper, client, "kill", 6)
 
 
-def test_an_idempotent_producer_that_starts_meanwhile_waits_for_its_id(tmp_path: Path) -> None:
+def test_an_idempotent_producer_that_starts_meanwhile_waits_for_its_id(tmp_path):
     aiokafka = pytest.importorskip("aiokafka")
     # The first producer of a broker: no ids are claimed yet.
     with served(tmp_path, 1) as (zookeeper, client):
         host, port = client.broker.address
 
-        async def send() -> int:
+        async def send():
             async with aiokafka.AIOKafkaProducer(
                 bootstrap_servers=f"{host}:{port}", enable_idempotence=True
             ) as producer:
                 found = await producer.send_and_wait("many", b"x", partition=0)
-            offset: int = found.offset
+            offset = found.offset
             return offset
 
         leave(zookeeper, "freeze")
@@ -241,7 +236,7 @@ def test_an_idempotent_producer_that_starts_meanwhile_waits_for_its_id(tmp_path:
             assert sent.result(120) > 0
 
 
-def test_a_broker_goes_on_when_one_of_three_servers_is_lost_for_good(tmp_path: Path) -> None:
+def test_a_broker_goes_on_when_one_of_three_servers_is_lost_for_good(tmp_path):
     with (
         EmbeddedQuorum() as quorum,
         running_broker(tmp_path, quorum.connect_string + "/three", {}) as broker,
@@ -261,9 +256,7 @@ def test_a_broker_goes_on_when_one_of_three_servers_is_lost_for_good(tmp_path: P
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("how", ["kill", "freeze"])
-def test_a_broker_of_1000_partitions_works_after_outages_of_any_length(
-    tmp_path: Path, how: str
-) -> None:
+def test_a_broker_of_1000_partitions_works_after_outages_of_any_length(tmp_path, how):
     with served(tmp_path, 1000) as (zookeeper, client):
         for length_s in (5, 20, 60, soak.part_of(300)):
             outage(zookeeper, client, how, length_s)

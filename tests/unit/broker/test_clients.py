@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 from tests.support.replicas import PlainRuntime
 from zkbroker.broker.clients import (
@@ -14,7 +13,7 @@ from zkbroker.broker.clients import (
 )
 
 
-def test_what_each_client_speaks_is_counted_and_saved(tmp_path: Path) -> None:
+def test_what_each_client_speaks_is_counted_and_saved(tmp_path):
     clients = ClientVersions(PlainRuntime(lambda: 1000))
     old = clients.client("old", "10.0.0.1")
     old.count(1, 0)
@@ -37,7 +36,7 @@ def test_what_each_client_speaks_is_counted_and_saved(tmp_path: Path) -> None:
     assert by_id["odd"]["requests"][0]["version"] == -1
 
 
-def test_clients_and_addresses_are_bounded() -> None:
+def test_clients_and_addresses_are_bounded():
     clients = ClientVersions(PlainRuntime(lambda: 0))
     for number in range(MAX_CLIENTS + 50):
         clients.client(f"c{number}", "a").count(0, 0)
@@ -50,7 +49,7 @@ def test_clients_and_addresses_are_bounded() -> None:
     assert len(by_id["c0"]["addresses"]) == MAX_ADDRESSES
 
 
-def test_kinds_of_requests_of_one_client_are_bounded() -> None:
+def test_kinds_of_requests_of_one_client_are_bounded():
     counts = ClientCounts()
     for version in range(MAX_REQUEST_KINDS + 50):
         counts.count(7000, version)
@@ -59,7 +58,7 @@ def test_kinds_of_requests_of_one_client_are_bounded() -> None:
     assert counts.knows(7000)
 
 
-def test_throttled_clients_are_reported() -> None:
+def test_throttled_clients_are_reported():
     clients = ClientVersions(PlainRuntime(lambda: 0))
     clients.client("calm", "a")
     greedy = clients.client(None, "a")
@@ -70,7 +69,7 @@ def test_throttled_clients_are_reported() -> None:
     assert by_id["calm"]["throttled"] == 0
 
 
-def test_long_client_ids_are_cut() -> None:
+def test_long_client_ids_are_cut():
     clients = ClientVersions(PlainRuntime(lambda: 0))
     counts = clients.client("a" * 30_000, "a")
     assert clients.client("a" * 30_000, "a") is counts

@@ -21,14 +21,14 @@ OTHER = BrokerInfo(id=2, host="other", port=1, endpoints=("IN://other:1",))
 OLD = BrokerInfo(id=3, host="old", port=9092)
 
 
-def dialed(listener: str, broker: BrokerInfo, protocol: str = "PLAINTEXT"):
+def dialed(listener, broker, protocol="PLAINTEXT"):
     login = SaslLogin(mechanism="PLAIN", username="broker", password=Secret("pw"))
     security = ClientSecurity(protocol=protocol, sasl=login if "SASL" in protocol else None)
     dialing = Dialing(get_runtime("threads"), OWN, ("127.0.0.1", 7), listener, security)
     return dialing.connection(broker, "test", 1000)
 
 
-def address(line) -> tuple[str, int, str]:
+def address(line):
     assert isinstance(line, InterBrokerConnection)
     return line._host, line._port, line._server_name
 

@@ -1,12 +1,10 @@
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests.support.replicas import PlainRuntime
 from zkbroker.broker.clients import ClientVersions
-from zkbroker.broker.context import RequestContext
-from zkbroker.broker.dispatcher import Dispatcher, Handler
+from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.quotas import ClientQuotas, QuotaTable, Throttling
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
@@ -31,32 +29,32 @@ from zkbroker.security import ANONYMOUS
 class PlayedSession:
     """As much of a session as the dispatcher uses."""
 
-    def __init__(self) -> None:
-        self.context: object = None
+    def __init__(self):
+        self.context = None
         self.principal = ANONYMOUS
-        self.client_id: str | None = None
+        self.client_id = None
         self.ip = "10.0.0.1"
         self.parked_s = 0.0
         self.received_at = 0.0
         self.principal = ANONYMOUS
 
 
-def frame(key: int, version: int, request: Any = None, client_id: str | None = "c") -> memoryview:
+def frame(key, version, request=None, client_id="c"):
     header = RequestHeader(key, version, 7, client_id)
     if request is None:
         name = (client_id or "").encode()
         data = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big")
         return memoryview(bytearray(data + len(name).to_bytes(2, "big") + name))
-    return memoryview(bytearray(b"".join(encode_request(header, request))[4:]))  # type: ignore[arg-type]
+    return memoryview(bytearray(b"".join(encode_request(header, request))[4:]))
 
 
 @pytest.fixture
-def session() -> PlayedSession:
+def session():
     return PlayedSession()
 
 
 @pytest.fixture
-def clients() -> ClientVersions:
+def clients():
     return ClientVersions(PlainRuntime(lambda: 0))
 
 
@@ -64,8 +62,8 @@ Make = Callable[..., Dispatcher]
 
 
 @pytest.fixture
-def dispatcher(clients: ClientVersions) -> Make:
-    def make(**handlers: Handler) -> Dispatcher:
+def dispatcher(clients):
+    def make(**handlers):
         return Dispatcher(
             {ApiKey[name.upper()]: handler for name, handler in handlers.items()},
             BrokerMetrics(),
@@ -75,16 +73,14 @@ def dispatcher(clients: ClientVersions) -> Make:
     return make
 
 
-def test_a_request_is_decoded_handled_and_its_answer_encoded(
-    dispatcher: Make, session: PlayedSession
-) -> None:
-    def handle(request: InitProducerIdRequest, context: RequestContext) -> object:
+def test_a_request_is_decoded_handled_and_its_answer_encoded(dispatcher, session):
+    def handle(request, context):
         assert (request.transaction_timeout_ms, context.client_id) == (5, "c")
         return InitProducerIdResponse(producer_id=42)
 
     asked = frame(22, 1, InitProducerIdRequest(None, 5))
-    parts = dispatcher(init_producer_id=handle).handle(session, asked)  # type: ignore[arg-type]
-    correlation_id, response = decode_response(22, 1, b"".join(parts)[4:])  # type: ignore[arg-type]
+    parts = dispatcher(init_producer_id=handle).handle(session, asked)
+    correlation_id, response = decode_response(22, 1, b"".join(parts)[4:])
     assert (correlation_id, response.producer_id) == (7, 42)
 
 
@@ -92,39 +88,33 @@ def test_a_request_is_decoded_handled_and_its_answer_encoded(
     ("error", "code"),
     [(ProtocolError(code=ErrorCode.NOT_CONTROLLER), 41), (RegistryError("away"), 7)],
 )
-def test_an_exception_becomes_the_code_of_the_whole_response(
-    dispatcher: Make, session: PlayedSession, error: Exception, code: int
-) -> None:
-    def handle(*given: object) -> object:
+def test_an_exception_becomes_the_code_of_the_whole_response(dispatcher, session, error, code):
+    def handle(*given):
         raise error
 
     asked = frame(22, 0, InitProducerIdRequest())
-    parts = dispatcher(init_producer_id=handle).handle(session, asked)  # type: ignore[arg-type]
-    assert decode_response(22, 0, b"".join(parts)[4:])[1].error_code == code  # type: ignore[arg-type]
+    parts = dispatcher(init_producer_id=handle).handle(session, asked)
+    assert decode_response(22, 0, b"".join(parts)[4:])[1].error_code == code
 
 
-def test_without_a_place_for_the_code_the_connection_is_closed(
-    dispatcher: Make, session: PlayedSession
-) -> None:
-    def handle(*given: object) -> object:
+def test_without_a_place_for_the_code_the_connection_is_closed(dispatcher, session):
+    def handle(*given):
         raise RegistryError("ZooKeeper is away")
 
     with pytest.raises(CloseConnection, match="METADATA failed: ZooKeeper is away"):
-        dispatcher(metadata=handle).handle(session, frame(3, 1, MetadataRequest([])))  # type: ignore[arg-type]
+        dispatcher(metadata=handle).handle(session, frame(3, 1, MetadataRequest([])))
 
 
-def test_where_partitions_have_errors_each_that_was_asked_for_has_it(
-    dispatcher: Make, session: PlayedSession
-) -> None:
+def test_where_partitions_have_errors_each_that_was_asked_for_has_it(dispatcher, session):
     """As AddPartitionsToTxn without permission: its client would else ask again and again."""
 
-    def handle(*given: object) -> object:
+    def handle(*given):
         raise ProtocolError("no", code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
     request = AddPartitionsToTxnRequest("id", 1, 0, [TxnTopicPartitions("t", [0, 1])])
     asked = frame(24, 1, request)
-    parts = dispatcher(add_partitions_to_txn=handle).handle(session, asked)  # type: ignore[arg-type]
-    found = decode_response(24, 1, b"".join(parts)[4:])[1]  # type: ignore[arg-type]
+    parts = dispatcher(add_partitions_to_txn=handle).handle(session, asked)
+    found = decode_response(24, 1, b"".join(parts)[4:])[1]
     assert [each.error_code for each in found.topics[0].partitions] == [53, 53]
 
 
@@ -137,16 +127,9 @@ def test_where_partitions_have_errors_each_that_was_asked_for_has_it(
         (16, 0, "not served: api_key=16 api_version=0 asked by client_id=c"),
     ],
 )
-def test_what_is_not_served_is_said_and_counted(
-    dispatcher: Make,
-    session: PlayedSession,
-    clients: ClientVersions,
-    key: int,
-    version: int,
-    said: str,
-) -> None:
+def test_what_is_not_served_is_said_and_counted(dispatcher, session, clients, key, version, said):
     with pytest.raises(CloseConnection, match=said):
-        dispatcher().handle(session, frame(key, version))  # type: ignore[arg-type]
+        dispatcher().handle(session, frame(key, version))
     counted = clients.snapshot()["clients"]
     if "malformed" not in said:
         assert counted[0]["client_id"] == "c"
@@ -156,83 +139,77 @@ def test_what_is_not_served_is_said_and_counted(
         ]
 
 
-def test_slices_are_closed_when_the_answer_cannot_be_encoded(
-    dispatcher: Make, session: PlayedSession
-) -> None:
-    closed: list[int] = []
+def test_slices_are_closed_when_the_answer_cannot_be_encoded(dispatcher, session):
+    closed = []
 
-    def handle(*given: object) -> object:
+    def handle(*given):
         part = FileSlice(0, 0, 10, lambda: closed.append(1))
-        broken = FetchResponsePartition(partition="no number", records=part)  # type: ignore[arg-type]
+        broken = FetchResponsePartition(partition="no number", records=part)
         return FetchResponse(topics=[FetchResponseTopic("t", [broken])])
 
     with pytest.raises(ValueError):
-        dispatcher(fetch=handle).handle(session, frame(1, 4, FetchRequest()))  # type: ignore[arg-type]
+        dispatcher(fetch=handle).handle(session, frame(1, 4, FetchRequest()))
     assert closed == [1]
 
 
-def test_no_answer_is_no_answer(dispatcher: Make, session: PlayedSession) -> None:
+def test_no_answer_is_no_answer(dispatcher, session):
     asked = frame(22, 0, InitProducerIdRequest())
-    assert dispatcher(init_producer_id=lambda *given: None).handle(session, asked) is None  # type: ignore[arg-type]
+    assert dispatcher(init_producer_id=lambda *given: None).handle(session, asked) is None
 
 
-def test_errors_are_counted_wherever_in_an_answer_they_stand(session: PlayedSession) -> None:
-    def fetched(*_: object) -> FetchResponse:
+def test_errors_are_counted_wherever_in_an_answer_they_stand(session):
+    def fetched(*_):
         partitions = [
             FetchResponsePartition(n, code, records=b"") for n, code in enumerate((0, 3, 3))
         ]
         return FetchResponse(topics=[FetchResponseTopic("t", partitions)])
 
-    def refused(*_: object) -> None:
+    def refused(*_):
         raise RegistryError("away")
 
     metrics = BrokerMetrics()
-    handlers: dict[ApiKey, Handler] = {ApiKey.FETCH: fetched, ApiKey.INIT_PRODUCER_ID: refused}
+    handlers = {ApiKey.FETCH: fetched, ApiKey.INIT_PRODUCER_ID: refused}
     dispatcher = Dispatcher(handlers, metrics, ClientVersions(PlainRuntime(lambda: 0)))
-    dispatcher.handle(session, frame(ApiKey.FETCH, 4, FetchRequest()))  # type: ignore[arg-type]
-    dispatcher.handle(session, frame(ApiKey.INIT_PRODUCER_ID, 0, InitProducerIdRequest()))  # type: ignore[arg-type]
+    dispatcher.handle(session, frame(ApiKey.FETCH, 4, FetchRequest()))
+    dispatcher.handle(session, frame(ApiKey.INIT_PRODUCER_ID, 0, InitProducerIdRequest()))
     assert metrics.request(ApiKey.FETCH).errors == {3: 2}
     assert metrics.request(ApiKey.INIT_PRODUCER_ID).errors == {ErrorCode.REQUEST_TIMED_OUT: 1}
 
 
 def test_only_the_first_request_of_a_client_and_api_that_is_not_served_is_a_warning(
-    dispatcher: Make, session: PlayedSession, clients: ClientVersions
-) -> None:
+    dispatcher, session, clients
+):
     made = dispatcher()
     quiet = []
     for key, version in [(999, 0), (999, 0), (999, 1), (998, 0)]:
         with pytest.raises(CloseConnection) as caught:
-            made.handle(session, frame(key, version))  # type: ignore[arg-type]
+            made.handle(session, frame(key, version))
         quiet.append(caught.value.quiet)
     assert quiet == [False, True, True, False]
     counted = clients.snapshot()["clients"][0]["requests"]
     assert sum(each["count"] for each in counted) == 4
 
 
-def test_a_request_with_too_many_items_is_refused_before_they_are_made(
-    session: PlayedSession, clients: ClientVersions
-) -> None:
+def test_a_request_with_too_many_items_is_refused_before_they_are_made(session, clients):
     made = Dispatcher({}, BrokerMetrics(), clients, max_items=1000)
     asked = frame(3, 1, MetadataRequest(["t"] * 1001))
     with pytest.raises(CloseConnection, match=r"request\.max\.items=1000 .*api_key=3"):
-        made.handle(session, asked)  # type: ignore[arg-type]
+        made.handle(session, asked)
 
 
 @pytest.mark.parametrize("no_broker", [False, True])
-def test_what_only_brokers_may_ask_counts_for_others(
-    dispatcher: Make, session: PlayedSession, no_broker: bool
-) -> None:
+def test_what_only_brokers_may_ask_counts_for_others(dispatcher, session, no_broker):
     """Else refused requests would be those that no quota bounds."""
     quotas = ClientQuotas(lambda: 0)
     settings = {"request_percentage": "0.000001"}
     quotas.take(QuotaTable(UserConfigs({ConfigEntity(user="ANONYMOUS"): settings})))
 
-    def handle(request: FetchRequest, context: RequestContext) -> FetchResponse:
+    def handle(request, context):
         context.no_broker = no_broker
         return FetchResponse()
 
-    session.mute = Mute(lambda: None)  # type: ignore[attr-defined]
+    session.mute = Mute(lambda: None)
     made = dispatcher(fetch=handle)
     made.throttling = Throttling(quotas)
-    made.handle(session, frame(1, 4, FetchRequest(replica_id=2)))  # type: ignore[arg-type]
-    assert bool(session.mute.seconds) is no_broker  # type: ignore[attr-defined]
+    made.handle(session, frame(1, 4, FetchRequest(replica_id=2)))
+    assert bool(session.mute.seconds) is no_broker

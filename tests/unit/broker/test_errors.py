@@ -1,5 +1,3 @@
-from collections.abc import Iterator
-
 import pytest
 
 import zkbroker.broker.node  # noqa: F401 - so that every exception of the broker is defined
@@ -18,13 +16,13 @@ from zkbroker.protocol import ApiKey
 from zkbroker.zookeeper.errors import NodeExists, NoNode
 
 
-def every(kind: type[ZkbrokerError]) -> Iterator[type[ZkbrokerError]]:
+def every(kind):
     for subclass in kind.__subclasses__():
         yield subclass
         yield from every(subclass)
 
 
-def test_every_exception_has_a_code() -> None:
+def test_every_exception_has_a_code():
     # Those of all modules that are imported by now; tests must not depend on which those are.
     for kind in set(every(ZkbrokerError)):
         error = kind.__new__(kind)
@@ -46,14 +44,12 @@ def test_every_exception_has_a_code() -> None:
         (RegistryError(), 7),
     ],
 )
-def test_codes(error: ZkbrokerError, code: int) -> None:
+def test_codes(error, code):
     assert error_code(error) == code
 
 
 @pytest.mark.parametrize(("api", "since"), [(ApiKey.PRODUCE, 4), (ApiKey.FETCH, 6)])
-def test_older_clients_look_for_the_leader_where_they_do_not_know_of_failed_disks(
-    api: ApiKey, since: int
-) -> None:
+def test_older_clients_look_for_the_leader_where_they_do_not_know_of_failed_disks(api, since):
     # ProduceResponse and FetchResponse of genuine brokers, KIP-112.
     for version in range(since + 2):
         code = partition_error_code(StorageError(), api, version)
@@ -61,6 +57,6 @@ def test_older_clients_look_for_the_leader_where_they_do_not_know_of_failed_disk
         assert partition_error_code(NotLeaderForPartition(), api, version) == 6
 
 
-def test_a_defect_is_logged_and_unknown(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_is_logged_and_unknown(caplog):
     assert error_code(KeyError("oops")) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "KeyError('oops')" in caplog.text

@@ -1,18 +1,16 @@
 """Each API with each of its needs missing in turn: the error of the table, and no effect."""
 
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from tests.support.permissions import SAMPLES, named
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.guard import GuardedHandler, Permissions, guarded
-from zkbroker.broker.permissions import NEEDS, REFUSED, Need, Scope
+from zkbroker.broker.permissions import NEEDS, REFUSED, Scope
 from zkbroker.broker.refusals import ITEMS
-from zkbroker.errors import ErrorCode, ZkbrokerError
+from zkbroker.errors import ZkbrokerError
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import BROKER_VERSIONS, MESSAGES, ApiKey, decode_response, encode_response
 from zkbroker.protocol.messages import (
@@ -46,41 +44,35 @@ NO_TOPICS = SimpleNamespace(would_create=lambda name: False)
 class Played:
     """Allows all but what a test denies."""
 
-    def __init__(self, denies: Any, some: Any = lambda operation: False) -> None:
+    def __init__(self, denies, some=lambda operation: False):
         self.denies, self.some = denies, some
-        self.asked: list[tuple[Operation, Resource]] = []
+        self.asked = []
 
-    def allows(self, principal: Any, operation: Operation, resource: Resource, host: str) -> bool:
+    def allows(self, principal, operation, resource, host):
         assert (principal, host) == (ANONYMOUS, "10.0.0.1")
         self.asked.append((operation, resource))
         return not self.denies(operation, resource)
 
-    def allows_some(self, principal: Any, operation: Operation, kind: Any, host: str) -> bool:
+    def allows_some(self, principal, operation, kind, host):
         return bool(self.some(operation))
 
 
 class Handler:
     """Keeps what it is asked, and answers nothing in particular."""
 
-    def __init__(self, answer: Any = None) -> None:
-        self.requests: list[Any] = []
+    def __init__(self, answer=None):
+        self.requests = []
         self.answer = answer
 
-    def __call__(self, request: Any, context: RequestContext) -> Any:
+    def __call__(self, request, context):
         self.requests.append(request)
         return MESSAGES[request.api_key][1]() if self.answer is None else self.answer
 
 
-def ask(
-    request: Any,
-    authorizer: Any,
-    handler: Handler,
-    version: int | None = None,
-    topics: Any = NO_TOPICS,
-) -> Any:
+def ask(request, authorizer, handler, version=None, topics=NO_TOPICS):
     api = ApiKey(request.api_key)
     version = BROKER_VERSIONS[api][1] if version is None else version
-    session: Any = SimpleNamespace(ip="10.0.0.1", listener="X")
+    session = SimpleNamespace(ip="10.0.0.1", listener="X")
     context = RequestContext(session, api, version, 7, "c")
     permissions = Permissions(authorizer, AuditLog(lambda: 0))
     answer = GuardedHandler(api, handler, permissions, topics)(request, context)
@@ -90,7 +82,7 @@ def ask(
     return decode_response(api, version, b"".join(bytes(part) for part in parts)[4:])[1]
 
 
-def errors(value: Any) -> Iterator[int]:
+def errors(value):
     """Yield every error code of an answer."""
     if isinstance(value, list):
         for each in value:
@@ -103,7 +95,7 @@ def errors(value: Any) -> Iterator[int]:
                 yield from errors(getattr(value, field.name))
 
 
-def each_need() -> Iterator[Any]:
+def each_need():
     for api, needs in NEEDS.items():
         for number, need in enumerate(needs):
             for version in range(BROKER_VERSIONS[api][0], BROKER_VERSIONS[api][1] + 1):
@@ -111,19 +103,19 @@ def each_need() -> Iterator[Any]:
                     yield pytest.param(api, need, version, id=f"{api.name}-{number}-v{version}")
 
 
-def is_for(need: Need, request: Any) -> bool:
+def is_for(need, request):
     """Whether a request is one that a need is for."""
     if need.when is not None and not need.when(request):
         return False
     return need.scope is not Scope.WHOLE or bool(list(need.on(request)))
 
 
-def code_of(need: Need, part: Any) -> ErrorCode:
+def code_of(need, part):
     (resource,) = need.on(part)
     return need.code or REFUSED[resource.type]
 
 
-def test_every_served_api_has_samples_that_meet_each_of_its_needs() -> None:
+def test_every_served_api_has_samples_that_meet_each_of_its_needs():
     assert set(SAMPLES) == set(BROKER_VERSIONS)
     for api, needs in NEEDS.items():
         for need in needs:
@@ -131,12 +123,10 @@ def test_every_served_api_has_samples_that_meet_each_of_its_needs() -> None:
 
 
 @pytest.mark.parametrize(("api", "need", "version"), list(each_need()))
-def test_a_missing_permission_has_its_error_and_no_effect(
-    api: ApiKey, need: Need, version: int
-) -> None:
+def test_a_missing_permission_has_its_error_and_no_effect(api, need, version):
     request = next(each for each in SAMPLES[api] if is_for(need, each))
 
-    def denies(operation: Operation, resource: Resource) -> bool:
+    def denies(operation, resource):
         if operation == need.operation:
             return need.scope is Scope.WHOLE or "denied" in resource.name or resource.type == 4
         return operation == need.or_on_cluster
@@ -169,7 +159,7 @@ def test_a_missing_permission_has_its_error_and_no_effect(
 
 
 @pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
-def test_with_every_permission_the_request_passes_as_it_is(api: ApiKey) -> None:
+def test_with_every_permission_the_request_passes_as_it_is(api):
     for request in SAMPLES[api]:
         handler = Handler()
         ask(request, Played(lambda *given: False), handler)
@@ -178,7 +168,7 @@ def test_with_every_permission_the_request_passes_as_it_is(api: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
-def test_without_any_permission_nothing_is_handled_but_what_lists(api: ApiKey) -> None:
+def test_without_any_permission_nothing_is_handled_but_what_lists(api):
     for request in SAMPLES[api]:
         handler = Handler()
         topics = SimpleNamespace(would_create=lambda name: pytest.fail("looked up"))
@@ -189,12 +179,10 @@ def test_without_any_permission_nothing_is_handled_but_what_lists(api: ApiKey) -
 
 
 @pytest.mark.parametrize("version", [0, 1, 7])
-def test_refused_topics_come_beside_the_brokers(
-    version: int,
-) -> None:
-    seen: list[Any] = []
+def test_refused_topics_come_beside_the_brokers(version):
+    seen = []
 
-    def handler(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    def handler(request, context):
         seen.append((request.topics, context.api_version > 0))
         return MetadataResponse(brokers=[MetadataBroker(1, "h", 1)])
 
@@ -202,7 +190,7 @@ def test_refused_topics_come_beside_the_brokers(
         MetadataRequest(["a", "b"]),
         Played(lambda *given: True),
         handler,
-        version,  # type: ignore[arg-type]
+        version,
     )
     assert seen == [([], True)]
     assert [each.node_id for each in answer.brokers] == [1]
@@ -212,7 +200,7 @@ def test_refused_topics_come_beside_the_brokers(
     ]
 
 
-def test_what_was_not_named_is_left_out_rather_than_refused() -> None:
+def test_what_was_not_named_is_left_out_rather_than_refused():
     hidden = Played(lambda operation, resource: resource.name in ("b", "kafka-cluster"))
     made = MetadataResponse(topics=[MetadataTopic(0, "a"), MetadataTopic(0, "b")])
     answer = ask(MetadataRequest(None), hidden, Handler(made))
@@ -227,13 +215,13 @@ def test_what_was_not_named_is_left_out_rather_than_refused() -> None:
     assert [each.topic for each in answer.topics] == ["a"]
 
 
-def test_groups_are_listed_for_users_that_may_describe_the_cluster() -> None:
+def test_groups_are_listed_for_users_that_may_describe_the_cluster():
     allowed = Played(lambda operation, resource: resource.type is GROUP)
     groups = ListGroupsResponse(groups=[ListedGroup("a", "c")])
     assert len(ask(ListGroupsRequest(), allowed, Handler(groups)).groups) == 1
 
 
-def test_a_topic_is_auto_created_by_a_user_with_create() -> None:
+def test_a_topic_is_auto_created_by_a_user_with_create():
     new = SimpleNamespace(would_create=lambda name: name == "new")
     denied = Played(lambda operation, resource: operation is Operation.CREATE)
     for request, kept in (
@@ -250,7 +238,7 @@ def test_a_topic_is_auto_created_by_a_user_with_create() -> None:
         assert handler.requests[0].topics == ["new"]
 
 
-def test_an_idempotent_producer_needs_to_write_somewhere() -> None:
+def test_an_idempotent_producer_needs_to_write_somewhere():
     (request,) = (each for each in SAMPLES[ApiKey.PRODUCE] if each.transactional_id is None)
     nothing = Played(lambda operation, resource: operation is Operation.IDEMPOTENT_WRITE)
     assert set(errors(ask(request, nothing, Handler()))) == {31}
@@ -262,10 +250,10 @@ def test_an_idempotent_producer_needs_to_write_somewhere() -> None:
     try:
         assert set(errors(ask(request, Played(nothing.denies), Handler()))) == {31}
     finally:
-        Played.allows_some = lambda self, p, operation, k, h: bool(self.some(operation))  # type: ignore[method-assign]
+        Played.allows_some = lambda self, p, operation, k, h: bool(self.some(operation))
 
 
-def test_with_acks_0_a_refusal_closes_the_connection() -> None:
+def test_with_acks_0_a_refusal_closes_the_connection():
     request = ProduceRequest(None, 0, 1, [ProduceRequestTopic("a"), ProduceRequestTopic("b")])
     handler = Handler(ProduceResponse())
     with pytest.raises(CloseConnection, match="acks=0 refused: topics=a"):
@@ -273,12 +261,12 @@ def test_with_acks_0_a_refusal_closes_the_connection() -> None:
     assert [each.topic for each in handler.requests[0].topics] == ["b"]
 
 
-def test_an_authorizer_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> None:
-    def fails(*given: object) -> bool:
+def test_an_authorizer_that_fails_refuses(caplog):
+    def fails(*given):
         raise RuntimeError("no directory")
 
     broken = Permissions(Played(fails), AuditLog(lambda: 0))
-    client: Any = SimpleNamespace(principal=ANONYMOUS, peer="10.0.0.1", client_id="c")
+    client = SimpleNamespace(principal=ANONYMOUS, peer="10.0.0.1", client_id="c")
     resource = Resource(TOPIC, "t")
     assert not broken.allowed(client, Operation.READ, resource)
     assert not broken.allowed(client, Operation.READ, resource)
@@ -288,7 +276,7 @@ def test_an_authorizer_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> N
     assert ask(SAMPLES[ApiKey.HEARTBEAT][0], truthy, Handler()).error_code == 30
 
 
-def test_a_follower_that_lost_its_permission_is_to_begin_a_new_session() -> None:
+def test_a_follower_that_lost_its_permission_is_to_begin_a_new_session():
     denies = Played(lambda *given: True)
     for topics in ([], SAMPLES[ApiKey.FETCH][1].topics):
         request = FetchRequest(1, session_id=5, session_epoch=3, topics=topics)
@@ -301,13 +289,13 @@ def test_a_follower_that_lost_its_permission_is_to_begin_a_new_session() -> None
         assert handler.requests == []
 
 
-def test_an_api_without_needs_is_not_open() -> None:
+def test_an_api_without_needs_is_not_open():
     permissions = Permissions(Played(lambda *given: False), AuditLog(lambda: 0))
 
     class Unknown:
         name = "NEW"
 
-    unknown: Any = Unknown()
+    unknown = Unknown()
     with pytest.raises(ZkbrokerError, match="NEW"):
         guarded({unknown: Handler()}, permissions, NO_TOPICS)
     open_to_all = Handler()
@@ -329,10 +317,8 @@ def test_an_api_without_needs_is_not_open() -> None:
         (FetchRequest(topics=[FetchRequestTopic("t", [])]), Operation.READ, False),
     ],
 )
-def test_a_client_that_asks_as_a_broker_is_found_to_be_none(
-    request_: Any, denied: Operation, no_broker: bool
-) -> None:
-    session: Any = SimpleNamespace(ip="10.0.0.1", listener="X")
+def test_a_client_that_asks_as_a_broker_is_found_to_be_none(request_, denied, no_broker):
+    session = SimpleNamespace(ip="10.0.0.1", listener="X")
     context = RequestContext(session, request_.api_key, 3, 7, "c")
     permissions = Permissions(Played(lambda operation, _: operation is denied), AuditLog(lambda: 0))
     GuardedHandler(request_.api_key, Handler(), permissions, NO_TOPICS)(request_, context)

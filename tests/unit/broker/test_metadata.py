@@ -20,7 +20,7 @@ from zkbroker.runtime import unparked
 @pytest.fixture
 def created(monkeypatch):
     """Topics that were created, each of which took two seconds."""
-    made: list[str] = []
+    made = []
     clock = SimpleNamespace(monotonic=lambda: 2.0 * len(made))
     monkeypatch.setattr(metadata, "time", clock)
     return made

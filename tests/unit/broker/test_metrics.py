@@ -4,7 +4,7 @@ from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.measures import BOUNDS_MS, OTHER, Histogram
 
 
-def test_topics_beyond_the_limit_are_counted_together() -> None:
+def test_topics_beyond_the_limit_are_counted_together():
     metrics = BrokerMetrics(max_topics=2)
     for name in ("a", "b", "c", "d", "a"):
         metrics.topic(name).messages_in += 1
@@ -16,7 +16,7 @@ def test_topics_beyond_the_limit_are_counted_together() -> None:
     assert dict(metrics.totals())["MessagesInPerSec"] == 5
 
 
-def test_a_deleted_topic_gives_its_place_back() -> None:
+def test_a_deleted_topic_gives_its_place_back():
     metrics = BrokerMetrics(max_topics=1)
     metrics.topic("a").bytes_in += 1
     metrics.forget_topic("a")
@@ -26,7 +26,7 @@ def test_a_deleted_topic_gives_its_place_back() -> None:
     assert OTHER in metrics.topics
 
 
-def test_a_histogram_counts_each_duration_once() -> None:
+def test_a_histogram_counts_each_duration_once():
     histogram = Histogram()
     for seconds in (0.0, 0.0001, 0.00011, 0.003, 100.0):
         histogram.observe(seconds)
@@ -38,13 +38,13 @@ def test_a_histogram_counts_each_duration_once() -> None:
     assert abs(histogram.sum_ms - 100_003.21) < 1e-6
 
 
-def test_requests_are_counted_by_api() -> None:
+def test_requests_are_counted_by_api():
     metrics = BrokerMetrics()
     assert metrics.request(0) is metrics.request(0)
     assert metrics.request(0) is not metrics.request(1)
 
 
-def test_times_of_requests_are_there_as_soon_as_they_are_asked_for() -> None:
+def test_times_of_requests_are_there_as_soon_as_they_are_asked_for():
     api = BrokerMetrics().request(0)
     for number in range(1000):
         api.gathered_s.append((0.0001, 0.002, 0.0, 0.0, number / 1000))

@@ -1,9 +1,7 @@
 """Short ways: the same bytes, the same logs and the same counts as by the general way."""
 
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import gevent
 import pytest
@@ -18,7 +16,7 @@ from zkbroker.protocol.messages import FetchRequest, ProduceRequest
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import Codec, MessageSetBuilder
-from zkbroker.security import Operation, Resource
+from zkbroker.security import Operation
 from zkbroker.security.audit import AuditLog
 
 SOME, MANY = 300, 100_000
@@ -28,10 +26,10 @@ Pair = Callable[..., tuple[PlainWorld, PlainWorld]]
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    made: list[PlainWorld] = []
+def pair(tmp_path):
+    made = []
 
-    def make(**settings: Any) -> tuple[PlainWorld, PlainWorld]:
+    def make(**settings):
         for short in (True, False):
             directory = tmp_path / str(len(made))
             directory.mkdir()
@@ -43,24 +41,24 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         world.close()
 
 
-def framed(request: Any, version: int, client_id: str | None = "c") -> bytes:
+def framed(request, version, client_id="c"):
     header = RequestHeader(request.api_key, version, 77, client_id)
-    return b"".join(encode_request(header, request))[4:]  # type: ignore[arg-type]
+    return b"".join(encode_request(header, request))[4:]
 
 
-def batch(magic: int = 2, count: int = 3, codec: Codec = Codec.NONE, **more: Any) -> bytes:
+def batch(magic=2, count=3, codec=Codec.NONE, **more):
     builder = MessageSetBuilder(magic, codec, **more)
     for number in range(count):
         builder.append(b"k", b"v" * 50, timestamp_ms=NOW + number if magic else -1)
     return builder.build()
 
 
-def produce(*sets: bytes, acks: int = 1, version: int = 7, **more: Any) -> bytes:
+def produce(*sets, acks=1, version=7, **more):
     rows = [ProduceRequestPartition(number, data) for number, data in enumerate(sets)]
     return framed(ProduceRequest(None, acks, 1, [ProduceRequestTopic("t", rows)]), version, **more)
 
 
-def likely_set(chance: random.Random, sequences: dict[int, int]) -> bytes:
+def likely_set(chance, sequences):
     magic, count = chance.choice((0, 1, 2, 2)), chance.choice((1, 2, 20))
     if magic == 2 and chance.random() < 0.4:
         producer = chance.randrange(3)
@@ -73,13 +71,13 @@ def likely_set(chance: random.Random, sequences: dict[int, int]) -> bytes:
     return batch(magic, count, codec)
 
 
-def likely_request(chance: random.Random, sequences: dict[int, int], timeout_ms: int) -> bytes:
+def likely_request(chance, sequences, timeout_ms):
     topic = chance.choice(("t", "t", "é", "nowhere", "__consumer_offsets"))
     numbers = chance.choice(((0,), (0,), (1,), (0, 1), (1, 5, 0), (0, 0)))
     client = chance.choice(("c", None, "é"))
     if chance.random() < 0.6:
         rows = [ProduceRequestPartition(n, likely_set(chance, sequences)) for n in numbers]
-        request: Any = ProduceRequest(
+        request = ProduceRequest(
             None,
             chance.choice((1, 1, -1, 0)),
             timeout_ms,
@@ -108,11 +106,11 @@ def likely_request(chance: random.Random, sequences: dict[int, int], timeout_ms:
     return framed(request, chance.randrange(12), client)
 
 
-def compare(pair: Pair, seed: int, count: int, **settings: Any) -> None:
+def compare(pair, seed, count, **settings):
     """Send the same requests both ways, most of them likely ones, some odd and some damaged."""
     short, general = pair(**settings)
     chance = random.Random(seed)
-    sequences: dict[int, int] = {}
+    sequences = {}
     for number in range(count):
         # An odd request may wait for replicas without end, or for the disk not long enough.
         if "replicas" in settings or "flush_messages" in settings or chance.random() < 0.8:
@@ -154,34 +152,34 @@ def compare(pair: Pair, seed: int, count: int, **settings: Any) -> None:
     ],
     ids=lambda settings: "-".join(settings) or "default",
 )
-def test_both_ways_do_the_same(pair: Pair, settings: dict[str, Any]) -> None:
+def test_both_ways_do_the_same(pair, settings):
     compare(pair, 1, SOME // 4 if settings else SOME, **settings)
 
 
 class Rights:
     """Allows everything but what begins with a name that is given, and some operations."""
 
-    def __init__(self, denied: str, never: tuple[Operation, ...] = ()) -> None:
+    def __init__(self, denied, never=()):
         self.denied = denied
         self.never = never
 
-    def allows(self, principal: Any, operation: Operation, resource: Resource, host: str) -> bool:
+    def allows(self, principal, operation, resource, host):
         return operation not in self.never and not resource.name.startswith(self.denied)
 
-    def allows_some(self, principal: Any, operation: Operation, kind: Any, host: str) -> bool:
+    def allows_some(self, principal, operation, kind, host):
         return operation not in self.never
 
 
-def permissions(denied: str, *never: Operation) -> Permissions:
+def permissions(denied, *never):
     return Permissions(Rights(denied, never), AuditLog(lambda: 0))
 
 
-def general_ones(world: PlainWorld, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+def general_ones(world, monkeypatch):
     """Collects the requests that take the general way."""
-    found: list[bytes] = []
+    found = []
     handle = world.dispatcher._handle_any
 
-    def note(session: Any, frame: memoryview, started: float) -> Any:
+    def note(session, frame, started):
         found.append(bytes(frame))
         return handle(session, frame, started)
 
@@ -189,14 +187,14 @@ def general_ones(world: PlainWorld, monkeypatch: pytest.MonkeyPatch) -> list[byt
     return found
 
 
-def fetch(version: int = 10, topic: str = "t", **more: Any) -> bytes:
+def fetch(version=10, topic="t", **more):
     asked = FetchRequestPartition(
         partition=0, current_leader_epoch=-1, fetch_offset=0, log_start_offset=-1, max_bytes=10**6
     )
     return framed(FetchRequest(topics=[FetchRequestTopic(topic, [asked])], **more), version)
 
 
-def test_most_requests_take_the_short_way(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_requests_take_the_short_way(pair, monkeypatch):
     short, _ = pair()
     general = general_ones(short, monkeypatch)
     for version in range(8):
@@ -222,32 +220,25 @@ def test_most_requests_take_the_short_way(pair: Pair, monkeypatch: pytest.Monkey
         ("nothing", (Operation.IDEMPOTENT_WRITE, Operation.WRITE)),
     ],
 )
-def test_both_ways_ask_what_is_allowed_and_note_the_same(
-    pair: Pair,
-    denied: str,
-    never: tuple[Operation, ...],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_both_ways_ask_what_is_allowed_and_note_the_same(pair, denied, never, caplog):
     caplog.set_level("DEBUG", "zkbroker.audit")
     # Each world has an audit log, which is asked one after the other.
     noted = compare_noted(pair, caplog, permissions=permissions(denied, *never))
     assert noted[0] == noted[1]
 
 
-def compare_noted(
-    pair: Pair, caplog: pytest.LogCaptureFixture, **settings: Any
-) -> tuple[list[str], list[str]]:
+def compare_noted(pair, caplog, **settings):
     """Compare both ways; return what was noted as allowed on each."""
-    noted: tuple[list[str], list[str]] = ([], [])
+    noted = ([], [])
 
-    def made(**given: Any) -> tuple[PlainWorld, PlainWorld]:
+    def made(**given):
         worlds = pair(**given)
         for world, lines in zip(worlds, noted, strict=True):
-            world.send = noting(world.send, lines)  # type: ignore[method-assign]
+            world.send = noting(world.send, lines)
         return worlds
 
-    def noting(send: Callable[[bytes], Any], lines: list[str]) -> Callable[[bytes], Any]:
-        def sent(frame: bytes) -> Any:
+    def noting(send, lines):
+        def sent(frame):
             caplog.clear()
             answer = send(frame)
             lines.extend(each for each in caplog.messages if each.startswith("allowed"))
@@ -260,8 +251,8 @@ def compare_noted(
 
 
 def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    pair, monkeypatch, caplog
+):
     short, _ = pair(permissions=permissions("u"))
     general = general_ones(short, monkeypatch)
     assert short.send(produce(batch()))
@@ -280,12 +271,7 @@ def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
 
 @pytest.mark.parametrize("never", [(), (Operation.IDEMPOTENT_WRITE,), (Operation.WRITE,)])
 @pytest.mark.parametrize("transactional_id", ["mine", "yours", None])
-def test_both_ways_ask_for_the_transaction_of_a_batch(
-    pair: Pair,
-    transactional_id: str | None,
-    never: tuple[Operation, ...],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_both_ways_ask_for_the_transaction_of_a_batch(pair, transactional_id, never, caplog):
     caplog.set_level("DEBUG", "zkbroker.audit")
     worlds = pair(permissions=permissions("yours", *never))
     data = batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -308,13 +294,11 @@ QUOTAS = {QuotaKind.PRODUCE: "20000", QuotaKind.FETCH: "60000"}
 
 
 @pytest.mark.parametrize("kinds", [(QuotaKind.PRODUCE,), (QuotaKind.FETCH,), tuple(QUOTAS)])
-def test_both_ways_throttle_the_same(pair: Pair, kinds: tuple[QuotaKind, ...]) -> None:
+def test_both_ways_throttle_the_same(pair, kinds):
     compare(pair, 3, SOME // 2, quotas={each: QUOTAS[each] for each in kinds})
 
 
-def test_with_a_quota_a_fetch_above_it_takes_the_general_way(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_a_quota_a_fetch_above_it_takes_the_general_way(pair, monkeypatch):
     short, _ = pair(quotas={QuotaKind.PRODUCE: "100", QuotaKind.FETCH: "100"})
     general = general_ones(short, monkeypatch)
     assert short.send(produce(batch(count=20)))
@@ -329,5 +313,5 @@ def test_with_a_quota_a_fetch_above_it_takes_the_general_way(
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(10))
-def test_both_ways_do_the_same_for_long(pair: Pair, seed: int) -> None:
+def test_both_ways_do_the_same_for_long(pair, seed):
     compare(pair, 100 + seed + soak.SEED, soak.part_of(MANY // 10), segment_bytes=1 << 20)

@@ -1,7 +1,6 @@
 """A leader that holds back followers which catch up, with real logs."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,9 +20,9 @@ T0 = TopicPartition("t", 0)
 
 
 class World:
-    def __init__(self, logs: Any, text: str) -> None:
+    def __init__(self, logs, text):
         self.clock = ReplicaClock()
-        self.throttle = ReplicationThrottle(PlainRuntime(self.clock))  # type: ignore[arg-type]
+        self.throttle = ReplicationThrottle(PlainRuntime(self.clock))
         self.throttle.rate = 1000
         log = logs.get_or_create(T0, {"leader.replication.throttled.replicas": text})
         self.partition = Partition(
@@ -35,7 +34,7 @@ class World:
             self.partition.leadership().append(bytearray(message_set(1, size=1000)))
         self.metrics = BrokerMetrics()
         self.handler = FetchHandler(
-            SimpleNamespace(  # type: ignore[arg-type]
+            SimpleNamespace(
                 config=SimpleNamespace(fetch_session_slots=0, fetch_session_bytes=10**6),
                 partition=lambda topic, number, *_, **__: self.partition,
                 replicas=SimpleNamespace(partitions={}, get=lambda topic, number: self.partition),
@@ -46,7 +45,7 @@ class World:
             self.throttle,
         )
 
-    def fetch(self, replica_id: int) -> int:
+    def fetch(self, replica_id):
         """Return how many bytes are answered."""
         asked = FetchRequestPartition(
             partition=0, current_leader_epoch=0, fetch_offset=0, log_start_offset=0, max_bytes=5000
@@ -55,7 +54,7 @@ class World:
         context = SimpleNamespace(
             api_version=11, paced=lambda items: items, release_answer=lambda: None
         )
-        (answer,) = self.handler(request, context).topics[0].partitions  # type: ignore[arg-type]
+        (answer,) = self.handler(request, context).topics[0].partitions
         assert answer.error_code == 0
         size = 0 if answer.records is None else len(answer.records)
         if hasattr(answer.records, "close"):

@@ -12,12 +12,12 @@ from zkbroker.network.frames import FrameError, FrameReader
 class Stream:
     """Hands out bytes in pieces of given sizes."""
 
-    def __init__(self, data: bytes, sizes: list[int]) -> None:
+    def __init__(self, data, sizes):
         self.data = data
         self.sizes = sizes
         self.largest_view = 0
 
-    def receive_into(self, view: memoryview) -> int:
+    def receive_into(self, view):
         self.largest_view = max(self.largest_view, len(view))
         want = self.sizes.pop(0) if self.sizes else len(view)
         chunk = self.data[: min(want, len(view))]
@@ -26,7 +26,7 @@ class Stream:
         return len(chunk)
 
 
-def framed(*bodies: bytes) -> bytes:
+def framed(*bodies):
     return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
 
 
@@ -34,9 +34,7 @@ def framed(*bodies: bytes) -> bytes:
     st.lists(st.binary(max_size=9000), max_size=8),
     st.lists(st.integers(1, 6000), max_size=40),
 )
-def test_frames_come_out_whole_however_the_stream_is_cut(
-    bodies: list[bytes], sizes: list[int]
-) -> None:
+def test_frames_come_out_whole_however_the_stream_is_cut(bodies, sizes):
     reader = FrameReader(Stream(framed(*bodies), sizes).receive_into, 10_000)
     got = []
     while (frame := reader.next_frame()) is not None:
@@ -46,7 +44,7 @@ def test_frames_come_out_whole_however_the_stream_is_cut(
     assert not reader.in_frame
 
 
-def test_frames_are_buffers_of_their_own() -> None:
+def test_frames_are_buffers_of_their_own():
     reader = FrameReader(Stream(framed(b"aaaa", b"bbbb"), []).receive_into, 100)
     first, second = reader.next_frame(), reader.next_frame()
     assert first is not None
@@ -55,21 +53,21 @@ def test_frames_are_buffers_of_their_own() -> None:
     assert bytes(second) == b"bbbb"
 
 
-def test_large_frames_are_received_whole() -> None:
+def test_large_frames_are_received_whole():
     body = random.Random(7).randbytes(1_500_000)
     reader = FrameReader(Stream(framed(body, body), []).receive_into, 2_000_000)
     assert [reader.next_frame() == body, reader.next_frame() == body] == [True, True]
 
 
-def test_memory_is_taken_as_bytes_arrive_not_as_announced() -> None:
-    def resident_bytes() -> int:
+def test_memory_is_taken_as_bytes_arrive_not_as_announced():
+    def resident_bytes():
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     for announced, kept in ((3_000_000, 100_000), (200_000_000, 200_000)):
         stream = Stream(announced.to_bytes(4, "big") + bytes(1000), [])
-        seen: list[int] = []
+        seen = []
 
-        def receive_into(view: memoryview) -> int:
+        def receive_into(view):
             count = stream.receive_into(view)  # noqa: B023 - used in this turn
             seen.append(resident_bytes())  # noqa: B023
             return count
@@ -80,8 +78,8 @@ def test_memory_is_taken_as_bytes_arrive_not_as_announced() -> None:
         assert max(seen) - before < kept + 4_000_000, announced
 
 
-def test_of_large_frames_what_has_arrived_is_charged_and_small_ones_are_not() -> None:
-    charged: list[int] = []
+def test_of_large_frames_what_has_arrived_is_charged_and_small_ones_are_not():
+    charged = []
     bodies = [b"s" * 60_000, b"m" * 70_000, b"l" * 5_000_000]
     reader = FrameReader(Stream(framed(*bodies), [10] * 30).receive_into, 6_000_000)
     reader.charge = charged.append
@@ -90,8 +88,8 @@ def test_of_large_frames_what_has_arrived_is_charged_and_small_ones_are_not() ->
     assert max(charged) <= 1024 * 1024
 
 
-def test_what_is_only_announced_is_not_charged() -> None:
-    charged: list[int] = []
+def test_what_is_only_announced_is_not_charged():
+    charged = []
     start = (100_000_000).to_bytes(4, "big") + bytes(1000)
     reader = FrameReader(Stream(start, []).receive_into, 200_000_000)
     reader.charge = charged.append
@@ -101,14 +99,14 @@ def test_what_is_only_announced_is_not_charged() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
-def test_a_length_out_of_bounds_is_refused_with_its_bytes(size: int) -> None:
+def test_a_length_out_of_bounds_is_refused_with_its_bytes(size):
     prefix = size.to_bytes(4, "big", signed=True)
     with pytest.raises(FrameError, match=f"frame length {size} ") as caught:
         FrameReader(Stream(prefix + b"x", []).receive_into, 100).next_frame()
     assert caught.value.start == prefix
 
 
-def test_the_end_between_frames_is_no_error_and_within_one_is() -> None:
+def test_the_end_between_frames_is_no_error_and_within_one_is():
     reader = FrameReader(Stream(framed(b"ok"), []).receive_into, 100)
     assert reader.next_frame() == b"ok"
     assert reader.next_frame() is None
@@ -118,11 +116,11 @@ def test_the_end_between_frames_is_no_error_and_within_one_is() -> None:
             reader.next_frame()
 
 
-def test_in_frame_tells_a_begun_frame() -> None:
+def test_in_frame_tells_a_begun_frame():
     states = []
     stream = Stream(framed(b"abcdef"), [2, 4, 2, 2])
 
-    def receive_into(view: memoryview) -> int:
+    def receive_into(view):
         states.append(reader.in_frame)
         return stream.receive_into(view)
 

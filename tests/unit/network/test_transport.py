@@ -11,24 +11,22 @@ from zkbroker.fileslice import FileSlice
 from zkbroker.network.client.channel import Channel
 from zkbroker.network.frames import FrameReader
 from zkbroker.network.server.limits import Limits
-from zkbroker.network.server.server import Listener, Server, Session
+from zkbroker.network.server.server import Listener, Server
 from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import (
-    ServerTransport,
     SocketTransport,
-    Transport,
 )
 from zkbroker.runtime import get_runtime
 
 
-def ends(kind: str) -> tuple[Transport, Transport]:
+def ends(kind):
     if kind == "memory":
         return memory_pair(get_runtime("threads"))
     one, other = socket.socketpair()
     return SocketTransport(one), SocketTransport(other)
 
 
-def received(transport: Transport, count: int) -> bytes:
+def received(transport, count):
     data = bytearray(count)
     filled = 0
     while filled < count and (got := transport.receive_into(memoryview(data)[filled:])):
@@ -37,7 +35,7 @@ def received(transport: Transport, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["memory", "socket"])
-def test_parts_arrive_in_order_slices_of_files_too(kind: str) -> None:
+def test_parts_arrive_in_order_slices_of_files_too(kind):
     one, other = ends(kind)
     with tempfile.TemporaryFile() as file:
         file.write(b"0123456789")
@@ -50,7 +48,7 @@ def test_parts_arrive_in_order_slices_of_files_too(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "socket"])
-def test_what_is_shut_down_or_closed_ends(kind: str) -> None:
+def test_what_is_shut_down_or_closed_ends(kind):
     one, other = ends(kind)
     one.send([b"last"])
     one.shut_down(socket.SHUT_WR)
@@ -69,15 +67,15 @@ class Awaited:
 
     expects_answer = True
 
-    def __init__(self, correlation_id: int) -> None:
+    def __init__(self, correlation_id):
         self.correlation_id = correlation_id
         self.outcome = get_runtime("threads").queue(1)
 
-    def finish(self, frame: memoryview | None, error: NetworkError | None) -> None:
+    def finish(self, frame, error):
         self.outcome.put((None if frame is None else bytes(frame), error))
 
 
-def test_a_channel_needs_no_socket() -> None:
+def test_a_channel_needs_no_socket():
     runtime = get_runtime("threads")
     mine, theirs = memory_pair(runtime)
     channel = Channel(runtime, mine, "memory", 1000)
@@ -93,18 +91,18 @@ def test_a_channel_needs_no_socket() -> None:
     assert isinstance(error, NetworkError)
 
 
-def test_a_server_takes_the_transport_it_is_given() -> None:
+def test_a_server_takes_the_transport_it_is_given():
     class Shouting(HubStream):
         """Changes what goes out, as encryption would."""
 
-        def send(self, parts: object) -> None:
-            super().send([bytes(part).upper() for part in parts])  # type: ignore[attr-defined]
+        def send(self, parts):
+            super().send([bytes(part).upper() for part in parts])
 
-    def transport(listener: str, connection: socket.socket) -> ServerTransport:
+    def transport(listener, connection):
         assert listener == "LOUD"
         return Shouting(connection, gevent.get_hub())
 
-    def handle(session: Session, request: memoryview) -> list[bytes]:
+    def handle(session, request):
         return [len(request).to_bytes(4, "big") + bytes(request)]
 
     server = Server([Listener("LOUD", "127.0.0.1", 0)], Limits(), transport=transport)
@@ -121,7 +119,7 @@ def test_a_server_takes_the_transport_it_is_given() -> None:
         server.stop(1)
 
 
-def test_memory_ends_know_nothing_of_each_other_once_closed() -> None:
+def test_memory_ends_know_nothing_of_each_other_once_closed():
     one, other = memory_pair(get_runtime("threads"))
     assert isinstance(one, MemoryTransport)
     one.close()

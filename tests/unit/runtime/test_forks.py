@@ -6,11 +6,11 @@ from zkbroker.runtime.forks import abandon_in_child, made_before_fork
 class Client:
     abandoned = False
 
-    def abandon_after_fork(self) -> None:
+    def abandon_after_fork(self):
         self.abandoned = True
 
 
-def in_a_child(question) -> bool:
+def in_a_child(question):
     pid = os.fork()
     if pid == 0:
         os._exit(0 if question() else 1)

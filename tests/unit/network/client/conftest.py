@@ -1,23 +1,21 @@
 """Both runtimes, and brokers that are played."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
-from tests.support.played_broker import Answer, PlayedBroker
-from zkbroker.runtime import Runtime, get_runtime
+from tests.support.played_broker import PlayedBroker
+from zkbroker.runtime import get_runtime
 
 
 @pytest.fixture(params=["threads", "gevent"])
-def runtime(request: pytest.FixtureRequest) -> Runtime:
+def runtime(request):
     return get_runtime(request.param)
 
 
 @pytest.fixture
-def play() -> Iterator[Callable[[Answer], PlayedBroker]]:
-    played: list[PlayedBroker] = []
+def play():
+    played = []
 
-    def start(answer: Answer) -> PlayedBroker:
+    def start(answer):
         played.append(PlayedBroker(answer))
         return played[-1]
 

@@ -3,14 +3,13 @@
 import socket
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
-from tests.support.played_broker import Answer, PlayedBroker, encoded
+from tests.support.played_broker import encoded
 from zkbroker.errors import AuthenticationFailed, NetworkError, RequestTimedOut, UnsupportedVersion
-from zkbroker.network.client.connection import BrokerConnection, Pending
-from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey, RequestHeader
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey
 from zkbroker.protocol.messages import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
@@ -23,13 +22,12 @@ from zkbroker.protocol.messages import (
     ProduceRequest,
     served_versions,
 )
-from zkbroker.runtime import Runtime
 
 LAST_FETCH = SUPPORTED_VERSIONS[ApiKey.FETCH][1]
 LAST_PRODUCE = SUPPORTED_VERSIONS[ApiKey.PRODUCE][1]
 
 
-def modern(header: RequestHeader, request: object) -> bytes | None:
+def modern(header, request):
     if header.api_key == ApiKey.API_VERSIONS:
         return encoded(header, ApiVersionsResponse(versions=served_versions()))
     if header.api_key == ApiKey.FIND_COORDINATOR:
@@ -40,11 +38,11 @@ def modern(header: RequestHeader, request: object) -> bytes | None:
     return b""
 
 
-def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> BrokerConnection:
-    return BrokerConnection(runtime, "127.0.0.1", broker.port, **settings)  # type: ignore[arg-type]
+def connect(runtime, broker, **settings):
+    return BrokerConnection(runtime, "127.0.0.1", broker.port, **settings)
 
 
-def test_versions_are_negotiated(runtime: Runtime, play: Callable[[Answer], PlayedBroker]) -> None:
+def test_versions_are_negotiated(runtime, play):
     with connect(runtime, play(modern)) as connection:
         assert connection.guess is None
         assert connection.best_version(ApiKey.FETCH) == LAST_FETCH
@@ -52,10 +50,8 @@ def test_versions_are_negotiated(runtime: Runtime, play: Callable[[Answer], Play
         assert connection.request(MetadataRequest(topics=None)).cluster_id == "it"
 
 
-def test_a_newer_broker_bounds_the_version_from_below(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
-    def future(header: RequestHeader, request: object) -> bytes | None:
+def test_a_newer_broker_bounds_the_version_from_below(runtime, play):
+    def future(header, request):
         spans = served_versions()
         for span in spans:
             if span.key == ApiKey.FETCH:
@@ -70,10 +66,8 @@ def test_a_newer_broker_bounds_the_version_from_below(
 
 
 @pytest.mark.parametrize("generation", ["0.8.2", "0.9"])
-def test_a_broker_that_closes_on_api_versions_is_recognised(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker], generation: str
-) -> None:
-    def old(header: RequestHeader, request: object) -> bytes | None:
+def test_a_broker_that_closes_on_api_versions_is_recognised(runtime, play, generation):
+    def old(header, request):
         if header.api_key == ApiKey.LIST_GROUPS and generation == "0.9":
             return encoded(header, ListGroupsResponse())
         if header.api_key == ApiKey.LIST_OFFSETS:
@@ -86,25 +80,19 @@ def test_a_broker_that_closes_on_api_versions_is_recognised(
         assert connection.request(MetadataRequest()).brokers == []
 
 
-def test_a_broker_that_goes_down_is_not_taken_for_an_old_one(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_a_broker_that_goes_down_is_not_taken_for_an_old_one(runtime, play):
     with pytest.raises(NetworkError):
         connect(runtime, play(lambda header, request: None))
 
 
-def test_a_given_fallback_is_not_probed(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_a_given_fallback_is_not_probed(runtime, play):
     broker = play(lambda header, request: None)
     with connect(runtime, broker, fallback="0.8.2") as connection:
         assert connection.guess == "0.8.2"
     assert [header.api_key for header in broker.seen] == [ApiKey.API_VERSIONS]
 
 
-def test_requests_are_pipelined_and_answers_matched(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_requests_are_pipelined_and_answers_matched(runtime, play):
     with connect(runtime, play(modern)) as connection:
         pendings = [connection.send(FindCoordinatorRequest(key=f"g{n}")) for n in range(200)]
         assert [p.result(10).host for p in reversed(pendings)] == [
@@ -113,13 +101,11 @@ def test_requests_are_pipelined_and_answers_matched(
         assert connection.in_flight == 0
 
 
-def test_many_tasks_share_one_connection(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_many_tasks_share_one_connection(runtime, play):
     with connect(runtime, play(modern), max_in_flight=3) as connection:
-        wrong: list[str] = []
+        wrong = []
 
-        def ask(name: str) -> None:
+        def ask(name):
             for number in range(30):
                 key = f"{name}-{number}-" + "x" * (number * 997)
                 key = key[:30_000]
@@ -131,14 +117,12 @@ def test_many_tasks_share_one_connection(
         assert wrong == []
 
 
-def test_callbacks_are_called_once_before_and_after_the_answer(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_callbacks_are_called_once_before_and_after_the_answer(runtime, play):
     with connect(runtime, play(modern)) as connection:
-        hosts: list[str] = []
+        hosts = []
         called = runtime.event()
 
-        def note(pending: Pending) -> None:
+        def note(pending):
             hosts.append(pending.result(0).host)
             called.set()
 
@@ -149,20 +133,16 @@ def test_callbacks_are_called_once_before_and_after_the_answer(
         assert hosts == ["g", "g"]
 
 
-def test_produce_without_acks_is_done_when_written(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_produce_without_acks_is_done_when_written(runtime, play):
     with connect(runtime, play(modern)) as connection:
         assert connection.send(ProduceRequest(acks=0)).result(10) is None
         assert connection.request(FindCoordinatorRequest(key="next")).host == "next"
 
 
-def test_a_lost_connection_fails_every_open_request(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_a_lost_connection_fails_every_open_request(runtime, play):
     broker = play(modern)
     connection = connect(runtime, broker)
-    failed: list[Pending] = []
+    failed = []
     pendings = [connection.send(ProduceRequest()) for _ in range(5)]
     pendings[0].add_done_callback(failed.append)
     broker.drop_connections()
@@ -175,9 +155,7 @@ def test_a_lost_connection_fails_every_open_request(
         connection.send(MetadataRequest())
 
 
-def test_a_silent_broker_times_out_and_the_connection_ends(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_a_silent_broker_times_out_and_the_connection_ends(runtime, play):
     connection = connect(runtime, play(modern))
     other = connection.send(ProduceRequest())
     with pytest.raises(RequestTimedOut, match=rf"within 0\.1 s to PRODUCE v{LAST_PRODUCE}"):
@@ -186,10 +164,8 @@ def test_a_silent_broker_times_out_and_the_connection_ends(
         other.result(10)
 
 
-def test_an_answer_to_no_request_ends_the_connection(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
-    def confused(header: RequestHeader, request: object) -> bytes | None:
+def test_an_answer_to_no_request_ends_the_connection(runtime, play):
+    def confused(header, request):
         if header.api_key != ApiKey.API_VERSIONS:
             header.correlation_id += 1
         return modern(header, request)
@@ -199,17 +175,15 @@ def test_an_answer_to_no_request_ends_the_connection(
         connection.request(MetadataRequest())
 
 
-def test_a_callback_that_fails_ends_the_connection_and_every_wait(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_a_callback_that_fails_ends_the_connection_and_every_wait(runtime, play):
     asked = threading.Event()
 
-    def after_the_question(header: RequestHeader, request: object) -> bytes | None:
+    def after_the_question(header, request):
         if header.api_key == ApiKey.METADATA:
             asked.wait(20)
         return modern(header, request)
 
-    def fail(pending: Pending) -> None:
+    def fail(pending):
         raise LookupError(pending.correlation_id)
 
     with connect(runtime, play(after_the_question)) as connection:
@@ -220,22 +194,20 @@ def test_a_callback_that_fails_ends_the_connection_and_every_wait(
             later.result(20)
 
 
-def test_an_answer_beyond_the_limit_ends_the_connection(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
+def test_an_answer_beyond_the_limit_ends_the_connection(runtime, play):
     connection = connect(runtime, play(modern), max_response_bytes=1000)
     with pytest.raises(NetworkError, match="not within 0 to 1000"):
         connection.request(FindCoordinatorRequest(key="k" * 2000))
 
 
-def test_a_port_without_a_listener_is_a_clear_error(runtime: Runtime) -> None:
+def test_a_port_without_a_listener_is_a_clear_error(runtime):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(NetworkError, match=f"cannot connect to 127.0.0.1:{port}"):
         BrokerConnection(runtime, "127.0.0.1", port)
 
 
-def test_closing_twice_is_fine(runtime: Runtime, play: Callable[[Answer], PlayedBroker]) -> None:
+def test_closing_twice_is_fine(runtime, play):
     connection = connect(runtime, play(modern))
     connection.close()
     connection.close()
@@ -243,12 +215,10 @@ def test_closing_twice_is_fine(runtime: Runtime, play: Callable[[Answer], Played
         connection.request(MetadataRequest())
 
 
-def test_time_in_which_the_broker_does_not_read_is_not_counted(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
-    asked: list[int] = []
+def test_time_in_which_the_broker_does_not_read_is_not_counted(runtime, play):
+    asked = []
 
-    def muting(header: RequestHeader, request: object) -> bytes | None:
+    def muting(header, request):
         if header.api_key != ApiKey.METADATA:
             return modern(header, request)
         asked.append(header.correlation_id)
@@ -264,10 +234,8 @@ def test_time_in_which_the_broker_does_not_read_is_not_counted(
         assert first.again().result().throttle_time_ms == 0
 
 
-def test_a_time_out_of_the_callers_own_is_kept_where_the_broker_does_not_read(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
-    def muting(header: RequestHeader, request: object) -> bytes | None:
+def test_a_time_out_of_the_callers_own_is_kept_where_the_broker_does_not_read(runtime, play):
+    def muting(header, request):
         if header.api_key == ApiKey.LIST_GROUPS:
             return b""
         if header.api_key == ApiKey.METADATA:
@@ -280,10 +248,8 @@ def test_a_time_out_of_the_callers_own_is_kept_where_the_broker_does_not_read(
             connection.send(ListGroupsRequest()).result(0.05)
 
 
-def test_a_port_of_tls_is_named_with_the_setting(
-    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
-) -> None:
-    def refuse(header: RequestHeader, request: object) -> None:
+def test_a_port_of_tls_is_named_with_the_setting(runtime, play):
+    def refuse(header, request):
         broker.open[-1].sendall(bytes.fromhex("15030300020246"))
 
     broker = play(refuse)

@@ -12,30 +12,28 @@ from zkbroker.network.client import inter_broker
 from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
-from zkbroker.runtime import Runtime
 
 Play = Callable[[Answer], PlayedBroker]
 SILENT = "silent"
 
 
-def echoing(header: RequestHeader, request: object) -> bytes | None:
+def echoing(header, request):
     assert isinstance(request, FindCoordinatorRequest)
     if request.key == SILENT:
         return b""
     return encoded(header, FindCoordinatorResponse(host=request.key))
 
 
-def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> InterBrokerConnection:
+def connect(runtime, broker, **settings):
     given = {"client_id": "it", "timeout_ms": 10_000} | settings
-    return InterBrokerConnection(runtime, "127.0.0.1", broker.port, **given)  # type: ignore[arg-type]
+    return InterBrokerConnection(runtime, "127.0.0.1", broker.port, **given)
 
 
-def ask(connection: InterBrokerConnection, key: str = "a") -> str:
-    host: str = connection.send(FindCoordinatorRequest(key), 0).host
-    return host
+def ask(connection, key="a"):
+    return connection.send(FindCoordinatorRequest(key), 0).host
 
 
-def test_each_request_gets_its_answer(runtime: Runtime, play: Play) -> None:
+def test_each_request_gets_its_answer(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker)
     assert [ask(connection, each) for each in ("a", "b", "x" * 20_000)] == ["a", "b", "x" * 20_000]
@@ -43,12 +41,12 @@ def test_each_request_gets_its_answer(runtime: Runtime, play: Play) -> None:
     connection.close()
 
 
-def test_several_tasks_take_turns(runtime: Runtime, play: Play) -> None:
+def test_several_tasks_take_turns(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker)
-    got: list[str] = []
+    got = []
     tasks = [
-        runtime.spawn(lambda key=key: got.append(ask(connection, key)), name=key)  # type: ignore[misc]
+        runtime.spawn(lambda key=key: got.append(ask(connection, key)), name=key)
         for key in "abcdefgh"
     ]
     assert all(task.join(10) for task in tasks)
@@ -57,9 +55,7 @@ def test_several_tasks_take_turns(runtime: Runtime, play: Play) -> None:
     connection.close()
 
 
-def test_a_silent_broker_times_out_and_the_next_request_connects_again(
-    runtime: Runtime, play: Play
-) -> None:
+def test_a_silent_broker_times_out_and_the_next_request_connects_again(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker, timeout_ms=3000)
     with pytest.raises(RequestTimedOut, match=r"within 3 s to FIND_COORDINATOR v0"):
@@ -69,8 +65,8 @@ def test_a_silent_broker_times_out_and_the_next_request_connects_again(
     connection.close()
 
 
-def test_an_answer_in_drops_is_bounded_as_a_whole(runtime: Runtime, play: Play) -> None:
-    def dripping(header: RequestHeader, request: object) -> bytes | None:
+def test_an_answer_in_drops_is_bounded_as_a_whole(runtime, play):
+    def dripping(header, request):
         connection = broker.open[-1]
         try:
             for byte in encoded(header, FindCoordinatorResponse(host="x" * 100)):
@@ -78,7 +74,7 @@ def test_an_answer_in_drops_is_bounded_as_a_whole(runtime: Runtime, play: Play) 
                 time.sleep(0.02)
         except OSError:
             pass
-        return None
+        return
 
     broker = play(dripping)
     connection = connect(runtime, broker, timeout_ms=200)
@@ -88,10 +84,8 @@ def test_an_answer_in_drops_is_bounded_as_a_whole(runtime: Runtime, play: Play) 
 
 
 @pytest.mark.parametrize("wrong", [99, -1])
-def test_an_answer_to_another_request_ends_the_connection(
-    runtime: Runtime, play: Play, wrong: int
-) -> None:
-    def answer(header: RequestHeader, request: object) -> bytes | None:
+def test_an_answer_to_another_request_ends_the_connection(runtime, play, wrong):
+    def answer(header, request):
         other = RequestHeader(header.api_key, header.api_version, wrong, None)
         return encoded(other, FindCoordinatorResponse())
 
@@ -103,22 +97,22 @@ def test_an_answer_to_another_request_ends_the_connection(
     assert broker.connections == 2
 
 
-def test_an_answer_beyond_the_limit_ends_the_connection(runtime: Runtime, play: Play) -> None:
+def test_an_answer_beyond_the_limit_ends_the_connection(runtime, play):
     connection = connect(runtime, play(echoing), max_response_bytes=100)
     with pytest.raises(NetworkError, match="not within 0 to 100"):
         ask(connection, "x" * 200)
     assert ask(connection) == "a"
 
 
-def test_a_broker_that_closes_is_an_error(runtime: Runtime, play: Play) -> None:
+def test_a_broker_that_closes_is_an_error(runtime, play):
     connection = connect(runtime, play(lambda header, request: None))
     with pytest.raises(NetworkError, match="lost: closed by the broker"):
         ask(connection)
 
 
 def test_a_connection_that_the_broker_closed_meanwhile_is_not_used_again(
-    runtime: Runtime, play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    runtime, play, monkeypatch
+):
     broker = play(echoing)
     connection = connect(runtime, broker)
     assert ask(connection) == "a"
@@ -131,12 +125,12 @@ def test_a_connection_that_the_broker_closed_meanwhile_is_not_used_again(
     connection.close()
 
 
-def test_closing_fails_the_request_that_waits(runtime: Runtime, play: Play) -> None:
+def test_closing_fails_the_request_that_waits(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker)
-    failed: list[BaseException] = []
+    failed = []
 
-    def wait() -> None:
+    def wait():
         try:
             ask(connection, SILENT)
         except NetworkError as error:
@@ -151,22 +145,20 @@ def test_closing_fails_the_request_that_waits(runtime: Runtime, play: Play) -> N
     assert len(failed) == 1
 
 
-def test_a_port_without_a_listener_is_a_clear_error(runtime: Runtime) -> None:
+def test_a_port_without_a_listener_is_a_clear_error(runtime):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(NetworkError, match=rf"cannot connect to 127.0.0.1:{port}"):
         ask(InterBrokerConnection(runtime, "127.0.0.1", port, client_id="it", timeout_ms=1000))
 
 
-def test_a_connection_that_opens_while_it_is_closed_is_not_used(
-    runtime: Runtime, play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_opens_while_it_is_closed_is_not_used(runtime, play, monkeypatch):
     broker = play(echoing)
     connection = connect(runtime, broker)
     open_transport = inter_broker.open_transport
 
-    def slow(*args: object, **settings: object) -> object:
-        opened = open_transport(*args, **settings)  # type: ignore[arg-type]
+    def slow(*args, **settings):
+        opened = open_transport(*args, **settings)
         connection.close()
         return opened
 

@@ -1,34 +1,32 @@
 """Connections are opened as their settings say, or not at all with a sentence that says why."""
 
 import socket
-from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority, Certificate, self_signed
+from tests.support.certificates import Authority, self_signed
 from tests.support.tls_server import server_context, tls_echo
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import AuthenticationFailed, ConfigError, NetworkError
 from zkbroker.network.client.opening import check_security, open_transport
 from zkbroker.network.client.tls import TlsTransport
-from zkbroker.network.transport import ClientTransport, SocketTransport
-from zkbroker.runtime import Runtime
+from zkbroker.network.transport import SocketTransport
 
 AUTHORITY = Authority()
 TIMEOUT_S = 20.0
 
 
 @pytest.fixture
-def trusting(tmp_path: Path) -> dict[str, str]:
+def trusting(tmp_path):
     return {"security.protocol": "SSL", "ssl.ca.location": AUTHORITY.trusted(tmp_path)}
 
 
-def opened(runtime: Runtime, port: int, settings: dict[str, str], host: str = "127.0.0.1"):
+def opened(runtime, port, settings, host="127.0.0.1"):
     security = ClientSecurity.from_properties(settings)
     return open_transport(runtime, host, port, TIMEOUT_S, security=security)
 
 
-def echoed(transport: ClientTransport, data: bytes) -> bytes:
+def echoed(transport, data):
     transport.send([data])
     buffer = bytearray(len(data))
     view, have = memoryview(buffer), 0
@@ -40,7 +38,7 @@ def echoed(transport: ClientTransport, data: bytes) -> bytes:
     return bytes(buffer)
 
 
-def test_plain_by_default(runtime: Runtime) -> None:
+def test_plain_by_default(runtime):
     with tls_echo(None) as port:
         transport = open_transport(runtime, "127.0.0.1", port, TIMEOUT_S)
         assert isinstance(transport, SocketTransport)
@@ -48,9 +46,7 @@ def test_plain_by_default(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("newest", [True, False])
-def test_tls_where_the_settings_say_so(
-    runtime: Runtime, tmp_path: Path, trusting: dict[str, str], newest: bool
-) -> None:
+def test_tls_where_the_settings_say_so(runtime, tmp_path, trusting, newest):
     context = server_context(AUTHORITY.issue("broker").pem(tmp_path), newest=newest)
     with tls_echo(context) as port:
         transport = opened(runtime, port, trusting)
@@ -61,9 +57,7 @@ def test_tls_where_the_settings_say_so(
         assert echoed(transport, data) == data
 
 
-def test_a_client_shows_its_certificate(
-    runtime: Runtime, tmp_path: Path, trusting: dict[str, str]
-) -> None:
+def test_a_client_shows_its_certificate(runtime, tmp_path, trusting):
     context = server_context(
         AUTHORITY.issue("broker").pem(tmp_path), trusted=AUTHORITY.trusted(tmp_path), required=True
     )
@@ -90,14 +84,7 @@ def test_a_client_shows_its_certificate(
         (AUTHORITY.issue("broker", usage=True), "127.0.0.1", "not for servers"),
     ],
 )
-def test_a_broker_that_cannot_be_verified_is_refused(
-    runtime: Runtime,
-    tmp_path: Path,
-    trusting: dict[str, str],
-    made: Certificate,
-    host: str,
-    said: str,
-) -> None:
+def test_a_broker_that_cannot_be_verified_is_refused(runtime, tmp_path, trusting, made, host, said):
     with (
         tls_echo(server_context(made.pem(tmp_path))) as port,
         pytest.raises(AuthenticationFailed, match=said) as refused,
@@ -106,9 +93,7 @@ def test_a_broker_that_cannot_be_verified_is_refused(
     assert f"{host}:{port}" in str(refused.value)
 
 
-def test_the_checks_can_be_left_out(
-    runtime: Runtime, tmp_path: Path, trusting: dict[str, str]
-) -> None:
+def test_the_checks_can_be_left_out(runtime, tmp_path, trusting):
     elsewhere = AUTHORITY.issue("broker", hosts=("b.example",))
     with tls_echo(server_context(elsewhere.pem(tmp_path))) as port:
         any_host = trusting | {"ssl.endpoint.identification.algorithm": ""}
@@ -118,7 +103,7 @@ def test_the_checks_can_be_left_out(
         assert echoed(opened(runtime, port, anybody), b"hello") == b"hello"
 
 
-def test_a_plain_port_is_named(runtime: Runtime, trusting: dict[str, str]) -> None:
+def test_a_plain_port_is_named(runtime, trusting):
     # An echo of the own greeting is no TLS server's.
     with (
         tls_echo(None) as port,
@@ -127,7 +112,7 @@ def test_a_plain_port_is_named(runtime: Runtime, trusting: dict[str, str]) -> No
         opened(runtime, port, trusting)
 
 
-def test_a_silent_port_is_given_up(runtime: Runtime, trusting: dict[str, str]) -> None:
+def test_a_silent_port_is_given_up(runtime, trusting):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         security = ClientSecurity.from_properties(trusting)
         port = silent.getsockname()[1]
@@ -135,7 +120,7 @@ def test_a_silent_port_is_given_up(runtime: Runtime, trusting: dict[str, str]) -
             open_transport(runtime, "127.0.0.1", port, 0.05, security=security)
 
 
-def test_files_are_looked_at_before_anything_is_opened(tmp_path: Path) -> None:
+def test_files_are_looked_at_before_anything_is_opened(tmp_path):
     broken = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "none")}
     with pytest.raises(ConfigError, match="cannot be read"):
         check_security(ClientSecurity.from_properties(broken))

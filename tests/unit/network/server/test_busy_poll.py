@@ -3,7 +3,6 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
 
 import gevent
 import pytest
@@ -19,39 +18,37 @@ LONG_S = 30.0
 class Polled:
     """A connection that is polled, and its peer."""
 
-    def __init__(self, limit_s: float = LONG_S) -> None:
+    def __init__(self, limit_s=LONG_S):
         self.ours, self.peer = socket.socketpair()
         hub = gevent.get_hub()
         self.stream = HubStream(self.ours, hub)
         self.poll = BusyPoll(self.ours.fileno(), HubEvents(hub), limit_s)
         self.stream.busy_poll = self.poll
 
-    def ready(self) -> bool:
+    def ready(self):
         return self.poll.ready(time.monotonic())
 
     @property
-    def events(self) -> HubEvents:
+    def events(self):
         return self.poll._events
 
-    def close(self) -> None:
+    def close(self):
         self.stream.close()
         self.peer.close()
 
 
 @pytest.fixture
-def polled() -> Iterator[Polled]:
+def polled():
     made = Polled()
     yield made
     made.close()
 
 
-def send_later(peer: socket.socket) -> None:
+def send_later(peer):
     threading.Timer(0.01, peer.send, (b"next",)).start()
 
 
-def test_a_request_that_comes_at_once_is_received_without_the_hub(
-    polled: Polled, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_comes_at_once_is_received_without_the_hub(polled, monkeypatch):
     buffer = memoryview(bytearray(64))
     polled.peer.send(b"first")
     assert polled.stream.receive_into(buffer) == 5
@@ -65,13 +62,13 @@ def test_a_request_that_comes_at_once_is_received_without_the_hub(
     assert polled.stream.run_until == turn_ends
 
 
-def test_a_peer_that_closes_ends_the_polling(polled: Polled) -> None:
+def test_a_peer_that_closes_ends_the_polling(polled):
     threading.Timer(0.01, polled.peer.close).start()
     assert polled.ready()
     assert polled.stream.receive_into(memoryview(bytearray(64))) == 0
 
 
-def test_a_callback_that_is_due_goes_first(polled: Polled) -> None:
+def test_a_callback_that_is_due_goes_first(polled):
     polled.peer.send(b"next")
     gevent.spawn(lambda: None)
     assert not polled.ready()
@@ -84,7 +81,7 @@ def test_a_callback_that_is_due_goes_first(polled: Polled) -> None:
     assert polled.ready()
 
 
-def test_another_connection_ends_the_polling_and_goes_first(polled: Polled) -> None:
+def test_another_connection_ends_the_polling_and_goes_first(polled):
     other = Polled()
     try:
         task = gevent.spawn(other.stream.receive_into, memoryview(bytearray(64)))
@@ -101,8 +98,8 @@ def test_another_connection_ends_the_polling_and_goes_first(polled: Polled) -> N
         other.close()
 
 
-def test_a_call_from_a_thread_ends_the_polling(polled: Polled) -> None:
-    called: list[int] = []
+def test_a_call_from_a_thread_ends_the_polling(polled):
+    called = []
     loop = gevent.get_hub().loop
     threading.Timer(0.01, loop.run_callback_threadsafe, (called.append, 1)).start()
     assert not polled.ready()
@@ -110,9 +107,7 @@ def test_a_call_from_a_thread_ends_the_polling(polled: Polled) -> None:
     assert called == [1]
 
 
-def test_a_connection_rests_the_longer_the_more_often_it_was_polled_in_vain(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_connection_rests_the_longer_the_more_often_it_was_polled_in_vain(monkeypatch):
     made = Polled(0.0)
     try:
         rests = []
@@ -122,7 +117,7 @@ def test_a_connection_rests_the_longer_the_more_often_it_was_polled_in_vain(
         assert rests[0] <= module._FIRST_REST_S
         assert rests[-2:] == pytest.approx([1.0, 1.0], abs=0.5)
         # While it rests it is not polled.
-        waited: list[object] = []
+        waited = []
         wait = HubStream._wait
         monkeypatch.setattr(
             HubStream, "_wait", lambda stream, watcher: waited.append(1) or wait(stream, watcher)
@@ -142,7 +137,7 @@ def test_a_connection_rests_the_longer_the_more_often_it_was_polled_in_vain(
         made.close()
 
 
-def test_only_loops_that_can_be_asked_are_polled() -> None:
+def test_only_loops_that_can_be_asked_are_polled():
     class Loop:
         backend = "select"
 
@@ -150,4 +145,4 @@ def test_only_loops_that_can_be_asked_are_polled() -> None:
         loop = Loop()
 
     assert HubEvents.known(gevent.get_hub())
-    assert not HubEvents.known(Hub())  # type: ignore[arg-type]
+    assert not HubEvents.known(Hub())

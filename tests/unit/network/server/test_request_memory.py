@@ -1,17 +1,17 @@
 import gevent
 
-from zkbroker.network.server.request_memory import Account, RequestMemory
+from zkbroker.network.server.request_memory import RequestMemory
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
 
-def charging(account: Account, size: int) -> gevent.Greenlet:
+def charging(account, size):
     task = gevent.spawn(account.charge, size)
     gevent.sleep(0)
     return task
 
 
-def test_what_fits_is_charged_without_waiting() -> None:
+def test_what_fits_is_charged_without_waiting():
     memory = RequestMemory(1000)
     first, second = memory.open(A), memory.open(B)
     assert first.charge(400) is False
@@ -20,7 +20,7 @@ def test_what_fits_is_charged_without_waiting() -> None:
     assert not memory.short
 
 
-def test_over_the_limit_all_but_the_oldest_request_wait() -> None:
+def test_over_the_limit_all_but_the_oldest_request_wait():
     memory = RequestMemory(1000)
     accounts = [memory.open(address) for address in (A, B, C)]
     tasks = [charging(account, 450) for account in accounts]
@@ -37,7 +37,7 @@ def test_over_the_limit_all_but_the_oldest_request_wait() -> None:
     assert not memory.short
 
 
-def test_one_address_holds_half_of_it_and_the_others_go_on() -> None:
+def test_one_address_holds_half_of_it_and_the_others_go_on():
     memory = RequestMemory(1000)
     many = [memory.open(A) for _ in range(30)]
     held_up = [charging(account, 100) for account in many]
@@ -47,7 +47,7 @@ def test_one_address_holds_half_of_it_and_the_others_go_on() -> None:
     gevent.killall(held_up)
 
 
-def test_another_address_is_served_while_one_has_its_half() -> None:
+def test_another_address_is_served_while_one_has_its_half():
     memory = RequestMemory(1000)
     first, second = memory.open(A), memory.open(A)
     first.charge(10)
@@ -59,7 +59,7 @@ def test_another_address_is_served_while_one_has_its_half() -> None:
     assert waiting.ready()
 
 
-def test_a_task_killed_while_it_waits_leaves_nothing_held() -> None:
+def test_a_task_killed_while_it_waits_leaves_nothing_held():
     memory = RequestMemory(100)
     first, second = memory.open(A), memory.open(B)
     first.charge(100)
@@ -73,6 +73,6 @@ def test_a_task_killed_while_it_waits_leaves_nothing_held() -> None:
     assert not memory.short
 
 
-def test_without_a_limit_no_request_waits() -> None:
+def test_without_a_limit_no_request_waits():
     memory = RequestMemory(-1)
     assert [memory.open(A).charge(2**40) for _ in range(2)] == [False, False]

@@ -7,8 +7,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import gevent
 import gevent.socket
@@ -29,26 +28,26 @@ Handle = Callable[[Session, memoryview], Sequence[Part] | None]
 StartServer = Callable[..., tuple[str, int]]
 
 
-def frame(body: bytes) -> bytes:
+def frame(body):
     return len(body).to_bytes(4, "big") + body
 
 
-def echo(session: Session, request: memoryview) -> Sequence[Part]:
+def echo(session, request):
     return [frame(bytes(request))]
 
 
 @pytest.fixture
-def servers() -> Iterator[list[Server]]:
-    started: list[Server] = []
+def servers():
+    started = []
     yield started
     for server in started:
         server.stop(0.2)
 
 
 @pytest.fixture
-def serve(servers: list[Server]) -> StartServer:
-    def start(handle: Handle = echo, host: str = "127.0.0.1", **limits: object) -> tuple[str, int]:
-        server = Server([Listener("PLAINTEXT", host, 0)], Limits(**limits))  # type: ignore[arg-type]
+def serve(servers):
+    def start(handle=echo, host="127.0.0.1", **limits):
+        server = Server([Listener("PLAINTEXT", host, 0)], Limits(**limits))
         server.listen()
         server.start(handle)
         servers.append(server)
@@ -57,13 +56,13 @@ def serve(servers: list[Server]) -> StartServer:
     return start
 
 
-def connect(address: tuple[str, int]) -> gevent.socket.socket:
+def connect(address):
     connection = gevent.socket.create_connection(address)
     connection.settimeout(10)
     return connection
 
 
-def receive(connection: gevent.socket.socket, count: int) -> bytes:
+def receive(connection, count):
     data = b""
     while len(data) < count:
         chunk = connection.recv(count - len(data))
@@ -73,7 +72,7 @@ def receive(connection: gevent.socket.socket, count: int) -> bytes:
     return data
 
 
-def test_pipelined_requests_are_answered_in_order(serve: StartServer) -> None:
+def test_pipelined_requests_are_answered_in_order(serve):
     connection = connect(serve())
     bodies = [b"%d" % number * 500 for number in range(50)]
     sent = b"".join(map(frame, bodies))
@@ -81,8 +80,8 @@ def test_pipelined_requests_are_answered_in_order(serve: StartServer) -> None:
     assert receive(connection, len(sent)) == sent
 
 
-def test_no_answer_is_sent_when_the_handler_has_none(serve: StartServer) -> None:
-    def handle(session: Session, request: memoryview) -> Sequence[Part] | None:
+def test_no_answer_is_sent_when_the_handler_has_none(serve):
+    def handle(session, request):
         return None if request == b"silent" else [frame(bytes(request))]
 
     connection = connect(serve(handle))
@@ -90,16 +89,14 @@ def test_no_answer_is_sent_when_the_handler_has_none(serve: StartServer) -> None
     assert receive(connection, 8) == frame(b"loud")
 
 
-def test_file_slices_are_sent_between_other_parts_and_closed_once(
-    serve: StartServer, tmp_path: Path
-) -> None:
+def test_file_slices_are_sent_between_other_parts_and_closed_once(serve, tmp_path):
     path = tmp_path / "data"
     content = os.urandom(3_000_000)
     path.write_bytes(content)
     fd = os.open(path, os.O_RDONLY)
-    closed: list[int] = []
+    closed = []
 
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+    def handle(session, request):
         slices = [
             FileSlice(fd, 10, 2_000_000, lambda: closed.append(1)),
             FileSlice(fd, 5, 7, lambda: closed.append(2)),
@@ -115,20 +112,18 @@ def test_file_slices_are_sent_between_other_parts_and_closed_once(
     os.close(fd)
 
 
-def test_file_slices_are_closed_once_when_the_reader_leaves(
-    serve: StartServer, tmp_path: Path
-) -> None:
+def test_file_slices_are_closed_once_when_the_reader_leaves(serve, tmp_path):
     path = tmp_path / "data"
     path.write_bytes(bytes(30_000_000))
     fd = os.open(path, os.O_RDONLY)
-    closed: list[int] = []
+    closed = []
     done = gevent.event.Event()
 
-    def release() -> None:
+    def release():
         closed.append(1)
         done.set()
 
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+    def handle(session, request):
         return [FileSlice(fd, 0, 30_000_000, release), FileSlice(fd, 0, 1, release)]
 
     connection = connect(serve(handle))
@@ -142,9 +137,7 @@ def test_file_slices_are_closed_once_when_the_reader_leaves(
     os.close(fd)
 
 
-def test_a_file_shorter_than_its_slice_closes_the_connection(
-    serve: StartServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_shorter_than_its_slice_closes_the_connection(serve, tmp_path, caplog):
     path = tmp_path / "data"
     path.write_bytes(b"short")
     fd = os.open(path, os.O_RDONLY)
@@ -165,9 +158,7 @@ def test_a_file_shorter_than_its_slice_closes_the_connection(
         ((5000).to_bytes(4, "big") + b"x", "frame length 5000 is not within 0 to 1000"),
     ],
 )
-def test_garbage_closes_its_connection_with_a_clear_line_and_no_other(
-    serve: StartServer, caplog: pytest.LogCaptureFixture, garbage: bytes, said: str
-) -> None:
+def test_garbage_closes_its_connection_with_a_clear_line_and_no_other(serve, caplog, garbage, said):
     address = serve(max_request_bytes=1000)
     other, bad = connect(address), connect(address)
     with caplog.at_level(logging.WARNING):
@@ -179,9 +170,7 @@ def test_garbage_closes_its_connection_with_a_clear_line_and_no_other(
     assert receive(other, 14) == frame(b"still here")
 
 
-def test_half_a_frame_and_silence_times_out(
-    serve: StartServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_half_a_frame_and_silence_times_out(serve, caplog):
     address = serve(max_frame_s=0.2, max_idle_s=60)
     other, half = connect(address), connect(address)
     with caplog.at_level(logging.WARNING):
@@ -192,18 +181,14 @@ def test_half_a_frame_and_silence_times_out(
     assert receive(other, 16) == frame(b"idle is fine")
 
 
-def test_idle_connections_are_closed(
-    serve: StartServer, servers: list[Server], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_idle_connections_are_closed(serve, servers, caplog):
     with caplog.at_level(logging.WARNING):
         assert connect(serve(max_idle_s=0.2)).recv(1) == b""
     assert "timed out: idle" in caplog.text
 
 
-def test_who_does_not_log_in_within_the_time_is_cut_however_often_bytes_come(
-    servers: list[Server], caplog: pytest.LogCaptureFixture
-) -> None:
-    def log_in(session: Session, request: memoryview) -> Sequence[Part]:
+def test_who_does_not_log_in_within_the_time_is_cut_however_often_bytes_come(servers, caplog):
+    def log_in(session, request):
         if bytes(request) == b"in":
             session.let_in(100)
         return [frame(bytes(request))]
@@ -228,8 +213,8 @@ def test_who_does_not_log_in_within_the_time_is_cut_however_often_bytes_come(
     assert receive(known, 14) == frame(b"still here")
 
 
-def test_a_handler_that_waits_is_not_idle(serve: StartServer) -> None:
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+def test_a_handler_that_waits_is_not_idle(serve):
+    def handle(session, request):
         gevent.sleep(0.6)
         return [frame(b"late")]
 
@@ -238,9 +223,7 @@ def test_a_handler_that_waits_is_not_idle(serve: StartServer) -> None:
     assert receive(connection, 8) == frame(b"late")
 
 
-def test_connections_beyond_the_limits_are_refused_and_the_place_is_reused(
-    serve: StartServer, servers: list[Server], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_connections_beyond_the_limits_are_refused_and_the_place_is_reused(serve, servers, caplog):
     address = serve(max_connections_per_ip=2)
     first, second = connect(address), connect(address)
     for connection in (first, second):
@@ -258,7 +241,7 @@ def test_connections_beyond_the_limits_are_refused_and_the_place_is_reused(
     assert receive(again, 6) == frame(b"in")
 
 
-def test_an_address_may_have_its_own_limit(serve: StartServer) -> None:
+def test_an_address_may_have_its_own_limit(serve):
     address = serve(max_connections_per_ip=0, max_connections_overrides={"127.0.0.1": 1})
     connection = connect(address)
     connection.sendall(frame(b"in"))
@@ -266,7 +249,7 @@ def test_an_address_may_have_its_own_limit(serve: StartServer) -> None:
     assert connect(address).recv(1) == b""
 
 
-def test_all_connections_together_are_bounded(serve: StartServer) -> None:
+def test_all_connections_together_are_bounded(serve):
     address = serve(max_connections=1)
     first = connect(address)
     first.sendall(frame(b"in"))
@@ -274,12 +257,12 @@ def test_all_connections_together_are_bounded(serve: StartServer) -> None:
     assert connect(address).recv(1) == b""
 
 
-def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve: StartServer) -> None:
-    working: list[int] = []
-    peak: list[int] = []
+def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve):
+    working = []
+    peak = []
     gate = gevent.event.Event()
 
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+    def handle(session, request):
         if request == b"park":
             with session.parked(gate.set):
                 gate.wait()
@@ -305,10 +288,10 @@ def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve: Star
         assert receive(connection, 10) == frame(b"parked")
 
 
-def test_figures_of_connections_and_requests(servers: list[Server], serve: StartServer) -> None:
+def test_figures_of_connections_and_requests(servers, serve):
     gate = gevent.event.Event()
 
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+    def handle(session, request):
         gate.wait()
         return [frame(b"done")]
 
@@ -332,10 +315,8 @@ def test_figures_of_connections_and_requests(servers: list[Server], serve: Start
     assert server.figures().requests_handled == 0
 
 
-def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(
-    serve: StartServer,
-) -> None:
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(serve):
+    def handle(session, request):
         return [frame(bytes(20_000_000) if request == b"much" else b"done")]
 
     address = serve(handle, max_queued_requests=2)
@@ -349,12 +330,10 @@ def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(
     assert receive(quick, 8) == frame(b"done")
 
 
-def test_what_waits_for_a_peer_ends_when_the_peer_goes(
-    serve: StartServer, servers: list[Server]
-) -> None:
+def test_what_waits_for_a_peer_ends_when_the_peer_goes(serve, servers):
     parked, left = gevent.event.Event(), gevent.event.Event()
 
-    def handle(session: Session, request: memoryview) -> None:
+    def handle(session, request):
         woken = gevent.event.Event()
         with session.parked(woken.set):
             parked.set()
@@ -372,7 +351,7 @@ def test_what_waits_for_a_peer_ends_when_the_peer_goes(
     stays.close()
 
 
-def test_answers_get_less_memory_the_more_of_it_is_held(servers: list[Server]) -> None:
+def test_answers_get_less_memory_the_more_of_it_is_held(servers):
     server = Server([], Limits(max_answer_bytes=8_000_000))
     assert server.reserve_answer(10) == 10
     server.release_answer(10)
@@ -387,15 +366,13 @@ def test_answers_get_less_memory_the_more_of_it_is_held(servers: list[Server]) -
     assert server.reserve_answer(50_000_000) == 1_000_000
 
 
-def connect_from(source: str, address: tuple[str, int]) -> gevent.socket.socket:
+def connect_from(source, address):
     connection = gevent.socket.create_connection(address, source_address=(source, 0))
     connection.settimeout(10)
     return connection
 
 
-def test_slow_large_requests_of_one_address_hold_up_no_other(
-    serve: StartServer, servers: list[Server]
-) -> None:
+def test_slow_large_requests_of_one_address_hold_up_no_other(serve, servers):
     address = serve(max_queued_request_bytes=2_000_000)
     # Each announces 100 MB and brings a little, together more than all the memory there is.
     slow = [connect_from("127.0.0.2", address) for _ in range(30)]
@@ -409,9 +386,7 @@ def test_slow_large_requests_of_one_address_hold_up_no_other(
     assert servers[0].connections == 31
 
 
-def test_slow_large_requests_are_cut_when_others_wait_for_memory(
-    serve: StartServer, servers: list[Server]
-) -> None:
+def test_slow_large_requests_are_cut_when_others_wait_for_memory(serve, servers):
     address = serve(max_queued_request_bytes=250_000, min_bytes_per_s=1000, rate_window_s=0.3)
     body = bytes(100_000)
     halves = [connect(address) for _ in range(2)]
@@ -420,7 +395,7 @@ def test_slow_large_requests_are_cut_when_others_wait_for_memory(
     gevent.sleep(0.1)
     whole = [connect(address) for _ in range(5)]
 
-    def use(connection: gevent.socket.socket) -> bool:
+    def use(connection):
         connection.sendall(frame(body))
         return receive(connection, 100_004) == frame(body)
 
@@ -429,7 +404,7 @@ def test_slow_large_requests_are_cut_when_others_wait_for_memory(
     small.sendall(frame(b"small"))
     assert receive(small, 9) == frame(b"small")
 
-    def drip() -> None:
+    def drip():
         while True:
             for half in halves:
                 half.sendall(b".")
@@ -441,7 +416,7 @@ def test_slow_large_requests_are_cut_when_others_wait_for_memory(
     dripping.kill()
 
 
-def test_a_slow_reader_holds_up_only_itself(serve: StartServer) -> None:
+def test_a_slow_reader_holds_up_only_itself(serve):
     address = serve(lambda session, request: [frame(bytes(5_000_000))])
     slow, quick = connect(address), connect(address)
     slow.sendall(frame(b"much") * 20)
@@ -451,12 +426,12 @@ def test_a_slow_reader_holds_up_only_itself(serve: StartServer) -> None:
     assert len(receive(slow, 20 * 5_000_004)) == 20 * 5_000_004
 
 
-def test_a_busy_connection_lets_others_in(serve: StartServer) -> None:
+def test_a_busy_connection_lets_others_in(serve):
     address = serve()
     stop = threading.Event()
     flood = frame(bytes(200))
 
-    def pump() -> None:
+    def pump():
         with socket.create_connection(address) as connection:
             connection.settimeout(0.5)
             reader = threading.Thread(target=drain, args=(connection,))
@@ -466,7 +441,7 @@ def test_a_busy_connection_lets_others_in(serve: StartServer) -> None:
             connection.shutdown(socket.SHUT_WR)
             reader.join()
 
-    def drain(connection: socket.socket) -> None:
+    def drain(connection):
         try:
             while connection.recv(65536):
                 pass
@@ -486,10 +461,8 @@ def test_a_busy_connection_lets_others_in(serve: StartServer) -> None:
             gevent.sleep(0.01)
 
 
-def test_a_failing_handler_closes_its_connection_and_says_so(
-    serve: StartServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+def test_a_failing_handler_closes_its_connection_and_says_so(serve, caplog):
+    def handle(session, request):
         if request == b"refuse":
             raise CloseConnection("api_key=99 is not served")
         if request == b"bug":
@@ -508,9 +481,7 @@ def test_a_failing_handler_closes_its_connection_and_says_so(
     assert receive(other, 8) == frame(b"fine")
 
 
-def test_what_a_peer_sends_again_and_again_is_one_line_with_a_count(
-    servers: list[Server], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_peer_sends_again_and_again_is_one_line_with_a_count(servers, caplog):
     passed = [0.0]
     server = Server(
         [Listener("PLAINTEXT", "127.0.0.1", 0)],
@@ -521,7 +492,7 @@ def test_what_a_peer_sends_again_and_again_is_one_line_with_a_count(
     server.start(echo)
     servers.append(server)
 
-    def send_garbage(times: int) -> list[str]:
+    def send_garbage(times):
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             for _ in range(times):
@@ -537,10 +508,10 @@ def test_what_a_peer_sends_again_and_again_is_one_line_with_a_count(
     assert said.endswith(" (and 19 more from there before, not logged)")
 
 
-def test_stopping_answers_what_is_in_flight(serve: StartServer, servers: list[Server]) -> None:
+def test_stopping_answers_what_is_in_flight(serve, servers):
     entered, leave = gevent.event.Event(), gevent.event.Event()
 
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+    def handle(session, request):
         entered.set()
         leave.wait()
         return [frame(bytes(request))]
@@ -559,10 +530,8 @@ def test_stopping_answers_what_is_in_flight(serve: StartServer, servers: list[Se
         gevent.socket.create_connection(address, 1)
 
 
-def test_stopping_cuts_what_does_not_end(
-    serve: StartServer, servers: list[Server], caplog: pytest.LogCaptureFixture
-) -> None:
-    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+def test_stopping_cuts_what_does_not_end(serve, servers, caplog):
+    def handle(session, request):
         gevent.sleep(3600)
         return []
 
@@ -576,7 +545,7 @@ def test_stopping_cuts_what_does_not_end(
 
 
 @pytest.mark.parametrize("host", ["::1", ""])
-def test_listens_on_ipv6(serve: StartServer, host: str) -> None:
+def test_listens_on_ipv6(serve, host):
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:
@@ -589,16 +558,14 @@ def test_listens_on_ipv6(serve: StartServer, host: str) -> None:
         assert receive(connection, 7) == frame(b"six")
 
 
-def test_a_port_in_use_is_an_error(serve: StartServer) -> None:
+def test_a_port_in_use_is_an_error(serve):
     host, port = serve()
     server = Server([Listener("PLAINTEXT", host, port)], Limits())
     with pytest.raises(OSError):
         server.listen()
 
 
-def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(
-    servers: list[Server],
-) -> None:
+def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(servers):
     server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], Limits())
     server.listen()
     real = server._sockets[0]
@@ -609,10 +576,10 @@ def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(
     class Listening:
         fileno, close = real.fileno, real.close
 
-        def accept(self) -> object:
+        def accept(self):
             return offered.pop() if offered else real.accept()
 
-    server._sockets[0] = Listening()  # type: ignore[call-overload]
+    server._sockets[0] = Listening()
     server.start(echo)
     servers.append(server)
     connection = connect(server.addresses["PLAINTEXT"])

@@ -1,7 +1,6 @@
 import os
 import socket
 import time
-from pathlib import Path
 
 import gevent
 import pytest
@@ -14,7 +13,7 @@ from zkbroker.network.server.stream import SENDFILE_BYTES, HubStream, in_page_ca
 SIZE = 1 << 20
 
 
-def test_pages_that_were_dropped_are_seen_and_read_again(tmp_path: Path) -> None:
+def test_pages_that_were_dropped_are_seen_and_read_again(tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(os.urandom(SIZE))
     fd = os.open(path, os.O_RDONLY)
@@ -30,14 +29,12 @@ def test_pages_that_were_dropped_are_seen_and_read_again(tmp_path: Path) -> None
         os.close(fd)
 
 
-def test_a_reader_that_never_waits_lets_others_run_between_its_slices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_never_waits_lets_others_run_between_its_slices(tmp_path, monkeypatch):
     path = tmp_path / "segment"
     path.write_bytes(bytes(20 * SENDFILE_BYTES))
-    sent: list[int] = []
+    sent = []
 
-    def sendfile(out: int, fd: int, position: int, size: int) -> int:
+    def sendfile(out, fd, position, size):
         # A peer that takes all at once, and a disk that takes its time.
         sent.append(size)
         time.sleep(0.001)
@@ -46,9 +43,9 @@ def test_a_reader_that_never_waits_lets_others_run_between_its_slices(
     monkeypatch.setattr(os, "sendfile", sendfile)
     ours, peer = socket.socketpair()
     stream = HubStream(ours, gevent.get_hub())
-    seen: list[int] = []
+    seen = []
 
-    def other() -> None:
+    def other():
         while True:
             seen.append(len(sent))
             gevent.sleep(0)
@@ -69,46 +66,44 @@ def test_a_reader_that_never_waits_lets_others_run_between_its_slices(
 class Played:
     """A socket pair of which this end sends, with the calls of the system that it took."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path, size: int) -> None:
+    def __init__(self, monkeypatch, path, size):
         path.write_bytes(bytes(number % 251 for number in range(size)))
         self.data = path.read_bytes()
         self.fd = os.open(path, os.O_RDONLY)
-        self.files: list[int] = []
-        self.sends: list[int] = []
+        self.files = []
+        self.sends = []
         ours, self.peer = socket.socketpair()
         self.stream = HubStream(ours, gevent.get_hub())
         sendfile = os.sendfile
         send_all = HubStream._send_all
 
-        def counted(out: int, fd: int, position: int, count: int) -> int:
+        def counted(out, fd, position, count):
             self.files.append(count)
             return sendfile(out, fd, position, count)
 
-        def sent(stream: HubStream, data: bytes, flags: int) -> None:
+        def sent(stream, data, flags):
             self.sends.append(len(data))
             send_all(stream, data, flags)
 
         monkeypatch.setattr(os, "sendfile", counted)
         monkeypatch.setattr(HubStream, "_send_all", sent)
 
-    def piece(self, position: int, size: int) -> FileSlice:
+    def piece(self, position, size):
         return FileSlice(self.fd, position, size)
 
-    def received(self, count: int) -> bytes:
+    def received(self, count):
         found = b""
         while len(found) < count:
             found += self.peer.recv(count - len(found))
         return found
 
-    def close(self) -> None:
+    def close(self):
         self.stream.close()
         self.peer.close()
         os.close(self.fd)
 
 
-def test_small_slices_leave_with_what_stands_around_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_slices_leave_with_what_stands_around_them(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 100_000)
     played.stream.send([b"a" * 10, played.piece(5, 100), b"b", played.piece(0, 50_000), b"c"])
     data = played.data
@@ -118,9 +113,7 @@ def test_small_slices_leave_with_what_stands_around_them(
     played.close()
 
 
-def test_many_small_slices_are_not_gathered_without_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_small_slices_are_not_gathered_without_bound(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 8000)
     reader = gevent.get_hub().threadpool.spawn(played.received, 40 * 8000)
     played.stream.send([played.piece(0, 8000) for _ in range(40)])
@@ -129,12 +122,10 @@ def test_many_small_slices_are_not_gathered_without_bound(
     played.close()
 
 
-def test_a_small_slice_that_the_disk_must_bring_is_sent_from_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_slice_that_the_disk_must_bring_is_sent_from_its_file(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 8000)
 
-    def away(fd: int, buffers: object, position: int, flags: int = 0) -> int:
+    def away(fd, buffers, position, flags=0):
         raise BlockingIOError
 
     monkeypatch.setattr(os, "preadv", away)
@@ -144,9 +135,7 @@ def test_a_small_slice_that_the_disk_must_bring_is_sent_from_its_file(
     played.close()
 
 
-def test_a_small_slice_of_a_file_that_is_shorter_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_slice_of_a_file_that_is_shorter_is_an_error(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 100)
     with pytest.raises(StorageError, match="50 bytes before"):
         played.stream.send([played.piece(50, 100)])

@@ -7,7 +7,6 @@ import random
 import resource
 import socket
 import ssl
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +18,6 @@ import pytest
 from tests.support import soak
 from tests.support.certificates import Authority
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.config.broker_security import BrokerSecurity
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import AuthenticationFailed, ConfigError
 from zkbroker.fileslice import FileSlice
@@ -27,7 +25,7 @@ from zkbroker.network.client.opening import open_transport
 from zkbroker.network.frames import FrameReader
 from zkbroker.network.server import tls
 from zkbroker.network.server.limits import Limits
-from zkbroker.network.server.server import Listener, Server, Session
+from zkbroker.network.server.server import Listener, Server
 from zkbroker.network.server.tls import ListenersTls
 from zkbroker.runtime import get_runtime
 
@@ -38,7 +36,7 @@ TIMEOUT_S = 20.0
 class Serving:
     """A server with one listener of TLS; it answers who asks, what was sent, or a file."""
 
-    def __init__(self, directory: Path, **more: str) -> None:
+    def __init__(self, directory, **more):
         self.directory = directory
         self.key = AUTHORITY.issue("CN=broker").pem(directory, "broker.pem")
         self.properties = {
@@ -56,16 +54,16 @@ class Serving:
             [Listener("SSL", "127.0.0.1", 0, "SSL")], Limits(), transport=self.tls.transport
         )
 
-    def __enter__(self) -> "Serving":
+    def __enter__(self):
         self.server.listen()
         self.server.start(self._answer)
         self.port = self.server.addresses["SSL"][1]
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, *exc_info):
         self.server.stop(1)
 
-    def _answer(self, session: Session, request: memoryview) -> list[object]:
+    def _answer(self, session, request):
         if request == b"who":
             told = f"{session.principal} {session.protocol}".encode()
             return [len(told).to_bytes(4, "big"), told]
@@ -78,7 +76,7 @@ class Serving:
             return [size.to_bytes(4, "big"), FileSlice(fd, 0, size, lambda: os.close(fd))]
         return [len(request).to_bytes(4, "big"), bytes(request)]
 
-    def ask(self, request: bytes, **own: str) -> bytes:
+    def ask(self, request, **own):
         settings = {
             "security.protocol": "SSL",
             "ssl.ca.location": self.properties["ssl.truststore.location"],
@@ -102,14 +100,14 @@ class Serving:
 
 
 @contextmanager
-def raw(port: int) -> Iterator[socket.socket]:
+def raw(port):
     connection = gevent.socket.create_connection(("127.0.0.1", port))
     connection.settimeout(TIMEOUT_S)
     with connection:
         yield connection
 
 
-def test_what_is_sent_arrives(tmp_path: Path) -> None:
+def test_what_is_sent_arrives(tmp_path):
     with Serving(tmp_path) as serving:
         for size in (0, 1, 16_383, 16_384, 16_385, 70_000, 2_000_000):
             data = os.urandom(size)
@@ -119,7 +117,7 @@ def test_what_is_sent_arrives(tmp_path: Path) -> None:
         assert serving.ask(b"file", ssl_enabled_protocols=older) == serving.file.read_bytes()
 
 
-def test_what_is_in_flight_is_answered_encrypted_when_the_broker_stops(tmp_path: Path) -> None:
+def test_what_is_in_flight_is_answered_encrypted_when_the_broker_stops(tmp_path):
     with Serving(tmp_path) as serving:
         asking = gevent.spawn(serving.ask, b"wait")
         assert serving.asked.wait(TIMEOUT_S)
@@ -132,7 +130,7 @@ def test_what_is_in_flight_is_answered_encrypted_when_the_broker_stops(tmp_path:
         stopping.join(TIMEOUT_S)
 
 
-def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path: Path) -> None:
+def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path):
     alice = AUTHORITY.issue("CN=alice,OU=a", hosts=()).pem(tmp_path)
     with Serving(tmp_path, ssl_client_auth="requested") as serving:
         assert serving.ask(b"who") == b"User:ANONYMOUS SSL"
@@ -156,14 +154,12 @@ def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path: Path) 
         (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules matches"),
     ],
 )
-def test_who_is_not_let_in_is_named_in_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, made: object, said: str
-) -> None:
+def test_who_is_not_let_in_is_named_in_the_log(tmp_path, caplog, made, said):
     rules = "RULE:^CN=alice$/alice/"
     with Serving(
         tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules
     ) as serving:
-        own = {} if made is None else {"ssl_keystore_location": made.pem(tmp_path)}  # type: ignore[attr-defined]
+        own = {} if made is None else {"ssl_keystore_location": made.pem(tmp_path)}
         with pytest.raises((OSError, AuthenticationFailed, AssertionError)):
             serving.ask(b"who", **own)
         serving.server.stop(1)
@@ -171,9 +167,7 @@ def test_who_is_not_let_in_is_named_in_the_log(
     assert "Traceback" not in caplog.text
 
 
-def test_a_client_that_does_not_speak_tls_gets_an_alert(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_client_that_does_not_speak_tls_gets_an_alert(tmp_path, caplog):
     with Serving(tmp_path) as serving, raw(serving.port) as connection:
         connection.sendall(b"\0\0\0\x20\0\x12\0\0" + bytes(28))
         assert connection.recv(100)[:2] == b"\x15\x03"
@@ -181,16 +175,14 @@ def test_a_client_that_does_not_speak_tls_gets_an_alert(
     assert "a client that does not speak TLS" in caplog.text
 
 
-def test_a_handshake_has_its_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handshake_has_its_time(tmp_path, caplog):
     with Serving(tmp_path, ssl_handshake_timeout_ms="50") as serving, raw(serving.port) as silent:
         silent.sendall(b"\x16\x03\x01\x02\x00")
         assert silent.recv(100) == b""
     assert "no handshake within 0.05 s" in caplog.text
 
 
-def test_handshakes_of_one_address_are_bounded(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_handshakes_of_one_address_are_bounded(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(tls, "HANDSHAKES_PER_ADDRESS", 3)
     with Serving(tmp_path) as serving:
         waiting = [gevent.socket.create_connection(("127.0.0.1", serving.port)) for _ in range(4)]
@@ -205,9 +197,7 @@ def test_handshakes_of_one_address_are_bounded(
         assert serving.ask(b"hello") == b"hello"
 
 
-def test_keys_are_read_again_without_a_restart(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_keys_are_read_again_without_a_restart(tmp_path, caplog):
     with Serving(tmp_path) as serving:
         assert serving.ask(b"hello") == b"hello"
         AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path, "broker.pem")
@@ -220,7 +210,7 @@ def test_keys_are_read_again_without_a_restart(
         assert "certificates kept as they were" in caplog.text
 
 
-def test_an_authority_that_is_taken_away_revokes(tmp_path: Path) -> None:
+def test_an_authority_that_is_taken_away_revokes(tmp_path):
     alice = AUTHORITY.issue("CN=alice", hosts=()).pem(tmp_path)
     trusted = tmp_path / "clients.pem"
     trusted.write_text(AUTHORITY.chain_pem())
@@ -234,13 +224,11 @@ def test_an_authority_that_is_taken_away_revokes(tmp_path: Path) -> None:
             serving.ask(b"hello", ssl_keystore_location=alice)
 
 
-def test_other_files_are_taken_over_and_broken_ones_are_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_other_files_are_taken_over_and_broken_ones_are_not(tmp_path, caplog):
     other = AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path)
     with Serving(tmp_path) as serving:
 
-        def changed(path: str) -> BrokerSecurity:
+        def changed(path):
             given = serving.properties | {"listener.name.ssl.ssl.keystore.location": path}
             return BrokerConfig.from_properties(given).security
 
@@ -256,7 +244,7 @@ def test_other_files_are_taken_over_and_broken_ones_are_not(
             serving.ask(b"hello")
 
 
-def hello() -> bytes:
+def hello():
     """What a client sends first."""
     context = ssl.create_default_context()
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -266,7 +254,7 @@ def hello() -> bytes:
     return outgoing.read()
 
 
-def mutated(seed: int, whole: bytes) -> bytes:
+def mutated(seed, whole):
     chance = random.Random(seed)
     data = bytearray(whole)
     for _ in range(chance.randrange(1, 8)):
@@ -290,15 +278,13 @@ def mutated(seed: int, whole: bytes) -> bytes:
 @pytest.mark.parametrize(
     "seeds", [2_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 )
-def test_mutated_handshakes_do_no_harm(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, seeds: int
-) -> None:
+def test_mutated_handshakes_do_no_harm(tmp_path, caplog, seeds):
     seeds = soak.part_of(seeds)
     caplog.set_level(logging.ERROR)
     whole = hello()
     with Serving(tmp_path, ssl_handshake_timeout_ms="2000") as serving:
 
-        def send(seed: int) -> None:
+        def send(seed):
             with raw(serving.port) as connection:
                 try:
                     connection.sendall(mutated(seed, whole))
@@ -308,7 +294,7 @@ def test_mutated_handshakes_do_no_harm(
                 except OSError:
                     pass  # cut, as it should be
 
-        def run(first: int, last: int) -> None:
+        def run(first, last):
             for start in range(first, last, 50):
                 gevent.joinall([gevent.spawn(send, start + number) for number in range(50)])
 

@@ -2,7 +2,6 @@
 
 import threading
 import urllib.request
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -11,7 +10,7 @@ from zkbroker.security.sasl.pages import _Redirections, read_page
 
 
 class Page(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
+    def do_GET(self):
         seen.append((self.path, self.headers.get("Authorization")))
         self.send_response(302 if self.path == "/first" else 200)
         self.send_header("Location", "/second")
@@ -21,14 +20,14 @@ class Page(BaseHTTPRequestHandler):
 
     do_POST = do_GET
 
-    def log_message(self, *given: object) -> None: ...
+    def log_message(self, *given): ...
 
 
-seen: list[tuple[str, str | None]] = []
+seen = []
 
 
 @pytest.fixture
-def address() -> Iterator[str]:
+def address():
     seen.clear()
     with HTTPServer(("127.0.0.1", 0), Page) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.02,))
@@ -38,14 +37,14 @@ def address() -> Iterator[str]:
         serving.join()
 
 
-def test_credentials_follow_no_redirection(address: str) -> None:
+def test_credentials_follow_no_redirection(address):
     request = urllib.request.Request(address, b"grant", {"Authorization": "Basic secret"})
     with pytest.raises(OSError, match="302"):
         read_page(request, 10, 100)
     assert seen == [("/first", "Basic secret")]
 
 
-def test_a_page_without_credentials_may_be_elsewhere(address: str) -> None:
+def test_a_page_without_credentials_may_be_elsewhere(address):
     assert read_page(address, 10, 3) == b"pag"
     assert seen == [("/first", None), ("/second", None)]
 
@@ -60,7 +59,7 @@ def test_a_page_without_credentials_may_be_elsewhere(address: str) -> None:
         ("http://a/keys", "http://b/keys", True),
     ],
 )
-def test_what_was_asked_for_by_tls_comes_by_tls(asked: str, told: str, followed: bool) -> None:
+def test_what_was_asked_for_by_tls_comes_by_tls(asked, told, followed):
     request = urllib.request.Request(asked)
-    answer = _Redirections().redirect_request(request, None, 302, "", {}, told)  # type: ignore[arg-type]
+    answer = _Redirections().redirect_request(request, None, 302, "", {}, told)
     assert (answer is not None) is followed

@@ -9,7 +9,7 @@ from zkbroker.security.tls.ciphers import openssl_name, restrict
 ALL_1_3 = "TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
 
 
-def restricted(versions: str = "TLSv1.2,TLSv1.3", suites: str = "") -> ssl.SSLContext:
+def restricted(versions="TLSv1.2,TLSv1.3", suites=""):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     names = tuple(name for name in suites.split(",") if name)
     restrict(context, TlsSettings(versions=tuple(versions.split(",")), cipher_suites=names))

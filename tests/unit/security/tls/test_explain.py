@@ -7,13 +7,13 @@ import pytest
 from zkbroker.security.tls.explain import explain_failure, explain_refusal, is_plain
 
 
-def failed(reason: str) -> ssl.SSLError:
+def failed(reason):
     error = ssl.SSLError(1, f"[SSL: {reason}]")
     error.reason = reason
     return error
 
 
-def unverified(code: int) -> ssl.SSLCertVerificationError:
+def unverified(code):
     error = ssl.SSLCertVerificationError(1, "no")
     error.verify_code, error.verify_message = code, "unusual"
     return error

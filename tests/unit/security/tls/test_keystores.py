@@ -3,7 +3,6 @@
 import ssl
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,19 +16,19 @@ AUTHORITY = Authority()
 OWN = AUTHORITY.issue("CN=own")
 
 
-def key_of(**settings: object) -> ssl.SSLContext:
+def key_of(**settings):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_key(context, TlsSettings(**settings))  # type: ignore[arg-type]
+    load_key(context, TlsSettings(**settings))
     return context
 
 
-def trusted_by(**settings: object) -> int:
+def trusted_by(**settings):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    load_authorities(context, TlsSettings(**settings))  # type: ignore[arg-type]
+    load_authorities(context, TlsSettings(**settings))
     return len(context.get_ca_certs())
 
 
-def test_a_key_is_taken_from_every_form(tmp_path: Path):
+def test_a_key_is_taken_from_every_form(tmp_path):
     chain, key = OWN.files(tmp_path)
     one_line = OWN.key_pem().replace("\n", " "), OWN.chain_pem().replace("\n", " ")
     for settings in (
@@ -53,7 +52,7 @@ def test_a_key_is_taken_from_every_form(tmp_path: Path):
         key_of(**settings)
 
 
-def test_authorities_are_taken_from_every_form(tmp_path: Path):
+def test_authorities_are_taken_from_every_form(tmp_path):
     pem = AUTHORITY.trusted(tmp_path)
     stored = AUTHORITY.trusted_pkcs12(tmp_path, "pw")
     assert trusted_by(truststore_location=pem) == 1
@@ -64,12 +63,12 @@ def test_authorities_are_taken_from_every_form(tmp_path: Path):
     assert trusted_by(truststore_location=AUTHORITY.pem(tmp_path)) == 1
 
 
-def write(path: Path, data: bytes) -> str:
+def write(path, data):
     path.write_bytes(data)
     return str(path)
 
 
-def test_what_is_no_key_is_refused_with_what_to_change(tmp_path: Path):
+def test_what_is_no_key_is_refused_with_what_to_change(tmp_path):
     other = AUTHORITY.issue("CN=other")
     missing = str(tmp_path / "none.pem")
     jks = write(tmp_path / "store.jks", b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
@@ -98,7 +97,7 @@ def test_what_is_no_key_is_refused_with_what_to_change(tmp_path: Path):
         assert said in str(refused.value)
 
 
-def test_what_are_no_authorities_is_refused(tmp_path: Path):
+def test_what_are_no_authorities_is_refused(tmp_path):
     bare = write(tmp_path / "bare.pem", OWN.key_pem().encode())
     with pytest.raises(ConfigError, match="holds no certificate of an authority"):
         trusted_by(truststore_location=bare)
@@ -109,14 +108,14 @@ def test_what_are_no_authorities_is_refused(tmp_path: Path):
         trusted_by(truststore_certificates=broken)
 
 
-def test_pkcs12_without_cryptography_says_what_to_install(tmp_path: Path, monkeypatch):
+def test_pkcs12_without_cryptography_says_what_to_install(tmp_path, monkeypatch):
     path = OWN.pkcs12(tmp_path, "pw")
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization.pkcs12", None)
     with pytest.raises(ConfigError, match=r"pip install 'zkbroker\[security\]'"):
         key_of(keystore_location=path, keystore_password=Secret("pw"))
 
 
-def test_the_keytool_line_that_is_named_works(tmp_path: Path):
+def test_the_keytool_line_that_is_named_works(tmp_path):
     store = tmp_path / "store.jks"
     made = ["keytool", "-genkeypair", "-keystore", str(store), "-storetype", "JKS", "-alias", "b"]
     made += ["-keyalg", "RSA", "-dname", "CN=b", "-storepass", "secret", "-keypass", "secret"]

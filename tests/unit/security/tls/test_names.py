@@ -12,7 +12,7 @@ from zkbroker.security.tls.names import BadCertificate, subject_name
 AUTHORITY = Authority()
 
 
-def named(*names: x509.RelativeDistinguishedName) -> bytes:
+def named(*names):
     key = ec.generate_private_key(ec.SECP256R1())
     issued = AUTHORITY.issue("CN=x").chain[0]
     return (
@@ -28,7 +28,7 @@ def named(*names: x509.RelativeDistinguishedName) -> bytes:
     )
 
 
-def one(kind: x509.ObjectIdentifier, text: str) -> x509.RelativeDistinguishedName:
+def one(kind, text):
     return x509.RelativeDistinguishedName([x509.NameAttribute(kind, text)])
 
 
@@ -64,7 +64,7 @@ def test_what_has_no_keyword_is_a_number_with_its_bytes():
         ("", ""),
     ],
 )
-def test_signs_with_a_meaning_are_escaped(text: str, written: str):
+def test_signs_with_a_meaning_are_escaped(text, written):
     assert subject_name(
         named(one(NameOID.COMMON_NAME, text) if text else one(NameOID.ORGANIZATION_NAME, "o"))
     ) == (f"CN={written}" if text else "O=o")
