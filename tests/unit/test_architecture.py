@@ -74,7 +74,7 @@ def test_every_path_exists(page):
 
 
 @pytest.mark.parametrize("title", walks())
-def test_a_way_leads_from_file_to_file(title):
+def test_each_file_of_a_way_is_connected_to_an_earlier_one(title):
     steps = walks()[title]
     assert len(steps) == len(set(steps)) > 5
     assert len(steps) <= MOST_FILES
@@ -87,7 +87,7 @@ def test_a_way_leads_from_file_to_file(title):
     assert apart == []
 
 
-def test_the_ways_of_requests_are_traced():
+def test_request_ways_are_traced():
     text = PAGES[0].read_text(encoding="utf-8")
     for way in ("produce", "fetch", "leader_and_isr"):
         table = text.split(f"<!-- traced: {way} -->")[1].split("<!-- end of trace -->")[0]

@@ -26,19 +26,19 @@ def tree(tmp_path, monkeypatch):
     return make
 
 
-def test_a_module_without_tests_is_named_with_the_place_to_write_them(tree):
+def test_module_without_tests_is_reported_with_the_expected_file(tree):
     (problem,) = tree("zkbroker/log/segments/index.py", "zkbroker/log/__init__.py")
     assert "zkbroker/log/segments/index.py has no tests" in problem
     assert problem.endswith("write tests/unit/log/segments/test_index.py")
 
 
-def test_tests_lie_beside_the_module_or_in_its_room(tree):
+def test_tests_may_be_beside_the_module_or_in_its_room(tree):
     assert tree("zkbroker/log/segments/index.py", "tests/unit/log/test_index.py") == []
     loader = ("spark_loader/lake/ledger.py", "tests/unit/spark_loader/lake/test_ledger.py")
     assert tree(*loader) == []
 
 
-def test_an_exception_is_checked_too(tree, monkeypatch):
+def test_exceptions_are_checked(tree, monkeypatch):
     monkeypatch.setattr(check, "REAL_THING", {"zkbroker/cli/up.py": "integration/test_up.py"})
     (problem,) = tree("zkbroker/cli/up.py")
     assert problem.endswith("tested by tests/integration/test_up.py, which does not exist")

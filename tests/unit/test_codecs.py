@@ -16,16 +16,16 @@ from zkbroker.errors import ConfigError
         ("zstd", Codec.ZSTD),
     ],
 )
-def test_a_codec_is_found_by_its_name(name, codec):
+def test_codec_is_found_by_name(name, codec):
     assert Codec.from_name(name) is codec
 
 
-def test_an_unknown_codec_name_is_refused():
+def test_unknown_codec_name_is_refused():
     with pytest.raises(ConfigError, match="brotli"):
         Codec.from_name("brotli")
 
 
-def test_tables_are_by_the_number_in_attributes():
+def test_tables_are_indexed_by_codec_number():
     for codec in Codec:
         assert CODEC_NAMES[codec] == codec.label
         assert FIRST_MAGIC[codec] == codec.first_magic
@@ -34,5 +34,5 @@ def test_tables_are_by_the_number_in_attributes():
     assert {len(each) for each in (FIRST_MAGIC, PRODUCE_SINCE, FETCH_SINCE)} == {8}
 
 
-def test_zstd_is_for_magic_2_produce_7_and_fetch_10():
+def test_zstd_needs_magic_2_produce_7_and_fetch_10():
     assert (Codec.ZSTD.first_magic, Codec.ZSTD.produce_since, Codec.ZSTD.fetch_since) == (2, 7, 10)

@@ -13,7 +13,7 @@ from zkbroker.measures import (
 )
 
 
-def test_a_duration_is_counted_in_the_first_bound_that_holds_it():
+def test_duration_is_counted_in_the_first_sufficient_bucket():
     times = Histogram()
     for ms in (0, BOUNDS_MS[0], BOUNDS_MS[1], BOUNDS_MS[-1] * 2):
         times.observe(ms / 1000)
@@ -22,7 +22,7 @@ def test_a_duration_is_counted_in_the_first_bound_that_holds_it():
     assert times.buckets[-1] == 1
 
 
-def test_durations_are_counted_many_at_once_as_one_by_one():
+def test_observe_all_equals_single_observations():
     chance = random.Random(1)
     many = [0.0, *(bound / 1000 for bound in BOUNDS_MS), 100.0]
     many += [chance.expovariate(50) for _ in range(500)]
@@ -36,7 +36,7 @@ def test_durations_are_counted_many_at_once_as_one_by_one():
     assert at_once.sum_ms == pytest.approx(one_by_one.sum_ms)
 
 
-def test_topics_and_partitions_are_bounded():
+def test_number_of_topics_and_partitions_is_bounded():
     table = TopicTable(2)
     for number in range(10):
         table.topic(f"t{number}").add(1, 1)

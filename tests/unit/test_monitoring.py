@@ -27,7 +27,7 @@ class Client:
         yield from table.families()
 
 
-def test_names_are_those_of_the_beans():
+def test_metric_names_follow_the_jmx_beans():
     assert metric_name("MessagesPerSec", "producer") == "zkbroker_producer_messages"
     assert metric_name("ProducerQueueSize", "producer") == "zkbroker_producer_queue_size"
     assert metric_name("ConsumerLag", "consumer") == "zkbroker_consumer_lag"
@@ -41,7 +41,7 @@ def text(*clients):
     return generate_latest(registry).decode()
 
 
-def test_counters_gauges_and_histograms():
+def test_counters_gauges_and_histograms_are_exposed():
     shown = text(Client())
     assert 'zkbroker_producer_messages_total{client_id="c",topic="t"} 5.0' in shown
     assert 'zkbroker_producer_bytes_total{client_id="c",topic="t"} 500.0' in shown
@@ -51,13 +51,13 @@ def test_counters_gauges_and_histograms():
     assert 'zkbroker_producer_request_seconds_count{client_id="c"} 1.0' in shown
 
 
-def test_clients_of_one_name_are_kept_apart():
+def test_clients_with_equal_ids_are_distinguished():
     shown = text(Client("", 1), Client("", 2), Client("other", 4))
     for name, queue in (("producer", 1), ("producer-2", 2), ("other", 4)):
         assert f'zkbroker_producer_queue_size{{client_id="{name}"}} {queue}.0' in shown
 
 
-def test_a_port_of_its_own():
+def test_metrics_are_served_on_a_port():
     stop, port = serve_somewhere(Client())
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         assert b"zkbroker_producer_queue_size" in answer.read()

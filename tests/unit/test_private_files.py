@@ -25,7 +25,7 @@ def rights(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_directories_and_files_are_the_owners_alone(tmp_path):
+def test_new_files_are_accessible_only_to_the_owner(tmp_path):
     directory = tmp_path / "a" / "b"
     make_private_directory(directory)
     write_private(directory / "one", b"1")
@@ -36,7 +36,7 @@ def test_directories_and_files_are_the_owners_alone(tmp_path):
     assert (directory / "one").read_bytes() == b"1"
 
 
-def test_what_exists_keeps_its_rights_and_is_named(tmp_path, caplog):
+def test_existing_rights_are_kept_and_warned_of(tmp_path, caplog):
     directory = tmp_path / "wide"
     directory.mkdir(0o755)
     (directory / "file").write_bytes(b"long")
@@ -55,7 +55,7 @@ def test_what_exists_keeps_its_rights_and_is_named(tmp_path, caplog):
     )
 
 
-def test_a_name_that_is_taken_is_refused(tmp_path):
+def test_existing_name_is_refused(tmp_path):
     (tmp_path / "taken").write_bytes(b"")
     with pytest.raises(FileExistsError):
         make_private_directory(tmp_path / "taken")

@@ -9,13 +9,13 @@ from zkbroker.sampled_rate import MAX_THROTTLE_MS, SampledRate
 QUOTA = 1000.0
 
 
-def test_within_the_quota_nothing_is_throttled():
+def test_rate_within_quota_is_not_throttled():
     rate = SampledRate(11, 1000)
     rate.record(1000, QUOTA, 0)
     assert rate.throttle_ms(QUOTA, 0) == 0
 
 
-def test_what_is_above_the_quota_is_waited_for():
+def test_throttle_time_covers_the_excess():
     """(rate - quota) / quota * window: 3000 B/s over one second, 2 s above 1000 B/s."""
     rate = SampledRate(11, 1000)
     rate.record(3000, QUOTA, 0)
@@ -24,7 +24,7 @@ def test_what_is_above_the_quota_is_waited_for():
     assert rate.throttle_ms(QUOTA, 2000) == 0
 
 
-def test_over_many_samples_the_throttle_time_is_that_of_genuine_brokers():
+def test_throttle_time_over_many_samples_matches_genuine_brokers():
     """Ten windows of 400 B, then 2300 B half a second later, at 500 B/s: 600 B/s over 10.5 s."""
     rate = SampledRate(11, 1000)
     for second in range(10):
@@ -34,7 +34,7 @@ def test_over_many_samples_the_throttle_time_is_that_of_genuine_brokers():
     assert rate.throttle_ms(500, 10_500) == 2100
 
 
-def test_what_was_done_too_much_is_not_forgotten():
+def test_excess_is_not_forgotten():
     rate = SampledRate(11, 1000)
     rate.record(50_000, QUOTA, 0)
     assert rate.throttle_ms(QUOTA, 0) == 49_000
@@ -44,7 +44,7 @@ def test_what_was_done_too_much_is_not_forgotten():
     assert rate.throttle_ms(QUOTA, 50_000) == 0
 
 
-def test_what_was_left_is_forgotten_after_all_samples():
+def test_unused_allowance_is_forgotten_after_all_samples():
     rate = SampledRate(11, 1000)
     rate.record(100, QUOTA, 0)
     assert rate.allowance(QUOTA, 5000) == 5900
@@ -53,7 +53,7 @@ def test_what_was_left_is_forgotten_after_all_samples():
     assert rate.throttle_ms(QUOTA, 60_000) == 5000
 
 
-def test_a_throttle_time_fits_into_an_answer():
+def test_throttle_time_is_capped():
     rate = SampledRate(11, 1000)
     rate.record(1e15, 0.001, 0)
     assert rate.throttle_ms(0.001, 0) == MAX_THROTTLE_MS
@@ -62,7 +62,7 @@ def test_a_throttle_time_fits_into_an_answer():
 @pytest.mark.parametrize("request_bytes", [1000, 16_384, 1_000_000, 3_000_000])
 @pytest.mark.parametrize("seconds", [5, 30, 120])
 @pytest.mark.parametrize("connections", [1, 7])
-def test_a_greedy_client_gets_its_quota_and_one_sample_more(request_bytes, seconds, connections):
+def test_greedy_client_gets_its_quota_plus_one_sample(request_bytes, seconds, connections):
     """Each connection sends when its throttle time is over; the rate is shared."""
     quota, now, sent = 1_000_000.0, 0, 0
     rate = SampledRate(11, 1000)
@@ -81,7 +81,7 @@ def test_a_greedy_client_gets_its_quota_and_one_sample_more(request_bytes, secon
     assert sent >= min(quota * seconds, seconds * 1000 * connections * request_bytes) - slack
 
 
-def test_any_thirty_seconds_of_a_greedy_client_are_within_ten_percent():
+def test_greedy_client_stays_within_ten_percent_over_thirty_seconds():
     quota, now, times = 1_000_000.0, 0, []
     rate = SampledRate(11, 1000)
     while now < 200_000:
@@ -98,7 +98,7 @@ def test_any_thirty_seconds_of_a_greedy_client_are_within_ten_percent():
     st.lists(st.tuples(st.integers(0, 12_000), st.integers(1, 5_000_000)), max_size=20),
     st.integers(100_000, 2_000_000),
 )
-def test_after_whatever_came_before_thirty_seconds_give_the_quota_but_what_is_still_counted(
+def test_thirty_seconds_after_any_history_give_the_quota(
     before, size
 ):
     """A client that was quiet may begin with a burst; the window counts it for as long as it is."""

@@ -58,14 +58,14 @@ def create(handlers, context, *creations):
     return handlers.create(CreateAclsRequest(list(creations)), context).results
 
 
-def test_what_was_created_holds_when_the_answer_leaves(handlers, context, session, index):
+def test_created_acls_are_in_force_before_the_response(handlers, context, session, index):
     answers = create(handlers, context, creation(ORDERS), creation(TEAM), creation(ORDERS))
     assert [each.error_code for each in answers] == [0, 0, 0]
     assert (index.acls(ORDERS), index.acls(TEAM)) == ((ALICE,), (ALICE,))
     assert read_all_acls(session) == {ORDERS: (ALICE,), TEAM: (ALICE,)}
 
 
-def test_one_bad_creation_leaves_the_others_alone(handlers, context, index):
+def test_invalid_creation_does_not_affect_the_others(handlers, context, index):
     bad = creation(Pattern(TOPIC, "a/b"))
     unknown = creation(ORDERS)
     unknown.operation = 1
@@ -75,14 +75,14 @@ def test_one_bad_creation_leaves_the_others_alone(handlers, context, index):
     assert index.acls(ORDERS) == (ALICE,)
 
 
-def test_prefixes_need_a_cluster_that_knows_them(handlers, context, session, index):
+def test_prefixed_acls_need_a_cluster_that_supports_them(handlers, context, session, index):
     handlers._prefixed = False
     answers = create(handlers, context, creation(TEAM), creation(ORDERS))
     assert [each.error_code for each in answers] == [35, 0]
     assert "inter.broker.protocol.version of 2.0" in answers[0].error_message
 
 
-def test_a_failed_write_is_an_error_of_each_acl_of_the_pattern(handlers, context, session):
+def test_failed_write_is_reported_for_each_acl_of_the_pattern(handlers, context, session):
     session.create(node_path(ORDERS), b"?")
     other = creation(ORDERS, ALICE._replace(principal="User:bob"))
     answers = create(handlers, context, creation(ORDERS), other, creation(TEAM))
@@ -90,7 +90,7 @@ def test_a_failed_write_is_an_error_of_each_acl_of_the_pattern(handlers, context
     assert "repair or delete" in answers[1].error_message
 
 
-def test_acls_are_described_by_their_patterns(handlers, context):
+def test_describe_filters_acls_by_pattern_and_principal(handlers, context):
     bob = ALICE._replace(principal="User:bob")
     create(handlers, context, creation(ORDERS), creation(ORDERS, bob), creation(TEAM))
     asked = DescribeAclsRequest(TOPIC, "orders", MATCH)
@@ -107,7 +107,7 @@ def test_acls_are_described_by_their_patterns(handlers, context):
     assert handlers.describe(DescribeAclsRequest(resource_type=0), context).error_code == 42
 
 
-def test_each_filter_gets_what_it_deleted(handlers, context, session, index):
+def test_each_filter_returns_the_acls_it_deleted(handlers, context, session, index):
     create(handlers, context, creation(ORDERS), creation(TEAM))
     filters = [AclFilter(TOPIC, "orders", 3), AclFilter(pattern_type=1), AclFilter(operation=0)]
     answers = handlers.delete(DeleteAclsRequest(filters), context).results
@@ -121,7 +121,7 @@ def test_each_filter_gets_what_it_deleted(handlers, context, session, index):
     assert len(index) == 0
 
 
-def test_one_request_writes_for_so_long(handlers, context, session, monkeypatch):
+def test_time_of_writes_in_one_request_is_bounded(handlers, context, session, monkeypatch):
     monkeypatch.setattr(module, "WRITE_WITHIN_S", -1.0)
     (answer,) = create(handlers, context, creation(ORDERS))
     assert answer.error_code == 7
@@ -129,7 +129,7 @@ def test_one_request_writes_for_so_long(handlers, context, session, monkeypatch)
     assert read_all_acls(session) == {}
 
 
-def test_without_an_authorizer_there_are_none(context):
+def test_acl_requests_are_refused_without_authorizer(context):
     assert module.describe_no_acls(DescribeAclsRequest(), context).error_code == 54
     (answer,) = module.create_no_acls(CreateAclsRequest([creation(ORDERS)]), context).results
     assert answer.error_code == 54

@@ -52,7 +52,7 @@ def access(file, runtime, clock):
     return AdminAccess(str(file), runtime, clock)
 
 
-def test_a_user_is_let_in_and_compared_once(access, runtime):
+def test_password_of_a_user_is_hashed_once(access, runtime):
     for _ in range(3):
         assert access.check(header("alice", "sécret:x"), "1.2.3.4") is Access.GRANTED
     assert runtime.offloads == 1
@@ -74,11 +74,11 @@ def test_a_user_is_let_in_and_compared_once(access, runtime):
         header("", ""),
     ],
 )
-def test_others_are_not(access, sent):
+def test_invalid_credentials_are_denied(access, sent):
     assert access.check(sent, "1.2.3.4") is Access.DENIED
 
 
-def test_an_address_that_fails_too_often_waits(access, clock, runtime, caplog):
+def test_address_with_too_many_failures_must_wait(access, clock, runtime, caplog):
     for _ in range(FAILURES):
         assert access.check(header("alice", "no"), "1.2.3.4") is Access.DENIED
     assert "sécret" not in caplog.text
@@ -91,14 +91,14 @@ def test_an_address_that_fails_too_often_waits(access, clock, runtime, caplog):
     assert runtime.offloads == compared
 
 
-def test_what_is_kept_is_bounded(access, monkeypatch):
+def test_number_of_remembered_addresses_is_bounded(access, monkeypatch):
     monkeypatch.setattr(admin_access, "ADDRESSES", 3)
     for number in range(10):
         access.check(header("alice", "no"), f"1.2.3.{number}")
     assert len(access._failures) == 3
 
 
-def test_a_changed_file_counts_at_once_and_a_broken_one_does_not(access, file, caplog):
+def test_changed_user_file_applies_at_once_unless_broken(access, file, caplog):
     assert access.check(header("alice", "sécret:x"), "a") is Access.GRANTED
     file.write_text("broken\n")
     assert access.check(header("alice", "sécret:x"), "a") is Access.GRANTED
@@ -108,6 +108,6 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_does_not(access, file, c
     assert access.check(header("bob", "new"), "a") is Access.GRANTED
 
 
-def test_a_file_that_cannot_be_used_is_refused(runtime, clock):
+def test_unreadable_user_file_is_refused(runtime, clock):
     with pytest.raises(ConfigError, match=r"admin\.users\.file=/nowhere cannot be read"):
         AdminAccess("/nowhere", runtime, clock)

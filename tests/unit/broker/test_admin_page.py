@@ -44,7 +44,7 @@ def node(tmp_path, admin_port):
     )
 
 
-def test_an_admin_port_in_use_is_noticed_before_anything_else(tmp_path):
+def test_admin_port_in_use_fails_the_start_first(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -54,7 +54,7 @@ def test_an_admin_port_in_use_is_noticed_before_anything_else(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_a_missing_extra_is_noticed_before_anything_else(tmp_path, monkeypatch):
+def test_missing_metrics_extra_fails_the_start_first(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "zkbroker.broker.admin_page")
     monkeypatch.delitem(sys.modules, "zkbroker.broker.exposition")
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
@@ -83,7 +83,7 @@ def page():
     opened.stop()
 
 
-def test_a_broker_that_is_not_there_yet_has_no_metrics(page):
+def test_metrics_are_unavailable_before_the_broker_runs(page):
     for path in ("/metrics", "/clients"):
         answer = ask(page, f"GET {path} HTTP/1.0\r\n\r\n".encode())
         assert answer.startswith("HTTP/1.1 503 ")
@@ -91,7 +91,7 @@ def test_a_broker_that_is_not_there_yet_has_no_metrics(page):
     assert ask(page, b"GET / HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 404 ")
 
 
-def test_probes_of_a_broker_that_is_not_there_yet(page):
+def test_starting_broker_is_alive_but_not_ready(page):
     health = ask(page, b"GET /health HTTP/1.0\r\n\r\n")
     assert health.startswith("HTTP/1.1 200 ")
     assert health.endswith("\r\n\r\nalive\n")
@@ -102,7 +102,7 @@ def test_probes_of_a_broker_that_is_not_there_yet(page):
 
 
 @pytest.mark.parametrize("headers", [b"a: b\r\n" * 150, b"a: " + b"b" * 70_000 + b"\r\n"])
-def test_too_many_headers_are_refused_without_a_traceback(page, headers, capfd, caplog):
+def test_too_many_headers_are_refused_without_traceback(page, headers, capfd, caplog):
     answer = ask(page, b"GET /metrics HTTP/1.0\r\n" + headers + b"\r\n")
     assert answer.startswith("HTTP/1.1 400 ")
     assert "Traceback" not in capfd.readouterr().err + caplog.text
@@ -112,7 +112,7 @@ def test_too_many_headers_are_refused_without_a_traceback(page, headers, capfd, 
     "half", [b"GET /met", b"GET /metrics HTTP/1.1\r\nHo", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"]
 )
 @pytest.mark.parametrize("end", ["reset", "closed", "silent"])
-def test_half_a_request_leaves_nothing_in_the_log(page, monkeypatch, capfd, caplog, half, end):
+def test_partial_request_logs_nothing(page, monkeypatch, capfd, caplog, half, end):
     caplog.set_level("INFO")
     monkeypatch.setattr("zkbroker.network.server.pages._EXCHANGE_TIMEOUT_S", 0.1)
     ended = gevent.event.Event()
@@ -146,7 +146,7 @@ def shown(page, monkeypatch, body=b"figures"):
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/nothing"])
-def test_head_is_answered_without_the_page(page, monkeypatch, path):
+def test_head_request_gets_headers_only(page, monkeypatch, path):
     shown(page, monkeypatch)
     asked = ask(page, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     headers, _, body = asked.partition("\r\n\r\n")
@@ -158,12 +158,12 @@ def test_head_is_answered_without_the_page(page, monkeypatch, path):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "TRACE"])
-def test_nothing_can_be_done_to_the_page(page, monkeypatch, method):
+def test_other_methods_are_not_allowed(page, monkeypatch, method):
     shown(page, monkeypatch)
     assert ask(page, f"{method} /metrics HTTP/1.0\r\n\r\n".encode()).startswith("HTTP/1.1 405 ")
 
 
-def test_a_page_is_made_for_one_reader_at_a_time_and_others_get_their_turn(page, monkeypatch):
+def test_pages_are_rendered_one_at_a_time_and_other_tasks_run(page, monkeypatch):
     shown(page, monkeypatch)
     turns = []
     monkeypatch.setattr(
@@ -181,7 +181,7 @@ def test_a_page_is_made_for_one_reader_at_a_time_and_others_get_their_turn(page,
     assert "page page" not in " ".join(turns)
 
 
-def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
+def test_slow_readers_are_bounded_and_disconnected(page, monkeypatch, capfd, caplog):
     # The time of the slow ones is over when the test says so.
     over, hang_up = gevent.event.Event(), pages._hang_up
     monkeypatch.setattr(pages, "_EXCHANGE_TIMEOUT_S", 0.1)
@@ -208,7 +208,7 @@ def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
     assert "Traceback" not in capfd.readouterr().err + caplog.text
 
 
-def test_users_see_the_page_and_others_are_asked_for_a_password(tmp_path):
+def test_page_requires_login(tmp_path):
     file = tmp_path / "users"
     file.write_text(f"alice:{PasswordHash.of('pw', iterations=10)}\n")
     access = AdminAccess(str(file), get_runtime("gevent"), time.monotonic)
@@ -244,11 +244,11 @@ def test_users_see_the_page_and_others_are_asked_for_a_password(tmp_path):
     ("host", "own"),
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("h", False)],
 )
-def test_a_page_for_other_machines_without_users_is_warned_of(host, own):
+def test_loopback_hosts_are_recognised(host, own):
     assert is_loopback(host) is own
 
 
-def test_the_page_by_tls(tmp_path):
+def test_page_is_served_over_tls(tmp_path):
     authority = Authority()
     key = authority.issue("admin", hosts=("127.0.0.1",))
     tls = TlsSettings(keystore_location=key.pem(tmp_path))

@@ -46,7 +46,7 @@ def logged_in(entry, connection):
     assert connection.logged_in
 
 
-def test_after_a_login_requests_pass():
+def test_requests_pass_after_login():
     entry, connection = gate(), LoginConnection()
     assert connection.max_frame_bytes == MAX_LOGIN_BYTES
     logged_in(entry, connection)
@@ -57,7 +57,7 @@ def test_after_a_login_requests_pass():
     assert entry.waited == 0
 
 
-def test_tokens_are_frames_of_their_own_after_handshake_0():
+def test_tokens_are_bare_frames_after_handshake_v0():
     entry, connection = gate(), LoginConnection()
     entry.ask(connection, handshake(SCRAM_SHA_256, version=0))
     client = ScramClient(SHA_256, "alice", "s3cret")
@@ -68,7 +68,7 @@ def test_tokens_are_frames_of_their_own_after_handshake_0():
 
 
 @pytest.mark.parametrize("key", sorted(SUPPORTED_VERSIONS))
-def test_nothing_but_versions_and_a_handshake_may_come_first(key):
+def test_only_api_versions_and_handshake_are_allowed_first(key):
     entry, connection = gate(), LoginConnection()
     request = MESSAGES[key][0]()
     for version in range(SUPPORTED_VERSIONS[key][1] + 1):
@@ -84,7 +84,7 @@ def test_nothing_but_versions_and_a_handshake_may_come_first(key):
 
 
 @pytest.mark.parametrize("key", sorted(SUPPORTED_VERSIONS))
-def test_another_request_during_a_login_gets_error_34_or_none_and_ends_it(key):
+def test_other_request_during_login_ends_it(key):
     for version in range(SUPPORTED_VERSIONS[key][1] + 1):
         entry, connection = gate(), LoginConnection()
         entry.ask(connection, handshake())
@@ -100,7 +100,7 @@ def test_another_request_during_a_login_gets_error_34_or_none_and_ends_it(key):
             assert code in expected
 
 
-def test_the_error_of_an_illegal_request_stands_where_its_version_has_it():
+def test_illegal_request_gets_error_34_where_its_version_has_the_field():
     for request, version in ((FindCoordinatorRequest("g"), 0), (ApiVersionsRequest(), 0)):
         entry, connection = gate(), LoginConnection()
         entry.ask(connection, handshake())
@@ -112,7 +112,7 @@ def test_the_error_of_an_illegal_request_stands_where_its_version_has_it():
     assert entry.ask(connection, request_frame(ProduceRequest(acks=0), 0)) is None
 
 
-def test_gssapi_is_refused_with_what_is_enabled():
+def test_gssapi_is_refused_with_the_enabled_mechanisms():
     entry, connection = gate(), LoginConnection()
     answer = entry.ask(connection, handshake("GSSAPI"))
     _, response = decode_response(ApiKey.SASL_HANDSHAKE, 1, answer)
@@ -122,7 +122,7 @@ def test_gssapi_is_refused_with_what_is_enabled():
     assert entry.counts.logins == {(LISTENER, "", False): 1}
 
 
-def test_a_token_is_checked_away_from_other_tasks_where_it_may_wait():
+def test_oauth_token_is_checked_parked():
     entry = Gate({OAUTHBEARER: lambda: OAuthBearerServer(lambda text: "alice")})
     connection = LoginConnection()
     entry.ask(connection, handshake(OAUTHBEARER))
@@ -131,7 +131,7 @@ def test_a_token_is_checked_away_from_other_tasks_where_it_may_wait():
     assert connection.principal == ALICE
 
 
-def test_a_password_is_checked_there_too_where_a_function_of_the_user_does_it():
+def test_password_is_checked_parked_when_a_callback_checks_it():
     for waits in (True, False):
         entry = Gate({PLAIN: lambda waits=waits: PlainServer(lambda *_: True, waits=waits)})
         connection = LoginConnection()
@@ -161,12 +161,12 @@ def attack(count, seed):
     assert entry.waited == sum(entry.counts.logins.values())
 
 
-def test_10000_mutated_frames_change_nothing():
+def test_10000_mutated_frames_never_log_in():
     attack(10_000, 26)
 
 
 @pytest.mark.soak
-def test_100000_mutated_frames_change_nothing_and_leave_no_memory():
+def test_100000_mutated_frames_never_log_in_or_leak_memory():
     attack(2_000, 1)
     tracemalloc.start()
     try:
@@ -180,7 +180,7 @@ def test_100000_mutated_frames_change_nothing_and_leave_no_memory():
     assert sys.getrefcount(ANONYMOUS) < 10_000
 
 
-def test_a_long_frame_costs_no_more_than_itself():
+def test_memory_for_a_long_frame_is_bounded():
     entry, connection = gate(), LoginConnection()
     entry.ask(connection, handshake(SCRAM_SHA_256))
     tracemalloc.start()

@@ -50,18 +50,18 @@ def own(name):
 
 
 @pytest.mark.parametrize("name", SIMPLE)
-def test_the_names_of_kafka_mean_acls_in_zookeeper(name):
+def test_kafka_authorizer_names_select_simple_authorizer(name):
     made = make_authorizer(config(authorizer_class_name=name, super_users="User:ANONYMOUS"))
     assert isinstance(made, SimpleAclAuthorizer)
     assert made.allows(ANONYMOUS, Operation.CLUSTER_ACTION, CLUSTER, "::1")
     assert not made.ready
 
 
-def test_without_a_name_there_is_none():
+def test_no_authorizer_is_made_without_a_name():
     assert make_authorizer(config()) is None
 
 
-def test_an_authorizer_of_the_users_own_is_made_and_configured():
+def test_custom_authorizer_is_made_and_configured():
     made = make_authorizer(config(authorizer_class_name=own("Own"), broker_rack="r"))
     assert isinstance(made, Own)
     assert made.properties["broker.rack"] == "r"
@@ -78,7 +78,7 @@ def test_an_authorizer_of_the_users_own_is_made_and_configured():
         ({"name": SIMPLE[0], "super_users": "alice"}, r"super\.users='alice'"),
     ],
 )
-def test_what_cannot_be_obeyed_is_refused(given, text):
+def test_unusable_authorizer_settings_are_refused(given, text):
     name = given.pop("name")
     with pytest.raises(ConfigError, match=text):
         make_authorizer(config(authorizer_class_name=name, **given))
@@ -99,7 +99,7 @@ def session():
     return made
 
 
-def test_handlers_are_guarded_only_where_there_is_an_authorizer(session):
+def test_handlers_are_guarded_only_with_an_authorizer(session):
     handlers = {ApiKey.LIST_GROUPS: lambda request, context: ListGroupsResponse()}
     without = authorization(session)
     assert without.guard(handlers, None) is handlers
@@ -109,7 +109,7 @@ def test_handlers_are_guarded_only_where_there_is_an_authorizer(session):
     assert "super.users" in guarded.hint
 
 
-def test_it_says_what_to_set_where_the_brokers_own_requests_would_be_refused(session, caplog):
+def test_warning_tells_how_to_authorize_the_broker_itself(session, caplog):
     made = authorization(session, authorizer_class_name=SIMPLE[0])
     made.start()
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_it_says_what_to_set_where_the_brokers_own_requests_would_be_refused(ses
 
 
 @pytest.mark.parametrize("granted", ["super", "acl"])
-def test_it_is_silent_where_they_would_not(session, caplog, granted):
+def test_no_warning_when_the_broker_itself_is_authorized(session, caplog, granted):
     given = {"super_users": "User:ANONYMOUS"} if granted == "super" else {}
     if granted == "acl":
         allowed = Acl("User:ANONYMOUS", Permission.ALLOW, Operation.CLUSTER_ACTION)
@@ -134,7 +134,7 @@ def test_it_is_silent_where_they_would_not(session, caplog, granted):
     made.close(5)
 
 
-def test_a_broker_is_to_the_others_what_it_logs_in_as():
+def test_own_principal_is_that_of_the_inter_broker_login():
     def own(properties):
         return own_principal(ClientSecurity.from_properties(properties))
 
@@ -149,7 +149,7 @@ def test_a_broker_is_to_the_others_what_it_logs_in_as():
     assert own({"security.protocol": "SSL"}) is None
 
 
-def test_a_refused_broker_is_logged_beside_the_audit_log(session, caplog):
+def test_refused_broker_is_logged_once(session, caplog):
     caplog.set_level(logging.ERROR, "zkbroker")
     made = authorization(session, authorizer_class_name=SIMPLE[0])
     asker = SimpleNamespace(principal=Principal("User", "b2"), peer="10.0.0.2", client_id="c")

@@ -7,13 +7,13 @@ from zkbroker.broker.capacity import OF_A_PARTITION, PartitionCapacity
 from zkbroker.errors import ErrorCode, ProtocolError
 
 
-def test_the_limit_leaves_descriptors_for_connections_and_reads():
+def test_partition_limit_leaves_descriptors_for_connections_and_reads():
     assert PartitionCapacity(256, lambda: 1024).limit == (1024 - 128 - 256) // 3
     assert PartitionCapacity(10, lambda: 100_000).limit == (100_000 - 12_500 - 30) // 3
     assert PartitionCapacity(256, lambda: 20).limit == 0
 
 
-def test_partitions_are_counted_for_each_broker_that_is_to_hold_more():
+def test_capacity_is_checked_per_broker_with_new_partitions():
     capacity = PartitionCapacity(1, lambda: 64 + 3 + 30)
     assert capacity.limit == 10
     held = [(1,)] * 8 + [(2,)] * 10
@@ -25,7 +25,7 @@ def test_partitions_are_counted_for_each_broker_that_is_to_hold_more():
         capacity.check(held, [(3, 2)])
 
 
-def test_a_partition_takes_as_many_files_as_it_is_counted_for(tmp_path):
+def test_partition_opens_as_many_files_as_counted(tmp_path):
     with started(tmp_path) as manager:
         before = len(os.listdir("/proc/self/fd"))
         log = manager.get_or_create(TP)

@@ -13,7 +13,7 @@ from zkbroker.broker.clients import (
 )
 
 
-def test_what_each_client_speaks_is_counted_and_saved(tmp_path):
+def test_requests_of_each_client_are_counted_and_saved(tmp_path):
     clients = ClientVersions(PlainRuntime(lambda: 1000))
     old = clients.client("old", "10.0.0.1")
     old.count(1, 0)
@@ -36,7 +36,7 @@ def test_what_each_client_speaks_is_counted_and_saved(tmp_path):
     assert by_id["odd"]["requests"][0]["version"] == -1
 
 
-def test_clients_and_addresses_are_bounded():
+def test_number_of_clients_and_addresses_is_bounded():
     clients = ClientVersions(PlainRuntime(lambda: 0))
     for number in range(MAX_CLIENTS + 50):
         clients.client(f"c{number}", "a").count(0, 0)
@@ -49,7 +49,7 @@ def test_clients_and_addresses_are_bounded():
     assert len(by_id["c0"]["addresses"]) == MAX_ADDRESSES
 
 
-def test_kinds_of_requests_of_one_client_are_bounded():
+def test_number_of_request_kinds_per_client_is_bounded():
     counts = ClientCounts()
     for version in range(MAX_REQUEST_KINDS + 50):
         counts.count(7000, version)
@@ -69,7 +69,7 @@ def test_throttled_clients_are_reported():
     assert by_id["calm"]["throttled"] == 0
 
 
-def test_long_client_ids_are_cut():
+def test_long_client_ids_are_truncated():
     clients = ClientVersions(PlainRuntime(lambda: 0))
     counts = clients.client("a" * 30_000, "a")
     assert clients.client("a" * 30_000, "a") is counts

@@ -33,19 +33,19 @@ def context(session):
     return RequestContext(session, 1, 10, 7, "c")
 
 
-def test_it_names_the_client_and_the_connection(context):
+def test_context_describes_client_and_connection(context):
     assert (context.api_key, context.api_version, context.correlation_id) == (1, 10, 7)
     assert (context.client_id, context.listener, context.peer) == ("c", "INSIDE", "10.0.0.1")
     assert context.principal is ANONYMOUS
     assert str(context.principal) == "User:ANONYMOUS"
 
 
-def test_parking_is_the_sessions(context, session):
+def test_park_delegates_to_the_session(context, session):
     with context.park(lambda: None):
         assert session.parks == 1
 
 
-def test_a_long_loop_lets_others_run(context, monkeypatch):
+def test_long_loop_lets_other_tasks_run(context, monkeypatch):
     monkeypatch.setattr(module, "RUN_S", 0.0)
     others = []
     gevent.spawn(others.append, "ran")
@@ -55,7 +55,7 @@ def test_a_long_loop_lets_others_run(context, monkeypatch):
             assert others == ["ran"]
 
 
-def test_a_long_loop_ends_when_the_peer_is_gone(context, session, monkeypatch):
+def test_long_loop_ends_when_the_client_is_gone(context, session, monkeypatch):
     monkeypatch.setattr(module, "RUN_S", 0.0)
     context.run_until = 0.0
     seen = []
@@ -69,7 +69,7 @@ def test_a_long_loop_ends_when_the_peer_is_gone(context, session, monkeypatch):
     assert context.pace() is True
 
 
-def test_a_short_loop_is_not_interrupted(context, monkeypatch):
+def test_short_loop_is_not_interrupted(context, monkeypatch):
     monkeypatch.setattr(module, "RUN_S", 3600.0)
     context.run_until += 3600
     monkeypatch.setattr(gevent, "sleep", pytest.fail)

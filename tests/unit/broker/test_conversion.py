@@ -75,7 +75,7 @@ def batch(count, size, codec=Codec.GZIP, base=0):
     return bytes(prepare_append(bytearray(data), base, AppendPolicy(), 0).data)
 
 
-def test_little_is_converted_at_once(offload):
+def test_small_set_is_converted_in_place(offload):
     context = PlayedContext()
     converted, cut = DownConversion(offload).read(PlayedLog(batch(3, 10)), 0, 5000, 1, context)
     assert [record.offset for record in iter_records(converted)] == [0, 1, 2]
@@ -83,13 +83,13 @@ def test_little_is_converted_at_once(offload):
     assert context.reserved == len(converted)
 
 
-def test_more_goes_to_another_thread(offload):
+def test_larger_set_is_converted_in_another_thread(offload):
     context = PlayedContext()
     DownConversion(offload).read(PlayedLog(batch(3000, 10)), 0, 5000, 0, context)
     assert (offload.bounds, context.parks) == ([LIGHT_BYTES], 0)
 
 
-def test_what_expands_far_is_converted_one_at_a_time_without_a_request_slot(offload):
+def test_highly_compressed_sets_are_converted_one_at_a_time_parked(offload):
     conversion = DownConversion(offload)
     log = PlayedLog(batch(60, 100_000))
     contexts = [PlayedContext() for _ in range(5)]
@@ -100,7 +100,7 @@ def test_what_expands_far_is_converted_one_at_a_time_without_a_request_slot(offl
     assert len(list(iter_records(tasks[0].value[0]))) == 60
 
 
-def test_the_real_size_is_counted_and_little_memory_cuts_the_answer(offload):
+def test_converted_size_is_counted_and_memory_bounds_the_response(offload):
     context = PlayedContext(memory=64)
     converted, cut = DownConversion(offload).read(
         PlayedLog(batch(100, 10, Codec.NONE)), 0, 5000, 1, context

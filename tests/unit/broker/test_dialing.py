@@ -33,12 +33,12 @@ def address(line):
     return line._host, line._port, line._server_name
 
 
-def test_brokers_are_reached_by_the_listener_of_brokers():
+def test_inter_broker_listener_is_dialed():
     assert address(dialed("IN", OTHER)) == ("other", 1, "other")
     assert address(dialed("OUT", OWN)) == ("127.0.0.1", 7, "own")
 
 
-def test_a_plain_listener_stands_in_for_one_of_another_name_only_where_ours_is_plain():
+def test_plaintext_listener_is_used_instead_only_when_ours_is_plaintext():
     assert address(dialed("IN", OLD)) == ("old", 9092, "old")
     for protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         line = dialed("OUT", OLD, protocol)

@@ -73,7 +73,7 @@ def dispatcher(clients):
     return make
 
 
-def test_a_request_is_decoded_handled_and_its_answer_encoded(dispatcher, session):
+def test_request_is_decoded_handled_and_answered(dispatcher, session):
     def handle(request, context):
         assert (request.transaction_timeout_ms, context.client_id) == (5, "c")
         return InitProducerIdResponse(producer_id=42)
@@ -88,7 +88,7 @@ def test_a_request_is_decoded_handled_and_its_answer_encoded(dispatcher, session
     ("error", "code"),
     [(ProtocolError(code=ErrorCode.NOT_CONTROLLER), 41), (RegistryError("away"), 7)],
 )
-def test_an_exception_becomes_the_code_of_the_whole_response(dispatcher, session, error, code):
+def test_exception_becomes_error_code_of_the_response(dispatcher, session, error, code):
     def handle(*given):
         raise error
 
@@ -97,7 +97,7 @@ def test_an_exception_becomes_the_code_of_the_whole_response(dispatcher, session
     assert decode_response(22, 0, b"".join(parts)[4:])[1].error_code == code
 
 
-def test_without_a_place_for_the_code_the_connection_is_closed(dispatcher, session):
+def test_connection_is_closed_when_the_response_has_no_error_field(dispatcher, session):
     def handle(*given):
         raise RegistryError("ZooKeeper is away")
 
@@ -105,7 +105,7 @@ def test_without_a_place_for_the_code_the_connection_is_closed(dispatcher, sessi
         dispatcher(metadata=handle).handle(session, frame(3, 1, MetadataRequest([])))
 
 
-def test_where_partitions_have_errors_each_that_was_asked_for_has_it(dispatcher, session):
+def test_exception_becomes_error_code_of_each_requested_partition(dispatcher, session):
     """As AddPartitionsToTxn without permission: its client would else ask again and again."""
 
     def handle(*given):
@@ -127,7 +127,7 @@ def test_where_partitions_have_errors_each_that_was_asked_for_has_it(dispatcher,
         (16, 0, "not served: api_key=16 api_version=0 asked by client_id=c"),
     ],
 )
-def test_what_is_not_served_is_said_and_counted(dispatcher, session, clients, key, version, said):
+def test_unserved_request_is_reported_and_counted(dispatcher, session, clients, key, version, said):
     with pytest.raises(CloseConnection, match=said):
         dispatcher().handle(session, frame(key, version))
     counted = clients.snapshot()["clients"]
@@ -139,7 +139,7 @@ def test_what_is_not_served_is_said_and_counted(dispatcher, session, clients, ke
         ]
 
 
-def test_slices_are_closed_when_the_answer_cannot_be_encoded(dispatcher, session):
+def test_file_slices_are_closed_when_encoding_fails(dispatcher, session):
     closed = []
 
     def handle(*given):
@@ -152,12 +152,12 @@ def test_slices_are_closed_when_the_answer_cannot_be_encoded(dispatcher, session
     assert closed == [1]
 
 
-def test_no_answer_is_no_answer(dispatcher, session):
+def test_handler_may_return_no_response(dispatcher, session):
     asked = frame(22, 0, InitProducerIdRequest())
     assert dispatcher(init_producer_id=lambda *given: None).handle(session, asked) is None
 
 
-def test_errors_are_counted_wherever_in_an_answer_they_stand(session):
+def test_error_codes_anywhere_in_a_response_are_counted(session):
     def fetched(*_):
         partitions = [
             FetchResponsePartition(n, code, records=b"") for n, code in enumerate((0, 3, 3))
@@ -176,7 +176,7 @@ def test_errors_are_counted_wherever_in_an_answer_they_stand(session):
     assert metrics.request(ApiKey.INIT_PRODUCER_ID).errors == {ErrorCode.REQUEST_TIMED_OUT: 1}
 
 
-def test_only_the_first_request_of_a_client_and_api_that_is_not_served_is_a_warning(
+def test_unserved_api_is_warned_of_once_per_client(
     dispatcher, session, clients
 ):
     made = dispatcher()
@@ -190,7 +190,7 @@ def test_only_the_first_request_of_a_client_and_api_that_is_not_served_is_a_warn
     assert sum(each["count"] for each in counted) == 4
 
 
-def test_a_request_with_too_many_items_is_refused_before_they_are_made(session, clients):
+def test_request_with_too_many_items_is_refused_before_decoding_them(session, clients):
     made = Dispatcher({}, BrokerMetrics(), clients, max_items=1000)
     asked = frame(3, 1, MetadataRequest(["t"] * 1001))
     with pytest.raises(CloseConnection, match=r"request\.max\.items=1000 .*api_key=3"):
@@ -198,7 +198,7 @@ def test_a_request_with_too_many_items_is_refused_before_they_are_made(session, 
 
 
 @pytest.mark.parametrize("no_broker", [False, True])
-def test_what_only_brokers_may_ask_counts_for_others(dispatcher, session, no_broker):
+def test_inter_broker_request_of_a_client_counts_towards_quota(dispatcher, session, no_broker):
     """Else refused requests would be those that no quota bounds."""
     quotas = ClientQuotas(lambda: 0)
     settings = {"request_percentage": "0.000001"}

@@ -15,7 +15,7 @@ def dynamic():
     return DynamicConfig(BrokerConfig.from_properties({"zookeeper.connect": "z"}))
 
 
-def test_parts_are_given_what_holds_at_once_and_after_each_change(dynamic):
+def test_listeners_get_the_configuration_at_once_and_after_each_change(dynamic):
     seen = []
     dynamic.on_change(lambda now: seen.append(now.config.log.retention_ms))
     for settings in (
@@ -29,7 +29,7 @@ def test_parts_are_given_what_holds_at_once_and_after_each_change(dynamic):
     assert dynamic.config is dynamic.static
 
 
-def test_a_setting_that_is_not_allowed_is_named_and_the_others_count(dynamic, caplog):
+def test_invalid_setting_is_logged_and_the_others_apply(dynamic, caplog):
     own = {"broker.id": "5", "log.retention.ms": "x", "message.max.bytes": "7"}
     with caplog.at_level(logging.WARNING):
         dynamic.take(BrokerSettings({}, own))
@@ -41,7 +41,7 @@ def test_a_setting_that_is_not_allowed_is_named_and_the_others_count(dynamic, ca
     ]
 
 
-def test_settings_that_contradict_each_other_change_nothing(dynamic, caplog):
+def test_contradicting_settings_are_not_applied(dynamic, caplog):
     wrong = {"log.cleaner.dedupe.buffer.size": "2000000", "log.cleaner.threads": "2"}
     with caplog.at_level(logging.WARNING):
         dynamic.take(BrokerSettings({"message.max.bytes": "7"}, {}))
@@ -52,7 +52,7 @@ def test_settings_that_contradict_each_other_change_nothing(dynamic, caplog):
         dynamic.check({}, wrong)
 
 
-def test_a_setting_without_effect_is_named_once(dynamic, caplog):
+def test_setting_without_effect_is_logged_once(dynamic, caplog):
     with caplog.at_level(logging.WARNING):
         dynamic.take(BrokerSettings({"background.threads": "9"}, {}))
         dynamic.take(BrokerSettings({"background.threads": "9"}, {"log.retention.ms": "6"}))
@@ -60,12 +60,12 @@ def test_a_setting_without_effect_is_named_once(dynamic, caplog):
     assert record.message.startswith("config key=background.threads has no effect: requests are ")
 
 
-def test_what_may_not_change_is_refused(dynamic):
+def test_change_of_a_static_setting_is_refused(dynamic):
     with pytest.raises(ProtocolError, match="needs a restart"):
         dynamic.check({"num.partitions": "3"}, {})
 
 
-def test_settings_that_a_part_could_not_take_are_taken_again(dynamic):
+def test_settings_are_applied_again_after_a_listener_failed(dynamic):
     seen = []
 
     def part(now):

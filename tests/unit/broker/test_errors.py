@@ -44,12 +44,12 @@ def test_every_exception_has_a_code():
         (RegistryError(), 7),
     ],
 )
-def test_codes(error, code):
+def test_exceptions_map_to_error_codes(error, code):
     assert error_code(error) == code
 
 
 @pytest.mark.parametrize(("api", "since"), [(ApiKey.PRODUCE, 4), (ApiKey.FETCH, 6)])
-def test_older_clients_look_for_the_leader_where_they_do_not_know_of_failed_disks(api, since):
+def test_storage_error_is_sent_as_not_leader_to_old_clients(api, since):
     # ProduceResponse and FetchResponse of genuine brokers, KIP-112.
     for version in range(since + 2):
         code = partition_error_code(StorageError(), api, version)
@@ -57,6 +57,6 @@ def test_older_clients_look_for_the_leader_where_they_do_not_know_of_failed_disk
         assert partition_error_code(NotLeaderForPartition(), api, version) == 6
 
 
-def test_a_defect_is_logged_and_unknown(caplog):
+def test_unexpected_exception_is_logged_as_unknown_server_error(caplog):
     assert error_code(KeyError("oops")) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "KeyError('oops')" in caplog.text

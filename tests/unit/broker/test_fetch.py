@@ -76,7 +76,7 @@ def fetch(log, version, partitions=(0,)):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_a_reader_that_is_too_old_gets_error_35_where_nothing_is_converted(version):
+def test_old_fetch_gets_error_35_when_down_conversion_is_off(version):
     log = ModernLog(message_downconversion_enable=False)
     (answer,) = fetch(log, version)
     assert (answer.error_code, answer.records) == (ErrorCode.UNSUPPORTED_VERSION, b"")
@@ -84,13 +84,13 @@ def test_a_reader_that_is_too_old_gets_error_35_where_nothing_is_converted(versi
 
 
 @pytest.mark.parametrize(("version", "enabled"), [(0, True), (4, False), (4, True)])
-def test_other_readers_are_served(version, enabled):
+def test_fetch_is_served_when_new_or_down_conversion_is_on(version, enabled):
     log = ModernLog(message_downconversion_enable=enabled)
     (answer,) = fetch(log, version)
     assert answer.error_code == 0
 
 
-def test_a_partition_that_is_named_again_and_again_is_read_once():
+def test_repeated_partition_is_read_once():
     log = ModernLog()
     answers = fetch(log, 4, [0, 1, 0, 0, 1])
     assert [answer.partition for answer in answers] == [0, 1]
@@ -146,13 +146,13 @@ def only(answer):
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, 6), (6, 56)])
-def test_a_failed_disk_is_another_leader_to_old_consumers(version, code):
+def test_offline_partition_has_error_6_for_old_consumers(version, code):
     world = World()
     world.replica.mark_offline()
     assert only(world.fetch(0, version=version)).error_code == code
 
 
-def test_each_reader_gets_its_own_end():
+def test_each_kind_of_reader_reads_to_its_own_end():
     world = World()
     world.fetch(3, replica_id=2)
     world.replica.log.reads.clear()
@@ -163,7 +163,7 @@ def test_each_reader_gets_its_own_end():
 
 
 @pytest.mark.parametrize("replica_id", [-2, -3, -(2**31)])
-def test_a_client_reads_no_further_by_another_negative_replica_id(replica_id):
+def test_other_negative_replica_ids_read_as_consumers(replica_id):
     world = World()
     world.fetch(3, replica_id=2)
     world.replica.log.reads.clear()
@@ -173,20 +173,20 @@ def test_a_client_reads_no_further_by_another_negative_replica_id(replica_id):
     assert world.replica.log.reads == [3, 1]
 
 
-def test_what_a_follower_fetches_moves_the_high_watermark_one_fetch_late():
+def test_follower_fetch_moves_high_watermark_one_fetch_late():
     world = World()
     assert only(world.fetch(5, replica_id=2)).high_watermark == 0
     assert only(world.fetch(5, replica_id=2)).high_watermark == 5
 
 
-def test_a_broker_that_has_no_replica_is_served_and_counts_for_nothing():
+def test_fetch_of_a_broker_without_replica_does_not_move_high_watermark():
     world = World()
     answer = only(world.fetch(5, replica_id=7))
     assert (answer.error_code, world.replica.high_watermark) == (0, 0)
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(4, 74), (6, 75), (5, 0), (-1, 0)])
-def test_epochs_are_checked_in_incremental_fetches_too(epoch, code):
+def test_incremental_fetch_checks_leader_epoch(epoch, code):
     world = World()
     opened = world.fetch(0, replica_id=2, epoch=5, session_epoch=0)
     assert opened.session_id
@@ -199,7 +199,7 @@ def test_epochs_are_checked_in_incremental_fetches_too(epoch, code):
         assert only(world.send(left_behind)).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_a_session_that_is_not_known_is_70_and_out_of_order_71():
+def test_unknown_fetch_session_is_error_70_and_wrong_epoch_is_71():
     world = World()
     with pytest.raises(ProtocolError) as raised:
         world.fetch(0, replica_id=2, session_id=9, session_epoch=3)
@@ -210,14 +210,14 @@ def test_a_session_that_is_not_known_is_70_and_out_of_order_71():
     assert raised.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_clients_get_no_session():
+def test_consumers_get_no_fetch_session():
     world = World()
     assert world.fetch(0, session_epoch=0).session_id == 0
     with pytest.raises(ProtocolError):
         world.fetch(0, session_id=3, session_epoch=1)
 
 
-def test_a_consumer_waits_for_the_high_watermark_and_a_follower_for_an_append():
+def test_consumer_waits_for_the_high_watermark():
     world = World()
     waiting = gevent.spawn(world.fetch, 0, max_wait_ms=10_000, min_bytes=1)
     gevent.sleep(0)
@@ -232,7 +232,7 @@ def test_a_consumer_waits_for_the_high_watermark_and_a_follower_for_an_append():
     assert world.park.times == 1
 
 
-def test_an_epoch_that_begins_during_a_read_is_not_credited_with_it():
+def test_read_of_an_older_epoch_does_not_advance_the_follower():
     world = World()
     closed = []
     read = world.replica.log.read
@@ -250,7 +250,7 @@ def test_an_epoch_that_begins_during_a_read_is_not_credited_with_it():
     assert world.replica.leadership().remote[2].log_end_offset == -1
 
 
-def test_a_follower_that_waits_tells_where_it_is_once():
+def test_waiting_follower_fetch_records_its_offset_once():
     world = World()
     waiting = gevent.spawn(world.fetch, 5, replica_id=2, max_wait_ms=10_000, min_bytes=100)
     gevent.sleep(0)
@@ -266,7 +266,7 @@ def test_a_follower_that_waits_tells_where_it_is_once():
     waiting.kill()
 
 
-def test_an_append_that_comes_after_the_look_and_before_the_wait_wakes_a_follower():
+def test_append_between_read_and_wait_wakes_the_follower():
     world = World()
     read = world.handler._read
 
@@ -284,7 +284,7 @@ def test_an_append_that_comes_after_the_look_and_before_the_wait_wakes_a_followe
     waiting.kill()
 
 
-def test_500_waiting_produces_leave_fetches_served():
+def test_fetch_is_served_while_500_produces_wait():
     world = World()
 
     def produce():

@@ -21,7 +21,7 @@ def looked(partition):
     return Reading([("t", [row])], 0, [], False, [leadership], [end])
 
 
-def test_a_look_at_what_rests_is_brought_up_to_date_without_another(partition):
+def test_empty_reading_is_refreshed_without_another_read(partition):
     partition.leading.append(b"x")
     reading = looked(partition)
     ((_, rows),) = reading.topics
@@ -31,7 +31,7 @@ def test_a_look_at_what_rests_is_brought_up_to_date_without_another(partition):
     assert rows[0][2] == 1
 
 
-def test_what_was_appended_since_asks_for_another_look(partition):
+def test_append_requires_another_read(partition):
     reading = looked(partition)
     assert not reading.grown(ReadEnd.LOG_END)
     partition.leading.append(b"x")
@@ -40,14 +40,14 @@ def test_what_was_appended_since_asks_for_another_look(partition):
     assert not reading.refresh(ReadEnd.LOG_END)
 
 
-def test_a_leadership_that_is_over_asks_for_another_look(partition):
+def test_ended_leadership_requires_another_read(partition):
     reading = looked(partition)
     partition.become_follower(decided(2, 1, (1, 2), (1, 2)))
     assert reading.grown(ReadEnd.LOG_END)
     assert not reading.refresh(ReadEnd.LOG_END)
 
 
-def test_records_and_errors_are_not_brought_up_to_date(partition):
+def test_reading_with_records_or_errors_is_not_refreshed(partition):
     reading = looked(partition)
     reading.size = 10
     assert not reading.refresh(ReadEnd.LOG_END)

@@ -82,7 +82,7 @@ def told(session, answer):
     ]
 
 
-def test_what_was_asked_once_is_asked_until_it_is_changed_or_forgotten():
+def test_session_keeps_partitions_until_changed_or_forgotten():
     sessions = FetchSessions(10, MANY, PlainRuntime())
     first = opened(sessions, (0, 10), (1, 20))
     assert asked_of(sessions.session(request(first.id, 1))) == [(0, 10), (1, 20)]
@@ -90,14 +90,14 @@ def test_what_was_asked_once_is_asked_until_it_is_changed_or_forgotten():
     assert asked_of(sessions.session(request(first.id, 3, forget=[0]))) == [(1, 25)]
 
 
-def test_the_leader_epoch_is_kept_with_it():
+def test_session_keeps_the_leader_epoch():
     sessions = FetchSessions(10, MANY, PlainRuntime())
     first = opened(sessions, (0, 10))
     again = sessions.session(request(first.id, 1))
     assert again.topics()[0].partitions[0].current_leader_epoch == 5
 
 
-def test_only_changes_are_answered():
+def test_incremental_response_holds_only_changes():
     session = opened(FetchSessions(10, MANY, PlainRuntime()), (0, 10), (1, 20))
     assert told(session, answers(0, 1)) == []
     assert told(session, answers(0, 1, mark=4)) == [0, 1]
@@ -107,7 +107,7 @@ def test_only_changes_are_answered():
     assert told(session, answers(1, mark=4)) == [1]  # the error is over
 
 
-def test_a_partition_that_is_named_again_is_answered_without_changes_too():
+def test_partition_named_again_is_answered_without_changes():
     # Its follower has begun another leader epoch, and dropped what was on its way: the log start
     # without which it may not join the ISR, the high watermark.
     sessions = FetchSessions(10, MANY, PlainRuntime())
@@ -116,14 +116,14 @@ def test_a_partition_that_is_named_again_is_answered_without_changes_too():
     assert told(sessions.session(request(first.id, 2)), answers(0, 1)) == []
 
 
-def test_a_partition_with_records_comes_last_the_next_time():
+def test_partition_with_records_comes_last_in_the_next_fetch():
     session = opened(FetchSessions(10, MANY, PlainRuntime()), (0, 10), (1, 20), (2, 30))
     told(session, answers(0, records=b"x"))
     assert [number for number, _ in asked_of(session)] == [1, 2, 0]
 
 
 @pytest.mark.parametrize("epoch", [0, 2, 7])
-def test_another_epoch_than_the_next_is_71(epoch):
+def test_wrong_session_epoch_is_refused(epoch):
     sessions = FetchSessions(10, MANY, PlainRuntime())
     first = opened(sessions, (0, 10))
     if epoch == 0:  # opens another session, and ends the old one
@@ -136,13 +136,13 @@ def test_another_epoch_than_the_next_is_71(epoch):
     assert raised.value.code == code
 
 
-def test_an_unknown_session_is_70():
+def test_unknown_session_is_error_70():
     with pytest.raises(ProtocolError) as raised:
         FetchSessions(10, MANY, PlainRuntime()).session(request(4711, 1))
     assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_sessions_end():
+def test_session_ends_when_closed_or_empty():
     sessions = FetchSessions(10, MANY, PlainRuntime())
     first, second = opened(sessions, (0, 10)), opened(sessions, (0, 10))
     assert sessions.session(request(first.id, -1)) is None
@@ -184,7 +184,7 @@ class Bounded:
             return False
 
 
-def test_a_session_that_was_not_used_for_long_makes_room():
+def test_session_unused_for_long_is_evicted():
     world = Bounded(slots=2)
     first, second = world.open(9), world.open(9)
     assert world.open(1) is None, "both are in use"
@@ -196,7 +196,7 @@ def test_a_session_that_was_not_used_for_long_makes_room():
     assert (world.lives(first), world.lives(second), world.lives(third)) == (True, False, True)
 
 
-def test_an_old_session_makes_room_for_a_larger_one_and_not_for_a_smaller_one():
+def test_old_session_is_evicted_only_for_a_larger_one():
     world = Bounded(slots=2)
     small, large = world.open(5), world.open(9)
     world.now = EVICTION_S
@@ -209,7 +209,7 @@ def test_an_old_session_makes_room_for_a_larger_one_and_not_for_a_smaller_one():
     assert (world.lives(small), world.lives(large)) == (False, True)
 
 
-def test_all_sessions_together_keep_no_more_than_the_bound():
+def test_memory_of_all_sessions_is_bounded():
     world = Bounded(max_bytes=100_000)
     made = [session for _ in range(50) if (session := world.open(20))]
     assert 5 < len(made) < 50
@@ -224,7 +224,7 @@ def test_all_sessions_together_keep_no_more_than_the_bound():
     assert world.sessions.size_bytes <= 100_000
 
 
-def test_a_session_that_grows_beyond_the_bound_ends():
+def test_session_that_grows_beyond_the_bound_ends():
     world = Bounded(max_bytes=100_000)
     other, grows = world.open(10), world.open(10)
     adds = [(number, 0) for number in range(1000)]
@@ -236,7 +236,7 @@ def test_a_session_that_grows_beyond_the_bound_ends():
     assert world.sessions.size_bytes == other.size_bytes
 
 
-def test_what_is_forgotten_counts_no_more():
+def test_forgotten_partitions_are_no_longer_counted():
     world = Bounded()
     session = world.open(10)
     for epoch in (1, 2):
@@ -245,7 +245,7 @@ def test_what_is_forgotten_counts_no_more():
     assert len(session) == 8
 
 
-def test_what_is_counted_is_what_is_kept():
+def test_counted_size_matches_the_memory_used():
     world = Bounded()
     data = encode_bytes(
         FetchRequest(
@@ -290,5 +290,5 @@ def test_sessions_without_room_are_logged_once(caplog):
     assert "max.incremental.fetch.session.cache.bytes=1000" in told[0]
 
 
-def test_without_slots_every_fetch_is_a_full_one():
+def test_every_fetch_is_full_without_session_slots():
     assert FetchSessions(0, MANY, PlainRuntime()).session(request(0, 0, (0, 10))) is None

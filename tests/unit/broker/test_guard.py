@@ -115,7 +115,7 @@ def code_of(need, part):
     return need.code or REFUSED[resource.type]
 
 
-def test_every_served_api_has_samples_that_meet_each_of_its_needs():
+def test_every_api_has_a_sample_for_each_of_its_permissions():
     assert set(SAMPLES) == set(BROKER_VERSIONS)
     for api, needs in NEEDS.items():
         for need in needs:
@@ -123,7 +123,7 @@ def test_every_served_api_has_samples_that_meet_each_of_its_needs():
 
 
 @pytest.mark.parametrize(("api", "need", "version"), list(each_need()))
-def test_a_missing_permission_has_its_error_and_no_effect(api, need, version):
+def test_missing_permission_gives_its_error_and_no_effect(api, need, version):
     request = next(each for each in SAMPLES[api] if is_for(need, each))
 
     def denies(operation, resource):
@@ -159,7 +159,7 @@ def test_a_missing_permission_has_its_error_and_no_effect(api, need, version):
 
 
 @pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
-def test_with_every_permission_the_request_passes_as_it_is(api):
+def test_request_passes_unchanged_with_every_permission(api):
     for request in SAMPLES[api]:
         handler = Handler()
         ask(request, Played(lambda *given: False), handler)
@@ -168,7 +168,7 @@ def test_with_every_permission_the_request_passes_as_it_is(api):
 
 
 @pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
-def test_without_any_permission_nothing_is_handled_but_what_lists(api):
+def test_only_listings_are_handled_without_permissions(api):
     for request in SAMPLES[api]:
         handler = Handler()
         topics = SimpleNamespace(would_create=lambda name: pytest.fail("looked up"))
@@ -179,7 +179,7 @@ def test_without_any_permission_nothing_is_handled_but_what_lists(api):
 
 
 @pytest.mark.parametrize("version", [0, 1, 7])
-def test_refused_topics_come_beside_the_brokers(version):
+def test_metadata_refuses_topics_and_still_lists_brokers(version):
     seen = []
 
     def handler(request, context):
@@ -200,7 +200,7 @@ def test_refused_topics_come_beside_the_brokers(version):
     ]
 
 
-def test_what_was_not_named_is_left_out_rather_than_refused():
+def test_unnamed_resources_are_omitted_when_denied():
     hidden = Played(lambda operation, resource: resource.name in ("b", "kafka-cluster"))
     made = MetadataResponse(topics=[MetadataTopic(0, "a"), MetadataTopic(0, "b")])
     answer = ask(MetadataRequest(None), hidden, Handler(made))
@@ -215,13 +215,13 @@ def test_what_was_not_named_is_left_out_rather_than_refused():
     assert [each.topic for each in answer.topics] == ["a"]
 
 
-def test_groups_are_listed_for_users_that_may_describe_the_cluster():
+def test_describe_on_cluster_lists_all_groups():
     allowed = Played(lambda operation, resource: resource.type is GROUP)
     groups = ListGroupsResponse(groups=[ListedGroup("a", "c")])
     assert len(ask(ListGroupsRequest(), allowed, Handler(groups)).groups) == 1
 
 
-def test_a_topic_is_auto_created_by_a_user_with_create():
+def test_auto_creation_needs_create_permission():
     new = SimpleNamespace(would_create=lambda name: name == "new")
     denied = Played(lambda operation, resource: operation is Operation.CREATE)
     for request, kept in (
@@ -238,7 +238,7 @@ def test_a_topic_is_auto_created_by_a_user_with_create():
         assert handler.requests[0].topics == ["new"]
 
 
-def test_an_idempotent_producer_needs_to_write_somewhere():
+def test_idempotent_producer_needs_write_on_some_topic():
     (request,) = (each for each in SAMPLES[ApiKey.PRODUCE] if each.transactional_id is None)
     nothing = Played(lambda operation, resource: operation is Operation.IDEMPOTENT_WRITE)
     assert set(errors(ask(request, nothing, Handler()))) == {31}
@@ -253,7 +253,7 @@ def test_an_idempotent_producer_needs_to_write_somewhere():
         Played.allows_some = lambda self, p, operation, k, h: bool(self.some(operation))
 
 
-def test_with_acks_0_a_refusal_closes_the_connection():
+def test_denied_produce_with_acks_0_closes_the_connection():
     request = ProduceRequest(None, 0, 1, [ProduceRequestTopic("a"), ProduceRequestTopic("b")])
     handler = Handler(ProduceResponse())
     with pytest.raises(CloseConnection, match="acks=0 refused: topics=a"):
@@ -261,7 +261,7 @@ def test_with_acks_0_a_refusal_closes_the_connection():
     assert [each.topic for each in handler.requests[0].topics] == ["b"]
 
 
-def test_an_authorizer_that_fails_refuses(caplog):
+def test_failing_authorizer_denies(caplog):
     def fails(*given):
         raise RuntimeError("no directory")
 
@@ -276,7 +276,7 @@ def test_an_authorizer_that_fails_refuses(caplog):
     assert ask(SAMPLES[ApiKey.HEARTBEAT][0], truthy, Handler()).error_code == 30
 
 
-def test_a_follower_that_lost_its_permission_is_to_begin_a_new_session():
+def test_follower_without_permission_gets_error_70():
     denies = Played(lambda *given: True)
     for topics in ([], SAMPLES[ApiKey.FETCH][1].topics):
         request = FetchRequest(1, session_id=5, session_epoch=3, topics=topics)
@@ -289,7 +289,7 @@ def test_a_follower_that_lost_its_permission_is_to_begin_a_new_session():
         assert handler.requests == []
 
 
-def test_an_api_without_needs_is_not_open():
+def test_api_missing_from_the_table_is_refused():
     permissions = Permissions(Played(lambda *given: False), AuditLog(lambda: 0))
 
     class Unknown:
@@ -317,7 +317,7 @@ def test_an_api_without_needs_is_not_open():
         (FetchRequest(topics=[FetchRequestTopic("t", [])]), Operation.READ, False),
     ],
 )
-def test_a_client_that_asks_as_a_broker_is_found_to_be_none(request_, denied, no_broker):
+def test_client_without_cluster_action_is_not_taken_for_a_broker(request_, denied, no_broker):
     session = SimpleNamespace(ip="10.0.0.1", listener="X")
     context = RequestContext(session, request_.api_key, 3, 7, "c")
     permissions = Permissions(Played(lambda operation, _: operation is denied), AuditLog(lambda: 0))

@@ -34,25 +34,25 @@ def broker(**changes):
         ({"controller_id": lambda: None}, "no broker is the controller"),
     ],
 )
-def test_what_keeps_clients_away_is_no_reason_to_restart(changes, reason):
+def test_broker_that_is_not_ready_is_still_alive(changes, reason):
     (said,) = health.not_ready(broker(**changes))
     assert reason in said
     assert health.not_alive(broker(**changes)) == []
 
 
-def test_a_broker_that_starts_is_alive_and_not_ready():
+def test_starting_broker_is_alive_and_not_ready():
     assert health.not_alive(None) == health.troubles(None) == []
     assert health.not_ready(None) == [health.STARTING]
     assert health.not_ready(broker()) == []
 
 
-def test_without_a_directory_it_is_neither():
+def test_broker_without_usable_directory_is_neither_alive_nor_ready():
     lost = SimpleNamespace(failure=lambda: StorageError("no data directory can be used"))
     assert health.not_alive(broker(logs=lost)) == ["no data directory can be used"]
     assert health.not_ready(broker(logs=lost)) == ["no data directory can be used"]
 
 
-def test_troubles_of_directories_and_replicas_are_counted(monkeypatch):
+def test_offline_directories_and_replica_problems_are_reported(monkeypatch):
     figures = ReplicationFigures(under_replicated=3, under_min_isr=1)
     monkeypatch.setattr(health, "replication_figures", lambda *_: figures)
     logs = SimpleNamespace(failure=lambda: None, offline_dirs=lambda: {"/d2": "I/O error"})

@@ -29,14 +29,14 @@ def bound():
     server.stop(0)
 
 
-def test_what_is_registered_is_what_is_listened_on(bound):
+def test_bound_address_is_registered(bound):
     [(_, port)] = bound.addresses.values()
     own = registration(config(rack="r1"), 3, bound)
     assert (own.id, own.host, own.port, own.rack) == (3, "127.0.0.1", port, "r1")
     assert own.endpoints == (f"PLAINTEXT://127.0.0.1:{port}",)
 
 
-def test_a_port_in_use_says_what_to_change():
+def test_port_in_use_error_names_the_setting():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StorageError, match=f":{port}.*another one with port"):
@@ -47,12 +47,12 @@ def test_a_port_in_use_says_what_to_change():
     ("listened", "reached"),
     [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.1", "10.0.0.1")],
 )
-def test_a_broker_reaches_itself_also_where_it_listens_everywhere(listened, reached):
+def test_local_address_of_a_wildcard_listener_is_loopback(listened, reached):
     server = SimpleNamespace(addresses={"PLAINTEXT": (listened, 9092)})
     assert local_address(server, "PLAINTEXT") == (reached, 9092)
 
 
-def test_rates_of_connections_come_from_the_settings_and_from_zookeeper(caplog):
+def test_connection_rates_come_from_settings_and_zookeeper(caplog):
     config = BrokerConfig.from_properties(
         {
             "zookeeper.connect": "z",

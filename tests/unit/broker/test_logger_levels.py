@@ -3,7 +3,7 @@ import logging
 from zkbroker.broker.logger_levels import AppliedLevels
 
 
-def test_levels_follow_and_are_given_back():
+def test_logger_levels_are_applied_and_restored():
     logger = logging.getLogger("zkbroker.a-logger-of-this-test")
     logger.setLevel(logging.ERROR)
     root = logging.getLogger().level

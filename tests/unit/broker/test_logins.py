@@ -40,7 +40,7 @@ def logins(own=None, **changes):
     return Logins(config, own or services(), lambda session, frame: [b"served"], lambda: b"s" * 32)
 
 
-def test_only_listeners_with_logins_have_gates():
+def test_only_sasl_listeners_have_gates():
     made = logins()
     assert set(made.gates) == {LISTENER, BROKERS}
     assert {each.max_frame_bytes for each in made.gates.values()} == {512 * 1024}
@@ -48,12 +48,12 @@ def test_only_listeners_with_logins_have_gates():
     assert Logins(config, services(), lambda session, frame: None, no_secret).gates == {}
 
 
-def test_requests_smaller_than_a_login_stay_the_limit():
+def test_request_limit_below_login_limit_is_kept():
     made = logins(socket_request_max_bytes="1000")
     assert {each.max_frame_bytes for each in made.gates.values()} == {1000}
 
 
-def test_users_are_those_of_zookeeper_now():
+def test_login_uses_the_current_users_of_zookeeper():
     own = services()
     gate = logins(own).gates[LISTENER]
 
@@ -84,13 +84,13 @@ def test_users_are_those_of_zookeeper_now():
     }
 
 
-def test_a_validator_that_is_not_there_refuses_the_start():
+def test_missing_token_validator_is_refused():
     key = f"listener.name.{LISTENER.lower()}.oauthbearer.sasl.server.callback.handler.class"
     with pytest.raises(ConfigError, match="cannot be imported"):
         logins(**{key: "none.such:thing"})
 
 
-def test_a_token_is_validated_by_a_function_of_the_user():
+def test_custom_function_validates_tokens():
     prefix = f"listener.name.{LISTENER.lower()}.oauthbearer"
     made = logins(
         **{

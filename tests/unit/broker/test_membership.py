@@ -59,7 +59,7 @@ def world(tmp_path):
     )
 
 
-def test_the_broker_epoch_is_the_transaction_of_the_registration(world):
+def test_broker_epoch_is_the_zxid_of_the_registration(world):
     world.membership.start()
     stat = world.session.exists(paths.broker(1))
     assert world.membership.broker_epoch == stat.czxid
@@ -67,7 +67,7 @@ def test_the_broker_epoch_is_the_transaction_of_the_registration(world):
     world.membership.deregister(1.0)
 
 
-def test_a_later_epoch_than_is_known_is_looked_up_and_an_earlier_one_is_not(world):
+def test_broker_epoch_is_read_again_only_for_a_later_one(world):
     world.membership.start()
     epoch = world.membership.broker_epoch
     world.membership.broker_epoch = epoch - 1
@@ -83,13 +83,13 @@ def hand_over(world, controller, others=(2,)):
     return world.membership.hand_over(controller, [(1, 2)])
 
 
-def test_leaderships_are_handed_over_before_the_broker_goes(world):
+def test_controlled_shutdown_hands_leaderships_over(world):
     controller = PlayedController([])
     assert hand_over(world, controller)
     assert controller.asked == [(1, -1)]
 
 
-def test_it_is_asked_again_and_then_goes_all_the_same(world):
+def test_controlled_shutdown_is_retried_a_bounded_number_of_times(world):
     refused = ProtocolError("not the controller", code=ErrorCode.STALE_CONTROLLER_EPOCH)
     assert hand_over(world, PlayedController([("t", 0)], refused, []))
     controller = PlayedController(*[[("t", 0)]] * 5)
@@ -97,14 +97,14 @@ def test_it_is_asked_again_and_then_goes_all_the_same(world):
     assert len(controller.asked) == 3
 
 
-def test_nothing_is_asked_without_a_broker_that_could_take_over(world):
+def test_no_hand_over_without_other_replicas(world):
     controller = PlayedController()
     assert hand_over(world, controller, others=(7,))
     assert controller.asked == []
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_the_last_broker_leaves_what_genuine_ones_leave(world, last):
+def test_last_broker_leaves_a_persistent_state_node(world, last):
     declare_form(world.session, StateForm.EPHEMERAL, 1)
     world.membership.start()
     create_topic(world.session, "t", {0: (1,)})
@@ -128,13 +128,13 @@ def test_the_last_broker_leaves_what_genuine_ones_leave(world, last):
     ("stored", "asked", "answer"),
     [(b"4", 4, True), (b"4", 3, True), (b"4", 5, False), (b"garbage", 5, None), (None, 1, False)],
 )
-def test_whether_a_controller_was_elected(world, stored, asked, answer):
+def test_controller_epoch_is_compared_with_the_stored_one(world, stored, asked, answer):
     if stored is not None:
         world.session.create(paths.CONTROLLER_EPOCH, stored)
     assert world.membership.was_elected(asked) is answer
 
 
-def test_a_session_is_over_when_zookeeper_was_silent_for_its_time(world, monkeypatch):
+def test_session_is_over_after_its_timeout_without_zookeeper(world, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(
         world.session.runtime, "clock_ms", lambda: int(now[0] * 1000), raising=False
@@ -165,7 +165,7 @@ class WaitingController(PlayedController):
         return []
 
 
-def test_a_broker_goes_when_zookeeper_went_while_the_controller_was_asked(world):
+def test_hand_over_ends_when_zookeeper_goes_away(world):
     controller = WaitingController(world.session)
     try:
         assert not hand_over(world, controller)
@@ -174,7 +174,7 @@ def test_a_broker_goes_when_zookeeper_went_while_the_controller_was_asked(world)
         controller.released.set()
 
 
-def test_nothing_is_asked_while_zookeeper_is_silent(world):
+def test_no_hand_over_while_zookeeper_is_away(world):
     world.session.suspend()
     controller = PlayedController()
     assert not hand_over(world, controller)

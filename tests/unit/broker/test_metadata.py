@@ -51,7 +51,7 @@ def handler(services):
 CONTEXT = SimpleNamespace(api_version=4, listener="PLAINTEXT", paced=iter)
 
 
-def test_one_request_creates_topics_for_some_seconds_and_the_rest_when_asked_again(
+def test_time_of_topic_creation_in_one_request_is_bounded(
     handler, created
 ):
     names = [f"t{n}" for n in range(5)]
@@ -60,13 +60,13 @@ def test_one_request_creates_topics_for_some_seconds_and_the_rest_when_asked_aga
     assert created == names[:3]
 
 
-def test_nothing_is_created_that_was_not_asked_for(handler, created):
+def test_topic_is_not_created_when_the_request_forbids_it(handler, created):
     answer = handler(MetadataRequest(topics=["t"], allow_auto_topic_creation=False), CONTEXT)
     assert [each.error_code for each in answer.topics] == [3]
     assert created == []
 
 
-def test_topics_of_coordinators_are_created_whatever_the_request_and_the_settings_say(
+def test_internal_topics_are_always_created(
     handler, created, services
 ):
     services.config.auto_create_topics = False
@@ -92,7 +92,7 @@ LISTENING = {
         ("OTHER", 7, [], [72, 72]),
     ],
 )
-def test_clients_get_the_endpoints_of_their_own_listener(listener, version, brokers, codes):
+def test_metadata_lists_endpoints_of_the_clients_listener(listener, version, brokers, codes):
     view = ClusterView(LISTENING[1])
     view.set_brokers(LISTENING)
     view.set_topics(TopicsView({"t": {0: (1, 2), 1: (2, 1)}}, {}, frozenset()))

@@ -16,7 +16,7 @@ def test_topics_beyond_the_limit_are_counted_together():
     assert dict(metrics.totals())["MessagesInPerSec"] == 5
 
 
-def test_a_deleted_topic_gives_its_place_back():
+def test_deleted_topic_frees_its_counter():
     metrics = BrokerMetrics(max_topics=1)
     metrics.topic("a").bytes_in += 1
     metrics.forget_topic("a")
@@ -26,7 +26,7 @@ def test_a_deleted_topic_gives_its_place_back():
     assert OTHER in metrics.topics
 
 
-def test_a_histogram_counts_each_duration_once():
+def test_histogram_counts_each_duration_once():
     histogram = Histogram()
     for seconds in (0.0, 0.0001, 0.00011, 0.003, 100.0):
         histogram.observe(seconds)
@@ -44,7 +44,7 @@ def test_requests_are_counted_by_api():
     assert metrics.request(0) is not metrics.request(1)
 
 
-def test_times_of_requests_are_there_as_soon_as_they_are_asked_for():
+def test_gathered_times_are_counted_when_read():
     api = BrokerMetrics().request(0)
     for number in range(1000):
         api.gathered_s.append((0.0001, 0.002, 0.0, 0.0, number / 1000))

@@ -7,7 +7,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import RegistryError, ZkbrokerError
 
 
-def test_a_start_that_fails_leaves_nothing(tmp_path):
+def test_failed_start_releases_the_directories(tmp_path):
     node = BrokerNode(
         BrokerConfig.from_properties(
             {

@@ -3,12 +3,12 @@ import gevent
 from zkbroker.broker import pacing
 
 
-def test_a_short_loop_is_the_items_themselves():
+def test_short_loop_returns_the_items_themselves():
     items = [1, 2, 3]
     assert pacing.paced(items) is items
 
 
-def test_a_long_loop_lets_others_run(monkeypatch):
+def test_long_loop_lets_other_tasks_run(monkeypatch):
     monkeypatch.setattr(pacing, "RUN_S", 0.0)
     others = []
     gevent.spawn(others.append, "ran")

@@ -20,32 +20,32 @@ def told(caplog, level, *brokers):
 
 
 @pytest.mark.parametrize("broker", [KAFKA_2_3, OURS, OURS_2_1])
-def test_the_old_level_in_a_cluster_of_a_later_one(caplog, broker):
+def test_old_level_in_newer_cluster_is_reported(caplog, broker):
     (text,) = told(caplog, "0.8.2", broker)
     assert f"inter.broker.protocol.version=0.8.2 here, but brokers [{broker.id}] have a" in text
     assert "(2.1, 2.2, 2.3)" in text
 
 
 @pytest.mark.parametrize("broker", [KAFKA_0_8_2, KAFKA_0_9, OURS_OLD])
-def test_a_later_level_in_a_cluster_of_the_old_one(caplog, broker):
+def test_newer_level_in_old_cluster_is_reported(caplog, broker):
     (text,) = told(caplog, "2.1", broker)
     assert f"inter.broker.protocol.version=2.1 here, but brokers [{broker.id}] have 0.8.2" in text
     assert "Set inter.broker.protocol.version=0.8.2" in text
 
 
-def test_levels_that_go_together(caplog):
+def test_compatible_levels_are_not_reported(caplog):
     assert told(caplog, "0.8.2", KAFKA_0_8_2, KAFKA_0_9, OURS_OLD) == []
     assert told(caplog, "2.3", KAFKA_2_3, OURS, OURS_2_1) == []
 
 
-def test_a_peer_is_logged_once_until_it_goes(caplog):
+def test_peer_is_reported_once_until_it_leaves(caplog):
     levels = PeerLevels(9, "0.8.2")
     for brokers in ([OURS], [OURS], [OURS, KAFKA_2_3], [KAFKA_2_3], [OURS, KAFKA_2_3]):
         levels.look({each.id: each for each in brokers})
     assert ["[4]" in each.getMessage() for each in caplog.records] == [True, False, True]
 
 
-def test_a_registration_names_a_level_that_is_not_the_latest():
+def test_registration_holds_a_level_below_the_latest():
     read = BrokerInfo.from_json(5, OURS_OLD.to_json())
     assert (read, read.level) == (OURS_OLD, "0.8.2")
     assert b"inter_broker_protocol" not in OURS.to_json()

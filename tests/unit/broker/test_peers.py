@@ -62,7 +62,7 @@ def world():
     return World()
 
 
-def test_a_later_leader_is_believed(world):
+def test_later_leader_of_a_peer_is_adopted(world):
     assert world.view.leader("t", 0) == (1, 4)
     assert world.peers.ask() == 1
     assert world.view.leader("t", 0) == (2, 5)
@@ -71,19 +71,19 @@ def test_a_later_leader_is_believed(world):
 
 
 @pytest.mark.parametrize("answer", [(2, 4), (2, 3), (-1, -1)])
-def test_a_peer_that_knows_no_more_changes_nothing(world, answer):
+def test_peer_without_newer_epoch_changes_nothing(world, answer):
     world.answers[2] = answer
     assert world.peers.ask() == 0
     assert world.view.leader("t", 0) == (1, 4)
 
 
-def test_brokers_are_asked_in_turn_also_past_one_that_is_down(world):
+def test_peers_are_queried_in_turn_past_failing_ones(world):
     world.answers[2] = NetworkError("refused")
     assert [world.peers.ask() for _ in range(3)] == [0, 1, 0]
     assert [broker for broker, _ in world.asked] == [2, 3, 2]
 
 
-def test_no_peer_is_asked_while_the_session_may_live(world):
+def test_peers_are_queried_only_after_the_session_is_over(world):
     world.peers._step()
     assert world.asked == []
     world.over = True
@@ -91,18 +91,18 @@ def test_no_peer_is_asked_while_the_session_may_live(world):
     assert world.view.leader("t", 0) == (2, 5)
 
 
-def test_a_broker_alone_asks_no_peer(world):
+def test_single_broker_queries_no_peer(world):
     world.view.set_brokers({})
     assert world.peers.ask() == 0
 
 
-def test_many_topics_are_asked_for_in_parts(world):
+def test_many_topics_are_queried_in_parts(world):
     world.topics({f"t{n}": {0: (1, 2)} for n in range(450)})
     world.peers.ask()
     assert [len(topics) for _, topics in world.asked] == [200, 200, 50]
 
 
-def test_what_the_controller_says_counts_again(world):
+def test_later_controller_decision_replaces_the_peers(world):
     world.peers.ask()
     update(world.view, 1, epoch=6)
     assert world.view.leader("t", 0) == (1, 6)

@@ -9,11 +9,11 @@ from zkbroker.protocol import BROKER_VERSIONS, ApiKey
 from zkbroker.security import Operation, ResourceType
 
 
-def test_every_served_api_stands_in_the_table():
+def test_every_served_api_is_in_the_table():
     assert set(NEEDS) == set(BROKER_VERSIONS)
 
 
-def test_only_the_table_of_versions_and_the_login_are_open_to_every_client():
+def test_only_versions_and_login_need_no_permission():
     assert {api for api, needs in NEEDS.items() if not needs} == {
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
@@ -22,12 +22,12 @@ def test_only_the_table_of_versions_and_the_login_are_open_to_every_client():
 
 
 @pytest.mark.parametrize("api", list(NEEDS))
-def test_items_are_cut_out_only_where_the_answer_can_say_so(api):
+def test_partial_refusal_needs_error_fields_in_the_response(api):
     if any(need.scope is Scope.EACH for need in NEEDS[api]):
         assert api in ITEMS
 
 
-def test_what_brokers_alone_may_ask_needs_to_act_for_the_cluster():
+def test_inter_broker_apis_need_cluster_action():
     for api in BROKER_VERSIONS:
         needs = [need for need in NEEDS[api] if need.operation is Operation.CLUSTER_ACTION]
         assert bool(needs) == (
@@ -36,7 +36,7 @@ def test_what_brokers_alone_may_ask_needs_to_act_for_the_cluster():
 
 
 @pytest.mark.parametrize("api", list(SAMPLES))
-def test_resources_are_read_off_requests(api):
+def test_resources_are_found_in_requests(api):
     for request in SAMPLES[api]:
         for need in NEEDS[api]:
             if need.when is not None and not need.when(request):
@@ -48,7 +48,7 @@ def test_resources_are_read_off_requests(api):
                     assert list(need.on(item))
 
 
-def test_the_error_of_a_resource_is_that_of_its_type():
+def test_each_resource_type_has_its_error():
     assert {kind.name: int(REFUSED[kind]) for kind in ResourceType} == {
         "TOPIC": 29,
         "GROUP": 30,

@@ -152,7 +152,7 @@ def compare(pair, seed, count, **settings):
     ],
     ids=lambda settings: "-".join(settings) or "default",
 )
-def test_both_ways_do_the_same(pair, settings):
+def test_both_ways_give_the_same_result(pair, settings):
     compare(pair, 1, SOME // 4 if settings else SOME, **settings)
 
 
@@ -220,7 +220,7 @@ def test_most_requests_take_the_short_way(pair, monkeypatch):
         ("nothing", (Operation.IDEMPOTENT_WRITE, Operation.WRITE)),
     ],
 )
-def test_both_ways_ask_what_is_allowed_and_note_the_same(pair, denied, never, caplog):
+def test_both_ways_authorize_and_audit_the_same(pair, denied, never, caplog):
     caplog.set_level("DEBUG", "zkbroker.audit")
     # Each world has an audit log, which is asked one after the other.
     noted = compare_noted(pair, caplog, permissions=permissions(denied, *never))
@@ -250,7 +250,7 @@ def compare_noted(pair, caplog, **settings):
     return noted
 
 
-def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
+def test_allowed_request_takes_the_short_way_and_denial_is_audited_once(
     pair, monkeypatch, caplog
 ):
     short, _ = pair(permissions=permissions("u"))
@@ -271,7 +271,7 @@ def test_what_is_allowed_takes_the_short_way_and_what_is_not_is_noted_once(
 
 @pytest.mark.parametrize("never", [(), (Operation.IDEMPOTENT_WRITE,), (Operation.WRITE,)])
 @pytest.mark.parametrize("transactional_id", ["mine", "yours", None])
-def test_both_ways_ask_for_the_transaction_of_a_batch(pair, transactional_id, never, caplog):
+def test_both_ways_authorize_the_transactional_id(pair, transactional_id, never, caplog):
     caplog.set_level("DEBUG", "zkbroker.audit")
     worlds = pair(permissions=permissions("yours", *never))
     data = batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -298,7 +298,7 @@ def test_both_ways_throttle_the_same(pair, kinds):
     compare(pair, 3, SOME // 2, quotas={each: QUOTAS[each] for each in kinds})
 
 
-def test_with_a_quota_a_fetch_above_it_takes_the_general_way(pair, monkeypatch):
+def test_fetch_above_quota_takes_the_general_way(pair, monkeypatch):
     short, _ = pair(quotas={QuotaKind.PRODUCE: "100", QuotaKind.FETCH: "100"})
     general = general_ones(short, monkeypatch)
     assert short.send(produce(batch(count=20)))
@@ -313,5 +313,5 @@ def test_with_a_quota_a_fetch_above_it_takes_the_general_way(pair, monkeypatch):
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(10))
-def test_both_ways_do_the_same_for_long(pair, seed):
+def test_both_ways_give_the_same_result_for_long(pair, seed):
     compare(pair, 100 + seed + soak.SEED, soak.part_of(MANY // 10), segment_bytes=1 << 20)

@@ -79,7 +79,7 @@ def catch_up(partition):
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_disk_slower_than_the_requests_time_out_is_error_7(acks):
+def test_slow_flush_times_out_with_error_7(acks):
     partitions = leading(make=SlowLog, flush_messages=1)
     (answer,) = produce(partitions, acks=acks)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
@@ -88,21 +88,21 @@ def test_a_disk_slower_than_the_requests_time_out_is_error_7(acks):
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, 6), (4, 56)])
-def test_a_failed_disk_is_another_leader_to_old_producers(version, code):
+def test_offline_partition_has_error_6_for_old_producers(version, code):
     partitions = leading()
     partitions["t", 0].mark_offline()
     (answer,) = produce(partitions, version=version)
     assert answer.error_code == code
 
 
-def test_without_a_time_out_the_answer_waits_for_the_disk():
+def test_acks_1_without_timeout_waits_for_the_flush():
     partitions = leading(make=SlowLog, flush_messages=1)
     (answer,) = produce(partitions, timeout_ms=0)
     assert (answer.error_code, answer.base_offset) == (0, 0)
     assert partitions["t", 0].log.flush_waits == [None]
 
 
-def test_acks_all_without_a_time_out_waits_for_the_disk_and_for_no_replica():
+def test_acks_all_without_timeout_waits_for_the_flush_but_no_replica():
     # A genuine broker flushes within the append; its delayed produce then expires at once.
     partitions = leading(make=SlowLog, replicas=(1, 2), flush_messages=1)
     (answer,) = produce(partitions, acks=-1, timeout_ms=0)
@@ -118,14 +118,14 @@ def test_acks_0_waits_for_nothing():
     assert partitions["t", 0].log.flush_waits == []
 
 
-def test_acks_0_that_fails_ends_the_connection():
+def test_failed_produce_with_acks_0_closes_the_connection():
     partitions = leading()
     partitions["t", 0].become_follower(decided(2, 1))
     with pytest.raises(CloseConnection):
         produce(partitions, acks=0)
 
 
-def test_16_partitions_are_appended_before_anything_is_waited_for_and_parked_once():
+def test_16_partitions_are_appended_before_one_wait():
     partitions = leading(16, replicas=(1, 2))
     ends = []
 
@@ -141,13 +141,13 @@ def test_16_partitions_are_appended_before_anything_is_waited_for_and_parked_onc
     assert all(ends)
 
 
-def test_nothing_is_parked_for_where_the_leader_is_alone():
+def test_acks_all_with_a_single_replica_does_not_park():
     park = Park()
     (answer,) = produce(leading(), acks=-1, park=park)
     assert (answer.error_code, park.times) == (0, 0)
 
 
-def test_too_few_replicas_in_sync_is_19_before_the_append():
+def test_too_few_in_sync_replicas_is_error_19_before_the_append():
     partitions = leading(replicas=(1, 2), isr=(1,), min_insync_replicas=2)
     (answer,) = produce(partitions, acks=-1)
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS

@@ -48,7 +48,7 @@ def heard(view, number):
     view._decided["t", number] = UpdateMetadataPartition("t", number, 1, 1, 0, [1], 0, [1])
 
 
-def test_it_is_ready_when_every_step_is_done(parts):
+def test_broker_is_ready_when_every_step_is_done(parts):
     view, replicas, writer, readiness = parts
     replicas.begin(0, leads=True)
     replicas.begin(1, leads=False)
@@ -61,7 +61,7 @@ def test_it_is_ready_when_every_step_is_done(parts):
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_a_partition_without_a_role_is_waited_for(parts, missing):
+def test_broker_waits_for_partitions_without_a_role(parts, missing):
     view, replicas, _, readiness = parts
     replicas.roles.caught_up = True
     replicas.begin(1 - missing, leads=True)
@@ -69,7 +69,7 @@ def test_a_partition_without_a_role_is_waited_for(parts, missing):
     assert not readiness.reached()
 
 
-def test_what_it_leads_must_be_known_to_clients(parts):
+def test_led_partition_must_be_known_from_metadata(parts):
     _, replicas, _, readiness = parts
     replicas.roles.caught_up = True
     replicas.begin(0, leads=True)
@@ -77,20 +77,20 @@ def test_what_it_leads_must_be_known_to_clients(parts):
     assert not readiness.reached()
 
 
-def test_a_broker_without_partitions_waits_for_nothing(parts):
+def test_broker_without_partitions_is_ready_at_once(parts):
     view, _, _, readiness = parts
     view.set_topics(TopicsView(MappingProxyType({}), MappingProxyType({}), frozenset()))
     assert readiness.reached()
 
 
-def test_partitions_that_are_being_deleted_are_not_waited_for(parts):
+def test_partitions_being_deleted_are_not_waited_for(parts):
     view, _, _, readiness = parts
     topics = view.topics
     view.set_topics(TopicsView(topics.assignments, topics.configs, frozenset({"t"})))
     assert readiness.reached()
 
 
-def test_it_waits_as_long_as_there_is_progress(parts):
+def test_wait_goes_on_while_there_is_progress(parts):
     view, replicas, _, readiness = parts
     heard(view, 0)
     waits = []
@@ -113,6 +113,6 @@ def test_it_waits_as_long_as_there_is_progress(parts):
     assert not replicas.listeners, "later requests do not pay for the start"
 
 
-def test_without_progress_it_gives_up(parts):
+def test_wait_ends_without_progress(parts):
     *_, readiness = parts
     assert not readiness.wait(still_s=0.01)

@@ -94,7 +94,7 @@ def told(request, version):
 
 
 @pytest.mark.parametrize(("request_", "version"), each_version(REQUESTS))
-def test_every_partition_has_its_error_or_all_of_it_has_one(request_, version):
+def test_refusal_holds_an_error_per_partition_or_one_in_all(request_, version):
     found = told(request_, version)
     if getattr(found, "error_code", 0):
         assert found.error_code == CODE
@@ -107,11 +107,11 @@ def test_every_partition_has_its_error_or_all_of_it_has_one(request_, version):
 
 
 @pytest.mark.parametrize(("request_", "version"), each_version(FOR_ALL))
-def test_an_error_of_the_whole_answer_is_used_where_there_is_one(request_, version):
+def test_refusal_uses_the_error_of_the_whole_response(request_, version):
     assert told(request_, version).error_code == CODE
 
 
-def test_markers_are_refused_each():
+def test_each_marker_is_refused():
     request = WriteTxnMarkersRequest(
         [TxnMarker(pid, 0, True, [TxnTopicPartitions("t", NUMBERS)], 0) for pid in (1, 2)]
     )
@@ -122,11 +122,11 @@ def test_markers_are_refused_each():
     ] == [(1, [CODE, CODE]), (2, [CODE, CODE])]
 
 
-def test_offsets_of_all_partitions_are_refused_without_naming_any():
+def test_offset_fetch_of_all_partitions_is_refused_as_a_whole():
     assert told(OffsetFetchRequest("g", None), 5).error_code == CODE
 
 
-def test_an_answer_without_room_for_errors_is_not_sent():
+def test_no_refusal_without_error_fields():
     assert refusal(ProduceRequest(None, 0, 1, []), 7, CODE) is None
     assert refusal(MetadataRequest([]), 5, CODE) is None
     assert ApiKey.METADATA in BROKER_VERSIONS

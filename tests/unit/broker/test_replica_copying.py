@@ -17,7 +17,7 @@ def copying():
     return ReplicaCopying(config, Dialing(runtime, own), 1, ClusterView(own), runtime=runtime)
 
 
-def test_each_direction_has_the_rate_that_the_brokers_settings_say(copying):
+def test_throttle_rates_follow_the_broker_settings(copying):
     settings = {
         "leader.replication.throttled.rate": "1000",
         "follower.replication.throttled.rate": "2000",
@@ -29,6 +29,6 @@ def test_each_direction_has_the_rate_that_the_brokers_settings_say(copying):
     assert copying.leader_throttle.rate is copying.fetchers.throttle.rate is None
 
 
-def test_a_leader_that_is_not_registered_cannot_be_reached(copying):
+def test_unregistered_leader_cannot_be_reached(copying):
     with pytest.raises(NetworkError, match="broker 7 is not registered"):
         copying._connect(7, 0)

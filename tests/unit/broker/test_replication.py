@@ -54,7 +54,7 @@ def through(connection):
     return SimpleNamespace(session=SimpleNamespace(number=connection))
 
 
-def test_the_connection_is_handed_on(handlers, replicas):
+def test_requests_are_passed_on_with_their_connection(handlers, replicas):
     for request, handle in (
         (LeaderAndIsrRequest(0, 1), handlers.leader_and_isr),
         (StopReplicaRequest(0, 1), handlers.stop_replica),
@@ -74,13 +74,13 @@ def metadata(*states, epoch=1):
     )
 
 
-def test_metadata_through_a_connection_that_was_left_is_refused(handlers, replicas):
+def test_metadata_over_an_older_connection_is_refused(handlers, replicas):
     request = metadata((0, 1, 5))
     codes = [handlers.update_metadata(request, through(each)).error_code for each in (7, 9, 7, 9)]
     assert codes == [0, 0, ErrorCode.STALE_CONTROLLER_EPOCH, 0]
     assert len(replicas.versions) == 3, "what is refused is not looked at"
 
 
-def test_leaders_hear_of_the_version_that_is_stored(handlers, replicas):
+def test_leader_records_the_stored_version(handlers, replicas):
     handlers.update_metadata(metadata((0, 1, 5), (1, 2, 6), (2, 1, 7)), through(7))
     assert replicas.versions == [(0, 3, 5)]

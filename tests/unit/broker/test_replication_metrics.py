@@ -13,7 +13,7 @@ def led(number, isr, least=1):
     return made
 
 
-def test_figures():
+def test_replication_figures_are_counted():
     whole = led(0, (1, 2, 3), 3)
     short = led(1, (1, 2), 2)
     below = led(2, (1,), 2)

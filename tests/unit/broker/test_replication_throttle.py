@@ -63,7 +63,7 @@ class World:
 
 
 @pytest.mark.parametrize("text", ["*", "0:1", "1:2,0:1"])
-def test_a_follower_out_of_sync_gets_nothing_above_the_rate(tmp_path, text):
+def test_out_of_sync_follower_is_throttled(tmp_path, text):
     with started(tmp_path) as logs:
         world = World(logs, text)
         assert world.fetch(3) == 5000
@@ -76,13 +76,13 @@ def test_a_follower_out_of_sync_gets_nothing_above_the_rate(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", ["", "0:3", "1:1"])
-def test_what_is_not_named_is_not_held_back(tmp_path, text):
+def test_replicas_not_listed_are_not_throttled(tmp_path, text):
     with started(tmp_path) as logs:
         world = World(logs, text)
         assert [world.fetch(3) for _ in range(3)] == [5000] * 3
 
 
-def test_without_a_rate_nothing_is_held_back(tmp_path):
+def test_followers_are_not_throttled_without_a_rate(tmp_path):
     with started(tmp_path) as logs:
         world = World(logs, "*")
         world.throttle.rate = None

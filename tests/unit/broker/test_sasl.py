@@ -3,7 +3,7 @@ from zkbroker.errors import ErrorCode
 from zkbroker.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 
-def test_no_login_is_expected_here():
+def test_sasl_requests_are_refused_without_a_gate():
     refused = sasl_handshake(SaslHandshakeRequest("PLAIN"), None)
     assert (refused.error_code, refused.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     refused = sasl_authenticate(SaslAuthenticateRequest(b"x"), None)

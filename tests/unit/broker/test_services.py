@@ -11,7 +11,7 @@ from zkbroker.errors import NotLeaderForPartition
 ASSIGNMENT = dict.fromkeys(range(100), (1,))
 
 
-def test_a_request_waits_once_for_all_of_its_undecided_partitions():
+def test_request_waits_once_for_all_undecided_partitions():
     waits = []
     now_ms = [5_000.0]
 

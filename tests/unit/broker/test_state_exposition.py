@@ -62,7 +62,7 @@ def collected(broker):
     return value
 
 
-def test_the_session_is_in_one_state_and_losses_are_counted():
+def test_session_state_and_losses_are_exposed():
     broker = Broker()
     value = collected(broker)
     assert value("zookeeper_session_state", state="connected") == 1
@@ -74,7 +74,7 @@ def test_the_session_is_in_one_state_and_losses_are_counted():
     assert value("zookeeper_expires_total") == 1
 
 
-def test_a_failed_directory_has_its_state_alone(tmp_path, caplog):
+def test_offline_directory_exposes_only_its_state(tmp_path, caplog):
     good, failed, gone = str(tmp_path), "/failed", str(tmp_path / "gone")
     broker = Broker(good, failed, gone)
     broker.offline = {failed: "Input/output error"}
@@ -89,7 +89,7 @@ def test_a_failed_directory_has_its_state_alone(tmp_path, caplog):
     assert f"size of disk unknown directory={gone}" in caplog.text
 
 
-def test_connections_requests_and_groups():
+def test_connections_requests_and_groups_are_exposed():
     broker = Broker()
     value = collected(broker)
     assert value("connections", listener="SSL") == 2

@@ -7,7 +7,7 @@ from zkbroker.errors import RegistryError
 
 
 @pytest.mark.parametrize("failure", [RegistryError("away"), LookupError("a defect")])
-def test_a_step_that_fails_keeps_none_of_the_others_from_being_taken(failure, caplog):
+def test_failing_step_does_not_stop_the_others(failure, caplog):
     done = []
 
     def fail():

@@ -35,7 +35,7 @@ def seen(**configs):
     )
 
 
-def test_only_changes_are_applied_and_to_local_logs_only():
+def test_only_changes_of_local_logs_are_applied():
     logs = Logs("a", "b")
     settings = TopicSettings(None, logs, None)
     settings.apply(seen(a={"x": "1"}, b={}, c={"x": "2"}))
@@ -45,7 +45,7 @@ def test_only_changes_are_applied_and_to_local_logs_only():
     assert logs.applied == [("b", {"y": "1"})]
 
 
-def test_a_refused_change_is_applied_again():
+def test_refused_change_is_applied_again():
     logs = Logs("a")
     settings = TopicSettings(None, logs, None)
     logs.refuse = True
@@ -55,7 +55,7 @@ def test_a_refused_change_is_applied_again():
     assert logs.applied == [("a", {"x": "1"})]
 
 
-def test_a_topic_that_the_view_does_not_have_yet_is_asked_for():
+def test_settings_of_a_topic_unknown_to_the_view_are_read():
     session = InstantSession()
     create_topic(session, "new", {0: (1,)}, {"cleanup.policy": "compact"})
     view = SimpleNamespace(topics=seen(old={"x": "1"}))
@@ -64,7 +64,7 @@ def test_a_topic_that_the_view_does_not_have_yet_is_asked_for():
 
 
 @pytest.mark.parametrize("away", [True, False])
-def test_recovery_goes_on_without_zookeeper(away):
+def test_recovery_continues_without_zookeeper(away):
     def connected():
         if away:
             raise RegistryError("away")

@@ -33,7 +33,7 @@ def topics(racks):
 @pytest.mark.parametrize(
     ("racks", "without"), [("aabb", None), ([None] * 4, None), (["a", "a", "b", None], "3")]
 )
-def test_racks_count_on_demand_where_all_brokers_name_one(caplog, racks, without):
+def test_racks_are_used_only_when_every_broker_has_one(caplog, racks, without):
     session, made = topics(racks)
     with caplog.at_level(logging.WARNING):
         made.create_automatically("t")
@@ -62,7 +62,7 @@ def register(session, *ids):
     ],
     ids=str,
 )
-def test_brokers_count_that_the_view_does_not_have_yet(wanted):
+def test_registered_brokers_unknown_to_the_view_get_replicas(wanted):
     session, made = topics([None])
     register(session, 0, 1, 2)
     made.create("t", **wanted)
@@ -73,7 +73,7 @@ def test_brokers_count_that_the_view_does_not_have_yet(wanted):
     assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_topics_grow_onto_brokers_that_the_view_does_not_have_yet():
+def test_new_partitions_use_brokers_unknown_to_the_view():
     session, made = topics([None])
     register(session, 0, 1)
     made.create("t", partitions=1)
@@ -82,7 +82,7 @@ def test_topics_grow_onto_brokers_that_the_view_does_not_have_yet():
     assert [len(replicas) for replicas in assignment(session, "t").values()] == [2, 2, 2]
 
 
-def test_internal_topics_have_replicas_on_brokers_that_the_view_does_not_have_yet():
+def test_internal_topics_use_brokers_unknown_to_the_view():
     session, made = topics([None])
     register(session, 0, 1, 2)
     made.create_automatically(OFFSETS_TOPIC)
@@ -106,7 +106,7 @@ def context(version=1):
     ("version", "code"),
     [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)],
 )
-def test_deletion_that_is_switched_off_is_an_error_that_the_client_knows(version, code):
+def test_disabled_deletion_has_an_error_known_to_the_client(version, code):
     # KafkaApis.handleDeleteTopicsRequest of genuine brokers.
     def delete(name):
         raise ProtocolError(code=ErrorCode.TOPIC_DELETION_DISABLED)
@@ -116,7 +116,7 @@ def test_deletion_that_is_switched_off_is_an_error_that_the_client_knows(version
 
 
 @pytest.mark.parametrize("moving", [False, True])
-def test_no_topic_grows_while_partitions_move_or_it_is_deleted(moving):
+def test_partitions_are_not_added_during_moves_or_deletion(moving):
     # AdminManager.createPartitions and KafkaApis.handleCreatePartitionsRequest of genuine brokers.
     session = InstantSession()
     if moving:

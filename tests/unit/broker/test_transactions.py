@@ -78,7 +78,7 @@ def marker(*keys, epoch=0, committed=True, coordinator_epoch=0):
     return TxnMarker(1, epoch, committed, topics, coordinator_epoch)
 
 
-def test_each_partition_gets_its_marker_and_its_answer(led):
+def test_marker_is_appended_to_each_partition(led):
     log = led[KEYS[0]].log
     append_transactional(log)
     codes, ended = write(led, marker(*KEYS, ("t", 9)))
@@ -88,7 +88,7 @@ def test_each_partition_gets_its_marker_and_its_answer(led):
     assert ended == [((3, 1, 0), {"commit": True})]
 
 
-def test_markers_of_a_replaced_producer_have_their_codes(led):
+def test_fenced_markers_have_error_codes(led):
     assert write(led, marker(KEYS[1], epoch=2, coordinator_epoch=5))[0] == [{KEYS[1]: 0}]
     codes, ended = write(
         led,
@@ -100,7 +100,7 @@ def test_markers_of_a_replaced_producer_have_their_codes(led):
     assert ended == []
 
 
-def test_a_marker_that_is_not_on_the_replicas_is_not_acknowledged(led):
+def test_unreplicated_marker_is_not_acknowledged(led):
     partition = led[KEYS[1]]
     partition.become_leader(decided(1, 1, (1, 2), (1, 2)))
     codes, ended = write(led, marker(KEYS[1]))
@@ -108,7 +108,7 @@ def test_a_marker_that_is_not_on_the_replicas_is_not_acknowledged(led):
     assert ended == []
 
 
-def test_many_markers_let_others_run_and_are_waited_for_once_a_partition(led, monkeypatch):
+def test_many_markers_let_other_tasks_run_and_wait_once_per_partition(led, monkeypatch):
     monkeypatch.setattr(pacing, "RUN_S", 0.0)
     turns = []
 
@@ -136,7 +136,7 @@ def test_many_markers_let_others_run_and_are_waited_for_once_a_partition(led, mo
     assert {1, 50, 99} <= set(turns)  # it ran between two appends
 
 
-def test_a_marker_of_a_leadership_that_is_over_does_not_count_with_a_later_one(led, monkeypatch):
+def test_marker_of_an_ended_leadership_is_not_acknowledged_by_a_later_one(led, monkeypatch):
     partition = led[KEYS[0]]
     append = Leadership.end_transaction
 
@@ -178,7 +178,7 @@ def batch(sequence=0, **more):
     )
 
 
-def test_the_coordinator_is_asked_once_for_each_transaction_and_partition(led):
+def test_coordinator_verifies_each_transaction_and_partition_once(led):
     asked = []
     for sequence in range(3):
         assert produce(led, batch(sequence), verify=lambda *args: asked.append(args[:4])) == 0
@@ -186,7 +186,7 @@ def test_the_coordinator_is_asked_once_for_each_transaction_and_partition(led):
     assert produce(led, batch(3, is_transactional=False)) == E.INVALID_TXN_STATE
 
 
-def test_what_the_coordinator_refuses_is_not_written(led):
+def test_batch_refused_by_the_coordinator_is_not_appended(led):
     def refuse(*args):
         raise ProtocolError("no", code=E.INVALID_TXN_STATE)
 
@@ -194,7 +194,7 @@ def test_what_the_coordinator_refuses_is_not_written(led):
     assert led[KEYS[0]].log_end_offset == 0
 
 
-def test_a_marker_that_comes_while_the_coordinator_is_asked_refuses_the_batch(led):
+def test_marker_during_verification_refuses_the_batch(led):
     def late(*args):
         write(led, marker(KEYS[0]))
 
@@ -202,7 +202,7 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_refuses_the_batch(le
     assert led[KEYS[0]].log_end_offset == 1
 
 
-def test_a_transactional_batch_needs_a_transactional_id(led):
+def test_transactional_batch_needs_a_transactional_id(led):
     code = produce(led, batch(), transactional_id=None)
     assert code == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -237,19 +237,19 @@ def test_partitions_are_added_all_or_none(led):
     assert len(asked) == 1
 
 
-def test_the_coordinators_answer_goes_to_each_partition(led):
+def test_coordinator_error_is_returned_for_each_partition(led):
     made, _ = handlers(led, E.CONCURRENT_TRANSACTIONS)
     assert set(added(made, ("t", [0, 1])).values()) == {E.CONCURRENT_TRANSACTIONS}
 
 
-def test_a_group_stands_for_its_partition_of_the_offsets_topic(led):
+def test_add_offsets_adds_the_groups_offsets_partition(led):
     made, asked = handlers(led)
     made.add_offsets(AddOffsetsToTxnRequest("id", 1, 0, "a"), SimpleNamespace(park=PARK))
     assert asked == [("id", 1, 0, [("__consumer_offsets", 47)], PARK)]
 
 
 @pytest.mark.parametrize("transactional_id", [None, "id"])
-def test_a_producer_tries_again_while_zookeeper_gives_no_ids(led, transactional_id):
+def test_producer_id_is_retriable_while_zookeeper_is_away(led, transactional_id):
     # ProducerIdManager of genuine brokers: 14, which no producer takes for final, and not 7.
     def away(*_):
         raise ConnectionLost("no answer")
@@ -267,7 +267,7 @@ def test_a_producer_tries_again_while_zookeeper_gives_no_ids(led, transactional_
 
 
 @pytest.mark.parametrize("topic", ["", "..", "../../x", "a/b", "a\0b", "x" * 300])
-def test_what_cannot_be_a_topic_waits_for_no_marker(topic, caplog):
+def test_invalid_topic_gets_no_marker(topic, caplog):
     # No ZooKeeper: nobody is asked.
     owner = SimpleNamespace(
         _services=SimpleNamespace(view=SimpleNamespace(assignment=lambda topic: None))

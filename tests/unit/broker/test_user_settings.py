@@ -4,7 +4,7 @@ from zkbroker.broker.user_settings import UserSettings
 from zkbroker.registry.user_configs import ConfigEntity, UserConfigs
 
 
-def test_every_part_is_given_what_holds_and_each_change():
+def test_listeners_get_user_settings_at_once_and_after_each_change():
     settings, seen = UserSettings(), []
     settings.on_change(seen.append)
     changed = UserConfigs({ConfigEntity(user="alice"): {"producer_byte_rate": "5"}})

@@ -61,14 +61,14 @@ class World:
         return raised.value.code
 
 
-def test_this_brokers_own_coordinator_is_asked_without_a_request():
+def test_local_coordinator_is_called_without_a_request():
     world = World()
     world.check()
     assert world.asked == [("id", 7, 3, [("t", 0)])]
     assert world.sent == []
 
 
-def test_another_brokers_coordinator_is_asked_over_the_network():
+def test_remote_coordinator_gets_a_request():
     world = World(OTHER)
     world.check()
     assert world.asked == []
@@ -89,28 +89,28 @@ def test_another_brokers_coordinator_is_asked_over_the_network():
         (E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_ENOUGH_REPLICAS),
     ],
 )
-def test_a_producer_gets_a_code_that_it_can_act_upon(leader, said, told):
+def test_coordinator_error_is_translated_for_the_producer(leader, said, told):
     assert World(leader, said).refused() is told
 
 
-def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_producer():
+def test_unreachable_coordinator_is_a_retriable_error():
     assert World(OTHER, NetworkError("gone")).refused() is E.NOT_ENOUGH_REPLICAS
     assert World(-1).refused() is E.NOT_ENOUGH_REPLICAS
 
 
-def test_a_producer_tries_again_where_the_topic_of_transactions_is_not_known_yet():
+def test_unknown_transaction_topic_is_a_retriable_error():
     world = World()
     world.partitions = 0
     assert world.refused() is E.NOT_ENOUGH_REPLICAS
 
 
-def test_no_broker_is_asked_while_verification_is_off():
+def test_nothing_is_verified_when_disabled():
     world = World(code=E.INVALID_TXN_STATE, enabled=False)
     world.check()
     assert world.asked == world.sent == []
 
 
-def test_who_waits_for_another_broker_waits_parked():
+def test_request_is_parked_only_for_remote_verification():
     park = Park()
     World().verifier.check("id", 7, 3, [("t", 0)], park)
     assert park.times == 0

@@ -28,7 +28,7 @@ def update(made, leader, epoch=1, controller_epoch=1, fence=None):
     return made.update(request, fence or ControllerFence(lambda: 1))
 
 
-def test_there_is_no_leader_before_the_controller_says_so():
+def test_no_leader_is_known_before_update_metadata():
     made = view()
     assert made.leader("t", 0) == (-1, -1)
     assert not made.led("t")
@@ -37,27 +37,27 @@ def test_there_is_no_leader_before_the_controller_says_so():
     assert made.led("t")
 
 
-def test_a_leader_that_does_not_live_is_none():
+def test_dead_leader_is_not_returned():
     made = view()
     update(made, 3)
     assert made.leader("t", 0) == (-1, -1)
 
 
-def test_a_deposed_controller_changes_nothing():
+def test_update_of_a_deposed_controller_is_refused():
     made, fence = view(), ControllerFence(lambda: 1)
     update(made, 2, controller_epoch=3, fence=fence)
     assert update(made, 1, controller_epoch=2, fence=fence) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert made.leader("t", 0)[0] == 2
 
 
-def test_what_is_being_deleted_has_no_leader():
+def test_deleted_partition_has_no_leader():
     made = view()
     update(made, 2)
     update(made, -2)
     assert made.decided("t", 0) is None
 
 
-def test_a_topic_that_is_gone_is_forgotten():
+def test_decisions_of_a_deleted_topic_are_forgotten():
     made = view()
     update(made, 2)
     made.set_topics(TopicsView(MappingProxyType({}), MappingProxyType({}), frozenset()))
@@ -68,7 +68,7 @@ def topics(**assignments):
     return TopicsView(MappingProxyType(assignments), MappingProxyType({}), frozenset())
 
 
-def test_a_new_partition_is_waited_for_until_the_controller_decided_and_not_for_long(monkeypatch):
+def test_decision_of_a_new_partition_is_awaited_for_a_bounded_time(monkeypatch):
     now_s = [100.0]
     monkeypatch.setattr("zkbroker.broker.view.time.monotonic", lambda: now_s[0])
     made = view()
@@ -92,7 +92,7 @@ def test_a_new_partition_is_waited_for_until_the_controller_decided_and_not_for_
         UpdateMetadataPartition("t", 1, 1, 1, 0, [1], 0, [1, -4]),
     ],
 )
-def test_nonsense_is_42_and_kept_from_clients_and_the_rest_counts(nonsense, caplog):
+def test_invalid_partition_state_is_refused_and_the_others_apply(nonsense, caplog):
     made = view()
     sound = UpdateMetadataPartition("t", 0, 1, 2, 1, [1, 2], 0, [1, 2])
     request = UpdateMetadataRequest(7, 1, partition_states=[nonsense, sound])
@@ -102,7 +102,7 @@ def test_nonsense_is_42_and_kept_from_clients_and_the_rest_counts(nonsense, capl
     assert "UpdateMetadata refused controller=7" in caplog.text
 
 
-def test_what_others_than_the_live_brokers_led_is_known_from_what_was_heard():
+def test_partitions_last_led_by_other_brokers_are_known():
     made = view()
     assert made.last_led_by_others([1, 2]) == []
     update(made, 2)

@@ -13,11 +13,11 @@ GIVEN = {
 }
 
 
-def test_the_first_broker_has_what_was_given():
+def test_first_broker_gets_the_given_properties():
     assert properties_of(0, 1, GIVEN) == GIVEN
 
 
-def test_ports_count_up_and_each_has_its_own_directory():
+def test_further_brokers_get_next_ports_and_own_directories():
     assert properties_of(1, 2, GIVEN) == {
         "num.partitions": "4",
         "admin.port": "9991",
@@ -27,11 +27,11 @@ def test_ports_count_up_and_each_has_its_own_directory():
 
 
 @pytest.mark.parametrize("value", ["0", "-1"])
-def test_a_port_that_is_chosen_or_off_stays(value):
+def test_automatic_or_disabled_port_is_kept(value):
     assert properties_of(2, 3, {"admin.port": value}) == {"admin.port": value}
 
 
-def test_there_may_be_no_port_left():
+def test_port_above_65535_is_refused():
     with pytest.raises(ConfigError, match="leaves no port for broker 3"):
         properties_of(2, 3, {"admin.port": "65534"})
 
@@ -46,11 +46,11 @@ def test_there_may_be_no_port_left():
         ("listeners", "SSL://:9093", "port 0, as in SSL://127.0.0.1:0"),
     ],
 )
-def test_what_only_one_broker_can_have_is_refused(key, value, instead):
+def test_property_that_brokers_cannot_share_is_refused(key, value, instead):
     check_shared({key: value}, 1)
     with pytest.raises(ConfigError, match=f"cannot be that of 2 brokers: .*{instead}"):
         check_shared({key: value}, 2)
 
 
-def test_free_ports_are_for_all():
+def test_port_0_can_be_shared():
     check_shared({"port": "0", "listeners": "PLAINTEXT://127.0.0.1:0"}, 3)

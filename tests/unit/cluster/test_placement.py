@@ -24,26 +24,26 @@ DISKS = (Path("/disk1"), Path("/disk2"))
         ("per-disk", DISKS, 2),
     ],
 )
-def test_how_many_are_meant(asked, disks, count):
+def test_broker_count_is_parsed(asked, disks, count):
     assert broker_count(asked, disks, available=8) == count
 
 
-def test_one_for_each_core_is_for_each_that_this_process_may_use():
+def test_per_core_counts_the_cores_of_this_process():
     assert broker_count("per-core", ()) == cores() == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("asked", ["0", "101", "-1", "per-cpu", "", "1.5", "²"])
-def test_anything_else_is_refused_with_what_may_be_given(asked):
+def test_invalid_broker_count_is_refused(asked):
     with pytest.raises(ConfigError, match="1 to 100, per-core or per-disk"):
         broker_count(asked, ())
 
 
-def test_one_for_each_disk_needs_disks():
+def test_per_disk_needs_disks():
     with pytest.raises(ConfigError, match="--disk"):
         broker_count("per-disk", ())
 
 
-def test_brokers_take_turns_on_disks():
+def test_brokers_are_spread_over_disks():
     places = [log_directory(index, 11 + index, DISKS)["log.dirs"] for index in range(3)]
     assert places == ["/disk1/broker-11", "/disk2/broker-12", "/disk1/broker-13"]
     assert log_directory(0, 1, ()) == {}
@@ -54,7 +54,7 @@ def info(broker, rack):
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_the_rack_is_the_host_unless_others_name_none(several):
+def test_rack_is_the_host_unless_others_have_none(several):
     def rack(properties, *others):
         return rack_of_host(properties, others, several=several, host="h1")
 
@@ -64,5 +64,5 @@ def test_the_rack_is_the_host_unless_others_name_none(several):
     assert rack({}) == ("h1" if several else None), "a single broker needs none"
 
 
-def test_a_host_is_named_as_it_names_itself():
+def test_default_rack_is_the_hostname():
     assert rack_of_host({}, [], several=True) == socket.gethostname()

@@ -9,17 +9,17 @@ from zkbroker.errors import ConfigError, ZkbrokerError
 from zkbroker.testing import LocalCluster
 
 
-def test_a_cluster_needs_a_broker(tmp_path):
+def test_cluster_needs_a_broker(tmp_path):
     with pytest.raises(ConfigError, match="whole number from 1"):
         ClusterProcesses(tmp_path, brokers=0)
 
 
-def test_ports_are_given_for_all_brokers_or_none(tmp_path):
+def test_number_of_ports_must_match_brokers(tmp_path):
     with pytest.raises(ConfigError, match="each of the 2 brokers, not 1"):
         ClusterProcesses(tmp_path, brokers=2, ports=[9092])
 
 
-def test_a_broker_that_was_never_started_has_no_address(tmp_path):
+def test_broker_never_started_has_no_address(tmp_path):
     broker = BrokerProcess(tmp_path, {"broker.id": "1"})
     assert not broker.alive
     with pytest.raises(ZkbrokerError, match="not been started"):
@@ -27,7 +27,7 @@ def test_a_broker_that_was_never_started_has_no_address(tmp_path):
     assert broker.stop()
 
 
-def test_properties_of_brokers_are_texts_numbers_or_truth_values(tmp_path):
+def test_property_values_are_texts_numbers_or_booleans(tmp_path):
     given = {
         "num.partitions": 4,
         "delete.topic.enable": False,
@@ -40,7 +40,7 @@ def test_properties_of_brokers_are_texts_numbers_or_truth_values(tmp_path):
         ClusterProcesses(tmp_path, properties={"log.dirs": ["a"]})
 
 
-def test_a_misspelt_property_is_refused_with_the_nearest_name(tmp_path):
+def test_misspelt_property_is_refused_with_the_nearest_name(tmp_path):
     with pytest.raises(ConfigError) as raised:
         ClusterProcesses(tmp_path / "data", properties={"num.partitons": 4, "ssl.protocol": "TLS"})
     assert str(raised.value) == (
@@ -49,7 +49,7 @@ def test_a_misspelt_property_is_refused_with_the_nearest_name(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_a_cluster_that_cannot_be_made_leaves_no_directory(tmp_path, monkeypatch):
+def test_failed_construction_leaves_no_directory(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(ConfigError, match=r"x\.y is no setting of a broker"):
         LocalCluster(properties={"x.y": 1})

@@ -20,13 +20,13 @@ def ask(directory, **environment):
     return ran.stdout or ran.stderr
 
 
-def test_a_child_is_not_led_astray_by_its_working_directory(tmp_path):
+def test_child_ignores_packages_in_its_working_directory(tmp_path):
     (tmp_path / "zkbroker").mkdir()
     (tmp_path / "zkbroker" / "__init__.py").write_text("raise SystemExit('astray')")
     assert ask(tmp_path) == f"zkbroker {zkbroker.__version__}\n"
 
 
-def test_a_child_runs_the_package_of_a_checkout_that_is_not_installed(tmp_path):
+def test_child_imports_the_package_of_a_checkout(tmp_path):
     # As from a checkout: no site directory knows the package, only the working directory does.
     code = (
         "import sys, subprocess; sys.path.insert(0, sys.argv[1])\n"
@@ -43,7 +43,7 @@ def test_a_child_runs_the_package_of_a_checkout_that_is_not_installed(tmp_path):
     assert ran.stdout.strip().split(":")[0] == str(ROOT)
 
 
-def test_what_pythonpath_held_is_kept(tmp_path):
+def test_pythonpath_is_kept(tmp_path):
     environment = python_environment({"PYTHONPATH": str(tmp_path), "A": "1"})
     assert environment["PYTHONPATH"].split(":")[-1] == str(tmp_path)
     assert environment["A"] == "1"

@@ -8,7 +8,7 @@ from zkbroker.errors import ConfigError
 @pytest.mark.parametrize(
     ("brokers", "factor", "least"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)]
 )
-def test_three_replicas_or_as_many_as_there_are_brokers_where_nothing_is_asked_for(
+def test_default_replication_is_three_or_the_number_of_brokers(
     brokers, factor, least
 ):
     assert replication_properties(brokers, None) == replication_properties(brokers, factor, least)
@@ -25,7 +25,7 @@ def test_three_replicas_or_as_many_as_there_are_brokers_where_nothing_is_asked_f
         (3, 3, 1, 1),
     ],
 )
-def test_new_topics_and_the_offsets_topic_get_as_many_replicas(brokers, factor, given, least):
+def test_replication_applies_to_new_topics_and_the_offsets_topic(brokers, factor, given, least):
     assert replication_properties(brokers, factor, given) == {
         "default.replication.factor": str(factor),
         "min.insync.replicas": str(least),
@@ -43,7 +43,7 @@ def test_new_topics_and_the_offsets_topic_get_as_many_replicas(brokers, factor, 
         (None, 4, "4 of 3 replicas cannot be in sync"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(tmp_path, factor, given, problem):
+def test_impossible_replication_is_refused_before_the_start(tmp_path, factor, given, problem):
     with pytest.raises(ConfigError, match=problem):
         ClusterProcesses(
             tmp_path / "data", brokers=3, replication=factor, min_insync_replicas=given
@@ -51,7 +51,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(tmp_path, factor, give
     assert not (tmp_path / "data").exists()
 
 
-def test_a_property_given_by_hand_counts_before_it(tmp_path):
+def test_given_property_overrides_replication(tmp_path):
     made = []
     cluster = ClusterProcesses(
         tmp_path,

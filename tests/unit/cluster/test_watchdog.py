@@ -44,7 +44,7 @@ class World:
         self.watchdog.look()
 
 
-def test_one_that_dies_is_named_and_started_again():
+def test_dead_broker_is_reported_and_restarted():
     world = World()
     world.look()
     assert world.lines == []
@@ -59,7 +59,7 @@ def test_one_that_dies_is_named_and_started_again():
     assert (world.first.launches, world.second.launches) == (0, 1)
 
 
-def test_one_that_is_to_stay_dead_is_named_once():
+def test_dead_broker_without_restart_is_reported_once():
     world = World(restart=False)
     world.first.alive = False
     for _ in range(5):
@@ -68,7 +68,7 @@ def test_one_that_is_to_stay_dead_is_named_once():
     assert world.first.launches == 0
 
 
-def test_one_that_cannot_live_is_started_less_and_less_often():
+def test_restart_pauses_grow():
     world = World()
     world.first.launch = lambda: setattr(world.first, "launches", world.first.launches + 1)
     world.first.alive = False
@@ -79,7 +79,7 @@ def test_one_that_cannot_live_is_started_less_and_less_often():
     assert "exited with status 1 before it was ready: no space" in world.lines[-1]
 
 
-def test_one_that_served_for_long_is_started_again_at_once():
+def test_broker_that_ran_long_is_restarted_after_the_first_pause():
     world = World()
     for _ in range(5):
         world.first.alive = False
@@ -90,7 +90,7 @@ def test_one_that_served_for_long_is_started_again_at_once():
     assert world.lines.count("broker 1 serves again") == 5
 
 
-def test_one_that_never_becomes_ready_is_killed():
+def test_broker_that_never_becomes_ready_is_killed():
     world = World()
     world.first.alive = False
     world.first.ready = False
@@ -104,7 +104,7 @@ def test_one_that_never_becomes_ready_is_killed():
 
 
 @pytest.mark.parametrize("error", [ZkbrokerError("no Java"), OSError("no memory")])
-def test_one_that_cannot_be_started_is_tried_again(error):
+def test_failed_launch_is_reported(error):
     world = World()
 
     def launch():

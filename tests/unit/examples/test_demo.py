@@ -7,14 +7,14 @@ from examples.demo.visits import Visits
 LINE = b'1.2.3.4 - - [17/May/2015:10:05:03 +0200] "GET / HTTP/1.1" 200 1 "-" "x"'
 
 
-def test_lines_are_taken_apart():
+def test_access_log_lines_are_parsed():
     assert access_log.member(LINE) == b"1.2.3.4"
     assert access_log.event_time_ms(LINE) == 1431849903000
     assert access_log.event_time_ms(b"no time") is None
     assert access_log.event_time_ms(b"[99/May/2015:10:05:03 +0200]") is None
 
 
-def test_the_generated_stream_is_the_same_every_time(tmp_path):
+def test_generated_access_log_is_deterministic(tmp_path):
     for name in ("a", "b"):
         access_log.generate(tmp_path / name, 500)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -24,7 +24,7 @@ def test_the_generated_stream_is_the_same_every_time(tmp_path):
     assert all(re.match(rb"\d+\.\d+\.\d+\.\d+ - - \[", line) for line in lines)
 
 
-def test_a_log_that_grew_goes_on_and_another_starts_again(tmp_path):
+def test_position_continues_in_a_grown_log_and_restarts_in_another(tmp_path):
     log, memory = tmp_path / "log", tmp_path / "memory.json"
     log.write_bytes(b"one\ntwo\n")
     shipped = Shipped.load(memory)
@@ -41,7 +41,7 @@ def test_a_log_that_grew_goes_on_and_another_starts_again(tmp_path):
     assert list(access_log.read(log)) == [b"another", b"log"]
 
 
-def test_a_message_that_comes_twice_counts_once():
+def test_duplicate_message_is_counted_once():
     visits = Visits({0: 5})
     for offset in (4, 5, 6, 5):
         visits.count(0, offset, LINE)

@@ -34,7 +34,7 @@ def framed(*bodies):
     st.lists(st.binary(max_size=9000), max_size=8),
     st.lists(st.integers(1, 6000), max_size=40),
 )
-def test_frames_come_out_whole_however_the_stream_is_cut(bodies, sizes):
+def test_frames_are_whole_however_the_stream_is_split(bodies, sizes):
     reader = FrameReader(Stream(framed(*bodies), sizes).receive_into, 10_000)
     got = []
     while (frame := reader.next_frame()) is not None:
@@ -44,7 +44,7 @@ def test_frames_come_out_whole_however_the_stream_is_cut(bodies, sizes):
     assert not reader.in_frame
 
 
-def test_frames_are_buffers_of_their_own():
+def test_each_frame_has_its_own_buffer():
     reader = FrameReader(Stream(framed(b"aaaa", b"bbbb"), []).receive_into, 100)
     first, second = reader.next_frame(), reader.next_frame()
     assert first is not None
@@ -59,7 +59,7 @@ def test_large_frames_are_received_whole():
     assert [reader.next_frame() == body, reader.next_frame() == body] == [True, True]
 
 
-def test_memory_is_taken_as_bytes_arrive_not_as_announced():
+def test_memory_is_allocated_as_bytes_arrive():
     def resident_bytes():
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -78,7 +78,7 @@ def test_memory_is_taken_as_bytes_arrive_not_as_announced():
         assert max(seen) - before < kept + 4_000_000, announced
 
 
-def test_of_large_frames_what_has_arrived_is_charged_and_small_ones_are_not():
+def test_only_received_bytes_of_large_frames_are_charged():
     charged = []
     bodies = [b"s" * 60_000, b"m" * 70_000, b"l" * 5_000_000]
     reader = FrameReader(Stream(framed(*bodies), [10] * 30).receive_into, 6_000_000)
@@ -88,7 +88,7 @@ def test_of_large_frames_what_has_arrived_is_charged_and_small_ones_are_not():
     assert max(charged) <= 1024 * 1024
 
 
-def test_what_is_only_announced_is_not_charged():
+def test_announced_bytes_are_not_charged():
     charged = []
     start = (100_000_000).to_bytes(4, "big") + bytes(1000)
     reader = FrameReader(Stream(start, []).receive_into, 200_000_000)
@@ -99,14 +99,14 @@ def test_what_is_only_announced_is_not_charged():
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
-def test_a_length_out_of_bounds_is_refused_with_its_bytes(size):
+def test_frame_length_out_of_bounds_is_refused(size):
     prefix = size.to_bytes(4, "big", signed=True)
     with pytest.raises(FrameError, match=f"frame length {size} ") as caught:
         FrameReader(Stream(prefix + b"x", []).receive_into, 100).next_frame()
     assert caught.value.start == prefix
 
 
-def test_the_end_between_frames_is_no_error_and_within_one_is():
+def test_end_of_stream_is_an_error_only_within_a_frame():
     reader = FrameReader(Stream(framed(b"ok"), []).receive_into, 100)
     assert reader.next_frame() == b"ok"
     assert reader.next_frame() is None
@@ -116,7 +116,7 @@ def test_the_end_between_frames_is_no_error_and_within_one_is():
             reader.next_frame()
 
 
-def test_in_frame_tells_a_begun_frame():
+def test_in_frame_is_true_within_a_frame():
     states = []
     stream = Stream(framed(b"abcdef"), [2, 4, 2, 2])
 

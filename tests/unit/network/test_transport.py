@@ -35,7 +35,7 @@ def received(transport, count):
 
 
 @pytest.mark.parametrize("kind", ["memory", "socket"])
-def test_parts_arrive_in_order_slices_of_files_too(kind):
+def test_parts_and_file_slices_arrive_in_order(kind):
     one, other = ends(kind)
     with tempfile.TemporaryFile() as file:
         file.write(b"0123456789")
@@ -48,7 +48,7 @@ def test_parts_arrive_in_order_slices_of_files_too(kind):
 
 
 @pytest.mark.parametrize("kind", ["memory", "socket"])
-def test_what_is_shut_down_or_closed_ends(kind):
+def test_shut_down_transport_ends_the_stream(kind):
     one, other = ends(kind)
     one.send([b"last"])
     one.shut_down(socket.SHUT_WR)
@@ -75,7 +75,7 @@ class Awaited:
         self.outcome.put((None if frame is None else bytes(frame), error))
 
 
-def test_a_channel_needs_no_socket():
+def test_channel_works_over_a_memory_transport():
     runtime = get_runtime("threads")
     mine, theirs = memory_pair(runtime)
     channel = Channel(runtime, mine, "memory", 1000)
@@ -91,7 +91,7 @@ def test_a_channel_needs_no_socket():
     assert isinstance(error, NetworkError)
 
 
-def test_a_server_takes_the_transport_it_is_given():
+def test_server_uses_the_given_transport():
     class Shouting(HubStream):
         """Changes what goes out, as encryption would."""
 
@@ -119,7 +119,7 @@ def test_a_server_takes_the_transport_it_is_given():
         server.stop(1)
 
 
-def test_memory_ends_know_nothing_of_each_other_once_closed():
+def test_closed_memory_transport_ends_its_peer():
     one, other = memory_pair(get_runtime("threads"))
     assert isinstance(one, MemoryTransport)
     one.close()

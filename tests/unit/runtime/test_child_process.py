@@ -20,19 +20,19 @@ def run(tmp_path, code, **options):
     return child.returncode, (tmp_path / "out").read_text()
 
 
-def test_directory_environment_and_output_are_the_child_s_own(tmp_path):
+def test_child_has_its_own_directory_environment_and_output(tmp_path):
     code = (
         "import os, sys; print(os.getcwd(), os.environ['X'], sys.stdin.read() == ''); sys.exit(3)"
     )
     assert run(tmp_path, code, environment={**os.environ, "X": "1"}) == (3, f"{tmp_path} 1 True\n")
 
 
-def test_a_child_is_in_a_session_of_its_own_so_that_ctrl_c_does_not_reach_it(tmp_path):
+def test_child_is_in_its_own_session(tmp_path):
     status, printed = run(tmp_path, "import os; print(os.getsid(0) == os.getpid())")
     assert (status, printed) == (0, "True\n")
 
 
-def test_a_program_that_is_not_there_is_an_error_or_ends_at_once(tmp_path):
+def test_missing_program_is_an_error_or_fails(tmp_path):
     with (tmp_path / "out").open("wb") as output:
         try:
             child = start_child(["/no/such/program"], cwd=tmp_path, output=output)
@@ -41,7 +41,7 @@ def test_a_program_that_is_not_there_is_an_error_or_ends_at_once(tmp_path):
         assert child.wait(30) != 0
 
 
-def test_a_child_outlives_the_thread_that_started_it(tmp_path):
+def test_child_outlives_the_thread_that_started_it(tmp_path):
     children = []
     with (tmp_path / "out").open("wb") as output:
         starter = threading.Thread(
@@ -57,7 +57,7 @@ def test_a_child_outlives_the_thread_that_started_it(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux kills it")
-def test_a_child_dies_with_a_killed_parent(tmp_path):
+def test_child_dies_with_its_killed_parent(tmp_path):
     program = (
         "import os, signal, sys; from pathlib import Path\n"
         "from zkbroker.runtime.child_process import start_child\n"

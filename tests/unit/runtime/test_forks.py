@@ -18,14 +18,14 @@ def in_a_child(question):
     return os.waitstatus_to_exitcode(status) == 0
 
 
-def test_a_client_is_abandoned_in_the_child_alone():
+def test_client_is_abandoned_only_in_the_child():
     client = Client()
     abandon_in_child(client)
     assert in_a_child(lambda: client.abandoned)
     assert not client.abandoned
 
 
-def test_a_client_that_is_not_used_any_more_is_not_kept():
+def test_unused_client_is_not_kept_alive():
     seen = []
     client = Client()
     client.abandon_after_fork = lambda: seen.append(1)
@@ -34,6 +34,6 @@ def test_a_client_that_is_not_used_any_more_is_not_kept():
     assert in_a_child(lambda: not seen)
 
 
-def test_the_message_names_the_process_and_what_to_make():
+def test_fork_error_names_the_process_and_the_remedy():
     assert f"process {os.getpid()}" in made_before_fork("consumer")
     assert "make a consumer in the child" in made_before_fork("consumer")

@@ -16,7 +16,7 @@ def runtime(request):
     return get_runtime(request.param)
 
 
-def test_pokes_make_steps_and_close_ends_them(runtime):
+def test_steps_run_when_woken_until_close(runtime):
     made = []
     seen = runtime.event()
 
@@ -35,7 +35,7 @@ def test_pokes_make_steps_and_close_ends_them(runtime):
     assert made == [1]
 
 
-def test_a_step_is_made_again_after_the_time_it_asked_for(runtime):
+def test_step_is_repeated_after_the_time_it_returns(runtime):
     made = []
     thrice = runtime.event()
 
@@ -53,7 +53,7 @@ def test_a_step_is_made_again_after_the_time_it_asked_for(runtime):
     assert len(made) == 3
 
 
-def test_a_failed_step_is_repeated_and_logged_once(runtime, caplog):
+def test_failed_step_is_repeated_and_logged_once(runtime, caplog):
     caplog.set_level(logging.WARNING)
     troubles = [LookupError("a"), LookupError("a"), OSError("b"), LookupError("a")]
     failed = []
@@ -82,7 +82,7 @@ def test_a_failed_step_is_repeated_and_logged_once(runtime, caplog):
     assert [bool(record.exc_info) for record in told] == [True, False, True]
 
 
-def test_no_step_is_made_before_what_it_needs_is_there(runtime):
+def test_no_step_runs_before_ready(runtime):
     there = runtime.event()
     made = []
     done = runtime.event()
@@ -101,7 +101,7 @@ def test_no_step_is_made_before_what_it_needs_is_there(runtime):
     assert made == [True]
 
 
-def test_close_ends_a_loop_that_waits_for_what_it_needs(runtime):
+def test_close_ends_a_loop_that_waits_to_be_ready(runtime):
     loop = OwnerLoop(
         runtime,
         lambda: None,
@@ -115,7 +115,7 @@ def test_close_ends_a_loop_that_waits_for_what_it_needs(runtime):
     assert loop.close(20)
 
 
-def test_a_loop_whose_object_was_closed_ends_in_silence(runtime, caplog):
+def test_ended_loop_logs_no_failure(runtime, caplog):
     over = []
 
     def step():
@@ -129,7 +129,7 @@ def test_a_loop_whose_object_was_closed_ends_in_silence(runtime, caplog):
     assert caplog.text == ""
 
 
-def test_the_pause_after_a_failure_doubles_up_to_its_limit():
+def test_retry_pause_doubles_up_to_its_limit():
     clock = Clock()
     runtime = SimRuntime(clock, Process("p"))
     made = []

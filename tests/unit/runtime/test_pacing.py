@@ -14,7 +14,7 @@ class Counting:
         self.slept.append(seconds)
 
 
-def test_others_get_a_turn_after_every_so_many_items():
+def test_other_tasks_run_after_every_n_items():
     runtime = Counting()
     assert list(paced(runtime, range(10), every=4)) == list(range(10))
     assert runtime.slept == [0, 0]
@@ -22,7 +22,7 @@ def test_others_get_a_turn_after_every_so_many_items():
     assert runtime.slept == [0, 0]
 
 
-def test_steps_that_wait_are_done_side_by_side_and_no_more_than_so_many():
+def test_steps_run_concurrently_up_to_the_limit():
     together = threading.Barrier(3)
     done = []
 
@@ -34,7 +34,7 @@ def test_steps_that_wait_are_done_side_by_side_and_no_more_than_so_many():
     assert sorted(done) == list(range(6))
 
 
-def test_what_a_step_raises_is_raised_when_the_others_are_done():
+def test_error_of_a_step_is_raised_after_the_others():
     done = []
 
     def step(item):

@@ -4,7 +4,7 @@ from tests.support.clocks import Clock
 from zkbroker.runtime.repeated_lines import RepeatedLines
 
 
-def test_one_line_of_a_kind_in_a_period_tells_how_many_were_left_out():
+def test_one_line_per_period_counts_the_suppressed_ones():
     clock = Clock(0)
     lines = RepeatedLines(60, clock=clock)
     assert lines.admit("a") == 0
@@ -17,7 +17,7 @@ def test_one_line_of_a_kind_in_a_period_tells_how_many_were_left_out():
     assert lines.admit("a") is None
 
 
-def test_few_kinds_are_remembered():
+def test_number_of_remembered_kinds_is_bounded():
     lines = RepeatedLines(60, max_kinds=2, clock=Clock(0))
     assert [lines.admit(kind) for kind in "abc"] == [0, 0, 0]
     assert lines.admit("c") is None

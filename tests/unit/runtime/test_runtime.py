@@ -18,12 +18,12 @@ def runtime(request):
     return get_runtime(request.param)
 
 
-def test_an_unknown_runtime_is_a_config_error():
+def test_unknown_runtime_is_refused():
     with pytest.raises(ConfigError, match="threads or gevent"):
         get_runtime("asyncio")
 
 
-def test_a_runtime_is_returned_as_it_is(runtime):
+def test_runtime_object_is_returned_unchanged(runtime):
     assert get_runtime(runtime) is runtime
 
 
@@ -35,7 +35,7 @@ def test_tasks_run_and_are_joined(runtime):
     assert not task.alive
 
 
-def test_a_task_that_joins_itself_learns_that_it_runs(runtime):
+def test_join_of_the_current_task_returns_false(runtime):
     found = runtime.queue(1)
     holder = runtime.queue(1)
     task = runtime.spawn(lambda: found.put(holder.get(5).join(5)), name="t")
@@ -44,7 +44,7 @@ def test_a_task_that_joins_itself_learns_that_it_runs(runtime):
     assert task.join(5)
 
 
-def test_a_guard_excludes_other_operating_system_threads(runtime):
+def test_guard_excludes_other_native_threads(runtime):
     guard = runtime.guard()
     entered = []
 
@@ -62,7 +62,7 @@ def test_a_guard_excludes_other_operating_system_threads(runtime):
         runtime.sleep(0.001)
 
 
-def test_a_sleep_of_nothing_lets_a_greenlet_run_whose_socket_is_ready():
+def test_sleep_0_lets_a_greenlet_with_a_ready_socket_run():
     """The operating system does that for threads."""
     runtime = get_runtime("gevent")
     ours, theirs = socket.socketpair()
@@ -83,7 +83,7 @@ def test_a_sleep_of_nothing_lets_a_greenlet_run_whose_socket_is_ready():
     assert in_time == [b"x"]
 
 
-def test_join_gives_up_after_its_timeout(runtime):
+def test_join_times_out(runtime):
     stop = runtime.event()
     task = runtime.spawn(stop.wait, name="t")
     assert not task.join(0.01)
@@ -92,7 +92,7 @@ def test_join_gives_up_after_its_timeout(runtime):
     assert task.join(5)
 
 
-def test_an_exception_in_a_task_is_logged_with_its_name(runtime, caplog):
+def test_exception_in_a_task_is_logged_with_its_name(runtime, caplog):
     task = runtime.spawn(lambda: 1 / 0, name="doomed")
     assert task.join(5)
     assert "task failed name=doomed" in caplog.text
@@ -109,7 +109,7 @@ def test_events_wake_waiting_tasks(runtime):
     assert not event.is_set()
 
 
-def test_the_time_of_one_wait_ends_that_wait_alone(runtime):
+def test_timeout_ends_only_its_own_wait(runtime):
     event, results = runtime.event(), {}
 
     def wait(name, timeout_s):
@@ -127,7 +127,7 @@ def test_the_time_of_one_wait_ends_that_wait_alone(runtime):
     assert event.wait(60)
 
 
-def test_the_time_of_a_wait_counts_from_its_beginning(runtime):
+def test_timeout_counts_from_the_start_of_the_wait(runtime):
     runtime.sleep(0.01)
     time.sleep(0.3)  # as a task that works, which gives no turn to others
     event = runtime.event()
@@ -136,7 +136,7 @@ def test_the_time_of_a_wait_counts_from_its_beginning(runtime):
     assert time.monotonic() - started >= 0.15
 
 
-def test_a_wait_that_ran_out_leaves_no_cycle():
+def test_timed_out_wait_leaves_no_reference_cycle():
     event = get_runtime("gevent").event()
     assert not event.wait(0.01)  # makes the hub
     gc.collect()
@@ -148,14 +148,14 @@ def test_a_wait_that_ran_out_leaves_no_cycle():
         gc.enable()
 
 
-def test_an_event_is_set_by_another_thread_before_its_time(runtime):
+def test_event_set_by_a_native_thread_wakes_the_wait(runtime):
     event = runtime.event()
     start = gevent.monkey.get_original("_thread", "start_new_thread")
     start(event.set, ())
     assert event.wait(60)
 
 
-def test_what_ends_a_greenlet_that_waits_passes_through():
+def test_kill_of_a_waiting_greenlet_is_raised():
     runtime, ended = get_runtime("gevent"), []
 
     def wait():
@@ -198,7 +198,7 @@ def test_offload_returns_the_result_and_raises_the_error(runtime):
         runtime.offload(lambda: 1 / 0)
 
 
-def test_sleep_lets_others_run(runtime):
+def test_sleep_lets_other_tasks_run(runtime):
     seen = []
     task = runtime.spawn(seen.append, 1, name="t")
     runtime.sleep(0.01)

@@ -43,7 +43,7 @@ def asks(made, name="orders", operation=READ, *, principal="User:alice", host="1
     "pattern",
     [Pattern(TOPIC, "orders"), Pattern(TOPIC, "*"), Pattern(TOPIC, "ord", PREFIXED)],
 )
-def test_a_literal_name_a_wildcard_and_a_prefix_apply(pattern):
+def test_literal_wildcard_and_prefix_patterns_match(pattern):
     made = index((pattern, allow()))
     assert asks(made)
     assert not asks(made, principal="User:bob")
@@ -52,13 +52,13 @@ def test_a_literal_name_a_wildcard_and_a_prefix_apply(pattern):
     assert asks(made, "or") == (pattern.name == "*")
 
 
-def test_a_prefix_is_no_wildcard_and_a_star_is_no_prefix():
+def test_star_in_a_prefix_is_literal():
     made = index((Pattern(TOPIC, "*", PREFIXED), allow()))
     assert asks(made, "*a")
     assert not asks(made, "a")
 
 
-def test_a_denial_anywhere_wins():
+def test_any_matching_deny_wins():
     for pattern in (Pattern(TOPIC, "orders"), Pattern(TOPIC, "*"), Pattern(TOPIC, "o", PREFIXED)):
         for denial in (deny(), deny("User:*"), deny(operation=ALL), deny(host="10.0.0.1")):
             made = index((Pattern(TOPIC, "or", PREFIXED), allow(operation=ALL)), (pattern, denial))
@@ -66,7 +66,7 @@ def test_a_denial_anywhere_wins():
             assert asks(made, operation=WRITE) != (denial.operation is ALL)
 
 
-def test_a_denial_from_another_host_says_nothing():
+def test_deny_for_another_host_does_not_apply():
     made = index((Pattern(TOPIC, "orders"), allow(), deny(host="10.9.9.9")))
     assert asks(made)
     assert not asks(made, host="10.9.9.9")
@@ -79,7 +79,7 @@ def test_a_denial_from_another_host_says_nothing():
         (Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS),
     ],
 )
-def test_to_allow_more_is_to_allow_less_but_to_deny_more_is_not(given, implied):
+def test_allow_implies_describe_but_deny_does_not(given, implied):
     assert asks(index((Pattern(TOPIC, "orders"), allow(operation=given))), operation=implied)
     made = index((Pattern(TOPIC, "orders"), allow(operation=implied), deny(operation=given)))
     assert asks(made, operation=implied) == (given is not ALL)
@@ -92,14 +92,14 @@ def test_other_operations_imply_nothing():
     assert not asks(made)
 
 
-def test_without_any_acl_the_setting_decides_and_one_acl_ends_that():
+def test_setting_decides_only_for_resources_without_acls():
     assert not asks(index())
     made = index((Pattern(TOPIC, "o", PREFIXED), allow("User:bob")), allow_if_none=True)
     assert asks(made, "payments")
     assert not asks(made, "orders")
 
 
-def test_addresses_are_compared_and_not_their_spellings():
+def test_hosts_are_compared_as_addresses():
     made = index((Pattern(TOPIC, "orders"), allow(host="0:0:0:0:0:0:0:1"), allow(host="10.0.0.1")))
     assert asks(made, host="::1")
     assert asks(made, host="::ffff:10.0.0.1")
@@ -108,7 +108,7 @@ def test_addresses_are_compared_and_not_their_spellings():
     assert comparable_host("no address") == "no address"
 
 
-def test_what_cannot_be_read_denies_all_it_applies_to():
+def test_unreadable_acls_deny_everything_they_match():
     made = index((Pattern(TOPIC, "*"), allow("User:*", ALL)), allow_if_none=True)
     made.set(Pattern(TOPIC, "or", PREFIXED), UNREADABLE)
     assert not asks(made)
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_denies_all_it_applies_to():
     assert asks(made)
 
 
-def test_kept_decisions_go_with_a_change(monkeypatch):
+def test_cached_decisions_are_dropped_on_change(monkeypatch):
     made = index((Pattern(TOPIC, "orders"), allow()))
     assert asks(made)
     made.set(Pattern(TOPIC, "orders"), (deny(),))
@@ -128,7 +128,7 @@ def test_kept_decisions_go_with_a_change(monkeypatch):
     assert list(made.patterns()) == [Pattern(TOPIC, "ord", PREFIXED)]
 
 
-def test_kept_decisions_are_bounded(monkeypatch):
+def test_number_of_cached_decisions_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MAX_DECISIONS", 10)
     made = index((Pattern(TOPIC, "*"), allow()))
     for number in range(100):
@@ -138,7 +138,7 @@ def test_kept_decisions_are_bounded(monkeypatch):
     assert all(len(key[2].name) < 500 for key in made._decisions)
 
 
-def test_a_filter_chooses_bindings():
+def test_filter_selects_bindings():
     one, other = Pattern(TOPIC, "orders"), Pattern(TOPIC, "ord", PREFIXED)
     every, group = Pattern(TOPIC, "*"), Pattern(GROUP, "orders")
     made = index((one, allow(), deny("User:bob")), (other, allow()), (every, allow()))
@@ -158,7 +158,7 @@ def test_a_filter_chooses_bindings():
     assert list(made.find(BindingFilter(name="other", pattern_type=PREFIXED))) == []
 
 
-def test_a_filter_that_names_a_resource_does_not_look_at_all_others(monkeypatch):
+def test_filter_by_resource_name_does_not_scan_all_patterns(monkeypatch):
     made = index((Pattern(TOPIC, "orders"), allow()), (Pattern(TOPIC, "or", PREFIXED), allow()))
     monkeypatch.setattr(made, "patterns", lambda: pytest.fail("looked at all"))
     for form, count in ((LITERAL, 1), (PREFIXED, 0), (MATCH, 2), (1, 1)):
@@ -166,7 +166,7 @@ def test_a_filter_that_names_a_resource_does_not_look_at_all_others(monkeypatch)
     assert len(list(made.find(BindingFilter(name="or", pattern_type=PREFIXED)))) == 1
 
 
-def test_a_search_through_all_gives_way_to_others():
+def test_full_scan_lets_other_tasks_run():
     made = index(*((Pattern(TOPIC, f"t{number}"), allow()) for number in range(2000)))
     paces = []
     assert len(list(made.find(BindingFilter(), lambda: paces.append(1)))) == 2000
@@ -194,7 +194,7 @@ def some(made, principal="User:alice"):
         (("ord", PREFIXED), ("*", LITERAL), False),
     ],
 )
-def test_some_name_is_allowed_unless_another_pattern_denies_all_of_it(allowed, denied, may):
+def test_allows_some_unless_denied_for_the_whole_pattern(allowed, denied, may):
     made = index((Pattern(TOPIC, *allowed), allow(operation=WRITE)))
     if denied:
         pattern = Pattern(TOPIC, *denied)
@@ -206,12 +206,12 @@ def test_some_name_is_allowed_unless_another_pattern_denies_all_of_it(allowed, d
     )
 
 
-def test_some_name_is_allowed_where_none_has_acls():
+def test_allows_some_without_any_acls():
     assert some(index(allow_if_none=True))
     assert not some(index((Pattern(TOPIC, "*"), deny(operation=ALL)), allow_if_none=True))
 
 
-def test_a_hundred_thousand_patterns_are_looked_up_by_name_and_length():
+def test_100000_prefixes_are_looked_up_by_length():
     made = AclIndex()
     made.replace(
         {

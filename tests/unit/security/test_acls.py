@@ -28,7 +28,7 @@ TOPIC = ResourceType.TOPIC
         Pattern(ResourceType.CLUSTER, "kafka-cluster"),
     ],
 )
-def test_names_that_can_be_nodes_are_kept(pattern):
+def test_valid_patterns_are_accepted(pattern):
     check_pattern(pattern)
 
 
@@ -45,19 +45,19 @@ def test_names_that_can_be_nodes_are_kept(pattern):
         (Pattern(TOPIC, "a" * (MAX_NAME_CHARS + 1)), "1001 characters"),
     ],
 )
-def test_names_that_cannot_are_refused_with_the_reason(pattern, why):
+def test_invalid_patterns_are_refused(pattern, why):
     with pytest.raises(ProtocolError, match=why) as caught:
         check_pattern(pattern)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("principal", ["alice", ":alice", "User:", "", "User:" + "a" * 5000])
-def test_a_principal_has_a_type_and_a_name(principal):
+def test_invalid_principals_are_refused(principal):
     with pytest.raises(ProtocolError):
         check_acl(Acl(principal, Permission.ALLOW, Operation.READ))
 
 
-def test_a_host_is_said():
+def test_invalid_hosts_are_refused():
     check_acl(Acl("User:CN=a,O=b", Permission.ALLOW, Operation.READ))
     for host in ("", "a" * 300):
         with pytest.raises(ProtocolError, match="host"):

@@ -34,7 +34,7 @@ def note(audit, name="orders", *, allowed=False):
     audit.note(BOB, Operation.WRITE, topic(name), "10.0.0.7", allowed=allowed, client="app")
 
 
-def test_a_denial_is_a_warning_with_user_resource_and_address(audit, caplog, denied):
+def test_denial_is_logged_as_a_warning(audit, caplog, denied):
     note(audit)
     (message,) = caplog.messages
     assert message == (
@@ -45,7 +45,7 @@ def test_a_denial_is_a_warning_with_user_resource_and_address(audit, caplog, den
     assert denied == [(BOB, Operation.WRITE)]
 
 
-def test_repeated_denials_are_counted_and_logged_after_a_minute(audit, caplog, clock):
+def test_repeated_denials_are_counted_for_a_minute(audit, caplog, clock):
     for _ in range(1000):
         note(audit)
     assert len(caplog.messages) == 1
@@ -57,7 +57,7 @@ def test_repeated_denials_are_counted_and_logged_after_a_minute(audit, caplog, c
     ]
 
 
-def test_many_different_denials_are_bounded(audit, caplog):
+def test_number_of_logged_denials_is_bounded(audit, caplog):
     for number in range(10 * MAX_LINES):
         note(audit, f"t{number}")
     assert len(caplog.messages) == MAX_LINES
@@ -67,7 +67,7 @@ def test_many_different_denials_are_bounded(audit, caplog):
     ]
 
 
-def test_permitted_requests_are_logged_at_debug(audit, caplog):
+def test_allowed_requests_are_logged_at_debug(audit, caplog):
     note(audit, allowed=True)
     assert caplog.messages == []
     caplog.set_level(logging.DEBUG, "zkbroker.audit")
@@ -75,14 +75,14 @@ def test_permitted_requests_are_logged_at_debug(audit, caplog):
     assert caplog.messages[0].startswith("allowed principal=User:bob")
 
 
-def test_a_name_cannot_forge_a_line_or_fill_the_log(audit, caplog):
+def test_resource_name_cannot_forge_or_flood_log_lines(audit, caplog):
     note(audit, "x\ndenied principal=User:alice")
     note(audit, "y" * 30_000)
     assert all("\n" not in message for message in caplog.messages)
     assert all(len(message) < 500 for message in caplog.messages)
 
 
-def test_a_clock_that_goes_back_does_not_silence_it(audit, caplog, clock):
+def test_denials_are_logged_after_the_clock_goes_back(audit, caplog, clock):
     clock[0] = 10 * WINDOW_MS
     note(audit)
     clock[0] = 0

@@ -3,7 +3,7 @@
 from zkbroker.security.authorizer import Operation, ResourceType
 
 
-def test_names_are_those_of_znodes():
+def test_labels_are_those_of_znodes():
     assert [each.label for each in Operation] == [
         *("All", "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction"),
         *("DescribeConfigs", "AlterConfigs", "IdempotentWrite"),

@@ -12,7 +12,7 @@ OF_PASSLIB = (
 )
 
 
-def test_a_hash_fits_its_password_alone():
+def test_hash_matches_only_its_password():
     made = PasswordHash.of("secret", iterations=10)
     assert PasswordHash.parse(str(made)) == made
     assert made.fits("secret")
@@ -21,20 +21,20 @@ def test_a_hash_fits_its_password_alone():
     assert "secret" not in repr(made)
 
 
-def test_hashes_of_passlib_are_read():
+def test_passlib_hashes_are_parsed():
     found = PasswordHash.parse(OF_PASSLIB)
     assert found.fits("pässwörd")
     assert str(found) == OF_PASSLIB
 
 
-def test_users_that_exist_and_others():
+def test_password_is_checked_for_known_users():
     users = {"alice": PasswordHash.of("secret", iterations=10)}
     assert password_fits(users, "alice", "secret")
     assert not password_fits(users, "alice", "other")
     assert not password_fits(users, "bob", "secret")
 
 
-def test_an_unknown_user_costs_what_the_users_of_the_file_cost(monkeypatch):
+def test_unknown_user_costs_the_same_hash_rounds(monkeypatch):
     rounds = []
     monkeypatch.setattr(
         password_hashes, "_derive", lambda *given: rounds.append(given[2]) or bytes(32)
@@ -61,12 +61,12 @@ def test_an_unknown_user_costs_what_the_users_of_the_file_cost(monkeypatch):
         "x$pbkdf2-sha256$10$AAAA$" + "A" * 43,
     ],
 )
-def test_what_is_no_hash_is_refused(text):
+def test_malformed_hash_is_refused(text):
     with pytest.raises(ValueError):
         PasswordHash.parse(text)
 
 
-def test_files_of_users(tmp_path):
+def test_user_file_is_loaded_or_refused_by_line(tmp_path):
     line = f"alice:{PasswordHash.of('secret', iterations=10)}"
     file = tmp_path / "users"
     file.write_text(f"# who may see it\n\n{line}\n")

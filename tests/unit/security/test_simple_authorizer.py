@@ -21,7 +21,7 @@ def reads(authorizer, principal, **given):
 
 
 @pytest.mark.parametrize("allow_if_none", [False, True])
-def test_before_the_acls_were_read_only_super_users_pass(allow_if_none):
+def test_only_super_users_pass_before_acls_are_loaded(allow_if_none):
     authorizer = SimpleAclAuthorizer(["User:CN=admin,O=x"], allow_if_none=allow_if_none)
     assert not authorizer.ready
     assert not reads(authorizer, ALICE)
@@ -32,7 +32,7 @@ def test_before_the_acls_were_read_only_super_users_pass(allow_if_none):
     assert reads(authorizer, ALICE) is allow_if_none
 
 
-def test_super_users_pass_whatever_is_denied(authorizer):
+def test_super_users_pass_despite_denials(authorizer):
     denial = Acl("User:*", Permission.DENY, Operation.ALL)
     authorizer.take_all({Pattern(*ORDERS): (denial,), Pattern(*CLUSTER): (denial,)})
     assert reads(authorizer, ADMIN)
@@ -41,7 +41,7 @@ def test_super_users_pass_whatever_is_denied(authorizer):
     assert not reads(authorizer, ALICE)
 
 
-def test_acls_are_taken(authorizer):
+def test_loaded_acls_apply(authorizer):
     allowed = Acl("User:alice", Permission.ALLOW, Operation.READ)
     authorizer.take_all({Pattern(*ORDERS): (allowed,)})
     assert reads(authorizer, ALICE)
@@ -49,7 +49,7 @@ def test_acls_are_taken(authorizer):
     assert not reads(authorizer, ALICE)
 
 
-def test_while_all_acls_are_taken_those_before_hold(authorizer):
+def test_previous_acls_apply_while_new_ones_load(authorizer):
     denied = Acl("User:*", Permission.DENY, Operation.READ)
     allowed = Acl("User:alice", Permission.ALLOW, Operation.READ)
     everything = Pattern(ResourceType.TOPIC, "*")
@@ -69,7 +69,7 @@ def test_while_all_acls_are_taken_those_before_hold(authorizer):
     assert not reads(authorizer, ALICE)
 
 
-def test_super_users_are_principals():
+def test_super_users_are_parsed():
     assert parse_super_users("") == frozenset()
     assert parse_super_users("User:a;User:CN=b,O=c") == {"User:a", "User:CN=b,O=c"}
     for bad in ("alice", "User:a;b", "User:"):

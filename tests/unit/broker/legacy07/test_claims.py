@@ -63,7 +63,7 @@ def cluster(tmp_path):
     found.logs.close()
 
 
-def test_views_of_a_topic_are_made_together(cluster, monkeypatch):
+def test_views_of_a_topic_are_created_together(cluster, monkeypatch):
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     now = 100.0
     cluster.assignments["t"] = {0: [0], 1: [1, 0], 2: [0], 3: [0]}
@@ -90,7 +90,7 @@ def test_views_of_a_topic_are_made_together(cluster, monkeypatch):
     assert cluster.made == [3, 4]
 
 
-def test_a_claim_that_was_not_carried_out_is_carried_out_later(cluster):
+def test_unfinished_claim_is_completed_later(cluster):
     cluster.assignments["t"] = {0: [0]}
     registry.claim(cluster.session, "t", 0, Shown(7, 0, making=True))
     cluster.claims.check()
@@ -104,7 +104,7 @@ def test_a_claim_that_was_not_carried_out_is_carried_out_later(cluster):
     assert cluster.session.get("/legacy07/views/t/0")[0] == b"7-0"
 
 
-def test_a_view_that_is_gone_is_not_made_again_where_clients_know_positions(cluster):
+def test_missing_view_with_known_positions_is_not_recreated(cluster):
     cluster.assignments["t"] = {0: [0], 1: [0]}
     registry.claim(cluster.session, "t", 0, Shown(7, 0))
     registry.claim(cluster.session, "t", 1, Shown(8, 0))
@@ -136,7 +136,7 @@ def test_a_view_that_is_gone_is_not_made_again_where_clients_know_positions(clus
     assert cluster.logs.views()["t", 0].start == 500
 
 
-def test_a_topic_with_0_7_logs_of_its_own_gets_no_views(cluster):
+def test_topic_with_its_own_0_7_logs_gets_no_views(cluster):
     cluster.logs.get_or_make("t", 0).append(build_message(b"x"), 1)
     cluster.assignments["t"] = {0: [0]}
     cluster.lead(0)
@@ -144,7 +144,7 @@ def test_a_topic_with_0_7_logs_of_its_own_gets_no_views(cluster):
     assert cluster.logs.views() == {}
 
 
-def test_partitions_that_another_broker_added_first_are_seen_and_added_to(cluster):
+def test_partitions_added_by_another_broker_are_kept(cluster):
     topics.create_topic(cluster.session, "t", {0: [1]})
     services = cluster.claims._services
     cluster.assignments["t"] = {0: [1]}  # what the view shows, which may be behind

@@ -27,7 +27,7 @@ def guard(*allowed, exists=True):
     return Guard07(permissions, lambda topic: exists)
 
 
-def test_each_request_needs_its_operation():
+def test_each_request_needs_permission_for_its_operation():
     none, read = guard(), guard((Operation.READ, "t"))
     write, describe = guard((Operation.WRITE, "t")), guard((Operation.DESCRIBE, "t"))
     assert read.may_read(SESSION, "t")
@@ -43,7 +43,7 @@ def test_each_request_needs_its_operation():
             refused.require_describe(SESSION, "t")
 
 
-def test_a_set_for_a_topic_that_is_not_there_needs_to_create_it():
+def test_produce_to_missing_topic_needs_create_permission():
     write = (Operation.WRITE, "t")
     with pytest.raises(ProtocolError, match="may not CREATE topic 't'"):
         guard(write, exists=False).require_write(SESSION, "t")
@@ -51,7 +51,7 @@ def test_a_set_for_a_topic_that_is_not_there_needs_to_create_it():
         guard(write, (Operation.CREATE, create), exists=False).require_write(SESSION, "t")
 
 
-def test_without_an_authorizer_every_client_may_do_everything():
+def test_every_request_is_allowed_without_authorizer():
     open_to_all = Guard07(None, lambda topic: False)
     assert open_to_all.may_read(SESSION, "t")
     open_to_all.require_write(SESSION, "t")

@@ -71,7 +71,7 @@ def send(logs, request):
     return handlers(logs).handle(Session(), memoryview(encode_request(request)))
 
 
-def test_partition_minus_one_is_chosen_for_each_set(logs):
+def test_partition_minus_one_is_chosen_per_message_set(logs):
     chosen = iter([2, 0])
     request = MultiProduce07((Produce07("t", -1, ONE), Produce07("t", -1, ONE)))
     handlers(logs, lambda count: next(chosen)).handle(
@@ -80,7 +80,7 @@ def test_partition_minus_one_is_chosen_for_each_set(logs):
     assert set(logs.all()) == {("t", 2), ("t", 0)}
 
 
-def test_sets_before_a_bad_one_stay_and_those_after_are_not_stored(logs):
+def test_corrupt_set_ends_multi_produce_after_earlier_sets(logs):
     bad = ONE[:-1] + b"?"
     sets = (Produce07("a", 0, ONE), Produce07("b", 0, bad), Produce07("c", 0, ONE))
     with pytest.raises(CloseConnection, match="CRC"):
@@ -88,13 +88,13 @@ def test_sets_before_a_bad_one_stay_and_those_after_are_not_stored(logs):
     assert {key[0]: log.end for key, log in logs.all().items()} == {"a": len(ONE), "b": 0}
 
 
-def test_a_dropped_set_lets_the_others_be_stored(logs):
+def test_other_sets_are_stored_when_oversized_set_is_dropped(logs):
     sets = (Produce07("a", 0, ONE + build_message(bytes(101))), Produce07("b", 0, ONE))
     assert send(logs, MultiProduce07(sets)) is None
     assert {key[0]: log.end for key, log in logs.all().items()} == {"a": 0, "b": len(ONE)}
 
 
-def test_a_file_that_cannot_be_opened_ends_the_connection_and_keeps_no_other_open(
+def test_failed_open_closes_the_files_of_other_fetches(
     logs, fs, tmp_path
 ):
     for topic in ("a", "b"):

@@ -13,20 +13,20 @@ def _quotas(settings, **windows):
     return quotas
 
 
-def test_all_clients_of_a_user_share_the_users_quota():
+def test_clients_of_a_user_share_its_quota():
     quotas = _quotas({ConfigEntity(user="u"): {PRODUCE: "100"}})
     assert quotas.record(quotas.limits("u", "a"), PRODUCE, 100) == 0
     assert quotas.record(quotas.limits("u", "b"), PRODUCE, 100) == 1000
     assert quotas.record(quotas.limits("v", "a"), PRODUCE, 100) == 0
 
 
-def test_a_default_is_no_shared_quota():
+def test_default_quota_applies_per_client():
     quotas = _quotas({ConfigEntity(client=DEFAULT): {PRODUCE: "100"}})
     assert quotas.record(quotas.limits("u", "a"), PRODUCE, 200) == 1000
     assert quotas.record(quotas.limits("u", "b"), PRODUCE, 100) == 0
 
 
-def test_kinds_have_rates_of_their_own():
+def test_each_quota_kind_has_its_own_rate():
     quotas = _quotas({ConfigEntity(user="u"): {PRODUCE: "100", FETCH: "100"}})
     limits = quotas.limits("u", "a")
     assert quotas.record(limits, PRODUCE, 300) == 2000
@@ -36,7 +36,7 @@ def test_kinds_have_rates_of_their_own():
     assert quotas.record(limits, REQUEST, 10) == 0
 
 
-def test_request_time_is_a_percentage_of_one_thread_and_throttles_a_second_at_most():
+def test_request_quota_is_percent_of_one_thread_and_throttles_at_most_one_second():
     quotas = _quotas({ConfigEntity(user="u"): {REQUEST: "50"}})
     limits = quotas.limits("u", "a")
     assert quotas.record(limits, REQUEST, 500) == 0
@@ -44,7 +44,7 @@ def test_request_time_is_a_percentage_of_one_thread_and_throttles_a_second_at_mo
     assert quotas.record(limits, REQUEST, 5000) == 1000
 
 
-def test_a_rate_begins_again_when_its_quota_changes_and_goes_on_when_another_does():
+def test_rate_restarts_only_when_its_own_quota_changes():
     quotas = _quotas({ConfigEntity(user="u"): {PRODUCE: "100"}})
     quotas.record(quotas.limits("u", "a"), PRODUCE, 200)
     before = quotas.generation
@@ -59,7 +59,7 @@ def test_a_rate_begins_again_when_its_quota_changes_and_goes_on_when_another_doe
     assert quotas.empty
 
 
-def test_the_number_of_rates_is_bounded():
+def test_number_of_rates_is_bounded():
     quotas = _quotas({ConfigEntity(client=DEFAULT): {PRODUCE: "100"}}, max_keys=3)
     busy = quotas.limits("u", "busy")
     quotas.record(busy, PRODUCE, 300)
@@ -69,7 +69,7 @@ def test_the_number_of_rates_is_bounded():
     assert quotas.rates == 3
 
 
-def test_long_client_ids_take_no_memory_and_keep_rates_of_their_own():
+def test_long_client_ids_use_short_keys_and_separate_rates():
     quotas = _quotas({ConfigEntity(client=DEFAULT): {PRODUCE: "100"}})
     one, other = quotas.limits("u", "a" * 30_000), quotas.limits("u", "a" * 30_001)
     assert max(len(each) for each in one.found[PRODUCE][0]) < 100
@@ -77,7 +77,7 @@ def test_long_client_ids_take_no_memory_and_keep_rates_of_their_own():
     assert quotas.record(other, PRODUCE, 100) == 0
 
 
-def test_a_quota_of_a_long_client_id_is_found():
+def test_quota_of_long_client_id_is_found():
     client = "a" * 300
     quotas = _quotas({ConfigEntity(client=client): {PRODUCE: "100"}})
     assert quotas.record(quotas.limits("u", client), PRODUCE, 200) == 1000

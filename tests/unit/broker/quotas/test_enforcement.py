@@ -16,7 +16,7 @@ def _config(**given):
     return BrokerConfig.from_properties(ZK | {k.replace("_", "."): v for k, v in given.items()})
 
 
-def test_quotas_come_and_go():
+def test_throttling_is_on_only_while_a_quota_is_set():
     dispatcher, users = SimpleNamespace(throttling=None), UserSettings()
     unmuted = []
     quotas = enforce_quotas(
@@ -33,7 +33,7 @@ def test_quotas_come_and_go():
     assert len(unmuted) == 2
 
 
-def test_the_brokers_defaults_are_quotas_of_every_client():
+def test_broker_default_quota_applies_to_every_client():
     config = _config(quota_producer_default="1024", quota_window_num="3")
     assert default_quotas(config) == {QuotaKind.PRODUCE: 1024.0}
     assert default_quotas(_config()) == {}

@@ -20,7 +20,7 @@ ORDER = [
 
 
 @pytest.mark.parametrize("first", range(len(ORDER)))
-def test_the_first_entity_that_has_a_quota_counts(first):
+def test_most_specific_quota_wins(first):
     configs = UserConfigs(
         {
             entity: {PRODUCE: str(number + 1)}
@@ -33,14 +33,14 @@ def test_the_first_entity_that_has_a_quota_counts(first):
     assert table.find(QuotaKind.FETCH, "u", "c") is None
 
 
-def test_the_brokers_own_default_comes_last():
+def test_broker_default_quota_comes_last():
     table = QuotaTable(UserConfigs(), {PRODUCE: 99.0})
     assert table.find(PRODUCE, "u", "c") == (("", "c"), 99.0)
     assert not table.empty
     assert QuotaTable().empty
 
 
-def test_each_kind_is_looked_for_on_its_own():
+def test_each_quota_kind_is_looked_up_separately():
     table = QuotaTable(
         UserConfigs(
             {
@@ -54,7 +54,7 @@ def test_each_kind_is_looked_for_on_its_own():
     assert table.find(PRODUCE, "u", "other") is None
 
 
-def test_other_users_and_clients_have_other_quotas():
+def test_quota_does_not_apply_to_other_users_or_clients():
     table = QuotaTable(UserConfigs({ConfigEntity(user="u", client="c"): {PRODUCE: "7"}}))
     assert table.find(PRODUCE, "v", "c") is None
     assert table.find(PRODUCE, "u", "d") is None
@@ -65,17 +65,17 @@ def test_other_users_and_clients_have_other_quotas():
     [("1024", 1024.0), ("0.5", 0.5), ("0", None), ("-1", None), ("x", None), ("NaN", None),
      ("Infinity", None)],
 )  # fmt: skip
-def test_what_is_a_quota(text, quota):
+def test_quota_value_is_parsed(text, quota):
     assert quota_of(text) == quota
 
 
-def test_a_value_that_is_no_quota_is_named_and_ignored(caplog):
+def test_invalid_quota_is_logged_and_ignored(caplog):
     configs = UserConfigs({ConfigEntity(user="u"): {PRODUCE: "fast", "SCRAM-SHA-256": "secret"}})
     assert QuotaTable(configs).empty
     assert "users/u key=producer_byte_rate value='fast'" in caplog.text
     assert "secret" not in caplog.text
 
 
-def test_settings_of_addresses_are_no_quotas_of_clients():
+def test_address_settings_are_not_client_quotas():
     configs = UserConfigs({ConfigEntity(ip="10.0.0.1"): {PRODUCE: "1"}})
     assert QuotaTable(configs).empty

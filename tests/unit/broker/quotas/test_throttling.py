@@ -51,7 +51,7 @@ def played():
     return _Played(ALL)
 
 
-def test_a_produce_above_the_quota_is_answered_with_the_time_and_mutes(played):
+def test_produce_above_quota_returns_throttle_time_and_mutes(played):
     meter, response = played.meter(ProduceRequest(), 3000), ProduceResponse()
     assert meter.refuse(ProduceRequest(), 7) is None
     meter.handled(response, 0.0)
@@ -59,19 +59,19 @@ def test_a_produce_above_the_quota_is_answered_with_the_time_and_mutes(played):
     assert (played.counts.throttled, played.counts.throttled_ms) == (1, 2000)
 
 
-def test_a_produce_within_the_quota_is_left_alone(played):
+def test_produce_within_quota_is_not_throttled(played):
     meter, response = played.meter(ProduceRequest(), 1000), ProduceResponse()
     meter.handled(response, 0.0)
     assert (response.throttle_time_ms, played.muted_s, played.counts.throttled) == (0, 0.0, 0)
 
 
-def test_a_produce_without_an_answer_mutes_and_is_not_timed(played):
+def test_produce_with_acks_0_mutes_and_is_not_timed(played):
     played.meter(ProduceRequest(acks=0), 3000).handled(None, 5000.0)
     assert played.muted_s == 2.0
     assert played.quotas.throttle_ms(played.limits, QuotaKind.REQUEST) == 0
 
 
-def test_a_fetch_is_answered_in_full_and_the_next_one_empty(played):
+def test_fetch_above_quota_makes_next_fetch_empty(played):
     request = FetchRequest(max_bytes=5000, min_bytes=4000)
     meter = played.meter(request)
     assert meter.refuse(request, 10) is None
@@ -85,7 +85,7 @@ def test_a_fetch_is_answered_in_full_and_the_next_one_empty(played):
     assert played.muted_s == 2.0
 
 
-def test_a_throttled_fetch_is_not_counted(played):
+def test_throttled_fetch_does_not_count_towards_quota(played):
     request = FetchRequest()
     played.meter(request).answered([bytes(3000)])
     for _ in range(5):
@@ -98,7 +98,7 @@ def test_a_throttled_fetch_is_not_counted(played):
     assert played.meter(request).refuse(request, 10) is None
 
 
-def test_old_fetches_are_not_cut(played):
+def test_fetch_before_version_3_is_not_limited(played):
     """Before version 3 a batch above the limit would stop the consumer."""
     request = FetchRequest(min_bytes=4000)
     before = request.max_bytes
@@ -106,7 +106,7 @@ def test_old_fetches_are_not_cut(played):
     assert (request.max_bytes, request.min_bytes) == (before, 4000)
 
 
-def test_request_time_throttles_any_request_and_the_next_fetch(played):
+def test_request_time_quota_throttles_any_request_and_the_next_fetch(played):
     response = HeartbeatResponse()
     meter = played.meter(HeartbeatRequest())
     assert meter.refuse(HeartbeatRequest(), 1) is None
@@ -124,7 +124,7 @@ def test_request_time_throttles_any_request_and_the_next_fetch(played):
         OffsetForLeaderEpochRequest(replica_id=2),
     ],
 )
-def test_what_brokers_send_each_other_is_exempt(played, request_):
+def test_inter_broker_requests_are_exempt_from_quotas(played, request_):
     meter = played.meter(request_)
     assert meter.exempt
     assert meter.refuse(request_, 1) is None
@@ -132,12 +132,12 @@ def test_what_brokers_send_each_other_is_exempt(played, request_):
     assert played.quotas.throttle_ms(played.limits, QuotaKind.FETCH) == 0
 
 
-def test_a_client_without_quotas_is_not_metered(played):
+def test_client_without_quotas_is_not_metered(played):
     played.limits = played.throttling.limits(None, "other", None)
     assert played.meter(ProduceRequest(), 10**9) is None
 
 
-def test_limits_are_looked_for_again_when_quotas_change_or_the_user_does(played):
+def test_limits_are_looked_up_again_when_quotas_or_user_change(played):
     throttling, limits = played.throttling, played.limits
     assert throttling.limits(limits, "u", "c") is limits
     assert throttling.limits(limits, "v", "c").found == {}

@@ -84,7 +84,7 @@ def test_user_and_password_log_in(mechanism, age):
         assert str(connection.principal) == "User:alice"
 
 
-def test_a_token_logs_in(age):
+def test_token_logs_in(age):
     token = "eyJhbGciOiJub25lIn0." + "eyJzdWIiOiJhbGljZSIsImV4cCI6MWUxMn0" + "."
     with broker() as (transport, connection):
         authenticate(transport, SaslLogin(mechanism=OAUTHBEARER, token=lambda: token), "b:1")
@@ -93,7 +93,7 @@ def test_a_token_logs_in(age):
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM_SHA_256, SCRAM_SHA_512])
 @pytest.mark.parametrize("user", ["alice", "mallory"])
-def test_a_wrong_password_is_an_error_with_user_and_mechanism(mechanism, user, age):
+def test_wrong_password_error_names_user_and_mechanism(mechanism, user, age):
     with broker() as (transport, connection), pytest.raises(AuthenticationFailed) as raised:
         authenticate(transport, password_login(mechanism, "wr0ng", user), "b:1")
     said = str(raised.value)
@@ -107,7 +107,7 @@ def test_a_wrong_password_is_an_error_with_user_and_mechanism(mechanism, user, a
     assert not connection.logged_in
 
 
-def test_a_refused_token_is_an_error_with_the_status(age):
+def test_refused_token_error_holds_the_status(age):
     login = SaslLogin(mechanism=OAUTHBEARER, token=lambda: "s3cret-token")
     with broker() as (transport, _), pytest.raises(AuthenticationFailed) as raised:
         authenticate(transport, login, "b:1")
@@ -117,7 +117,7 @@ def test_a_refused_token_is_an_error_with_the_status(age):
         assert '{"status":"invalid_token"}' in str(raised.value)
 
 
-def test_a_mechanism_that_is_not_enabled_is_an_error_with_those_that_are():
+def test_disabled_mechanism_error_names_the_enabled_ones():
     gate = Gate({SCRAM_SHA_512: enabled()[SCRAM_SHA_512]})
     with (
         broker(gate) as (transport, _),
@@ -129,7 +129,7 @@ def test_a_mechanism_that_is_not_enabled_is_an_error_with_those_that_are():
         authenticate(transport, password_login("PLAIN"), "b:1")
 
 
-def test_a_listener_without_logins_is_an_error():
+def test_login_at_listener_without_sasl_fails():
     gate = Gate(enabled())
     plain = LoginConnection()
     plain.login = LOGGED_IN
@@ -145,7 +145,7 @@ def test_a_listener_without_logins_is_an_error():
 
 
 @pytest.mark.parametrize("answers", [0, 1, 2])
-def test_a_broker_that_hangs_up_is_an_error(answers):
+def test_closed_connection_during_login_fails(answers):
     gate, connection = Gate(enabled()), LoginConnection()
     left = [answers]
 
@@ -163,12 +163,12 @@ def test_a_broker_that_hangs_up_is_an_error(answers):
 @pytest.mark.parametrize(
     "nonsense", [b"", b"\0", b"\0\0\0\1", b"\xff" * 40, b"\0\0\0\7\0\0\0\0\0\0"]
 )
-def test_nonsense_is_no_login(nonsense):
+def test_malformed_login_response_is_an_error(nonsense):
     with broker(answer=lambda frame: nonsense) as (transport, _), pytest.raises(NetworkError):
         authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
 
 
-def test_a_broker_that_proves_nothing_is_refused():
+def test_broker_without_valid_signature_is_refused():
     gate, connection = Gate(enabled()), LoginConnection()
 
     def answer(frame):
@@ -184,7 +184,7 @@ def test_a_broker_that_proves_nothing_is_refused():
         authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
 
 
-def test_what_takes_long_is_offloaded():
+def test_scram_steps_are_offloaded():
     called = []
 
     def offload(function):

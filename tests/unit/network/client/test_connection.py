@@ -50,7 +50,7 @@ def test_versions_are_negotiated(runtime, play):
         assert connection.request(MetadataRequest(topics=None)).cluster_id == "it"
 
 
-def test_a_newer_broker_bounds_the_version_from_below(runtime, play):
+def test_minimum_version_of_a_newer_broker_is_respected(runtime, play):
     def future(header, request):
         spans = served_versions()
         for span in spans:
@@ -66,7 +66,7 @@ def test_a_newer_broker_bounds_the_version_from_below(runtime, play):
 
 
 @pytest.mark.parametrize("generation", ["0.8.2", "0.9"])
-def test_a_broker_that_closes_on_api_versions_is_recognised(runtime, play, generation):
+def test_broker_that_closes_on_api_versions_is_recognised(runtime, play, generation):
     def old(header, request):
         if header.api_key == ApiKey.LIST_GROUPS and generation == "0.9":
             return encoded(header, ListGroupsResponse())
@@ -80,19 +80,19 @@ def test_a_broker_that_closes_on_api_versions_is_recognised(runtime, play, gener
         assert connection.request(MetadataRequest()).brokers == []
 
 
-def test_a_broker_that_goes_down_is_not_taken_for_an_old_one(runtime, play):
+def test_failing_broker_is_not_taken_for_an_old_one(runtime, play):
     with pytest.raises(NetworkError):
         connect(runtime, play(lambda header, request: None))
 
 
-def test_a_given_fallback_is_not_probed(runtime, play):
+def test_given_fallback_is_not_probed(runtime, play):
     broker = play(lambda header, request: None)
     with connect(runtime, broker, fallback="0.8.2") as connection:
         assert connection.guess == "0.8.2"
     assert [header.api_key for header in broker.seen] == [ApiKey.API_VERSIONS]
 
 
-def test_requests_are_pipelined_and_answers_matched(runtime, play):
+def test_pipelined_responses_match_their_requests(runtime, play):
     with connect(runtime, play(modern)) as connection:
         pendings = [connection.send(FindCoordinatorRequest(key=f"g{n}")) for n in range(200)]
         assert [p.result(10).host for p in reversed(pendings)] == [
@@ -117,7 +117,7 @@ def test_many_tasks_share_one_connection(runtime, play):
         assert wrong == []
 
 
-def test_callbacks_are_called_once_before_and_after_the_answer(runtime, play):
+def test_callback_added_before_or_after_the_response_is_called_once(runtime, play):
     with connect(runtime, play(modern)) as connection:
         hosts = []
         called = runtime.event()
@@ -139,7 +139,7 @@ def test_produce_without_acks_is_done_when_written(runtime, play):
         assert connection.request(FindCoordinatorRequest(key="next")).host == "next"
 
 
-def test_a_lost_connection_fails_every_open_request(runtime, play):
+def test_lost_connection_fails_every_open_request(runtime, play):
     broker = play(modern)
     connection = connect(runtime, broker)
     failed = []
@@ -155,7 +155,7 @@ def test_a_lost_connection_fails_every_open_request(runtime, play):
         connection.send(MetadataRequest())
 
 
-def test_a_silent_broker_times_out_and_the_connection_ends(runtime, play):
+def test_timeout_closes_the_connection(runtime, play):
     connection = connect(runtime, play(modern))
     other = connection.send(ProduceRequest())
     with pytest.raises(RequestTimedOut, match=rf"within 0\.1 s to PRODUCE v{LAST_PRODUCE}"):
@@ -164,7 +164,7 @@ def test_a_silent_broker_times_out_and_the_connection_ends(runtime, play):
         other.result(10)
 
 
-def test_an_answer_to_no_request_ends_the_connection(runtime, play):
+def test_response_without_request_closes_connection(runtime, play):
     def confused(header, request):
         if header.api_key != ApiKey.API_VERSIONS:
             header.correlation_id += 1
@@ -175,7 +175,7 @@ def test_an_answer_to_no_request_ends_the_connection(runtime, play):
         connection.request(MetadataRequest())
 
 
-def test_a_callback_that_fails_ends_the_connection_and_every_wait(runtime, play):
+def test_failing_callback_closes_the_connection(runtime, play):
     asked = threading.Event()
 
     def after_the_question(header, request):
@@ -194,20 +194,20 @@ def test_a_callback_that_fails_ends_the_connection_and_every_wait(runtime, play)
             later.result(20)
 
 
-def test_an_answer_beyond_the_limit_ends_the_connection(runtime, play):
+def test_oversized_response_closes_the_connection(runtime, play):
     connection = connect(runtime, play(modern), max_response_bytes=1000)
     with pytest.raises(NetworkError, match="not within 0 to 1000"):
         connection.request(FindCoordinatorRequest(key="k" * 2000))
 
 
-def test_a_port_without_a_listener_is_a_clear_error(runtime):
+def test_refused_connect_error_names_the_address(runtime):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(NetworkError, match=f"cannot connect to 127.0.0.1:{port}"):
         BrokerConnection(runtime, "127.0.0.1", port)
 
 
-def test_closing_twice_is_fine(runtime, play):
+def test_connection_can_be_closed_twice(runtime, play):
     connection = connect(runtime, play(modern))
     connection.close()
     connection.close()
@@ -215,7 +215,7 @@ def test_closing_twice_is_fine(runtime, play):
         connection.request(MetadataRequest())
 
 
-def test_time_in_which_the_broker_does_not_read_is_not_counted(runtime, play):
+def test_throttle_time_extends_the_request_timeout(runtime, play):
     asked = []
 
     def muting(header, request):
@@ -234,7 +234,7 @@ def test_time_in_which_the_broker_does_not_read_is_not_counted(runtime, play):
         assert first.again().result().throttle_time_ms == 0
 
 
-def test_a_time_out_of_the_callers_own_is_kept_where_the_broker_does_not_read(runtime, play):
+def test_throttle_time_does_not_extend_an_explicit_timeout(runtime, play):
     def muting(header, request):
         if header.api_key == ApiKey.LIST_GROUPS:
             return b""
@@ -248,7 +248,7 @@ def test_a_time_out_of_the_callers_own_is_kept_where_the_broker_does_not_read(ru
             connection.send(ListGroupsRequest()).result(0.05)
 
 
-def test_a_port_of_tls_is_named_with_the_setting(runtime, play):
+def test_plaintext_connection_to_tls_port_error_names_the_setting(runtime, play):
     def refuse(header, request):
         broker.open[-1].sendall(bytes.fromhex("15030300020246"))
 

@@ -33,7 +33,7 @@ def ask(connection, key="a"):
     return connection.send(FindCoordinatorRequest(key), 0).host
 
 
-def test_each_request_gets_its_answer(runtime, play):
+def test_each_request_gets_its_response(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker)
     assert [ask(connection, each) for each in ("a", "b", "x" * 20_000)] == ["a", "b", "x" * 20_000]
@@ -41,7 +41,7 @@ def test_each_request_gets_its_answer(runtime, play):
     connection.close()
 
 
-def test_several_tasks_take_turns(runtime, play):
+def test_concurrent_tasks_share_the_connection(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker)
     got = []
@@ -55,7 +55,7 @@ def test_several_tasks_take_turns(runtime, play):
     connection.close()
 
 
-def test_a_silent_broker_times_out_and_the_next_request_connects_again(runtime, play):
+def test_request_after_timeout_reconnects(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker, timeout_ms=3000)
     with pytest.raises(RequestTimedOut, match=r"within 3 s to FIND_COORDINATOR v0"):
@@ -65,7 +65,7 @@ def test_a_silent_broker_times_out_and_the_next_request_connects_again(runtime, 
     connection.close()
 
 
-def test_an_answer_in_drops_is_bounded_as_a_whole(runtime, play):
+def test_timeout_covers_the_whole_response(runtime, play):
     def dripping(header, request):
         connection = broker.open[-1]
         try:
@@ -84,7 +84,7 @@ def test_an_answer_in_drops_is_bounded_as_a_whole(runtime, play):
 
 
 @pytest.mark.parametrize("wrong", [99, -1])
-def test_an_answer_to_another_request_ends_the_connection(runtime, play, wrong):
+def test_response_with_other_correlation_id_closes_connection(runtime, play, wrong):
     def answer(header, request):
         other = RequestHeader(header.api_key, header.api_version, wrong, None)
         return encoded(other, FindCoordinatorResponse())
@@ -97,20 +97,20 @@ def test_an_answer_to_another_request_ends_the_connection(runtime, play, wrong):
     assert broker.connections == 2
 
 
-def test_an_answer_beyond_the_limit_ends_the_connection(runtime, play):
+def test_oversized_response_closes_the_connection(runtime, play):
     connection = connect(runtime, play(echoing), max_response_bytes=100)
     with pytest.raises(NetworkError, match="not within 0 to 100"):
         ask(connection, "x" * 200)
     assert ask(connection) == "a"
 
 
-def test_a_broker_that_closes_is_an_error(runtime, play):
+def test_connection_closed_by_the_broker_is_an_error(runtime, play):
     connection = connect(runtime, play(lambda header, request: None))
     with pytest.raises(NetworkError, match="lost: closed by the broker"):
         ask(connection)
 
 
-def test_a_connection_that_the_broker_closed_meanwhile_is_not_used_again(
+def test_connection_closed_while_idle_is_reopened(
     runtime, play, monkeypatch
 ):
     broker = play(echoing)
@@ -125,7 +125,7 @@ def test_a_connection_that_the_broker_closed_meanwhile_is_not_used_again(
     connection.close()
 
 
-def test_closing_fails_the_request_that_waits(runtime, play):
+def test_close_fails_the_waiting_request(runtime, play):
     broker = play(echoing)
     connection = connect(runtime, broker)
     failed = []
@@ -145,14 +145,14 @@ def test_closing_fails_the_request_that_waits(runtime, play):
     assert len(failed) == 1
 
 
-def test_a_port_without_a_listener_is_a_clear_error(runtime):
+def test_refused_connect_error_names_the_address(runtime):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(NetworkError, match=rf"cannot connect to 127.0.0.1:{port}"):
         ask(InterBrokerConnection(runtime, "127.0.0.1", port, client_id="it", timeout_ms=1000))
 
 
-def test_a_connection_that_opens_while_it_is_closed_is_not_used(runtime, play, monkeypatch):
+def test_connection_opened_during_close_is_discarded(runtime, play, monkeypatch):
     broker = play(echoing)
     connection = connect(runtime, broker)
     open_transport = inter_broker.open_transport

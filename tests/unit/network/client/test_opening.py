@@ -38,7 +38,7 @@ def echoed(transport, data):
     return bytes(buffer)
 
 
-def test_plain_by_default(runtime):
+def test_default_transport_is_plaintext(runtime):
     with tls_echo(None) as port:
         transport = open_transport(runtime, "127.0.0.1", port, TIMEOUT_S)
         assert isinstance(transport, SocketTransport)
@@ -46,7 +46,7 @@ def test_plain_by_default(runtime):
 
 
 @pytest.mark.parametrize("newest", [True, False])
-def test_tls_where_the_settings_say_so(runtime, tmp_path, trusting, newest):
+def test_tls_transport_is_opened_by_the_settings(runtime, tmp_path, trusting, newest):
     context = server_context(AUTHORITY.issue("broker").pem(tmp_path), newest=newest)
     with tls_echo(context) as port:
         transport = opened(runtime, port, trusting)
@@ -57,7 +57,7 @@ def test_tls_where_the_settings_say_so(runtime, tmp_path, trusting, newest):
         assert echoed(transport, data) == data
 
 
-def test_a_client_shows_its_certificate(runtime, tmp_path, trusting):
+def test_client_presents_its_certificate(runtime, tmp_path, trusting):
     context = server_context(
         AUTHORITY.issue("broker").pem(tmp_path), trusted=AUTHORITY.trusted(tmp_path), required=True
     )
@@ -84,7 +84,7 @@ def test_a_client_shows_its_certificate(runtime, tmp_path, trusting):
         (AUTHORITY.issue("broker", usage=True), "127.0.0.1", "not for servers"),
     ],
 )
-def test_a_broker_that_cannot_be_verified_is_refused(runtime, tmp_path, trusting, made, host, said):
+def test_unverifiable_broker_certificate_is_refused(runtime, tmp_path, trusting, made, host, said):
     with (
         tls_echo(server_context(made.pem(tmp_path))) as port,
         pytest.raises(AuthenticationFailed, match=said) as refused,
@@ -93,7 +93,7 @@ def test_a_broker_that_cannot_be_verified_is_refused(runtime, tmp_path, trusting
     assert f"{host}:{port}" in str(refused.value)
 
 
-def test_the_checks_can_be_left_out(runtime, tmp_path, trusting):
+def test_certificate_checks_can_be_disabled(runtime, tmp_path, trusting):
     elsewhere = AUTHORITY.issue("broker", hosts=("b.example",))
     with tls_echo(server_context(elsewhere.pem(tmp_path))) as port:
         any_host = trusting | {"ssl.endpoint.identification.algorithm": ""}
@@ -103,7 +103,7 @@ def test_the_checks_can_be_left_out(runtime, tmp_path, trusting):
         assert echoed(opened(runtime, port, anybody), b"hello") == b"hello"
 
 
-def test_a_plain_port_is_named(runtime, trusting):
+def test_tls_to_a_plaintext_port_fails(runtime, trusting):
     # An echo of the own greeting is no TLS server's.
     with (
         tls_echo(None) as port,
@@ -112,7 +112,7 @@ def test_a_plain_port_is_named(runtime, trusting):
         opened(runtime, port, trusting)
 
 
-def test_a_silent_port_is_given_up(runtime, trusting):
+def test_tls_handshake_times_out(runtime, trusting):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         security = ClientSecurity.from_properties(trusting)
         port = silent.getsockname()[1]
@@ -120,7 +120,7 @@ def test_a_silent_port_is_given_up(runtime, trusting):
             open_transport(runtime, "127.0.0.1", port, 0.05, security=security)
 
 
-def test_files_are_looked_at_before_anything_is_opened(tmp_path):
+def test_tls_files_are_checked_before_connecting(tmp_path):
     broken = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "none")}
     with pytest.raises(ConfigError, match="cannot be read"):
         check_security(ClientSecurity.from_properties(broken))

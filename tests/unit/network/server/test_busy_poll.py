@@ -48,7 +48,7 @@ def send_later(peer):
     threading.Timer(0.01, peer.send, (b"next",)).start()
 
 
-def test_a_request_that_comes_at_once_is_received_without_the_hub(polled, monkeypatch):
+def test_next_request_is_received_without_the_hub(polled, monkeypatch):
     buffer = memoryview(bytearray(64))
     polled.peer.send(b"first")
     assert polled.stream.receive_into(buffer) == 5
@@ -62,13 +62,13 @@ def test_a_request_that_comes_at_once_is_received_without_the_hub(polled, monkey
     assert polled.stream.run_until == turn_ends
 
 
-def test_a_peer_that_closes_ends_the_polling(polled):
+def test_close_of_the_peer_ends_polling(polled):
     threading.Timer(0.01, polled.peer.close).start()
     assert polled.ready()
     assert polled.stream.receive_into(memoryview(bytearray(64))) == 0
 
 
-def test_a_callback_that_is_due_goes_first(polled):
+def test_due_callback_ends_polling(polled):
     polled.peer.send(b"next")
     gevent.spawn(lambda: None)
     assert not polled.ready()
@@ -81,7 +81,7 @@ def test_a_callback_that_is_due_goes_first(polled):
     assert polled.ready()
 
 
-def test_another_connection_ends_the_polling_and_goes_first(polled):
+def test_data_on_another_connection_ends_polling(polled):
     other = Polled()
     try:
         task = gevent.spawn(other.stream.receive_into, memoryview(bytearray(64)))
@@ -98,7 +98,7 @@ def test_another_connection_ends_the_polling_and_goes_first(polled):
         other.close()
 
 
-def test_a_call_from_a_thread_ends_the_polling(polled):
+def test_callback_from_a_thread_ends_polling(polled):
     called = []
     loop = gevent.get_hub().loop
     threading.Timer(0.01, loop.run_callback_threadsafe, (called.append, 1)).start()
@@ -107,7 +107,7 @@ def test_a_call_from_a_thread_ends_the_polling(polled):
     assert called == [1]
 
 
-def test_a_connection_rests_the_longer_the_more_often_it_was_polled_in_vain(monkeypatch):
+def test_rest_grows_after_each_vain_poll(monkeypatch):
     made = Polled(0.0)
     try:
         rests = []
@@ -137,7 +137,7 @@ def test_a_connection_rests_the_longer_the_more_often_it_was_polled_in_vain(monk
         made.close()
 
 
-def test_only_loops_that_can_be_asked_are_polled():
+def test_unknown_loop_backend_is_not_polled():
     class Loop:
         backend = "select"
 

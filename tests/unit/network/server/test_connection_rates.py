@@ -16,13 +16,13 @@ class _Clock:
         return self.now
 
 
-def test_without_limits_nothing_is_measured():
+def test_rates_are_not_measured_without_limits():
     rates = ConnectionRates(CreationLimits(), _Clock())
     assert {rates.accepted("A") for _ in range(1000)} == {0.0}
     assert {rates.refused_s("10.0.0.1") for _ in range(1000)} == {0.0}
 
 
-def test_the_limit_of_the_broker_holds_up_all_listeners_but_that_of_brokers():
+def test_broker_limit_delays_all_but_the_inter_broker_listener():
     clock = _Clock()
     rates = ConnectionRates(CreationLimits(broker=10, exempt="INSIDE"), clock)
     assert [rates.accepted("A") for _ in range(10)] == [0.0] * 10
@@ -32,13 +32,13 @@ def test_the_limit_of_the_broker_holds_up_all_listeners_but_that_of_brokers():
     assert rates.accepted("A") == 0.1
 
 
-def test_a_listener_has_a_limit_of_its_own():
+def test_listener_has_its_own_limit():
     rates = ConnectionRates(CreationLimits(listeners={"A": 1}), _Clock())
     assert [rates.accepted("A"), rates.accepted("A")] == [0.0, 1.0]
     assert {rates.accepted("B") for _ in range(50)} == {0.0}
 
 
-def test_an_address_that_comes_too_often_is_refused_and_let_in_at_its_rate():
+def test_address_above_its_rate_is_refused():
     clock = _Clock()
     limits = CreationLimits(addresses={"busy": 2.0}, other_addresses=1.0, max_addresses=2)
     rates = ConnectionRates(limits, clock)
@@ -53,7 +53,7 @@ def test_an_address_that_comes_too_often_is_refused_and_let_in_at_its_rate():
         assert rates.refused_s(f"address-{number}") == 0.0
 
 
-def test_a_change_of_limits_holds_at_once():
+def test_changed_limits_apply_at_once():
     rates = ConnectionRates(CreationLimits(addresses={"a": 1.0}), _Clock())
     assert [rates.refused_s("a") > 0 for _ in range(2)] == [False, True]
     rates.limits = CreationLimits()
@@ -64,7 +64,7 @@ def _connect(server):
     return gevent.socket.create_connection(server.addresses["A"])
 
 
-def test_a_server_turns_away_an_address_and_closes_later():
+def test_server_closes_refused_connections():
     server = Server([Listener("A", "127.0.0.1", 0)], Limits())
     server.listen()
     server.start(lambda session, frame: [])
@@ -85,7 +85,7 @@ def test_a_server_turns_away_an_address_and_closes_later():
         server.stop(1.0)
 
 
-def test_a_listener_that_is_held_up_accepts_all_in_the_end():
+def test_delayed_listener_accepts_every_connection():
     server = Server([Listener("A", "127.0.0.1", 0)], Limits(creation=CreationLimits(broker=20)))
     server.listen()
     server.start(lambda session, frame: [])

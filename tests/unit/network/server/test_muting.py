@@ -17,7 +17,7 @@ class _Alarm:
         self.waited.append(timeout)
 
 
-def test_a_pause_waits_once_for_what_was_set():
+def test_pause_waits_for_the_set_time_once():
     alarm = _Alarm()
     mute = Mute(lambda: alarm)
     assert not mute.on
@@ -28,7 +28,7 @@ def test_a_pause_waits_once_for_what_was_set():
     assert alarm.ended == 0
 
 
-def test_a_pause_is_ended_from_elsewhere():
+def test_pause_is_ended_by_another_thread():
     made = threading.Event()
     mute = Mute(threading.Event)
     mute.seconds = 3600.0

@@ -11,7 +11,7 @@ def charging(account, size):
     return task
 
 
-def test_what_fits_is_charged_without_waiting():
+def test_request_within_the_limit_does_not_wait():
     memory = RequestMemory(1000)
     first, second = memory.open(A), memory.open(B)
     assert first.charge(400) is False
@@ -20,7 +20,7 @@ def test_what_fits_is_charged_without_waiting():
     assert not memory.short
 
 
-def test_over_the_limit_all_but_the_oldest_request_wait():
+def test_only_the_oldest_request_continues_over_the_limit():
     memory = RequestMemory(1000)
     accounts = [memory.open(address) for address in (A, B, C)]
     tasks = [charging(account, 450) for account in accounts]
@@ -37,7 +37,7 @@ def test_over_the_limit_all_but_the_oldest_request_wait():
     assert not memory.short
 
 
-def test_one_address_holds_half_of_it_and_the_others_go_on():
+def test_one_address_holds_at_most_half_of_the_memory():
     memory = RequestMemory(1000)
     many = [memory.open(A) for _ in range(30)]
     held_up = [charging(account, 100) for account in many]
@@ -47,7 +47,7 @@ def test_one_address_holds_half_of_it_and_the_others_go_on():
     gevent.killall(held_up)
 
 
-def test_another_address_is_served_while_one_has_its_half():
+def test_other_address_is_served_while_one_holds_its_half():
     memory = RequestMemory(1000)
     first, second = memory.open(A), memory.open(A)
     first.charge(10)
@@ -59,7 +59,7 @@ def test_another_address_is_served_while_one_has_its_half():
     assert waiting.ready()
 
 
-def test_a_task_killed_while_it_waits_leaves_nothing_held():
+def test_killed_waiting_task_holds_no_memory():
     memory = RequestMemory(100)
     first, second = memory.open(A), memory.open(B)
     first.charge(100)

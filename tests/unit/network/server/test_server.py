@@ -80,7 +80,7 @@ def test_pipelined_requests_are_answered_in_order(serve):
     assert receive(connection, len(sent)) == sent
 
 
-def test_no_answer_is_sent_when_the_handler_has_none(serve):
+def test_nothing_is_sent_when_the_handler_returns_none(serve):
     def handle(session, request):
         return None if request == b"silent" else [frame(bytes(request))]
 
@@ -137,7 +137,7 @@ def test_file_slices_are_closed_once_when_the_reader_leaves(serve, tmp_path):
     os.close(fd)
 
 
-def test_a_file_shorter_than_its_slice_closes_the_connection(serve, tmp_path, caplog):
+def test_file_shorter_than_its_slice_closes_the_connection(serve, tmp_path, caplog):
     path = tmp_path / "data"
     path.write_bytes(b"short")
     fd = os.open(path, os.O_RDONLY)
@@ -158,7 +158,7 @@ def test_a_file_shorter_than_its_slice_closes_the_connection(serve, tmp_path, ca
         ((5000).to_bytes(4, "big") + b"x", "frame length 5000 is not within 0 to 1000"),
     ],
 )
-def test_garbage_closes_its_connection_with_a_clear_line_and_no_other(serve, caplog, garbage, said):
+def test_garbage_closes_only_its_connection(serve, caplog, garbage, said):
     address = serve(max_request_bytes=1000)
     other, bad = connect(address), connect(address)
     with caplog.at_level(logging.WARNING):
@@ -170,7 +170,7 @@ def test_garbage_closes_its_connection_with_a_clear_line_and_no_other(serve, cap
     assert receive(other, 14) == frame(b"still here")
 
 
-def test_half_a_frame_and_silence_times_out(serve, caplog):
+def test_partial_frame_times_out(serve, caplog):
     address = serve(max_frame_s=0.2, max_idle_s=60)
     other, half = connect(address), connect(address)
     with caplog.at_level(logging.WARNING):
@@ -187,7 +187,7 @@ def test_idle_connections_are_closed(serve, servers, caplog):
     assert "timed out: idle" in caplog.text
 
 
-def test_who_does_not_log_in_within_the_time_is_cut_however_often_bytes_come(servers, caplog):
+def test_connection_without_login_in_time_is_closed(servers, caplog):
     def log_in(session, request):
         if bytes(request) == b"in":
             session.let_in(100)
@@ -213,7 +213,7 @@ def test_who_does_not_log_in_within_the_time_is_cut_however_often_bytes_come(ser
     assert receive(known, 14) == frame(b"still here")
 
 
-def test_a_handler_that_waits_is_not_idle(serve):
+def test_waiting_handler_is_not_idle(serve):
     def handle(session, request):
         gevent.sleep(0.6)
         return [frame(b"late")]
@@ -223,7 +223,7 @@ def test_a_handler_that_waits_is_not_idle(serve):
     assert receive(connection, 8) == frame(b"late")
 
 
-def test_connections_beyond_the_limits_are_refused_and_the_place_is_reused(serve, servers, caplog):
+def test_connections_above_the_address_limit_are_refused_until_one_closes(serve, servers, caplog):
     address = serve(max_connections_per_ip=2)
     first, second = connect(address), connect(address)
     for connection in (first, second):
@@ -241,7 +241,7 @@ def test_connections_beyond_the_limits_are_refused_and_the_place_is_reused(serve
     assert receive(again, 6) == frame(b"in")
 
 
-def test_an_address_may_have_its_own_limit(serve):
+def test_address_override_limits_connections(serve):
     address = serve(max_connections_per_ip=0, max_connections_overrides={"127.0.0.1": 1})
     connection = connect(address)
     connection.sendall(frame(b"in"))
@@ -249,7 +249,7 @@ def test_an_address_may_have_its_own_limit(serve):
     assert connect(address).recv(1) == b""
 
 
-def test_all_connections_together_are_bounded(serve):
+def test_total_number_of_connections_is_bounded(serve):
     address = serve(max_connections=1)
     first = connect(address)
     first.sendall(frame(b"in"))
@@ -257,7 +257,7 @@ def test_all_connections_together_are_bounded(serve):
     assert connect(address).recv(1) == b""
 
 
-def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve):
+def test_requests_in_work_are_bounded_without_parked_ones(serve):
     working = []
     peak = []
     gate = gevent.event.Event()
@@ -288,7 +288,7 @@ def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve):
         assert receive(connection, 10) == frame(b"parked")
 
 
-def test_figures_of_connections_and_requests(servers, serve):
+def test_figures_count_connections_and_requests(servers, serve):
     gate = gevent.event.Event()
 
     def handle(session, request):
@@ -315,7 +315,7 @@ def test_figures_of_connections_and_requests(servers, serve):
     assert server.figures().requests_handled == 0
 
 
-def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(serve):
+def test_unread_responses_do_not_block_other_requests(serve):
     def handle(session, request):
         return [frame(bytes(20_000_000) if request == b"much" else b"done")]
 
@@ -330,7 +330,7 @@ def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(serve):
     assert receive(quick, 8) == frame(b"done")
 
 
-def test_what_waits_for_a_peer_ends_when_the_peer_goes(serve, servers):
+def test_parked_request_is_woken_when_the_peer_leaves(serve, servers):
     parked, left = gevent.event.Event(), gevent.event.Event()
 
     def handle(session, request):
@@ -351,7 +351,7 @@ def test_what_waits_for_a_peer_ends_when_the_peer_goes(serve, servers):
     stays.close()
 
 
-def test_answers_get_less_memory_the_more_of_it_is_held(servers):
+def test_response_memory_shrinks_as_more_is_held(servers):
     server = Server([], Limits(max_answer_bytes=8_000_000))
     assert server.reserve_answer(10) == 10
     server.release_answer(10)
@@ -372,7 +372,7 @@ def connect_from(source, address):
     return connection
 
 
-def test_slow_large_requests_of_one_address_hold_up_no_other(serve, servers):
+def test_slow_large_requests_do_not_block_other_addresses(serve, servers):
     address = serve(max_queued_request_bytes=2_000_000)
     # Each announces 100 MB and brings a little, together more than all the memory there is.
     slow = [connect_from("127.0.0.2", address) for _ in range(30)]
@@ -386,7 +386,7 @@ def test_slow_large_requests_of_one_address_hold_up_no_other(serve, servers):
     assert servers[0].connections == 31
 
 
-def test_slow_large_requests_are_cut_when_others_wait_for_memory(serve, servers):
+def test_slow_large_requests_are_closed_when_others_need_memory(serve, servers):
     address = serve(max_queued_request_bytes=250_000, min_bytes_per_s=1000, rate_window_s=0.3)
     body = bytes(100_000)
     halves = [connect(address) for _ in range(2)]
@@ -416,7 +416,7 @@ def test_slow_large_requests_are_cut_when_others_wait_for_memory(serve, servers)
     dripping.kill()
 
 
-def test_a_slow_reader_holds_up_only_itself(serve):
+def test_slow_reader_delays_only_itself(serve):
     address = serve(lambda session, request: [frame(bytes(5_000_000))])
     slow, quick = connect(address), connect(address)
     slow.sendall(frame(b"much") * 20)
@@ -426,7 +426,7 @@ def test_a_slow_reader_holds_up_only_itself(serve):
     assert len(receive(slow, 20 * 5_000_004)) == 20 * 5_000_004
 
 
-def test_a_busy_connection_lets_others_in(serve):
+def test_busy_connection_lets_others_be_served(serve):
     address = serve()
     stop = threading.Event()
     flood = frame(bytes(200))
@@ -461,7 +461,7 @@ def test_a_busy_connection_lets_others_in(serve):
             gevent.sleep(0.01)
 
 
-def test_a_failing_handler_closes_its_connection_and_says_so(serve, caplog):
+def test_failing_handler_closes_its_connection(serve, caplog):
     def handle(session, request):
         if request == b"refuse":
             raise CloseConnection("api_key=99 is not served")
@@ -481,7 +481,7 @@ def test_a_failing_handler_closes_its_connection_and_says_so(serve, caplog):
     assert receive(other, 8) == frame(b"fine")
 
 
-def test_what_a_peer_sends_again_and_again_is_one_line_with_a_count(servers, caplog):
+def test_repeated_warnings_are_logged_once_with_a_count(servers, caplog):
     passed = [0.0]
     server = Server(
         [Listener("PLAINTEXT", "127.0.0.1", 0)],
@@ -508,7 +508,7 @@ def test_what_a_peer_sends_again_and_again_is_one_line_with_a_count(servers, cap
     assert said.endswith(" (and 19 more from there before, not logged)")
 
 
-def test_stopping_answers_what_is_in_flight(serve, servers):
+def test_stop_answers_requests_in_flight(serve, servers):
     entered, leave = gevent.event.Event(), gevent.event.Event()
 
     def handle(session, request):
@@ -530,7 +530,7 @@ def test_stopping_answers_what_is_in_flight(serve, servers):
         gevent.socket.create_connection(address, 1)
 
 
-def test_stopping_cuts_what_does_not_end(serve, servers, caplog):
+def test_stop_closes_connections_that_do_not_end(serve, servers, caplog):
     def handle(session, request):
         gevent.sleep(3600)
         return []
@@ -558,14 +558,14 @@ def test_listens_on_ipv6(serve, host):
         assert receive(connection, 7) == frame(b"six")
 
 
-def test_a_port_in_use_is_an_error(serve):
+def test_port_in_use_is_an_error(serve):
     host, port = serve()
     server = Server([Listener("PLAINTEXT", host, port)], Limits())
     with pytest.raises(OSError):
         server.listen()
 
 
-def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(servers):
+def test_connection_failing_in_accept_does_not_end_the_listener(servers):
     server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], Limits())
     server.listen()
     real = server._sockets[0]

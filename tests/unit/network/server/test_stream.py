@@ -13,7 +13,7 @@ from zkbroker.network.server.stream import SENDFILE_BYTES, HubStream, in_page_ca
 SIZE = 1 << 20
 
 
-def test_pages_that_were_dropped_are_seen_and_read_again(tmp_path):
+def test_dropped_pages_are_detected_and_read_ahead(tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(os.urandom(SIZE))
     fd = os.open(path, os.O_RDONLY)
@@ -29,7 +29,7 @@ def test_pages_that_were_dropped_are_seen_and_read_again(tmp_path):
         os.close(fd)
 
 
-def test_a_reader_that_never_waits_lets_others_run_between_its_slices(tmp_path, monkeypatch):
+def test_other_tasks_run_between_slices_of_a_fast_reader(tmp_path, monkeypatch):
     path = tmp_path / "segment"
     path.write_bytes(bytes(20 * SENDFILE_BYTES))
     sent = []
@@ -103,7 +103,7 @@ class Played:
         os.close(self.fd)
 
 
-def test_small_slices_leave_with_what_stands_around_them(tmp_path, monkeypatch):
+def test_small_slices_are_sent_with_their_neighbours(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 100_000)
     played.stream.send([b"a" * 10, played.piece(5, 100), b"b", played.piece(0, 50_000), b"c"])
     data = played.data
@@ -113,7 +113,7 @@ def test_small_slices_leave_with_what_stands_around_them(tmp_path, monkeypatch):
     played.close()
 
 
-def test_many_small_slices_are_not_gathered_without_bound(tmp_path, monkeypatch):
+def test_gathering_of_small_slices_is_bounded(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 8000)
     reader = gevent.get_hub().threadpool.spawn(played.received, 40 * 8000)
     played.stream.send([played.piece(0, 8000) for _ in range(40)])
@@ -122,7 +122,7 @@ def test_many_small_slices_are_not_gathered_without_bound(tmp_path, monkeypatch)
     played.close()
 
 
-def test_a_small_slice_that_the_disk_must_bring_is_sent_from_its_file(tmp_path, monkeypatch):
+def test_uncached_small_slice_is_sent_from_its_file(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 8000)
 
     def away(fd, buffers, position, flags=0):
@@ -135,7 +135,7 @@ def test_a_small_slice_that_the_disk_must_bring_is_sent_from_its_file(tmp_path, 
     played.close()
 
 
-def test_a_small_slice_of_a_file_that_is_shorter_is_an_error(tmp_path, monkeypatch):
+def test_small_slice_beyond_the_file_is_an_error(tmp_path, monkeypatch):
     played = Played(monkeypatch, tmp_path / "segment", 100)
     with pytest.raises(StorageError, match="50 bytes before"):
         played.stream.send([played.piece(50, 100)])

@@ -107,7 +107,7 @@ def raw(port):
         yield connection
 
 
-def test_what_is_sent_arrives(tmp_path):
+def test_requests_and_files_arrive_unchanged(tmp_path):
     with Serving(tmp_path) as serving:
         for size in (0, 1, 16_383, 16_384, 16_385, 70_000, 2_000_000):
             data = os.urandom(size)
@@ -117,7 +117,7 @@ def test_what_is_sent_arrives(tmp_path):
         assert serving.ask(b"file", ssl_enabled_protocols=older) == serving.file.read_bytes()
 
 
-def test_what_is_in_flight_is_answered_encrypted_when_the_broker_stops(tmp_path):
+def test_stop_answers_requests_in_flight_over_tls(tmp_path):
     with Serving(tmp_path) as serving:
         asking = gevent.spawn(serving.ask, b"wait")
         assert serving.asked.wait(TIMEOUT_S)
@@ -130,7 +130,7 @@ def test_what_is_in_flight_is_answered_encrypted_when_the_broker_stops(tmp_path)
         stopping.join(TIMEOUT_S)
 
 
-def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path):
+def test_principal_comes_from_the_client_certificate(tmp_path):
     alice = AUTHORITY.issue("CN=alice,OU=a", hosts=()).pem(tmp_path)
     with Serving(tmp_path, ssl_client_auth="requested") as serving:
         assert serving.ask(b"who") == b"User:ANONYMOUS SSL"
@@ -154,7 +154,7 @@ def test_the_principal_comes_from_the_certificate_of_the_client(tmp_path):
         (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules matches"),
     ],
 )
-def test_who_is_not_let_in_is_named_in_the_log(tmp_path, caplog, made, said):
+def test_refused_client_certificate_is_logged(tmp_path, caplog, made, said):
     rules = "RULE:^CN=alice$/alice/"
     with Serving(
         tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules
@@ -167,7 +167,7 @@ def test_who_is_not_let_in_is_named_in_the_log(tmp_path, caplog, made, said):
     assert "Traceback" not in caplog.text
 
 
-def test_a_client_that_does_not_speak_tls_gets_an_alert(tmp_path, caplog):
+def test_plaintext_client_gets_a_tls_alert(tmp_path, caplog):
     with Serving(tmp_path) as serving, raw(serving.port) as connection:
         connection.sendall(b"\0\0\0\x20\0\x12\0\0" + bytes(28))
         assert connection.recv(100)[:2] == b"\x15\x03"
@@ -175,14 +175,14 @@ def test_a_client_that_does_not_speak_tls_gets_an_alert(tmp_path, caplog):
     assert "a client that does not speak TLS" in caplog.text
 
 
-def test_a_handshake_has_its_time(tmp_path, caplog):
+def test_handshake_times_out(tmp_path, caplog):
     with Serving(tmp_path, ssl_handshake_timeout_ms="50") as serving, raw(serving.port) as silent:
         silent.sendall(b"\x16\x03\x01\x02\x00")
         assert silent.recv(100) == b""
     assert "no handshake within 0.05 s" in caplog.text
 
 
-def test_handshakes_of_one_address_are_bounded(tmp_path, caplog, monkeypatch):
+def test_handshakes_per_address_are_bounded(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(tls, "HANDSHAKES_PER_ADDRESS", 3)
     with Serving(tmp_path) as serving:
         waiting = [gevent.socket.create_connection(("127.0.0.1", serving.port)) for _ in range(4)]
@@ -197,7 +197,7 @@ def test_handshakes_of_one_address_are_bounded(tmp_path, caplog, monkeypatch):
         assert serving.ask(b"hello") == b"hello"
 
 
-def test_keys_are_read_again_without_a_restart(tmp_path, caplog):
+def test_changed_keys_are_reloaded_without_restart(tmp_path, caplog):
     with Serving(tmp_path) as serving:
         assert serving.ask(b"hello") == b"hello"
         AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path, "broker.pem")
@@ -210,7 +210,7 @@ def test_keys_are_read_again_without_a_restart(tmp_path, caplog):
         assert "certificates kept as they were" in caplog.text
 
 
-def test_an_authority_that_is_taken_away_revokes(tmp_path):
+def test_removed_authority_revokes_its_certificates(tmp_path):
     alice = AUTHORITY.issue("CN=alice", hosts=()).pem(tmp_path)
     trusted = tmp_path / "clients.pem"
     trusted.write_text(AUTHORITY.chain_pem())
@@ -224,7 +224,7 @@ def test_an_authority_that_is_taken_away_revokes(tmp_path):
             serving.ask(b"hello", ssl_keystore_location=alice)
 
 
-def test_other_files_are_taken_over_and_broken_ones_are_not(tmp_path, caplog):
+def test_other_key_files_are_used_unless_broken(tmp_path, caplog):
     other = AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path)
     with Serving(tmp_path) as serving:
 

@@ -53,14 +53,14 @@ def log_in(make, client):
     return server.user
 
 
-def test_users_of_a_line_log_in_by_plain():
+def test_users_of_a_jaas_line_log_in_by_plain():
     make = made(PLAIN, options='user_alice="a,b" user_bob="x"')
     assert log_in(make, PlainClient("alice", "a,b")) == "alice"
     with pytest.raises(LoginRefused):
         log_in(make, PlainClient("bob", "a,b"))
 
 
-def test_a_function_of_the_user_checks_passwords():
+def test_custom_function_checks_passwords():
     make = made(PLAIN, {HANDLER: f"{__name__}:own_check"})
     assert log_in(make, PlainClient("alice", "ecila")) == "alice"
     with pytest.raises(LoginRefused):
@@ -73,7 +73,7 @@ def test_users_in_zookeeper_log_in_by_scram():
     assert log_in(make, ScramClient(SHA_512, "alice", "pw")) == "alice"
 
 
-def test_unsecured_tokens_are_taken_as_the_line_says(caplog):
+def test_jaas_line_configures_unsecured_tokens(caplog):
     make = made(
         OAUTHBEARER,
         options='unsecuredValidatorPrincipalClaimName="name" '
@@ -86,7 +86,7 @@ def test_unsecured_tokens_are_taken_as_the_line_says(caplog):
         log_in(make, OAuthBearerClient(unsecured_token(claims | {"scope": "write"})))
 
 
-def test_signed_tokens_are_verified_by_the_keys_of_a_file(tmp_path):
+def test_signed_tokens_are_verified_with_keys_of_a_file(tmp_path):
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())) | {"kid": "k"}
     path = tmp_path / "keys.json"
@@ -122,7 +122,7 @@ def test_signed_tokens_are_verified_by_the_keys_of_a_file(tmp_path):
         log_in(make, OAuthBearerClient(unsecured_token(claims)))
 
 
-def test_a_class_of_the_user_validates_tokens(caplog):
+def test_custom_class_validates_tokens(caplog):
     make = made(OAUTHBEARER, {HANDLER: f"{__name__}:OwnValidator"})
     assert log_in(make, OAuthBearerClient("x")) == "owner of x"
 
@@ -157,6 +157,6 @@ def test_a_class_of_the_user_validates_tokens(caplog):
         ),
     ],
 )
-def test_what_cannot_be_used_refuses_the_start(mechanism, settings, options, says):
+def test_unusable_mechanism_settings_are_refused(mechanism, settings, options, says):
     with pytest.raises(ConfigError, match=says):
         made(mechanism, settings, options)

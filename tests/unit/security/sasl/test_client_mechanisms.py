@@ -10,12 +10,12 @@ from zkbroker.security.sasl.client_mechanisms import client_mechanism
     ("mechanism", "begins"),
     [("PLAIN", b"\0alice\0pw"), ("SCRAM-SHA-256", b"n,,n=alice,r="), ("SCRAM-SHA-512", b"n,,n=al")],
 )
-def test_user_and_password(mechanism, begins):
+def test_password_mechanisms_send_the_user(mechanism, begins):
     login = SaslLogin(mechanism=mechanism, username="alice", password=Secret("pw"))
     assert client_mechanism(login).first().startswith(begins)
 
 
-def test_tokens_with_extensions():
+def test_oauthbearer_sends_extensions():
     line = JaasLine("OAuthBearerLoginModule", {"unsecuredLoginExtension_tenant": "x"})
     login = SaslLogin(mechanism="OAUTHBEARER", token=lambda: "t", line=line)
     assert client_mechanism(login).first() == b"n,,\x01auth=Bearer t\x01tenant=x\x01\x01"

@@ -28,7 +28,7 @@ def exchange():
 
 @pytest.mark.parametrize("bare", [True, False])
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_login(bare, asked):
+def test_login_reaches_done_with_a_principal(bare, asked):
     login = exchange()
     assert login.enabled == ["ONE", "TWO"]
     if asked:
@@ -44,7 +44,7 @@ def test_a_login(bare, asked):
     assert login.mechanism == "TWO"
 
 
-def test_an_unknown_mechanism_ends_it():
+def test_unknown_mechanism_ends_the_login():
     login = exchange()
     assert not login.handshake("GSSAPI", bare=False)
     with pytest.raises(OutOfOrder):
@@ -52,7 +52,7 @@ def test_an_unknown_mechanism_ends_it():
     assert login.phase is Phase.FAILED
 
 
-def test_a_refused_token_ends_it():
+def test_refused_token_ends_the_login():
     login = exchange()
     login.handshake("ONE", bare=False)
     with pytest.raises(LoginRefused):
@@ -62,7 +62,7 @@ def test_a_refused_token_ends_it():
     assert login.principal is None
 
 
-def test_a_mechanism_cannot_go_on_for_ever():
+def test_number_of_tokens_is_bounded():
     login = exchange()
     login.handshake("ONE", bare=False)
     for _ in range(8):
@@ -86,14 +86,14 @@ def test_a_mechanism_cannot_go_on_for_ever():
         ),
     ],
 )
-def test_what_is_out_of_order_ends_it(steps):
+def test_step_out_of_order_ends_the_login(steps):
     login = exchange()
     with pytest.raises(OutOfOrder, match="is not allowed now"):
         steps(login)
     assert login.phase is Phase.FAILED
 
 
-def test_a_request_without_a_login_names_the_setting():
+def test_refusal_without_login_names_the_setting():
     login = exchange()
     login.versions(answered=True)
     assert "set security.protocol=SASL_SSL" in str(login.refuse("METADATA"))

@@ -58,7 +58,7 @@ def signed(key, key_id="k", algorithm="RS256", claims=CLAIMS):
     return jwt.encode(claims, key, algorithm, headers={"kid": key_id} if key_id else None)
 
 
-def test_a_token_that_a_published_key_has_signed_is_accepted():
+def test_token_signed_by_a_published_key_is_accepted():
     page = Page(
         published(OTHER, "o"), published(RSA, "k", use="sig", alg="RS256"), published(EC, "e")
     )
@@ -67,7 +67,7 @@ def test_a_token_that_a_published_key_has_signed_is_accepted():
     assert accept(Page(published(RSA, "k")), signed(RSA, None, "PS512")) == "alice"
 
 
-def test_others_are_refused():
+def test_other_tokens_are_refused():
     page = Page(published(RSA, "k", alg="RS256"), published(EC, "e"))
     public = RSA.public_key().public_numbers().n.to_bytes(256, "big")
     shared = jwt.encode(CLAIMS, base64.b64encode(public), "HS256", headers={"kid": "k"})
@@ -90,7 +90,7 @@ def test_others_are_refused():
             accept(page, token)
 
 
-def test_keys_that_verify_nothing_are_left_out():
+def test_unusable_published_keys_are_ignored():
     page = Page(
         {"kty": "oct", "k": "c2VjcmV0", "kid": "s"},
         published(OTHER, "k", use="enc"),
@@ -100,7 +100,7 @@ def test_keys_that_verify_nothing_are_left_out():
     assert accept(page, signed(RSA)) == "alice"
 
 
-def test_keys_are_read_again_for_a_new_id_but_not_at_once():
+def test_keys_are_read_again_for_a_new_id_after_a_pause():
     page = Page(published(RSA, "k"))
     keys = page.keys()
     page.content = key_page(published(RSA, "k"), published(OTHER, "new"))
@@ -112,7 +112,7 @@ def test_keys_are_read_again_for_a_new_id_but_not_at_once():
     assert page.reads == 2
 
 
-def test_keys_are_read_again_when_they_are_old_and_kept_when_that_fails():
+def test_old_keys_are_read_again_and_kept_on_failure():
     page = Page(published(RSA, "k"))
     keys = page.keys(refresh_s=100)
     page.now_s = 100
@@ -128,14 +128,14 @@ def test_keys_are_read_again_when_they_are_old_and_kept_when_that_fails():
 @pytest.mark.parametrize(
     "content", [None, b"", b"[]", b"{}", b'{"keys":7}', b'{"keys":[7]}', b'{"keys":[]}', b"\xff"]
 )
-def test_a_start_without_keys_is_refused(content):
+def test_start_without_keys_is_refused(content):
     page = Page()
     page.content = content
     with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.jwks\.endpoint\.url"):
         page.keys()
 
 
-def test_keys_come_from_a_file(tmp_path):
+def test_keys_are_read_from_a_file(tmp_path):
     path = tmp_path / "keys of mine.json"
     path.write_bytes(key_page(published(RSA, "k")))
     assert read_url(path.as_uri()) == path.read_bytes()
@@ -146,7 +146,7 @@ def test_keys_come_from_a_file(tmp_path):
         read_url(path.as_uri())
 
 
-def test_a_page_that_is_no_http_is_one_that_cannot_be_read():
+def test_response_that_is_not_http_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as server:
         answering = threading.Thread(target=_answer_once, args=(server, b"SSH-2.0-x\r\n"))
         answering.start()

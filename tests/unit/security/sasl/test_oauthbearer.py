@@ -20,7 +20,7 @@ def validator(token):
     raise TokenRefused("unknown")
 
 
-def test_a_good_token_logs_in():
+def test_accepted_token_logs_in():
     for client in (
         OAuthBearerClient("good"),
         OAuthBearerClient("good", {"tenant": "x y"}),
@@ -41,7 +41,7 @@ def test_a_good_token_logs_in():
         ("nobody", '{"status":"invalid_token"}'),
     ],
 )
-def test_a_refused_token_ends_by_one_byte_of_the_client(token, said):
+def test_refusal_ends_with_one_byte_of_the_client(token, said):
     reasons = []
     client, server = OAuthBearerClient(token), OAuthBearerServer(validator, reasons.append)
     answer = server.evaluate(client.first())
@@ -59,7 +59,7 @@ def test_a_refused_token_ends_by_one_byte_of_the_client(token, said):
         client.evaluate(b"more")
 
 
-def test_nothing_but_that_byte_follows_a_refusal():
+def test_only_that_byte_may_follow_a_refusal():
     server = OAuthBearerServer(validator)
     server.evaluate(OAuthBearerClient("bad").first())
     with pytest.raises(LoginRefused, match="invalid credentials"):
@@ -87,7 +87,7 @@ def test_nothing_but_that_byte_follows_a_refusal():
         b"n,,\x01auth=Bearer g\xffod\x01\x01",
     ],
 )
-def test_a_first_message_of_another_form_is_refused(first):
+def test_malformed_first_message_is_refused(first):
     server = OAuthBearerServer(validator)
     with pytest.raises(LoginRefused):
         server.evaluate(first)

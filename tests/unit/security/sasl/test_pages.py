@@ -37,14 +37,14 @@ def address():
         serving.join()
 
 
-def test_credentials_follow_no_redirection(address):
+def test_credentials_do_not_follow_redirects(address):
     request = urllib.request.Request(address, b"grant", {"Authorization": "Basic secret"})
     with pytest.raises(OSError, match="302"):
         read_page(request, 10, 100)
     assert seen == [("/first", "Basic secret")]
 
 
-def test_a_page_without_credentials_may_be_elsewhere(address):
+def test_request_without_credentials_follows_redirects(address):
     assert read_page(address, 10, 3) == b"pag"
     assert seen == [("/first", None), ("/second", None)]
 
@@ -59,7 +59,7 @@ def test_a_page_without_credentials_may_be_elsewhere(address):
         ("http://a/keys", "http://b/keys", True),
     ],
 )
-def test_what_was_asked_for_by_tls_comes_by_tls(asked, told, followed):
+def test_https_is_redirected_only_to_https(asked, told, followed):
     request = urllib.request.Request(asked)
     answer = _Redirections().redirect_request(request, None, 302, "", {}, told)
     assert (answer is not None) is followed

@@ -34,7 +34,7 @@ def test_user_and_password_log_in():
         (b"\0" * 100_000, "invalid credentials"),
     ],
 )
-def test_all_else_is_refused(token, says):
+def test_invalid_plain_tokens_are_refused(token, says):
     server = PlainServer(USERS)
     with pytest.raises(LoginRefused, match=says) as raised:
         server.evaluate(token)
@@ -42,7 +42,7 @@ def test_all_else_is_refused(token, says):
     assert "s3cret" not in str(raised.value)
 
 
-def test_the_client_says_what_the_server_takes():
+def test_client_and_server_complete_the_login():
     client = PlainClient("alice", "s3cret")
     server = PlainServer(USERS)
     assert client.evaluate(server.evaluate(client.first())) is None
@@ -55,7 +55,7 @@ async def check(user, password):
 
 
 @pytest.mark.parametrize("own", [lambda user, password: "no", lambda user, password: None, check])
-def test_a_check_that_says_neither_yes_nor_no_refuses_the_login(own, recwarn):
+def test_password_check_must_return_a_boolean(own, recwarn):
     server = PlainServer(own)
     with pytest.raises(TypeError, match="not True or False"):
         server.evaluate(b"\0alice\0s3cret")

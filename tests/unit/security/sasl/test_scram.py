@@ -23,7 +23,7 @@ from zkbroker.security.sasl.scram import (
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 
 
-def test_the_keys_are_those_of_the_rfc():
+def test_keys_match_the_rfc_example():
     made = make_credential(SHA_256, "pencil", 4096, lambda: SALT)
     message = (
         b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
@@ -38,7 +38,7 @@ def test_the_keys_are_those_of_the_rfc():
 
 
 @pytest.mark.parametrize("hashes", HASHES.values())
-def test_a_credential_reads_back_in_any_order_of_its_fields(hashes):
+def test_credential_is_parsed_with_fields_in_any_order(hashes):
     made = make_credential(hashes, "p,w=x d", 5000)
     assert parse_credential(made.text(), hashes) == made
     assert parse_credential(",".join(reversed(made.text().split(","))), hashes) == made
@@ -64,13 +64,13 @@ GOOD = make_credential(SHA_256, "pw").text()
         (make_credential(SHA_512, "pw").text(), "not those of SCRAM-SHA-256"),
     ],
 )
-def test_what_is_no_credential_is_refused_without_its_keys(text, says):
+def test_invalid_credential_error_hides_its_keys(text, says):
     with pytest.raises(ValueError, match=says) as raised:
         parse_credential(text, SHA_256)
     assert not any(part in str(raised.value) for part in GOOD.split(",")[:3])
 
 
-def test_weak_and_endless_iterations_are_refused():
+def test_iterations_out_of_bounds_are_refused():
     with pytest.raises(ConfigError, match="Iterations 1000 is less than the minimum 4096"):
         make_credential(SHA_256, "x", 1000)
     with pytest.raises(ConfigError, match="at most"):
@@ -80,18 +80,18 @@ def test_weak_and_endless_iterations_are_refused():
 
 
 @given(st.text())
-def test_names_read_back(name):
+def test_escaped_names_round_trip(name):
     assert unescaped_name(escaped_name(name)) == name
     assert "," not in escaped_name(name)
 
 
 @pytest.mark.parametrize("text", ["=", "a=2", "=2c", "=3d"])
-def test_an_equals_sign_begins_an_escape(text):
+def test_invalid_name_escape_is_refused(text):
     with pytest.raises(ValueError, match="escape"):
         unescaped_name(text)
 
 
-def test_nonces_are_fresh_letters_and_digits():
+def test_nonces_are_unique_and_alphanumeric():
     made = {nonce() for _ in range(100)}
     assert len(made) == 100
     assert all(15 < len(each) <= 26 and each.isalnum() for each in made)

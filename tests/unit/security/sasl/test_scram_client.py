@@ -9,7 +9,7 @@ from zkbroker.security.sasl.scram_client import ScramClient
 SALT = base64.b64encode(b"salt").decode()
 
 
-def test_the_exchange_of_the_rfc():
+def test_exchange_matches_the_rfc_example():
     client = ScramClient(SHA_256, "user", "pencil", lambda: "rOprNGfwEbeRWgbNEkqO")
     assert client.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     final = client.evaluate(
@@ -34,7 +34,7 @@ def test_the_exchange_of_the_rfc():
         (f"m=must,r=xy,s={SALT},i=4096", "is invalid"),
     ],
 )
-def test_what_a_broker_may_not_ask_is_refused(first, says):
+def test_invalid_server_first_message_is_refused(first, says):
     client = ScramClient(SHA_256, "user", "pencil", lambda: "x")
     with pytest.raises(LoginRefused, match=says):
         client.evaluate(first.encode())
@@ -42,7 +42,7 @@ def test_what_a_broker_may_not_ask_is_refused(first, says):
 
 
 @pytest.mark.parametrize("final", [b"", b"v=", b"v=AAAA", b"v=?", b"e=invalid-proof", b"\xff"])
-def test_a_broker_that_proves_nothing_is_refused(final):
+def test_broker_without_valid_signature_is_refused(final):
     client = ScramClient(SHA_256, "user", "pencil", lambda: "x")
     client.evaluate(f"r=xy,s={SALT},i=4096".encode())
     with pytest.raises(LoginRefused, match=r"prove|refuses"):

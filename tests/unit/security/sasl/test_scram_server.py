@@ -50,13 +50,13 @@ def log_in(hashes, user, password):
 
 @pytest.mark.parametrize("hashes", HASHES.values())
 @pytest.mark.parametrize("user", ["alice", "a,b=c", "é ü"])
-def test_a_user_with_the_password_logs_in(hashes, user):
+def test_user_with_correct_password_logs_in(hashes, user):
     assert log_in(hashes, user, f"pw of {user}") == user
 
 
 @pytest.mark.parametrize("hashes", HASHES.values())
 @pytest.mark.parametrize("user", ["alice", "mallory"])
-def test_known_and_unknown_users_get_one_answer_for_the_same_work(hashes, user):
+def test_unknown_user_is_indistinguishable_from_a_wrong_password(hashes, user):
     counted = CountedHash(hashes.mechanism, hashes.digest, hashes.size)
     CountedHash.made.clear()
     broker = server(counted)
@@ -73,7 +73,7 @@ def test_known_and_unknown_users_get_one_answer_for_the_same_work(hashes, user):
     assert salt.isalnum()
 
 
-def test_an_unknown_user_has_one_salt_and_it_is_a_secret():
+def test_unknown_user_has_a_stable_secret_salt():
     def salt(user, secret, hashes=SHA_256):
         broker = ScramServer(hashes, USERS, secret)
         return broker.evaluate(f"n,,n={user},r=x".encode()).split(b",")[1]
@@ -87,7 +87,7 @@ def test_an_unknown_user_has_one_salt_and_it_is_a_secret():
     assert len({salt("m", SECRET), *others}) == 4
 
 
-def test_the_proof_of_an_unknown_user_never_counts():
+def test_proof_of_an_unknown_user_is_never_accepted():
     class Forged(ScramServer):
         def _stand_in(self, user):
             return CREDENTIALS["SCRAM-SHA-256", "alice"]
@@ -121,12 +121,12 @@ def test_the_proof_of_an_unknown_user_never_counts():
         b"n,,n=" + b"a" * 70_000 + b",r=x",
     ],
 )
-def test_a_first_message_of_another_form_is_refused(first):
+def test_malformed_first_message_is_refused(first):
     with pytest.raises(LoginRefused):
         server().evaluate(first)
 
 
-def test_an_authorization_id_of_the_user_and_extensions_are_taken():
+def test_own_authorization_id_and_extensions_are_accepted():
     hashes, stored = SHA_256, CREDENTIALS["SCRAM-SHA-256", "alice"]
     for header, bound in (("n,a=alice,", "n,a=alice,"), ("n,a=alice,", "n,,")):
         broker = server()
@@ -164,14 +164,14 @@ def final_message(change=lambda text: text):
         lambda text: text + b",more=1",
     ],
 )
-def test_a_final_message_that_was_changed_is_refused_and_the_next_as_well(change):
+def test_changed_final_message_is_refused(change):
     broker, final = final_message(change)
     with pytest.raises(LoginRefused, match="invalid credentials"):
         broker.evaluate(final)
     assert broker.user is None
 
 
-def test_an_old_librdkafka_says_its_nonce_twice():
+def test_doubled_nonce_of_old_librdkafka_is_accepted():
     broker = server()
     client = ScramClient(SHA_256, "alice", "pw of alice", lambda: "x")
     first = broker.evaluate(client.first()).decode()
@@ -184,7 +184,7 @@ def test_an_old_librdkafka_says_its_nonce_twice():
     assert broker.user == "alice"
 
 
-def test_a_final_message_is_for_its_own_exchange():
+def test_final_message_of_another_exchange_is_refused():
     _, final = final_message()
     other = ScramServer(SHA_256, USERS, SECRET, lambda: "fresh")
     other.evaluate(b"n,,n=alice,r=x")
@@ -194,7 +194,7 @@ def test_a_final_message_is_for_its_own_exchange():
         other.evaluate(final)
 
 
-def test_any_change_of_a_byte_is_refused():
+def test_any_changed_bit_of_the_final_message_is_refused():
     chance = random.Random(1)
     broker, final = final_message()
     for _ in range(500):

@@ -31,7 +31,7 @@ def oauth(**more):
     return SaslLogin(mechanism="OAUTHBEARER", **more)
 
 
-def test_tokens_of_functions():
+def test_token_comes_from_a_function_or_class():
     assert find_token(oauth(token=own_token)) == "of a function"
     assert find_token(oauth(token_handler=f"{__name__}:own_token")) == "of a function"
     assert find_token(oauth(token_handler=f"{__name__}:OwnTokens")) == "of a class"
@@ -45,7 +45,7 @@ def test_tokens_of_functions():
         find_token(oauth(token=lambda: None))
 
 
-def test_a_file_is_read_for_each_login(tmp_path):
+def test_token_file_is_read_for_each_login(tmp_path):
     path = tmp_path / "the token"
     login = oauth(token_url=path.as_uri())
     with pytest.raises(AuthenticationFailed, match="cannot read the token"):
@@ -55,7 +55,7 @@ def test_a_file_is_read_for_each_login(tmp_path):
         assert find_token(login) == token
 
 
-def test_an_unsigned_token_of_the_line_is_taken_by_its_validator():
+def test_unsecured_token_of_a_jaas_line_is_accepted():
     options = {
         "unsecuredLoginStringClaim_sub": "alice",
         "unsecuredLoginListClaim_scope": ",read,write",
@@ -76,7 +76,7 @@ def test_an_unsigned_token_of_the_line_is_taken_by_its_validator():
         ({"unsecuredLoginLifetimeSeconds": "y"}, "give seconds"),
     ],
 )
-def test_claims_that_are_none_are_refused(options, says):
+def test_invalid_unsecured_claims_are_refused(options, says):
     with pytest.raises(ConfigError, match=says):
         unsecured_claims(options, 0)
 
@@ -114,7 +114,7 @@ def of_page(url):
     return oauth(token_url=url, client_id="c:1", client_secret=Secret("s&s"), scope="read write")
 
 
-def test_a_page_issues_tokens_until_they_end():
+def test_issued_token_is_reused_until_it_expires():
     def answer(number):
         return json.dumps({"access_token": f"t{number}", "expires_in": 3600 if number > 1 else 5})
 
@@ -135,7 +135,7 @@ def test_a_page_issues_tokens_until_they_end():
         ('{"access_token":"t","expires_in":"soon"}', 200, "expires_in is not a number"),
     ],
 )
-def test_a_page_that_issues_none_is_an_error(answer, status, says):
+def test_response_without_token_is_an_error(answer, status, says):
     with (
         issuer(lambda number: answer, status) as (url, _),
         pytest.raises(AuthenticationFailed, match=says) as raised,
@@ -144,7 +144,7 @@ def test_a_page_that_issues_none_is_an_error(answer, status, says):
     assert "s&s" not in str(raised.value)
 
 
-def test_a_page_that_is_away_is_an_error():
+def test_unreachable_token_endpoint_is_an_error():
     with issuer(lambda number: "") as (url, _):
         pass
     with pytest.raises(AuthenticationFailed, match="no token from http"):

@@ -17,7 +17,7 @@ GOOD = {
 }
 
 
-def test_good_claims_name_the_user():
+def test_valid_claims_give_the_user():
     assert RULES.user(GOOD, NOW) == "alice"
     assert RULES.user(GOOD | {"scope": ["read", "write"], "aud": "other"}, NOW) == "alice"
     assert RULES.user(GOOD | {"exp": NOW - 4, "nbf": NOW + 4}, NOW) == "alice"
@@ -45,13 +45,13 @@ def test_good_claims_name_the_user():
         ({"scope": 7}, "does not grant read write"),
     ],
 )
-def test_claims_that_do_not_fit_are_refused(change, says):
+def test_invalid_claims_are_refused(change, says):
     with pytest.raises(TokenRefused, match=says) as raised:
         RULES.user(GOOD | change, NOW)
     assert (raised.value.status == "insufficient_scope") == ("grant" in says)
 
 
-def test_an_unsecured_token_is_read():
+def test_unsecured_token_is_accepted():
     accept = UnsecuredValidator(ClaimRules(), lambda: NOW)
     assert accept(unsecured_token({"sub": "alice", "exp": NOW + 1})) == "alice"
 
@@ -74,6 +74,6 @@ def test_an_unsecured_token_is_read():
         "a" * 300_000,
     ],
 )
-def test_what_is_no_good_unsecured_token_is_refused(token):
+def test_invalid_unsecured_token_is_refused(token):
     with pytest.raises(TokenRefused):
         UnsecuredValidator(ClaimRules(), lambda: NOW)(token)

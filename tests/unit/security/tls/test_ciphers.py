@@ -27,11 +27,11 @@ def restricted(versions="TLSv1.2,TLSv1.3", suites=""):
         ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
     ],
 )
-def test_standard_names_become_those_of_openssl(name, openssl):
+def test_standard_cipher_names_become_openssl_names(name, openssl):
     assert openssl_name(name) == openssl
 
 
-def test_the_versions_are_those_of_the_settings():
+def test_tls_versions_follow_the_settings():
     usual = restricted()
     assert usual.minimum_version is ssl.TLSVersion.TLSv1_2
     assert usual.maximum_version is ssl.TLSVersion.TLSv1_3
@@ -41,7 +41,7 @@ def test_the_versions_are_those_of_the_settings():
     assert gap.options & ssl.OP_NO_TLSv1_2
 
 
-def test_the_suites_are_those_of_the_settings():
+def test_cipher_suites_follow_the_settings():
     context = restricted(suites="TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
     # TLS 1.3 is left out with its suites.
     assert context.maximum_version is ssl.TLSVersion.TLSv1_2
@@ -59,6 +59,6 @@ def test_the_suites_are_those_of_the_settings():
         ("TLSv1.2", "TLS_NOT_A_SUITE", "OpenSSL knows none"),
     ],
 )
-def test_what_cannot_be_spoken_is_refused(versions, suites, said):
+def test_impossible_cipher_settings_are_refused(versions, suites, said):
     with pytest.raises(ConfigError, match=said):
         restricted(versions, suites)

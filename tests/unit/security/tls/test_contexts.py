@@ -22,7 +22,7 @@ from zkbroker.security.tls.contexts import (
 AUTHORITY = Authority()
 
 
-def test_a_client_verifies_unless_it_is_asked_not_to(tmp_path):
+def test_client_verifies_unless_disabled(tmp_path):
     trusted = AUTHORITY.trusted(tmp_path)
     usual = ClientContexts(TlsSettings(truststore_location=trusted)).context()
     assert (usual.verify_mode, usual.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -32,7 +32,7 @@ def test_a_client_verifies_unless_it_is_asked_not_to(tmp_path):
     assert anybody.verify_mode is ssl.CERT_NONE
 
 
-def test_changed_files_are_taken_over(tmp_path, caplog):
+def test_changed_files_are_reloaded(tmp_path, caplog):
     path = Path(AUTHORITY.issue("CN=one").pem(tmp_path, "key.pem"))
     contexts = ClientContexts(TlsSettings(keystore_location=str(path)))
     first = contexts.context()
@@ -57,7 +57,7 @@ def test_changed_files_are_taken_over(tmp_path, caplog):
     assert contexts.reloads == 2
 
 
-def test_settings_share_their_contexts(tmp_path):
+def test_equal_settings_share_a_context(tmp_path):
     trusted = AUTHORITY.trusted(tmp_path)
     settings = TlsSettings(truststore_location=trusted)
     assert client_contexts(settings) is client_contexts(TlsSettings(truststore_location=trusted))
@@ -66,7 +66,7 @@ def test_settings_share_their_contexts(tmp_path):
 
 
 @pytest.mark.parametrize(("version", "resumed"), [("TLSv1.2", True), ("TLSv1.3", False)])
-def test_sessions_take_no_memory_of_the_server_and_end_with_the_context(tmp_path, version, resumed):
+def test_session_tickets_need_no_server_memory_and_end_with_the_context(tmp_path, version, resumed):
     keys = TlsSettings(keystore_location=AUTHORITY.issue("CN=broker").pem(tmp_path))
     trusting = TlsSettings(truststore_location=AUTHORITY.trusted(tmp_path), versions=(version,))
     client = make_client_context(trusting)

@@ -44,7 +44,7 @@ def unverified(code):
         (unverified(99), "unusual"),
     ],
 )
-def test_every_failure_says_what_to_change(error, said):
+def test_client_error_explains_the_failure(error, said):
     assert said in explain_failure(error, "broker.example")
 
 
@@ -68,11 +68,11 @@ def test_every_failure_says_what_to_change(error, said):
         (unverified(99), "unusual"),
     ],
 )
-def test_every_refusal_says_what_to_change(error, said):
+def test_broker_log_explains_the_refusal(error, said):
     assert said in explain_refusal(error)
 
 
-def test_a_peer_without_tls_is_recognised():
+def test_plaintext_peer_is_recognised():
     assert is_plain(failed("WRONG_VERSION_NUMBER"))
     assert not is_plain(failed("NO_SHARED_CIPHER"))
     assert not is_plain(ConnectionResetError(104, "reset"))

@@ -28,7 +28,7 @@ def trusted_by(**settings):
     return len(context.get_ca_certs())
 
 
-def test_a_key_is_taken_from_every_form(tmp_path):
+def test_key_is_loaded_from_every_format(tmp_path):
     chain, key = OWN.files(tmp_path)
     one_line = OWN.key_pem().replace("\n", " "), OWN.chain_pem().replace("\n", " ")
     for settings in (
@@ -52,7 +52,7 @@ def test_a_key_is_taken_from_every_form(tmp_path):
         key_of(**settings)
 
 
-def test_authorities_are_taken_from_every_form(tmp_path):
+def test_authorities_are_loaded_from_every_format(tmp_path):
     pem = AUTHORITY.trusted(tmp_path)
     stored = AUTHORITY.trusted_pkcs12(tmp_path, "pw")
     assert trusted_by(truststore_location=pem) == 1
@@ -68,7 +68,7 @@ def write(path, data):
     return str(path)
 
 
-def test_what_is_no_key_is_refused_with_what_to_change(tmp_path):
+def test_unusable_key_error_names_the_remedy(tmp_path):
     other = AUTHORITY.issue("CN=other")
     missing = str(tmp_path / "none.pem")
     jks = write(tmp_path / "store.jks", b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
@@ -97,7 +97,7 @@ def test_what_is_no_key_is_refused_with_what_to_change(tmp_path):
         assert said in str(refused.value)
 
 
-def test_what_are_no_authorities_is_refused(tmp_path):
+def test_unusable_truststore_is_refused(tmp_path):
     bare = write(tmp_path / "bare.pem", OWN.key_pem().encode())
     with pytest.raises(ConfigError, match="holds no certificate of an authority"):
         trusted_by(truststore_location=bare)
@@ -108,14 +108,14 @@ def test_what_are_no_authorities_is_refused(tmp_path):
         trusted_by(truststore_certificates=broken)
 
 
-def test_pkcs12_without_cryptography_says_what_to_install(tmp_path, monkeypatch):
+def test_pkcs12_without_cryptography_names_the_extra(tmp_path, monkeypatch):
     path = OWN.pkcs12(tmp_path, "pw")
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization.pkcs12", None)
     with pytest.raises(ConfigError, match=r"pip install 'zkbroker\[security\]'"):
         key_of(keystore_location=path, keystore_password=Secret("pw"))
 
 
-def test_the_keytool_line_that_is_named_works(tmp_path):
+def test_suggested_keytool_command_works(tmp_path):
     store = tmp_path / "store.jks"
     made = ["keytool", "-genkeypair", "-keystore", str(store), "-storetype", "JKS", "-alias", "b"]
     made += ["-keyalg", "RSA", "-dname", "CN=b", "-storepass", "secret", "-keypass", "secret"]

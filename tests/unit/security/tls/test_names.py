@@ -32,7 +32,7 @@ def one(kind, text):
     return x509.RelativeDistinguishedName([x509.NameAttribute(kind, text)])
 
 
-def test_the_last_relative_name_stands_first():
+def test_subject_is_written_in_reverse_order():
     certificate = named(
         one(NameOID.COUNTRY_NAME, "DE"),
         one(NameOID.STATE_OR_PROVINCE_NAME, "Berlin"),
@@ -48,7 +48,7 @@ def test_the_last_relative_name_stands_first():
     )
 
 
-def test_what_has_no_keyword_is_a_number_with_its_bytes():
+def test_attribute_without_keyword_is_written_as_oid():
     certificate = named(one(NameOID.EMAIL_ADDRESS, "a@b"), one(NameOID.COMMON_NAME, "a"))
     assert subject_name(certificate) == "CN=a,1.2.840.113549.1.9.1=#1603614062"
 
@@ -64,13 +64,13 @@ def test_what_has_no_keyword_is_a_number_with_its_bytes():
         ("", ""),
     ],
 )
-def test_signs_with_a_meaning_are_escaped(text, written):
+def test_special_characters_are_escaped(text, written):
     assert subject_name(
         named(one(NameOID.COMMON_NAME, text) if text else one(NameOID.ORGANIZATION_NAME, "o"))
     ) == (f"CN={written}" if text else "O=o")
 
 
-def test_several_names_of_one_level_are_joined():
+def test_multivalued_rdn_is_joined():
     level = x509.RelativeDistinguishedName(
         [
             x509.NameAttribute(NameOID.COMMON_NAME, "a"),
@@ -80,7 +80,7 @@ def test_several_names_of_one_level_are_joined():
     assert subject_name(named(level)) in ("CN=a+UID=u", "UID=u+CN=a")
 
 
-def test_what_is_no_certificate_is_refused():
+def test_malformed_certificate_is_refused():
     whole = named(one(NameOID.COMMON_NAME, "a"))
     for size in range(0, 200, 7):
         with pytest.raises(BadCertificate):
