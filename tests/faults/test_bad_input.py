@@ -89,7 +89,7 @@ def bystander(strict):
         ),
     ],
 )
-def test_garbage_is_closed_with_a_clear_line(strict, bystander, sent, line):
+def test_garbage_closes_the_connection_with_a_log_line(strict, bystander, sent, line):
     with raw(strict) as connection:
         peer = "{}:{}".format(*connection.getsockname())
         connection.sendall(sent)
@@ -97,14 +97,14 @@ def test_garbage_is_closed_with_a_clear_line(strict, bystander, sent, line):
     logged(strict, f"connection closed peer={peer}.*({line})")
 
 
-def test_half_a_frame_and_silence_is_closed(strict, bystander):
+def test_partial_frame_times_out(strict, bystander):
     with raw(strict) as connection:
         connection.sendall((1000).to_bytes(4, "big") + b"half")
         assert connection.recv(100) == b""
     logged(strict, "timed out: part of a request")
 
 
-def test_a_large_promise_takes_no_memory(strict, bystander):
+def test_announced_frame_sizes_take_no_memory(strict, bystander):
     before = resident_mb(strict)
     connections = [raw(strict) for _ in range(100)]
     for connection in connections:
@@ -115,7 +115,7 @@ def test_a_large_promise_takes_no_memory(strict, bystander):
         connection.close()
 
 
-def test_more_connections_than_allowed_are_refused(strict, bystander):
+def test_connections_above_the_limit_are_refused(strict, bystander):
     connections = [raw(strict) for _ in range(250)]
     logged(strict, r"connection refused peer=127\.0\.0\.1 limit=max\.connections\.per\.ip")
     for connection in connections:
@@ -202,5 +202,5 @@ def test_mutated_frames_do_no_harm(strict, bystander):
 
 
 @pytest.mark.soak
-def test_ten_thousand_mutated_frames_do_no_harm(strict, bystander):
+def test_10000_mutated_frames_do_no_harm(strict, bystander):
     fuzz(strict, soak.part_of(10_000))

@@ -85,7 +85,7 @@ def owner(zk, path):
     return 0 if stat is None else stat.ephemeral_owner
 
 
-def test_a_broker_that_was_paused_registers_everything_again_and_loses_no_request(cluster):
+def test_paused_broker_registers_again_and_loses_no_request(cluster):
     topic = cluster.create_topic()
     with ZkSession(cluster.zookeeper, session_timeout_ms=20_000) as zk:
         session = owner(zk, paths.broker(1))
@@ -111,7 +111,7 @@ def test_a_broker_that_was_paused_registers_everything_again_and_loses_no_reques
     assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
 
 
-def test_produce_and_fetch_go_on_while_zookeeper_is_away(cluster):
+def test_produce_and_fetch_continue_without_zookeeper(cluster):
     topic = cluster.create_topic()
     writer = Writer(cluster, topic)
     writer.more(20)
@@ -130,7 +130,7 @@ def test_produce_and_fetch_go_on_while_zookeeper_is_away(cluster):
     assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
 
 
-def test_a_killed_broker_comes_back_long_before_its_old_session_has_run_out(chroot):
+def test_killed_broker_returns_before_its_old_session_expires(chroot):
     properties = {"zookeeper.session.timeout.ms": "120000"}
     with (
         LocalCluster(zookeeper=chroot, properties=properties) as cluster,

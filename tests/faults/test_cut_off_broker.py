@@ -9,7 +9,7 @@ from zkbroker.protocol.messages import MetadataRequest
 TOPIC = "visits"
 
 
-def test_a_leader_without_zookeeper_names_the_leader_of_now(tmp_path):
+def test_leader_cut_off_from_zookeeper_returns_the_current_leader(tmp_path):
     with replicated_cluster(tmp_path, {TOPIC: 3}) as world:
         victim = world.victim("cut leader", random.Random(1))
         broker = world.cluster.broker(victim)

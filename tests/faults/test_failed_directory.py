@@ -47,7 +47,7 @@ def fill(process, topic):
     raise AssertionError("the disk was never full")
 
 
-def test_a_broker_ends_when_its_last_directory_failed_and_loses_nothing(tmp_path, chroot):
+def test_broker_exits_without_loss_when_its_last_directory_fails(tmp_path, chroot):
     process = broker(tmp_path, chroot, [tmp_path / "only"])
     try:
         acknowledged = fill(process, "t")
@@ -62,7 +62,7 @@ def test_a_broker_ends_when_its_last_directory_failed_and_loses_nothing(tmp_path
         process.stop()
 
 
-def test_a_broker_goes_on_with_the_directories_that_are_left(tmp_path, chroot):
+def test_broker_continues_with_the_remaining_directory(tmp_path, chroot):
     process = broker(tmp_path, chroot, [tmp_path / "one", tmp_path / "two"])
     try:
         fill(process, "first")

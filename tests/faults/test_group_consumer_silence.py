@@ -44,7 +44,7 @@ def poll_until(consumer, condition):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_member_gives_up_what_it_cannot_be_sure_of_and_comes_back(cluster, runtime):
+def test_member_loses_its_partitions_during_coordinator_silence_and_rejoins(cluster, runtime):
     topic = cluster.create_topic(partitions=2)
     log = Log()
     config = GroupConsumerConfig(

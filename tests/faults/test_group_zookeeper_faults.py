@@ -28,7 +28,7 @@ def at_rest(zk, consumers):
     return not paused and believed == wanted == owners
 
 
-def test_a_group_comes_to_rest_after_every_restart_of_zookeeper(tmp_path):
+def test_group_settles_after_every_zookeeper_restart(tmp_path):
     with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as zk:
         topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
         consumers = [Consumer(server.connect_string, "g", {"t": 1}) for _ in range(3)]
@@ -44,7 +44,7 @@ def test_a_group_comes_to_rest_after_every_restart_of_zookeeper(tmp_path):
             consumer.close()
 
 
-def test_a_group_comes_to_rest_after_zookeeper_stood_still_longer_than_the_session_timeout(
+def test_group_settles_after_a_zookeeper_pause_beyond_the_session_timeout(
     tmp_path,
 ):
     with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as zk:
@@ -64,7 +64,7 @@ def test_a_group_comes_to_rest_after_zookeeper_stood_still_longer_than_the_sessi
             consumer.close()
 
 
-def test_a_group_on_a_quorum_survives_the_loss_of_its_leader():
+def test_group_survives_the_loss_of_the_quorum_leader():
     with EmbeddedQuorum() as quorum, ZkSession(quorum.connect_string) as zk:
         topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
         consumers = [Consumer(quorum.connect_string, "g", {"t": 1}) for _ in range(3)]

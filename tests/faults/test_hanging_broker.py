@@ -42,7 +42,7 @@ def coordinated_by(cluster, broker):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_a_consumer_finds_its_coordinator_and_commits_while_the_first_broker_hangs(
+def test_consumer_commits_while_a_broker_hangs(
     cluster, runtime
 ):
     topic = cluster.create_topic(partitions=1, replication=3)
@@ -70,7 +70,7 @@ def test_a_consumer_finds_its_coordinator_and_commits_while_the_first_broker_han
             cluster.broker(HANGING).resume()
 
 
-def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster):
+def test_idempotent_producer_starts_while_a_broker_hangs(cluster):
     topic = cluster.create_topic(partitions=3, replication=1)
     with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
         led = next(each.partition for each in view.partitions(topic) if each.leader == OTHER)
@@ -89,7 +89,7 @@ def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster):
         cluster.broker(HANGING).resume()
 
 
-def test_tools_find_coordinators_while_a_broker_hangs(cluster):
+def test_describe_group_finds_the_coordinator_while_a_broker_hangs(cluster):
     group = coordinated_by(cluster, OTHER)
     source = StaticSource(cluster.bootstrap_servers)
     cluster.broker(HANGING).pause()

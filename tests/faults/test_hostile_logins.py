@@ -47,7 +47,7 @@ def send_mutated(to, chance):
 @pytest.mark.parametrize(
     "count", [3_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])]
 )
-def test_a_broker_takes_no_notice_of_mutated_frames(local_cluster, count):
+def test_mutated_login_frames_do_no_harm(local_cluster, count):
     properties = broker_properties() | {"connection.failed.authentication.delay.ms": "0"}
     count = soak.part_of(count)
     chance = random.Random(count + soak.SEED)

@@ -106,11 +106,11 @@ def test_random_requests_of_every_api_do_no_harm(broker):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_very_many_random_requests_do_no_harm(broker):
+def test_many_random_requests_do_no_harm(broker):
     harmless(broker, soak.part_of(87_000))
 
 
-def test_naming_a_thing_many_times_is_answered_once(broker):
+def test_repeated_items_are_answered_once(broker):
     with connect(broker) as connection:
         again = DescribeConfigsRequest([DescribeConfigsResource(2, BYSTANDER, None)] * 5000)
         assert len(connection.request(again).resources) == 1
@@ -121,7 +121,7 @@ def test_naming_a_thing_many_times_is_answered_once(broker):
         assert [len(topic.partitions) for topic in listed.topics] == [1]
 
 
-def test_more_items_than_a_request_may_have_close_its_connection(broker):
+def test_too_many_items_in_a_request_close_the_connection(broker):
     with connect(broker) as connection, contextlib.suppress(Exception):
         connection.request(MetadataRequest(["t"] * 200_001))
         pytest.fail("answered")
@@ -131,7 +131,7 @@ def test_more_items_than_a_request_may_have_close_its_connection(broker):
         time.sleep(0.02)
 
 
-def test_more_partitions_than_files_may_be_open_are_refused(broker):
+def test_partitions_above_the_open_files_limit_are_refused(broker):
     assert broker.pid is not None
     with connect(broker) as connection:
         _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
@@ -145,7 +145,7 @@ def test_more_partitions_than_files_may_be_open_are_refused(broker):
     assert "open files (ulimit -n)" in answer.error_message
 
 
-def test_what_is_not_served_gets_an_answer_that_ends_it(broker):
+def test_describe_acls_without_authorizer_is_error_54(broker):
     with connect(broker) as connection:
         assert connection.request(DescribeAclsRequest()).error_code == 54
 

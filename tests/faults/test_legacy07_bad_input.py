@@ -142,7 +142,7 @@ def fuzz(server, seed, count):
     return closed
 
 
-def test_mutated_frames(server, bystander):
+def test_mutated_frames_do_no_harm(server, bystander):
     closed = fuzz(server, 1, 2000)
     assert 200 < closed < 1900
     assert_logs_are_whole(server)
@@ -150,7 +150,7 @@ def test_mutated_frames(server, bystander):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_a_hundred_thousand_mutated_frames(server, bystander):
+def test_100000_mutated_frames_do_no_harm(server, bystander):
     # The other client may not be idle for long.
     for seed in soak.seeds(100, 500):
         fuzz(server, seed, 200)
@@ -168,7 +168,7 @@ class SharedTopics:
         return Client07(self.address)
 
 
-def test_mutated_frames_at_topics_that_both_generations_share(tmp_path, chroot):
+def test_mutated_frames_do_no_harm_to_shared_topics(tmp_path, chroot):
     shared = chroot.rpartition("/")[2] + "-07"
     own = {
         "legacy07.listener": "127.0.0.1:0",
@@ -212,7 +212,7 @@ def assert_logs_are_whole(server):
     assert checked
 
 
-def test_a_bomb_costs_its_sender_the_connection(server, bystander):
+def test_decompression_bomb_closes_the_connection(server, bystander):
     bomb = build_wrapper(Codec.GZIP, build_message(bytes(20_000_000)))
     assert len(bomb) < 100_000
     for messages in (bomb, build_wrapper(Codec.GZIP, bomb), SET + bomb):
@@ -224,7 +224,7 @@ def test_a_bomb_costs_its_sender_the_connection(server, bystander):
     assert server.logs.get("bombed", 0).end == 0
 
 
-def test_there_are_not_more_logs_than_allowed(server, bystander):
+def test_number_of_logs_is_bounded(server, bystander):
     closed = 0
     for number in range(60):
         with server.connect() as client:
@@ -246,13 +246,13 @@ def test_there_are_not_more_logs_than_allowed(server, bystander):
     ],
     ids=["too long", "negative", "empty", "http"],
 )
-def test_no_frame_of_0_7_is_closed_at_once(server, bystander, start):
+def test_invalid_frame_closes_the_connection_at_once(server, bystander, start):
     with server.connect() as client:
         client.socket.sendall(start)
         assert client.read_to_the_end() == b""
 
 
-def test_a_frame_that_does_not_go_on_is_closed(server, bystander):
+def test_unfinished_frame_times_out(server, bystander):
     with server.connect() as client:
         client.socket.sendall(struct.pack(">i", 1000) + b"\x00\x01")
         began = time.monotonic()
@@ -262,7 +262,7 @@ def test_a_frame_that_does_not_go_on_is_closed(server, bystander):
 
 
 @pytest.mark.parametrize("server", [10.0], indirect=True)
-def test_peers_that_do_not_read_their_answers_are_closed_and_block_no_one(server, bystander):
+def test_clients_that_do_not_read_are_closed_and_block_no_other(server, bystander):
     filler = build_message(bytes(900_000))
     with server.connect() as client:
         for _ in range(20):
@@ -285,7 +285,7 @@ def test_peers_that_do_not_read_their_answers_are_closed_and_block_no_one(server
         peer.socket.close()
 
 
-def test_an_answer_of_many_fetches_stays_within_a_frame(server, bystander):
+def test_multi_fetch_response_fits_into_a_frame(server, bystander):
     filler = build_message(bytes(900_000))
     with server.connect() as client:
         client.send(encode_request(Produce07("large", 1, filler)))
@@ -297,7 +297,7 @@ def test_an_answer_of_many_fetches_stays_within_a_frame(server, bystander):
         assert (error, first) == (0, 2 + len(filler))
 
 
-def test_after_a_fetch_of_less_than_nothing_the_connection_ends(server, bystander):
+def test_fetch_of_negative_size_closes_the_connection(server, bystander):
     with server.connect() as client:
         client.send(encode_request(Produce07("t", 0, SET)))
         client.send(encode_request(Fetch07("t", 0, 0, -1)))

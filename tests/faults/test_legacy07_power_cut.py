@@ -52,13 +52,13 @@ def live(directory, fs, chosen, clock, stream):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_readers_saw_survives(tmp_path, seed):
+def test_visible_messages_survive_a_power_cut(tmp_path, seed):
     check(tmp_path, seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1000, 1000 + soak.part_of(1500)))
-def test_what_readers_saw_survives_many_times(tmp_path, seed):
+def test_visible_messages_survive_many_power_cuts(tmp_path, seed):
     check(tmp_path, seed + soak.SEED)
 
 

@@ -35,7 +35,7 @@ def check(directory, wanted):
     assert after[-1].value.startswith(b"after0")
 
 
-def test_the_undamaged_log_is_recovered_whole(stored, expected, tmp_path):
+def test_undamaged_log_is_recovered_whole(stored, expected, tmp_path):
     copy_log(stored, tmp_path / "data")
     check(tmp_path / "data", expected.all_records())
 
@@ -63,7 +63,7 @@ def truncate(stored, expected, work, name, size):
     shutil.rmtree(work)
 
 
-def test_a_log_cut_off_at_any_byte_keeps_its_whole_entries(stored, expected, tmp_path):
+def test_truncated_log_keeps_its_whole_entries(stored, expected, tmp_path):
     cuts = truncations(stored, 1)
     # Every byte of one segment; of the others the bytes around the ends of entries.
     first = min(expected.files)
@@ -76,7 +76,7 @@ def test_a_log_cut_off_at_any_byte_keeps_its_whole_entries(stored, expected, tmp
 
 
 @pytest.mark.soak
-def test_every_segment_cut_off_at_every_byte(stored, expected, tmp_path):
+def test_every_segment_truncated_at_every_byte(stored, expected, tmp_path):
     for name, size in truncations(stored, round(1 / soak.SHARE)):
         truncate(stored, expected, tmp_path / "work", name, size)
 
@@ -148,17 +148,17 @@ def run_damages(stored, expected, work, seeds):
         shutil.rmtree(work)
 
 
-def test_a_damaged_log_serves_its_longest_valid_prefix(stored, expected, tmp_path):
+def test_damaged_log_serves_its_longest_valid_prefix(stored, expected, tmp_path):
     run_damages(stored, expected, tmp_path / "work", range(150))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_ten_thousand_damages(stored, expected, tmp_path):
+def test_10000_damaged_logs_serve_their_longest_valid_prefix(stored, expected, tmp_path):
     run_damages(stored, expected, tmp_path / "work", soak.seeds(0, 10_000))
 
 
-def test_the_cut_is_reported_with_what_lay_behind(stored, expected, tmp_path):
+def test_recovery_reports_the_cut_and_the_messages_behind_it(stored, expected, tmp_path):
     copy_log(stored, tmp_path / "data")
     name = sorted(expected.files)[1]
     position, end, _ = expected.files[name][1]
@@ -185,7 +185,7 @@ def test_the_cut_is_reported_with_what_lay_behind(stored, expected, tmp_path):
         ("persistent", "later leader epochs dropped partition=t-0 latest=131072 decided="),
     ],
 )
-def test_a_broker_leads_again_although_a_leader_epoch_is_damaged(tmp_path, chroot, form, logged):
+def test_broker_leads_again_despite_a_damaged_leader_epoch(tmp_path, chroot, form, logged):
     properties = {
         "broker.id": "0",
         "zookeeper.connect": chroot,

@@ -59,10 +59,10 @@ def kill_again_and_again(directory, times):
         manager.abandon()
 
 
-def test_what_a_killed_process_acknowledged_is_there(tmp_path):
+def test_killed_process_keeps_acknowledged_messages(tmp_path):
     kill_again_and_again(tmp_path, 4)
 
 
 @pytest.mark.soak
-def test_what_a_process_acknowledged_that_is_killed_a_hundred_times_is_there(tmp_path):
+def test_process_killed_100_times_keeps_acknowledged_messages(tmp_path):
     kill_again_and_again(tmp_path, soak.part_of(100))

@@ -194,16 +194,16 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_power_cut_loses_no_more_than_the_flush_policy_allows(tmp_path, policy):
+def test_power_cut_loses_no_more_than_the_flush_policy_allows(tmp_path, policy):
     tell(tmp_path, range(25), **POLICIES[policy])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_thousand_power_cuts(tmp_path, policy):
+def test_1000_power_cuts_lose_no_more_than_allowed(tmp_path, policy):
     tell(tmp_path, soak.seeds(0, 1000), **POLICIES[policy])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_same_holds_while_flushes_run_beside_appends(tmp_path, policy):
+def test_power_cut_during_concurrent_flushes_loses_no_more_than_allowed(tmp_path, policy):
     tell(tmp_path, range(10), runtime="threads", **POLICIES[policy])

@@ -28,7 +28,7 @@ def resident_mb(process):
     return int(text.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def test_a_thousand_idle_and_fifty_busy_connections(process, record_property):
+def test_1000_idle_and_50_busy_connections_bound_memory(process, record_property):
     with connect(process) as warm:
         produce(warm, "t", message_set(2, [b"x" * 1000]))
         before = resident_mb(process)
@@ -55,7 +55,7 @@ def test_a_thousand_idle_and_fifty_busy_connections(process, record_property):
         for connection in idle[:10]:
             # An idle connection still works.
             request = encode_request(RequestHeader(18, 0, 1, None), ApiVersionsRequest())
-            connection.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+            connection.sendall(b"".join(request))
             assert len(connection.recv(1000)) > 50
         for connection in idle:
             connection.close()
@@ -76,11 +76,11 @@ def slow_reader(process, request):
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     reader.connect(process.address)
     reader.settimeout(60)
-    reader.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+    reader.sendall(b"".join(request))
     return reader
 
 
-def test_a_reader_of_a_byte_at_a_time_delays_no_one_and_holds_no_memory(process):
+def test_slow_readers_delay_no_other_and_hold_no_memory(process):
     with connect(process) as connection:
         data = message_set(2, [b"x" * 900_000])
         for _ in range(20):
@@ -105,7 +105,7 @@ def test_a_reader_of_a_byte_at_a_time_delays_no_one_and_holds_no_memory(process)
             reader.close()
 
 
-def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process):
+def test_memory_for_unread_down_conversions_is_bounded(process):
     with connect(process) as connection:
         data = message_set(2, [b"x" * 1000] * 900)
         for _ in range(20):
@@ -127,7 +127,7 @@ def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process):
             reader.close()
 
 
-def test_a_long_poll_ends_with_its_client(process):
+def test_long_poll_ends_with_its_client(process):
     def descriptors():
         return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
@@ -139,7 +139,7 @@ def test_a_long_poll_ends_with_its_client(process):
         request = encode_request(RequestHeader(1, 4, 1, "gone"), waiting)
         for _ in range(50):
             with socket.create_connection(process.address, 20) as poller:
-                poller.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+                poller.sendall(b"".join(request))
         deadline = time.monotonic() + 30
         while descriptors() > before and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -131,12 +131,12 @@ def tell(tmp_path, seeds, flush_messages):
 
 
 @pytest.mark.parametrize("flush_messages", [1, 2**60], ids=["every commit", "no policy"])
-def test_a_power_cut_loses_nothing_acknowledged(tmp_path, flush_messages):
+def test_power_cut_loses_no_acknowledged_offset(tmp_path, flush_messages):
     tell(tmp_path, range(20), flush_messages)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("flush_messages", [1, 2**60], ids=["every commit", "no policy"])
-def test_a_thousand_power_cuts(tmp_path, flush_messages):
+def test_1000_power_cuts_lose_no_more_than_allowed(tmp_path, flush_messages):
     tell(tmp_path, soak.seeds(0, 1000), flush_messages)

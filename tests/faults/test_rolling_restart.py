@@ -80,7 +80,7 @@ def group_state(cluster, group):
         return error
 
 
-def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
+def test_producers_and_groups_continue_through_a_rolling_restart(tmp_path):
     topics = dict.fromkeys((IDEMPOTENT, RDKAFKA, AIOKAFKA, KAFKA_PYTHON), PARTITIONS)
     # Nothing is lost here, also on a busy machine: each broker goes by itself.
     with replicated_cluster(tmp_path, topics, zookeeper_session_timeout_ms=60_000) as world:

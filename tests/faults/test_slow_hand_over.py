@@ -85,7 +85,7 @@ def commit(client):
     return int(answer.topics[0].partitions[0].error_code)
 
 
-def test_until_others_lead_it_is_read_and_coordinates_as_before(leaving):
+def test_stopping_broker_serves_and_coordinates_until_hand_over(leaving):
     reader, writer = leaving(), leaving()
     assert _led(reader, "alone")
     waiting = reader.send(fetch_request("alone", 0, max_wait_ms=_LONG_MS))

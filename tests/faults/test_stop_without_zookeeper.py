@@ -14,7 +14,7 @@ SESSION_MS = 6000
 
 
 @pytest.mark.parametrize("ending", ["frozen", "stopping"])
-def test_brokers_do_not_wait_for_a_zookeeper_that_is_silent(ending):
+def test_brokers_stop_while_zookeeper_does_not_answer(ending):
     with TestCluster(
         3, replication=3, properties={"zookeeper.session.timeout.ms": SESSION_MS}
     ) as it:

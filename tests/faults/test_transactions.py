@@ -336,13 +336,13 @@ def play(directory, seed, rounds):
         return playing
 
 
-def test_each_input_is_there_once_whatever_was_killed(tmp_path):
+def test_each_input_is_copied_exactly_once_under_faults(tmp_path):
     play(tmp_path, seed=1, rounds=3)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_hundred_rounds(seed, tmp_path):
+def test_each_input_is_copied_exactly_once_in_100_rounds(seed, tmp_path):
     """Some of the programs are replaced by themselves, too: that is how zombies end."""
     assert play(tmp_path, seed=100 + seed + soak.SEED, rounds=soak.part_of(100)).replaced > 0

@@ -47,7 +47,7 @@ def come_back(zookeeper, how):
         pytest.param("kill", "threads", marks=pytest.mark.soak),
     ],
 )
-def test_a_session_with_many_requests_and_watches_works_after_an_outage(how, runtime):
+def test_session_with_many_requests_and_watches_works_after_an_outage(how, runtime):
     watched = [paths.partition_state("t", number) for number in range(1000)]
     views = []
     longest_s = [0.0]
@@ -202,12 +202,12 @@ def outage(zookeeper, client, how, length_s):
     assert len(said) < 15, said
 
 
-def test_a_broker_works_after_an_outage(tmp_path):
+def test_broker_works_after_an_outage(tmp_path):
     with served(tmp_path, 300) as (zookeeper, client):
         outage(zookeeper, client, "kill", 6)
 
 
-def test_an_idempotent_producer_that_starts_meanwhile_waits_for_its_id(tmp_path):
+def test_idempotent_producer_started_in_an_outage_waits_for_its_id(tmp_path):
     aiokafka = pytest.importorskip("aiokafka")
     # The first producer of a broker: no ids are claimed yet.
     with served(tmp_path, 1) as (zookeeper, client):
@@ -236,7 +236,7 @@ def test_an_idempotent_producer_that_starts_meanwhile_waits_for_its_id(tmp_path)
             assert sent.result(120) > 0
 
 
-def test_a_broker_goes_on_when_one_of_three_servers_is_lost_for_good(tmp_path):
+def test_broker_continues_when_one_of_three_zookeeper_servers_is_lost(tmp_path):
     with (
         EmbeddedQuorum() as quorum,
         running_broker(tmp_path, quorum.connect_string + "/three", {}) as broker,
@@ -256,7 +256,7 @@ def test_a_broker_goes_on_when_one_of_three_servers_is_lost_for_good(tmp_path):
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("how", ["kill", "freeze"])
-def test_a_broker_of_1000_partitions_works_after_outages_of_any_length(tmp_path, how):
+def test_broker_of_1000_partitions_works_after_outages_of_any_length(tmp_path, how):
     with served(tmp_path, 1000) as (zookeeper, client):
         for length_s in (5, 20, 60, soak.part_of(300)):
             outage(zookeeper, client, how, length_s)

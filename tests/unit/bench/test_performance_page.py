@@ -21,7 +21,7 @@ def made(results, docs):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-def test_slower_figures_stand_in_the_table_and_in_the_sentence(tmp_path):
+def test_page_names_the_slower_figures(tmp_path):
     pytest.importorskip("matplotlib")
     Found("broker", [FASTER, SLOWER, OTHER], [LEVEL]).save(tmp_path)
     assert made(tmp_path, tmp_path).returncode == 0
@@ -34,7 +34,7 @@ def test_slower_figures_stand_in_the_table_and_in_the_sentence(tmp_path):
     assert len(list((tmp_path / "images").glob("performance-broker*.svg"))) == 3
 
 
-def test_a_file_that_is_no_result_is_named(tmp_path):
+def test_invalid_result_file_is_refused(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "broker.json").write_text("[]")
     done = made(tmp_path, tmp_path)
@@ -42,7 +42,7 @@ def test_a_file_that_is_no_result_is_named(tmp_path):
     assert "broker.json is not a result of a benchmark" in done.stderr
 
 
-def test_each_section_has_a_benchmark_and_the_reverse():
+def test_every_section_of_the_page_has_a_benchmark():
     text = SCRIPT.read_text()
     for name, section in PAGE.items():
         assert f'    "{name}": (' in text
