@@ -57,6 +57,23 @@ def led(connection: BrokerConnection, topic: str) -> bool:
     return bool(found) and not found[0].error_code
 
 
+def fetch_partition(
+    number: int = 0,
+    offset: int = 0,
+    *,
+    epoch: int = -1,
+    log_start_offset: int = -1,
+    max_bytes: int = 1 << 20,
+) -> FetchRequestPartition:
+    return FetchRequestPartition(
+        partition=number,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        log_start_offset=log_start_offset,
+        max_bytes=max_bytes,
+    )
+
+
 def fetch_request(
     topic: str,
     offset: int,
@@ -72,18 +89,7 @@ def fetch_request(
         min_bytes=min_bytes,
         max_bytes=total_bytes,
         topics=[
-            FetchRequestTopic(
-                topic,
-                [
-                    FetchRequestPartition(
-                        partition=partition,
-                        current_leader_epoch=-1,
-                        fetch_offset=offset,
-                        log_start_offset=-1,
-                        max_bytes=max_bytes,
-                    )
-                ],
-            )
+            FetchRequestTopic(topic, [fetch_partition(partition, offset, max_bytes=max_bytes)])
         ],
     )
 

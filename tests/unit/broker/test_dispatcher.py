@@ -176,9 +176,7 @@ def test_error_codes_anywhere_in_a_response_are_counted(session):
     assert metrics.request(ApiKey.INIT_PRODUCER_ID).errors == {ErrorCode.REQUEST_TIMED_OUT: 1}
 
 
-def test_unserved_api_is_warned_of_once_per_client(
-    dispatcher, session, clients
-):
+def test_unserved_api_is_warned_of_once_per_client(dispatcher, session, clients):
     made = dispatcher()
     quiet = []
     for key, version in [(999, 0), (999, 0), (999, 1), (998, 0)]:

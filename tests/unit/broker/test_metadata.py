@@ -51,9 +51,7 @@ def handler(services):
 CONTEXT = SimpleNamespace(api_version=4, listener="PLAINTEXT", paced=iter)
 
 
-def test_time_of_topic_creation_in_one_request_is_bounded(
-    handler, created
-):
+def test_time_of_topic_creation_in_one_request_is_bounded(handler, created):
     names = [f"t{n}" for n in range(5)]
     answer = handler(MetadataRequest(topics=names, allow_auto_topic_creation=True), CONTEXT)
     assert [(each.topic, each.error_code) for each in answer.topics] == [(n, 5) for n in names]
@@ -66,9 +64,7 @@ def test_topic_is_not_created_when_the_request_forbids_it(handler, created):
     assert created == []
 
 
-def test_internal_topics_are_always_created(
-    handler, created, services
-):
+def test_internal_topics_are_always_created(handler, created, services):
     services.config.auto_create_topics = False
     request = MetadataRequest(["__consumer_offsets", "t"], allow_auto_topic_creation=False)
     answer = handler(request, CONTEXT)

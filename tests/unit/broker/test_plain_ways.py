@@ -1,19 +1,19 @@
 """Short ways: the same bytes, the same logs and the same counts as by the general way."""
 
 import random
-from collections.abc import Callable
 
 import gevent
 import pytest
 
 from tests.support import soak
-from tests.support.plain_world import PlainWorld
+from tests.support.broker_requests import fetch_partition
+from tests.support.plain_broker import PlainBroker
 from tests.support.random_requests import random_request
 from zkbroker.broker.guard import Permissions
 from zkbroker.broker.quotas import QuotaKind
 from zkbroker.protocol import ApiKey, RequestHeader, encode_request
 from zkbroker.protocol.messages import FetchRequest, ProduceRequest
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.fetch import FetchRequestTopic
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import Codec, MessageSetBuilder
 from zkbroker.security import Operation
@@ -21,8 +21,6 @@ from zkbroker.security.audit import AuditLog
 
 SOME, MANY = 300, 100_000
 NOW = 1_700_000_000_000
-
-Pair = Callable[..., tuple[PlainWorld, PlainWorld]]
 
 
 @pytest.fixture
@@ -33,12 +31,12 @@ def pair(tmp_path):
         for short in (True, False):
             directory = tmp_path / str(len(made))
             directory.mkdir()
-            made.append(PlainWorld(directory, short=short, **settings))
+            made.append(PlainBroker(directory, short=short, **settings))
         return made[-2], made[-1]
 
     yield make
-    for world in made:
-        world.close()
+    for broker in made:
+        broker.close()
 
 
 def framed(request, version, client_id="c"):
@@ -85,10 +83,10 @@ def likely_request(chance, sequences, timeout_ms):
         )
         return framed(request, chance.randrange(8), client)
     asked = [
-        FetchRequestPartition(
-            partition=n,
-            current_leader_epoch=chance.choice((-1, -1, 3, 2, 4)),
-            fetch_offset=chance.choice((0, 0, 1, 7, 30, 10**6)),
+        fetch_partition(
+            n,
+            chance.choice((0, 0, 1, 7, 30, 10**6)),
+            epoch=chance.choice((-1, -1, 3, 2, 4)),
             log_start_offset=0,
             max_bytes=chance.choice((10**6, 10**6, 300, 0, -1)),
         )
@@ -107,12 +105,12 @@ def likely_request(chance, sequences, timeout_ms):
 
 
 def compare(pair, seed, count, **settings):
-    """Send the same requests both ways, most of them likely ones, some odd and some damaged."""
+    """Send the same requests both ways: most are likely ones, some are random and some damaged."""
     short, general = pair(**settings)
     chance = random.Random(seed)
     sequences = {}
     for number in range(count):
-        # An odd request may wait for replicas without end, or for the disk not long enough.
+        # A random request may wait for replicas without end, or for the disk not long enough.
         if "replicas" in settings or "flush_messages" in settings or chance.random() < 0.8:
             frame = likely_request(chance, sequences, 1 if "replicas" in settings else 60_000)
         else:
@@ -122,14 +120,14 @@ def compare(pair, seed, count, **settings):
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
             frame = bytes(damaged)
         answers = []
-        for world in (short, general):
+        for broker in (short, general):
             random.seed(number)  # of the ids of fetch sessions
-            answers.append(world.send(frame))
+            answers.append(broker.send(frame))
         assert answers[0] == answers[1], (number, frame)
         if number % 50 == 0 or number == count - 1:
             assert short.state() == general.state(), number
-        for world in (short, general):
-            world.clock.now += 3
+        for broker in (short, general):
+            broker.clock.now += 3
     with gevent.Timeout(60):  # A flush, too, holds files until it ends.
         while short.open_slices() or general.open_slices():
             gevent.sleep(0.001)
@@ -156,8 +154,8 @@ def test_both_ways_give_the_same_result(pair, settings):
     compare(pair, 1, SOME // 4 if settings else SOME, **settings)
 
 
-class Rights:
-    """Allows everything but what begins with a name that is given, and some operations."""
+class PrefixDenied:
+    """Denies resources whose name begins with a prefix, and some operations; allows the rest."""
 
     def __init__(self, denied, never=()):
         self.denied = denied
@@ -171,26 +169,24 @@ class Rights:
 
 
 def permissions(denied, *never):
-    return Permissions(Rights(denied, never), AuditLog(lambda: 0))
+    return Permissions(PrefixDenied(denied, never), AuditLog(lambda: 0))
 
 
-def general_ones(world, monkeypatch):
-    """Collects the requests that take the general way."""
+def general_ones(broker, monkeypatch):
+    """Return a list of the requests that take the general way, which it collects from now on."""
     found = []
-    handle = world.dispatcher._handle_any
+    handle = broker.dispatcher._handle_any
 
     def note(session, frame, started):
         found.append(bytes(frame))
         return handle(session, frame, started)
 
-    monkeypatch.setattr(world.dispatcher, "_handle_any", note)
+    monkeypatch.setattr(broker.dispatcher, "_handle_any", note)
     return found
 
 
 def fetch(version=10, topic="t", **more):
-    asked = FetchRequestPartition(
-        partition=0, current_leader_epoch=-1, fetch_offset=0, log_start_offset=-1, max_bytes=10**6
-    )
+    asked = fetch_partition()
     return framed(FetchRequest(topics=[FetchRequestTopic(topic, [asked])], **more), version)
 
 
@@ -222,20 +218,13 @@ def test_most_requests_take_the_short_way(pair, monkeypatch):
 )
 def test_both_ways_authorize_and_audit_the_same(pair, denied, never, caplog):
     caplog.set_level("DEBUG", "zkbroker.audit")
-    # Each world has an audit log, which is asked one after the other.
-    noted = compare_noted(pair, caplog, permissions=permissions(denied, *never))
-    assert noted[0] == noted[1]
-
-
-def compare_noted(pair, caplog, **settings):
-    """Compare both ways; return what was noted as allowed on each."""
     noted = ([], [])
 
     def made(**given):
-        worlds = pair(**given)
-        for world, lines in zip(worlds, noted, strict=True):
-            world.send = noting(world.send, lines)
-        return worlds
+        brokers = pair(**given)
+        for broker, lines in zip(brokers, noted, strict=True):
+            broker.send = noting(broker.send, lines)
+        return brokers
 
     def noting(send, lines):
         def sent(frame):
@@ -246,13 +235,11 @@ def compare_noted(pair, caplog, **settings):
 
         return sent
 
-    compare(made, 2, SOME // 4, **settings)
-    return noted
+    compare(made, 2, SOME // 4, permissions=permissions(denied, *never))
+    assert noted[0] == noted[1]
 
 
-def test_allowed_request_takes_the_short_way_and_denial_is_audited_once(
-    pair, monkeypatch, caplog
-):
+def test_allowed_request_takes_the_short_way_and_denial_is_audited_once(pair, monkeypatch, caplog):
     short, _ = pair(permissions=permissions("u"))
     general = general_ones(short, monkeypatch)
     assert short.send(produce(batch()))
@@ -273,20 +260,20 @@ def test_allowed_request_takes_the_short_way_and_denial_is_audited_once(
 @pytest.mark.parametrize("transactional_id", ["mine", "yours", None])
 def test_both_ways_authorize_the_transactional_id(pair, transactional_id, never, caplog):
     caplog.set_level("DEBUG", "zkbroker.audit")
-    worlds = pair(permissions=permissions("yours", *never))
+    brokers = pair(permissions=permissions("yours", *never))
     data = batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     rows = [ProduceRequestPartition(0, data)]
     request = ProduceRequest(transactional_id, 1, 1, [ProduceRequestTopic("t", rows)])
     answers, noted = [], []
-    for world in worlds:
+    for broker in brokers:
         caplog.clear()
-        answers.append(world.send(framed(request, 7)))
-        # Both share what is allowed, and with it the denials that were noted already.
+        answers.append(broker.send(framed(request, 7)))
+        # Both share the permissions, and with them the denials that were logged already.
         noted.append([each for each in caplog.messages if each.startswith("allowed")])
     assert answers[0] == answers[1]
     assert noted[0] == noted[1]
-    assert worlds[0].state() == worlds[1].state()
-    appended = next(iter(worlds[0].partitions.values())).log.log_end_offset
+    assert brokers[0].state() == brokers[1].state()
+    appended = next(iter(brokers[0].partitions.values())).log.log_end_offset
     assert bool(appended) == (transactional_id == "mine" and Operation.WRITE not in never)
 
 

@@ -1,14 +1,12 @@
-"""Produce: appended first, then waited for once."""
-
-from types import SimpleNamespace
+"""Produce appends to all partitions, and waits once."""
 
 import gevent
 import pytest
 
+from tests.support.handler_services import handler_context, handler_services
 from tests.support.replicas import EntryLog, Park, decided, make_partition
 from zkbroker.broker.handlers.produce import ProduceHandler
-from zkbroker.broker.metrics import BrokerMetrics
-from zkbroker.errors import ErrorCode, NotLeaderForPartition, RequestTimedOut
+from zkbroker.errors import ErrorCode, RequestTimedOut
 from zkbroker.log import TopicPartition
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import ProduceRequest
@@ -20,7 +18,7 @@ GEVENT = get_runtime("gevent")
 
 
 class SlowLog(EntryLog):
-    """A log whose disk takes longer than anybody waits."""
+    """A log whose flush takes longer than any timeout."""
 
     def wait_durable(self, last_offset, timeout_s=None):
         super().wait_durable(last_offset, timeout_s)
@@ -38,38 +36,13 @@ def leading(count=1, *, replicas=(1,), isr=None, make=EntryLog, **log):
 
 
 def produce(partitions, *, timeout_ms=1500, acks=1, park=None, version=7):
-    def find(topic, number, _=None):
-        if (topic, number) not in partitions:
-            raise NotLeaderForPartition("elsewhere")
-        return partitions[topic, number]
-
-    services = SimpleNamespace(
-        partition=find,
-        replicas=SimpleNamespace(
-            partitions={}, get=lambda topic, number: partitions.get((topic, number))
-        ),
-        metrics=BrokerMetrics(),
-        runtime=GEVENT,
-        config=SimpleNamespace(max_decompressed_bytes=2**20, max_request_records=1000),
-    )
     builder = MessageSetBuilder(2)
     builder.append(None, b"x")
     data = builder.build()
-    request = ProduceRequest(
-        None,
-        acks,
-        timeout_ms,
-        [
-            ProduceRequestTopic(
-                "t",
-                [ProduceRequestPartition(n, memoryview(bytearray(data))) for _, n in partitions],
-            )
-        ],
-    )
-    context = SimpleNamespace(
-        api_version=version, client_id="c", pace=lambda: False, park=park or Park()
-    )
-    response = ProduceHandler(services)(request, context)
+    rows = [ProduceRequestPartition(n, memoryview(bytearray(data))) for _, n in partitions]
+    request = ProduceRequest(None, acks, timeout_ms, [ProduceRequestTopic("t", rows)])
+    handler = ProduceHandler(handler_services(partitions, GEVENT))
+    response = handler(request, handler_context(version, park))
     return None if response is None else response.topics[0].partitions
 
 

@@ -1,18 +1,18 @@
-"""Markers are appended and waited for; producers' requests are judged before they are passed on."""
+"""Markers of transactions, and the checks of a producer's transactional requests."""
 
 from types import SimpleNamespace
 
 import gevent
 import pytest
 
+from tests.support.handler_services import handler_context, handler_services
 from tests.support.logs import append_transactional, started
 from tests.support.replicas import Park, PlainRuntime, decided, make_partition
 from zkbroker.broker import pacing
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
-from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.transactions import TransactionCoordination
-from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError
+from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import (
     AddOffsetsToTxnRequest,
@@ -46,20 +46,9 @@ def led(tmp_path):
 
 
 def services(led):
-    def find(topic, number, _=None):
-        if (topic, number) not in led:
-            raise NotLeaderForPartition("elsewhere")
-        return led[topic, number]
-
-    return SimpleNamespace(
-        partition=find,
-        leadership=lambda topic, number, _: find(topic, number).leadership(),
-        runtime=PlainRuntime(),
-        metrics=BrokerMetrics(),
-        replicas=SimpleNamespace(partitions={}, get=lambda topic, number: led.get((topic, number))),
-        config=SimpleNamespace(max_decompressed_bytes=1 << 20, max_request_records=1000),
-        view=SimpleNamespace(assignment=lambda topic: {0: (1,), 1: (1,)} if topic == "t" else None),
-    )
+    assignments = {"t": {0: (1,), 1: (1,)}}
+    view = SimpleNamespace(assignment=assignments.get)
+    return handler_services(led, PlainRuntime(), view=view)
 
 
 def write(led, *markers):
@@ -154,28 +143,15 @@ def test_marker_of_an_ended_leadership_is_not_acknowledged_by_a_later_one(led, m
 
 
 def produce(led, data, *, transactional_id="id", verify=None):
-    request = ProduceRequest(
-        transactional_id,
-        -1,
-        1000,
-        [ProduceRequestTopic("t", [ProduceRequestPartition(0, memoryview(bytearray(data)))])],
-    )
-    context = SimpleNamespace(
-        api_version=7, client_id="c", pace=lambda: False, park=lambda wake: None
-    )
-    answer = ProduceHandler(services(led), verify)(request, context)
+    rows = [ProduceRequestPartition(0, memoryview(bytearray(data)))]
+    request = ProduceRequest(transactional_id, -1, 1000, [ProduceRequestTopic("t", rows)])
+    answer = ProduceHandler(services(led), verify)(request, handler_context(7))
     return answer.topics[0].partitions[0].error_code
 
 
 def batch(sequence=0, **more):
-    more = {"is_transactional": True} | more
-    return encode_message_set(
-        [(None, b"x", 1, ())],
-        producer_id=1,
-        producer_epoch=0,
-        base_sequence=sequence,
-        **more,
-    )
+    more = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True} | more
+    return encode_message_set([(None, b"x", 1, ())], base_sequence=sequence, **more)
 
 
 def test_coordinator_verifies_each_transaction_and_partition_once(led):
@@ -219,9 +195,8 @@ def handlers(led, code=E.NONE):
 
 
 def added(made, *topics):
-    context = SimpleNamespace(paced=lambda items: items, park=PARK)
     request = AddPartitionsToTxnRequest("id", 1, 0, [TxnTopicPartitions(*each) for each in topics])
-    answer = made.add_partitions(request, context)
+    answer = made.add_partitions(request, handler_context(1, PARK))
     return {(t.topic, p.partition): p.error_code for t in answer.topics for p in t.partitions}
 
 
@@ -244,7 +219,7 @@ def test_coordinator_error_is_returned_for_each_partition(led):
 
 def test_add_offsets_adds_the_groups_offsets_partition(led):
     made, asked = handlers(led)
-    made.add_offsets(AddOffsetsToTxnRequest("id", 1, 0, "a"), SimpleNamespace(park=PARK))
+    made.add_offsets(AddOffsetsToTxnRequest("id", 1, 0, "a"), handler_context(1, PARK))
     assert asked == [("id", 1, 0, [("__consumer_offsets", 47)], PARK)]
 
 
@@ -254,23 +229,16 @@ def test_producer_id_is_retriable_while_zookeeper_is_away(led, transactional_id)
     def away(*_):
         raise ConnectionLost("no answer")
 
-    made = TransactionHandlers(
-        services(led),
-        SimpleNamespace(init_producer_id=away),
-        SimpleNamespace(next_id=away),
-        lambda: 50,
-    )
-    answer = made.init_producer_id(
-        InitProducerIdRequest(transactional_id), SimpleNamespace(park=PARK)
-    )
+    coordinator, ids = SimpleNamespace(init_producer_id=away), SimpleNamespace(next_id=away)
+    made = TransactionHandlers(services(led), coordinator, ids, lambda: 50)
+    answer = made.init_producer_id(InitProducerIdRequest(transactional_id), handler_context(1))
     assert (answer.error_code, answer.producer_id) == (E.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
 
 @pytest.mark.parametrize("topic", ["", "..", "../../x", "a/b", "a\0b", "x" * 300])
 def test_invalid_topic_gets_no_marker(topic, caplog):
-    # No ZooKeeper: nobody is asked.
-    owner = SimpleNamespace(
-        _services=SimpleNamespace(view=SimpleNamespace(assignment=lambda topic: None))
-    )
+    # Without a session of ZooKeeper: no request is sent.
+    view = SimpleNamespace(assignment=lambda topic: None)
+    owner = SimpleNamespace(_services=SimpleNamespace(view=view))
     assert TransactionCoordination._leader_of(owner, topic, 0) is None
     assert "an invalid topic" in caplog.text

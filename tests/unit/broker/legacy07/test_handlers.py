@@ -94,9 +94,7 @@ def test_other_sets_are_stored_when_oversized_set_is_dropped(logs):
     assert {key[0]: log.end for key, log in logs.all().items()} == {"a": 0, "b": len(ONE)}
 
 
-def test_failed_open_closes_the_files_of_other_fetches(
-    logs, fs, tmp_path
-):
+def test_failed_open_closes_the_files_of_other_fetches(logs, fs, tmp_path):
     for topic in ("a", "b"):
         for _ in range(2):
             send(logs, Produce07(topic, 0, ONE))

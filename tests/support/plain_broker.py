@@ -1,14 +1,14 @@
-"""A broker's dispatcher over real logs, without sockets: once with its short ways, once without."""
+"""A broker's dispatcher over real logs, without sockets: with its short ways, or without."""
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tests.support.clocks import Clock
+from tests.support.handler_services import HandlerSession, handler_services
 from tests.support.logs import InlineTask, make_manager
 from tests.support.replicas import decided
 from zkbroker.broker.clients import ClientVersions
@@ -16,13 +16,11 @@ from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.broker.guard import Permissions, guarded
 from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.broker.handlers.produce import ProduceHandler
-from zkbroker.broker.metrics import BrokerMetrics, TopicMetrics
+from zkbroker.broker.metrics import TopicMetrics
 from zkbroker.broker.plain_ways import plain_ways
 from zkbroker.broker.quotas import ClientQuotas, QuotaKind, QuotaTable, Throttling
-from zkbroker.errors import NotLeaderForPartition
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import TopicPartition
-from zkbroker.network.server.muting import Mute
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.registry.user_configs import ConfigEntity, UserConfigs
@@ -53,37 +51,7 @@ class SteadyRuntime(GreenletsRuntime):
     now_ms = clock_ms
 
 
-class WorldSession:
-    """A connection as handlers see it."""
-
-    def __init__(self) -> None:
-        self.context: object = None
-        self.principal = ANONYMOUS
-        self.client_id: str | None = None
-        self.ip = "10.0.0.1"
-        self.listener = "PLAINTEXT"
-        self.parked_s = self.received_at = 0.0
-        self.mute = Mute(lambda: None)  # type: ignore[arg-type, return-value]
-        self.peer_gone = False
-
-    @contextmanager
-    def parked(self, wake: Any) -> Iterator[None]:
-        yield
-
-    def peer_closed(self) -> bool:
-        return False
-
-    def reserve_answer(self, wanted: int) -> int:
-        return wanted
-
-    def correct_answer(self, by: int) -> None:
-        pass
-
-    def release_answer(self) -> None:
-        pass
-
-
-class PlainWorld:
+class PlainBroker:
     """Partitions that this broker leads, and a dispatcher in front of them.
 
     Args:
@@ -117,25 +85,14 @@ class PlainWorld:
                 made.open(self.manager.get_or_create(key), 0)
                 made.become_leader(decided(1, 3, replicas, replicas))
                 self.partitions[key] = made
-        self.metrics = BrokerMetrics()
         self.clients = ClientVersions(runtime)
-        services: Any = SimpleNamespace(
-            config=SimpleNamespace(
-                max_decompressed_bytes=2**20,
-                max_request_records=1000,
-                fetch_session_slots=10,
-                fetch_session_bytes=10**6,
-            ),
-            replicas=SimpleNamespace(
-                partitions=self.partitions,
-                get=lambda topic, number: self.partitions.get(TopicPartition(topic, number)),
-            ),
+        services = handler_services(
+            self.partitions,
+            runtime,
+            hosted=self.partitions,
             view=SimpleNamespace(topics=SimpleNamespace(deleting=frozenset())),
-            partition=self._partition,
-            metrics=self.metrics,
-            runtime=runtime,
-            draining=False,
         )
+        self.metrics = services.metrics
         handlers: Any = {
             ApiKey.PRODUCE: ProduceHandler(services),
             ApiKey.FETCH: FetchHandler(services),
@@ -151,17 +108,9 @@ class PlainWorld:
             user = ConfigEntity(user=ANONYMOUS.name)
             limits.take(QuotaTable(UserConfigs({user: quotas})))
             self.dispatcher.throttling = Throttling(limits)
-        self.session = WorldSession()
+        self.session = HandlerSession()
         self.muted_s: list[float] = []
         """For how long each throttled request muted its connection."""
-
-    def _partition(
-        self, topic: str, number: int, _: object = None, *, copying: bool = False
-    ) -> Partition:
-        found = self.partitions.get(TopicPartition(topic, number))
-        if found is None:
-            raise NotLeaderForPartition("elsewhere")
-        return found
 
     def send(self, frame: bytes) -> Any:
         """Return the bytes of the answer, or why the connection is closed."""
