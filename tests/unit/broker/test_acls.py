@@ -1,10 +1,8 @@
 """DescribeAcls, CreateAcls and DeleteAcls."""
 
-from contextlib import contextmanager
-from types import SimpleNamespace
-
 import pytest
 
+from tests.support.handler_services import HandlerSession
 from tests.support.instant_session import InstantSession
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.handlers import acls as module
@@ -22,14 +20,9 @@ ORDERS, TEAM = Pattern(TOPIC, "orders"), Pattern(TOPIC, "ord", PatternType.PREFI
 ALICE = Acl("User:alice", Permission.ALLOW, Operation.READ)
 
 
-@contextmanager
-def parked(wake):
-    yield
-
-
 @pytest.fixture
 def context():
-    return RequestContext(SimpleNamespace(parked=parked, peer_closed=lambda: False), 30, 1, 1, "c")
+    return RequestContext(HandlerSession(), 30, 1, 1, "c")
 
 
 @pytest.fixture

@@ -1,31 +1,16 @@
-from contextlib import contextmanager
-
 import gevent
 import pytest
 
+from tests.support.handler_services import HandlerSession
 from zkbroker.broker import context as module
 from zkbroker.broker.context import RequestContext
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.security import ANONYMOUS
 
 
-class PlayedSession:
-    listener, ip, peer_gone = "INSIDE", "10.0.0.1", False
-    closed = False
-    parks = 0
-
-    @contextmanager
-    def parked(self, wake):
-        self.parks += 1
-        yield
-
-    def peer_closed(self):
-        return self.closed
-
-
 @pytest.fixture
 def session():
-    return PlayedSession()
+    return HandlerSession()
 
 
 @pytest.fixture
@@ -35,7 +20,7 @@ def context(session):
 
 def test_context_describes_client_and_connection(context):
     assert (context.api_key, context.api_version, context.correlation_id) == (1, 10, 7)
-    assert (context.client_id, context.listener, context.peer) == ("c", "INSIDE", "10.0.0.1")
+    assert (context.client_id, context.listener, context.peer) == ("c", "PLAINTEXT", "10.0.0.1")
     assert context.principal is ANONYMOUS
     assert str(context.principal) == "User:ANONYMOUS"
 
@@ -62,10 +47,10 @@ def test_long_loop_ends_when_the_client_is_gone(context, session, monkeypatch):
     session.closed = True
     with pytest.raises(CloseConnection, match="client left") as raised:
         seen.extend(context.paced(range(1000)))
-    # Clients leave whenever they like: no warning.
+    # A client may leave at any time: no warning.
     assert raised.value.quiet
     assert len(seen) < 1000
-    # What must be done for a client that is gone only gives way.
+    # Work that must be finished for such a client only lets other tasks run.
     assert context.pace() is True
 
 

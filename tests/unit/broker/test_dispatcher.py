@@ -1,7 +1,6 @@
-from collections.abc import Callable
-
 import pytest
 
+from tests.support.handler_services import HandlerSession
 from tests.support.replicas import PlainRuntime
 from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.dispatcher import Dispatcher
@@ -9,7 +8,6 @@ from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.quotas import ClientQuotas, QuotaTable, Throttling
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.fileslice import FileSlice
-from zkbroker.network.server.muting import Mute
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
 from zkbroker.protocol.messages import (
@@ -23,20 +21,6 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
 from zkbroker.protocol.messages.transactions import TxnTopicPartitions
 from zkbroker.registry.user_configs import ConfigEntity, UserConfigs
-from zkbroker.security import ANONYMOUS
-
-
-class PlayedSession:
-    """As much of a session as the dispatcher uses."""
-
-    def __init__(self):
-        self.context = None
-        self.principal = ANONYMOUS
-        self.client_id = None
-        self.ip = "10.0.0.1"
-        self.parked_s = 0.0
-        self.received_at = 0.0
-        self.principal = ANONYMOUS
 
 
 def frame(key, version, request=None, client_id="c"):
@@ -50,7 +34,7 @@ def frame(key, version, request=None, client_id="c"):
 
 @pytest.fixture
 def session():
-    return PlayedSession()
+    return HandlerSession()
 
 
 @pytest.fixture
@@ -58,19 +42,20 @@ def clients():
     return ClientVersions(PlainRuntime(lambda: 0))
 
 
-Make = Callable[..., Dispatcher]
-
-
 @pytest.fixture
 def dispatcher(clients):
     def make(**handlers):
-        return Dispatcher(
-            {ApiKey[name.upper()]: handler for name, handler in handlers.items()},
-            BrokerMetrics(),
-            clients,
-        )
+        known = {ApiKey[name.upper()]: handler for name, handler in handlers.items()}
+        return Dispatcher(known, BrokerMetrics(), clients)
 
     return make
+
+
+def raising(error):
+    def handle(*given):
+        raise error
+
+    return handle
 
 
 def test_request_is_decoded_handled_and_answered(dispatcher, session):
@@ -89,37 +74,29 @@ def test_request_is_decoded_handled_and_answered(dispatcher, session):
     [(ProtocolError(code=ErrorCode.NOT_CONTROLLER), 41), (RegistryError("away"), 7)],
 )
 def test_exception_becomes_error_code_of_the_response(dispatcher, session, error, code):
-    def handle(*given):
-        raise error
-
     asked = frame(22, 0, InitProducerIdRequest())
-    parts = dispatcher(init_producer_id=handle).handle(session, asked)
+    parts = dispatcher(init_producer_id=raising(error)).handle(session, asked)
     assert decode_response(22, 0, b"".join(parts)[4:])[1].error_code == code
 
 
 def test_connection_is_closed_when_the_response_has_no_error_field(dispatcher, session):
-    def handle(*given):
-        raise RegistryError("ZooKeeper is away")
-
+    made = dispatcher(metadata=raising(RegistryError("ZooKeeper is away")))
     with pytest.raises(CloseConnection, match="METADATA failed: ZooKeeper is away"):
-        dispatcher(metadata=handle).handle(session, frame(3, 1, MetadataRequest([])))
+        made.handle(session, frame(3, 1, MetadataRequest([])))
 
 
 def test_exception_becomes_error_code_of_each_requested_partition(dispatcher, session):
-    """As AddPartitionsToTxn without permission: its client would else ask again and again."""
-
-    def handle(*given):
-        raise ProtocolError("no", code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-
+    """As AddPartitionsToTxn without permission: its client would otherwise retry for ever."""
+    denied = ProtocolError("no", code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     request = AddPartitionsToTxnRequest("id", 1, 0, [TxnTopicPartitions("t", [0, 1])])
     asked = frame(24, 1, request)
-    parts = dispatcher(add_partitions_to_txn=handle).handle(session, asked)
+    parts = dispatcher(add_partitions_to_txn=raising(denied)).handle(session, asked)
     found = decode_response(24, 1, b"".join(parts)[4:])[1]
     assert [each.error_code for each in found.topics[0].partitions] == [53, 53]
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "said"),
+    ("key", "version", "message"),
     [
         (999, 0, "not served: api_key=999 api_version=0 asked by client_id=c"),
         (0, 99, "not served: api_key=0 api_version=99 asked by client_id=c"),
@@ -127,11 +104,13 @@ def test_exception_becomes_error_code_of_each_requested_partition(dispatcher, se
         (16, 0, "not served: api_key=16 api_version=0 asked by client_id=c"),
     ],
 )
-def test_unserved_request_is_reported_and_counted(dispatcher, session, clients, key, version, said):
-    with pytest.raises(CloseConnection, match=said):
+def test_unserved_request_is_reported_and_counted(
+    dispatcher, session, clients, key, version, message
+):
+    with pytest.raises(CloseConnection, match=message):
         dispatcher().handle(session, frame(key, version))
     counted = clients.snapshot()["clients"]
-    if "malformed" not in said:
+    if "malformed" not in message:
         assert counted[0]["client_id"] == "c"
         assert counted[0]["addresses"] == ["10.0.0.1"]
         assert [(each["api_key"], each["version"]) for each in counted[0]["requests"]] == [
@@ -159,14 +138,10 @@ def test_handler_may_return_no_response(dispatcher, session):
 
 def test_error_codes_anywhere_in_a_response_are_counted(session):
     def fetched(*_):
-        partitions = [
-            FetchResponsePartition(n, code, records=b"") for n, code in enumerate((0, 3, 3))
-        ]
-        return FetchResponse(topics=[FetchResponseTopic("t", partitions)])
+        rows = [FetchResponsePartition(n, code, records=b"") for n, code in enumerate((0, 3, 3))]
+        return FetchResponse(topics=[FetchResponseTopic("t", rows)])
 
-    def refused(*_):
-        raise RegistryError("away")
-
+    refused = raising(RegistryError("away"))
     metrics = BrokerMetrics()
     handlers = {ApiKey.FETCH: fetched, ApiKey.INIT_PRODUCER_ID: refused}
     dispatcher = Dispatcher(handlers, metrics, ClientVersions(PlainRuntime(lambda: 0)))
@@ -197,7 +172,7 @@ def test_request_with_too_many_items_is_refused_before_decoding_them(session, cl
 
 @pytest.mark.parametrize("no_broker", [False, True])
 def test_inter_broker_request_of_a_client_counts_towards_quota(dispatcher, session, no_broker):
-    """Else refused requests would be those that no quota bounds."""
+    """Otherwise no quota would bound refused requests."""
     quotas = ClientQuotas(lambda: 0)
     settings = {"request_percentage": "0.000001"}
     quotas.take(QuotaTable(UserConfigs({ConfigEntity(user="ANONYMOUS"): settings})))
@@ -206,7 +181,6 @@ def test_inter_broker_request_of_a_client_counts_towards_quota(dispatcher, sessi
         context.no_broker = no_broker
         return FetchResponse()
 
-    session.mute = Mute(lambda: None)
     made = dispatcher(fetch=handle)
     made.throttling = Throttling(quotas)
     made.handle(session, frame(1, 4, FetchRequest(replica_id=2)))
