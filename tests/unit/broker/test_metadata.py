@@ -1,9 +1,11 @@
-"""Metadata: how long one request creates topics."""
+"""Metadata: topics that requests create, and the endpoints of each listener."""
 
 from types import SimpleNamespace
 
 import pytest
 
+from tests.support.handler_services import handler_context
+from tests.unit.broker.test_view import topics
 from zkbroker.broker.handlers import metadata
 from zkbroker.broker.handlers.metadata import MetadataHandler
 from zkbroker.broker.view import ClusterView
@@ -13,8 +15,6 @@ from zkbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.topics_watch import TopicsView
-from zkbroker.runtime import unparked
 
 
 @pytest.fixture
@@ -68,8 +68,10 @@ def test_internal_topics_are_always_created(handler, created, services):
     services.config.auto_create_topics = False
     request = MetadataRequest(["__consumer_offsets", "t"], allow_auto_topic_creation=False)
     answer = handler(request, CONTEXT)
-    told = [(each.error_code, each.is_internal) for each in answer.topics]
-    assert told == [(5, True), (3, False)]
+    assert [(each.error_code, each.is_internal) for each in answer.topics] == [
+        (5, True),
+        (3, False),
+    ]
     assert created == ["__consumer_offsets"]
 
 
@@ -91,22 +93,21 @@ LISTENING = {
 def test_metadata_lists_endpoints_of_the_clients_listener(listener, version, brokers, codes):
     view = ClusterView(LISTENING[1])
     view.set_brokers(LISTENING)
-    view.set_topics(TopicsView({"t": {0: (1, 2), 1: (2, 1)}}, {}, frozenset()))
+    view.set_topics(topics({"t": {0: (1, 2), 1: (2, 1)}}))
     states = [
         UpdateMetadataPartition("t", number, 1, leader, 0, [1, 2], 0, [1, 2])
         for number, leader in enumerate((1, 2))
     ]
-    fence = SimpleNamespace(check=lambda *told: None)
+    fence = SimpleNamespace(check=lambda *given: None)
     view.update(UpdateMetadataRequest(1, 1, partition_states=states), fence)
     services = SimpleNamespace(view=view, controller_id=lambda: 1, draining=False)
-    context = SimpleNamespace(
-        api_version=version, listener=listener, paced=iter, park=unparked, peer_gone=False
-    )
+    context = handler_context(version)
+    context.listener = listener
     answer = MetadataHandler(services)(MetadataRequest(["t"], False), context)
     assert [(each.node_id, each.port) for each in answer.brokers] == brokers
-    told = answer.topics[0].partitions
-    assert [each.error_code for each in told] == codes
-    assert [each.leader for each in told] == [
+    rows = answer.topics[0].partitions
+    assert [each.error_code for each in rows] == codes
+    assert [each.leader for each in rows] == [
         -1 if code else number for number, code in zip((1, 2), codes, strict=True)
     ]
-    assert [sorted(each.isr) for each in told] == [[1, 2], [1, 2]]
+    assert [sorted(each.isr) for each in rows] == [[1, 2], [1, 2]]

@@ -1,78 +1,43 @@
-"""Requests of which nothing is done are answered with their error, in every version."""
+"""Refusals of whole requests: the error stands in every version of the response."""
 
 import pytest
 
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ErrorCode
-from zkbroker.protocol import ApiKey, decode_response, encode_response
+from zkbroker.protocol import decode_response, encode_response
+from zkbroker.protocol import messages as m
 from zkbroker.protocol.api import BROKER_VERSIONS
-from zkbroker.protocol.messages import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    FetchRequest,
-    InitProducerIdRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    ProduceRequest,
-    TxnOffsetCommitRequest,
-    WriteTxnMarkersRequest,
-)
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
-from zkbroker.protocol.messages.list_offsets import (
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-)
-from zkbroker.protocol.messages.offsets import (
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequestTopic,
-)
-from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
-from zkbroker.protocol.messages.transactions import (
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnTopicPartitions,
-)
+from zkbroker.protocol.messages import fetch, list_offsets, offsets, produce
+from zkbroker.protocol.messages import transactions as txn
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 
 NUMBERS = [3, 0]
 CODE = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
+
+def topic(topic_type, partition_type, *more):
+    return [topic_type("t", [partition_type(number, *more) for number in NUMBERS])]
+
+
+LISTED = topic(list_offsets.ListOffsetsRequestTopic, list_offsets.ListOffsetsRequestPartition)
+TXN_OFFSETS = topic(txn.TxnOffsetCommitRequestTopic, txn.TxnOffsetCommitRequestPartition, 1)
 REQUESTS = [
-    ProduceRequest(
-        None, 1, 1, [ProduceRequestTopic("t", [ProduceRequestPartition(n) for n in NUMBERS])]
+    m.ProduceRequest(
+        None, 1, 1, topic(produce.ProduceRequestTopic, produce.ProduceRequestPartition)
     ),
-    FetchRequest(
-        topics=[FetchRequestTopic("t", [FetchRequestPartition(n, max_bytes=1) for n in NUMBERS])]
+    m.FetchRequest(topics=topic(fetch.FetchRequestTopic, fetch.FetchRequestPartition)),
+    m.ListOffsetsRequest(topics=LISTED),
+    m.OffsetCommitRequest(
+        "g", topics=topic(offsets.OffsetCommitRequestTopic, offsets.OffsetCommitRequestPartition)
     ),
-    ListOffsetsRequest(
-        topics=[ListOffsetsRequestTopic("t", [ListOffsetsRequestPartition(n) for n in NUMBERS])]
-    ),
-    OffsetCommitRequest(
-        "g",
-        topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(n) for n in NUMBERS])],
-    ),
-    OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", NUMBERS)]),
-    AddPartitionsToTxnRequest("id", 1, 0, [TxnTopicPartitions("t", NUMBERS)]),
-    TxnOffsetCommitRequest(
-        "id",
-        "g",
-        1,
-        0,
-        [
-            TxnOffsetCommitRequestTopic(
-                "t", [TxnOffsetCommitRequestPartition(n, 1) for n in NUMBERS]
-            )
-        ],
-    ),
+    m.OffsetFetchRequest("g", [offsets.OffsetFetchRequestTopic("t", NUMBERS)]),
+    m.AddPartitionsToTxnRequest("id", 1, 0, [txn.TxnTopicPartitions("t", NUMBERS)]),
+    m.TxnOffsetCommitRequest("id", "g", 1, 0, TXN_OFFSETS),
 ]
 FOR_ALL = [
-    InitProducerIdRequest("id", 1),
-    AddOffsetsToTxnRequest("id", 1, 0, "g"),
-    EndTxnRequest("id", 1, 0, True),
+    m.InitProducerIdRequest("id", 1),
+    m.AddOffsetsToTxnRequest("id", 1, 0, "g"),
+    m.EndTxnRequest("id", 1, 0, True),
 ]
 
 
@@ -80,14 +45,13 @@ def each_version(requests):
     return [
         pytest.param(request, version, id=f"{request.api_key.name}-{version}")
         for request in requests
-        for version in range(
-            BROKER_VERSIONS[request.api_key][0], BROKER_VERSIONS[request.api_key][1] + 1
-        )
+        for low, high in [BROKER_VERSIONS[request.api_key]]
+        for version in range(low, high + 1)
     ]
 
 
-def told(request, version):
-    """What a client reads of the refusal."""
+def refused(request, version):
+    """Return the refusal as a client reads it."""
     answer = refusal(request, version, CODE)
     parts = encode_response(1, answer, version)
     return decode_response(request.api_key, version, b"".join(parts)[4:])[1]
@@ -95,7 +59,7 @@ def told(request, version):
 
 @pytest.mark.parametrize(("request_", "version"), each_version(REQUESTS))
 def test_refusal_holds_an_error_per_partition_or_one_in_all(request_, version):
-    found = told(request_, version)
+    found = refused(request_, version)
     if getattr(found, "error_code", 0):
         assert found.error_code == CODE
         return
@@ -108,14 +72,14 @@ def test_refusal_holds_an_error_per_partition_or_one_in_all(request_, version):
 
 @pytest.mark.parametrize(("request_", "version"), each_version(FOR_ALL))
 def test_refusal_uses_the_error_of_the_whole_response(request_, version):
-    assert told(request_, version).error_code == CODE
+    assert refused(request_, version).error_code == CODE
 
 
 def test_each_marker_is_refused():
-    request = WriteTxnMarkersRequest(
-        [TxnMarker(pid, 0, True, [TxnTopicPartitions("t", NUMBERS)], 0) for pid in (1, 2)]
+    request = m.WriteTxnMarkersRequest(
+        [TxnMarker(pid, 0, True, [txn.TxnTopicPartitions("t", NUMBERS)], 0) for pid in (1, 2)]
     )
-    found = told(request, 0)
+    found = refused(request, 0)
     assert [
         (each.producer_id, [p.error_code for t in each.topics for p in t.partitions])
         for each in found.markers
@@ -123,10 +87,9 @@ def test_each_marker_is_refused():
 
 
 def test_offset_fetch_of_all_partitions_is_refused_as_a_whole():
-    assert told(OffsetFetchRequest("g", None), 5).error_code == CODE
+    assert refused(m.OffsetFetchRequest("g", None), 5).error_code == CODE
 
 
 def test_no_refusal_without_error_fields():
-    assert refusal(ProduceRequest(None, 0, 1, []), 7, CODE) is None
-    assert refusal(MetadataRequest([]), 5, CODE) is None
-    assert ApiKey.METADATA in BROKER_VERSIONS
+    assert refusal(m.ProduceRequest(None, 0, 1, []), 7, CODE) is None
+    assert refusal(m.MetadataRequest([]), 5, CODE) is None

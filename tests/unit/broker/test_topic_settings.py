@@ -1,18 +1,18 @@
-"""Settings of topics on their way to the logs."""
+"""Settings of topics are applied to the logs."""
 
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.instant_session import InstantSession
+from tests.unit.broker.test_view import topics
 from zkbroker.broker.topic_settings import TopicSettings, when_connected
 from zkbroker.errors import ConfigError, RegistryError
 from zkbroker.log import TopicPartition
 from zkbroker.registry.topics import create_topic
-from zkbroker.registry.topics_watch import TopicsView
 
 
-class Logs:
+class RecordingLogs:
     def __init__(self, *topics):
         self.applied = []
         self.topics = topics
@@ -28,15 +28,11 @@ class Logs:
 
 
 def seen(**configs):
-    return TopicsView(
-        MappingProxyType({topic: {0: (1,)} for topic in configs}),
-        MappingProxyType(configs),
-        frozenset(),
-    )
+    return topics({topic: {0: (1,)} for topic in configs}, configs)
 
 
 def test_only_changes_of_local_logs_are_applied():
-    logs = Logs("a", "b")
+    logs = RecordingLogs("a", "b")
     settings = TopicSettings(None, logs, None)
     settings.apply(seen(a={"x": "1"}, b={}, c={"x": "2"}))
     assert sorted(logs.applied) == [("a", {"x": "1"}), ("b", {})]
@@ -46,7 +42,7 @@ def test_only_changes_of_local_logs_are_applied():
 
 
 def test_refused_change_is_applied_again():
-    logs = Logs("a")
+    logs = RecordingLogs("a")
     settings = TopicSettings(None, logs, None)
     logs.refuse = True
     settings.apply(seen(a={"x": "1"}))
@@ -59,7 +55,7 @@ def test_settings_of_a_topic_unknown_to_the_view_are_read():
     session = InstantSession()
     create_topic(session, "new", {0: (1,)}, {"cleanup.policy": "compact"})
     view = SimpleNamespace(topics=seen(old={"x": "1"}))
-    settings = TopicSettings(session, Logs(), view)
+    settings = TopicSettings(session, RecordingLogs(), view)
     assert settings.of({"old", "new"}) == {"old": {"x": "1"}, "new": {"cleanup.policy": "compact"}}
 
 

@@ -1,4 +1,4 @@
-"""What the controller said of the cluster."""
+"""The view of the cluster that the controller's requests make."""
 
 from types import MappingProxyType
 
@@ -13,12 +13,14 @@ from zkbroker.registry.topics_watch import TopicsView
 from zkbroker.replica.fencing import ControllerFence
 
 
+def topics(assignments, configs=MappingProxyType({}), deleting=()):
+    return TopicsView(MappingProxyType(assignments), MappingProxyType(configs), frozenset(deleting))
+
+
 def view():
     made = ClusterView(BrokerInfo(1, "a", 1))
     made.set_brokers({2: BrokerInfo(2, "b", 2)})
-    made.set_topics(
-        TopicsView(MappingProxyType({"t": {0: (1, 2)}}), MappingProxyType({}), frozenset())
-    )
+    made.set_topics(topics({"t": {0: (1, 2)}}))
     return made
 
 
@@ -60,12 +62,8 @@ def test_deleted_partition_has_no_leader():
 def test_decisions_of_a_deleted_topic_are_forgotten():
     made = view()
     update(made, 2)
-    made.set_topics(TopicsView(MappingProxyType({}), MappingProxyType({}), frozenset()))
+    made.set_topics(topics({}))
     assert made.decided("t", 0) is None
-
-
-def topics(**assignments):
-    return TopicsView(MappingProxyType(assignments), MappingProxyType({}), frozenset())
 
 
 def test_decision_of_a_new_partition_is_awaited_for_a_bounded_time(monkeypatch):
@@ -76,14 +74,14 @@ def test_decision_of_a_new_partition_is_awaited_for_a_bounded_time(monkeypatch):
     assert not made.awaits_decision("unknown")
     update(made, 2)
     assert not made.awaits_decision("t")
-    made.set_topics(topics(t={0: (1, 2), 1: (2, 1)}))
+    made.set_topics(topics({"t": {0: (1, 2), 1: (2, 1)}}))
     assert made.awaits_decision("t")
     now_s[0] += 1.0
     assert not made.awaits_decision("t")
 
 
 @pytest.mark.parametrize(
-    "nonsense",
+    "invalid",
     [
         UpdateMetadataPartition("t", -1, 1, 1, 0, [1], 0, [1]),
         UpdateMetadataPartition("../t", 0, 1, 1, 0, [1], 0, [1]),
@@ -92,13 +90,13 @@ def test_decision_of_a_new_partition_is_awaited_for_a_bounded_time(monkeypatch):
         UpdateMetadataPartition("t", 1, 1, 1, 0, [1], 0, [1, -4]),
     ],
 )
-def test_invalid_partition_state_is_refused_and_the_others_apply(nonsense, caplog):
+def test_invalid_partition_state_is_refused_and_the_others_apply(invalid, caplog):
     made = view()
-    sound = UpdateMetadataPartition("t", 0, 1, 2, 1, [1, 2], 0, [1, 2])
-    request = UpdateMetadataRequest(7, 1, partition_states=[nonsense, sound])
+    valid = UpdateMetadataPartition("t", 0, 1, 2, 1, [1, 2], 0, [1, 2])
+    request = UpdateMetadataRequest(7, 1, partition_states=[invalid, valid])
     assert made.update(request, ControllerFence(lambda: 1)) == ErrorCode.INVALID_REQUEST
     assert made.leader("t", 0) == (2, 1)
-    assert made.decided(nonsense.topic, nonsense.partition) is None
+    assert made.decided(invalid.topic, invalid.partition) is None
     assert "UpdateMetadata refused controller=7" in caplog.text
 
 
