@@ -1,4 +1,4 @@
-"""Frames of logins: as clients send them, and mutated."""
+"""Frames of logins, as clients send them."""
 
 from tests.support.login_session import request_frame
 from zkbroker.protocol.messages import (
@@ -38,23 +38,3 @@ def good_frames(chance):
     frames.append(request_frame(MetadataRequest(["t"]), 1))
     frames.append(request_frame(ProduceRequest(acks=1), 3))
     return frames
-
-
-def mutated(frame, chance):
-    changed = bytearray(frame)
-    for _ in range(chance.choice([0, 1, 1, 2, 5])):
-        kind = chance.randrange(5)
-        at = chance.randrange(len(changed)) if changed else 0
-        if kind == 0 and changed:
-            changed[at] ^= 1 << chance.randrange(8)
-        elif kind == 1 and changed:
-            changed[at : at + chance.randrange(1, 9)] = b""
-        elif kind == 2:
-            changed[at:at] = chance.randbytes(chance.randrange(1, 9))
-        elif kind == 3 and len(changed) >= 4:
-            changed[at : at + 4] = chance.choice(
-                [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0"]
-            )
-        else:
-            changed = bytearray(chance.randbytes(chance.randrange(0, 200)))
-    return bytes(changed)

@@ -1,4 +1,4 @@
-"""A connection as the gate of logins sees it, and the gate before a dispatcher that only counts."""
+"""A connection as the login gate sees it, and a gate in front of a recording dispatcher."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,8 +86,8 @@ class LoginConnection:
         self.max_frame_bytes = max_frame_bytes
 
 
-class Passed:
-    """The dispatcher: answers ApiVersions, and notes what else came."""
+class RecordingDispatcher:
+    """Answers ApiVersions, and records the other requests that passed the gate."""
 
     def __init__(self) -> None:
         self.requests: list[int] = []
@@ -108,10 +108,10 @@ class Passed:
 
 
 class Gate:
-    """A gate with a dispatcher that counts, and no delay."""
+    """A login gate without delay, in front of a `RecordingDispatcher`."""
 
     def __init__(self, enabled: Mechanisms) -> None:
-        self.passed = Passed()
+        self.passed = RecordingDispatcher()
         self.waited = 0
         self.counts = BrokerMetrics()
         self.gate = LoginGate(

@@ -1,4 +1,4 @@
-"""Counts of clients: bounded, however many topics and partitions there are."""
+"""Counts and histograms of clients; the number of topics and partitions is bounded."""
 
 import random
 
@@ -15,11 +15,12 @@ from zkbroker.measures import (
 
 def test_duration_is_counted_in_the_first_sufficient_bucket():
     times = Histogram()
-    for ms in (0, BOUNDS_MS[0], BOUNDS_MS[1], BOUNDS_MS[-1] * 2):
-        times.observe(ms / 1000)
-    assert times.count == 4
+    for seconds in (0.0, 0.0001, 0.00011, 0.003, 100.0):
+        times.observe(seconds)
+    assert times.count == sum(times.buckets) == 5
     assert times.buckets[:2] == [2, 1]
-    assert times.buckets[-1] == 1
+    assert (times.buckets[BOUNDS_MS.index(5)], times.buckets[-1]) == (1, 1)
+    assert times.sum_ms == pytest.approx(100_003.21)
 
 
 def test_observe_all_equals_single_observations():

@@ -1,4 +1,4 @@
-"""Who may see the admin page: a user of the file, after few enough failures."""
+"""Access to the admin page: the users of a file, with a bound on failed logins of an address."""
 
 import base64
 import threading
@@ -12,8 +12,8 @@ from zkbroker.errors import ConfigError
 from zkbroker.security.password_hashes import PasswordHash
 
 
-class Runtime:
-    """Offloads in place, and counts it."""
+class CountingRuntime:
+    """Runs offloaded functions in place, and counts them."""
 
     def __init__(self):
         self.offloads = 0
@@ -44,7 +44,7 @@ def clock():
 
 @pytest.fixture
 def runtime():
-    return Runtime()
+    return CountingRuntime()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The admin page: when its port is taken, and what it answers while there is nothing to tell."""
+"""The admin page: its port, its responses before the broker runs, its readers and its users."""
 
 import base64
 import socket
@@ -30,7 +30,7 @@ from zkbroker.security.tls.contexts import Reloaded, make_server_context
 
 
 def node(tmp_path, admin_port):
-    # Nothing listens there: whoever asks ZooKeeper first fails with another error.
+    # No ZooKeeper listens there: a start that needs it first fails with another error.
     return BrokerNode(
         BrokerConfig.from_properties(
             {
@@ -182,7 +182,7 @@ def test_pages_are_rendered_one_at_a_time_and_other_tasks_run(page, monkeypatch)
 
 
 def test_slow_readers_are_bounded_and_disconnected(page, monkeypatch, capfd, caplog):
-    # The time of the slow ones is over when the test says so.
+    # The slow readers time out when the test sets the event.
     over, hang_up = gevent.event.Event(), pages._hang_up
     monkeypatch.setattr(pages, "_EXCHANGE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(pages, "_hang_up", lambda peer: over.wait(60) and hang_up(peer))
@@ -201,7 +201,7 @@ def test_slow_readers_are_bounded_and_disconnected(page, monkeypatch, capfd, cap
     assert len(made) == 32
     monkeypatch.setattr(pages, "_EXCHANGE_TIMEOUT_S", 60)
     over.set()
-    # The next one is served once the slow ones had their time.
+    # The next reader is served once the slow ones timed out.
     assert ask(page, b"HEAD /metrics HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 200 ")
     for each in slow:
         each.close()
@@ -220,7 +220,7 @@ def test_page_requires_login(tmp_path):
             assert answer.startswith("HTTP/1.1 401 ")
             assert 'WWW-Authenticate: Basic realm="zkbroker admin"' in answer
         login = b"GET /metrics HTTP/1.0\r\nAuthorization: Basic %s\r\n\r\n"
-        # One word for a probe, the reasons for a user.
+        # A probe without login gets one word; a user gets the reasons.
         assert ask(opened, b"GET /ready HTTP/1.0\r\n\r\n").endswith("\r\n\r\nnot ready\n")
         probe = b"GET /ready HTTP/1.0\r\nAuthorization: Basic %s\r\n\r\n"
         known = ask(opened, probe % base64.b64encode(b"alice:pw"))
@@ -274,7 +274,7 @@ def test_page_is_served_over_tls(tmp_path):
                 return None
 
         assert gevent.get_hub().threadpool.apply(read) == 404
-        # Who does not speak TLS is no traceback, and the next one is served.
+        # A plaintext client causes no traceback, and the next client is served.
         assert gevent.get_hub().threadpool.apply(plain) in (b"", None)
         assert gevent.get_hub().threadpool.apply(read) == 404
     finally:

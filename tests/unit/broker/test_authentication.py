@@ -1,4 +1,4 @@
-"""The gate of logins; recorded sessions pass it in `tests/golden/test_sasl_sessions.py`."""
+"""The login gate; recorded sessions run through it in `tests/golden/test_sasl_sessions.py`."""
 
 import random
 import sys
@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from tests.support import soak
-from tests.support.login_frames import good_frames, handshake, mutated, token
+from tests.support.login_frames import GOOD, good_frames, handshake, token
 from tests.support.login_session import (
     LISTENER,
     Gate,
@@ -16,6 +16,7 @@ from tests.support.login_session import (
     mechanisms,
     request_frame,
 )
+from tests.support.mutations import mutated
 from zkbroker.broker.authentication import MAX_LOGIN_BYTES
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol import MESSAGES, SUPPORTED_VERSIONS, ApiKey, decode_response
@@ -34,6 +35,7 @@ from zkbroker.security.sasl.scram_client import ScramClient
 
 USERS = StoredUsers({(SCRAM_SHA_256, "alice"): make_credential(SHA_256, "s3cret")})
 ALICE = Principal("User", "alice")
+BEARER = b"n,,\x01auth=Bearer x\x01\x01"
 
 
 def gate():
@@ -122,23 +124,20 @@ def test_gssapi_is_refused_with_the_enabled_mechanisms():
     assert entry.counts.logins == {(LISTENER, "", False): 1}
 
 
-def test_oauth_token_is_checked_parked():
-    entry = Gate({OAUTHBEARER: lambda: OAuthBearerServer(lambda text: "alice")})
-    connection = LoginConnection()
-    entry.ask(connection, handshake(OAUTHBEARER))
-    entry.ask(connection, token(b"n,,\x01auth=Bearer x\x01\x01"))
-    assert connection.parked_times == 1
+@pytest.mark.parametrize(
+    ("mechanism", "make", "sent", "parked"),
+    [
+        (OAUTHBEARER, lambda: OAuthBearerServer(lambda text: "alice"), BEARER, 1),
+        (PLAIN, lambda: PlainServer(lambda *_: True, waits=True), GOOD, 1),
+        (PLAIN, lambda: PlainServer(lambda *_: True, waits=False), GOOD, 0),
+    ],
+)
+def test_credentials_that_may_take_long_are_checked_parked(mechanism, make, sent, parked):
+    entry, connection = Gate({mechanism: make}), LoginConnection()
+    entry.ask(connection, handshake(mechanism))
+    entry.ask(connection, token(sent))
+    assert connection.parked_times == parked
     assert connection.principal == ALICE
-
-
-def test_password_is_checked_parked_when_a_callback_checks_it():
-    for waits in (True, False):
-        entry = Gate({PLAIN: lambda waits=waits: PlainServer(lambda *_: True, waits=waits)})
-        connection = LoginConnection()
-        entry.ask(connection, handshake())
-        entry.ask(connection, token())
-        assert connection.parked_times == waits
-        assert connection.principal == ALICE
 
 
 def attack(count, seed):

@@ -1,4 +1,4 @@
-"""Which authorizer a broker has, and what it says of its own brokers."""
+"""The authorizer of a broker, and warnings when it does not authorize the brokers themselves."""
 
 import logging
 from types import SimpleNamespace
@@ -23,9 +23,7 @@ from zkbroker.security.acls import Acl, Pattern, Permission
 from zkbroker.security.simple_authorizer import SimpleAclAuthorizer
 
 
-class Own:
-    """An authorizer of a user's."""
-
+class CustomAuthorizer:
     def configure(self, properties):
         self.properties = properties
         if "broken" in properties:
@@ -45,7 +43,7 @@ def config(**given):
     return BrokerConfig.from_properties(properties, warn=lambda text: None)
 
 
-def own(name):
+def here(name):
     return f"{__name__}:{name}"
 
 
@@ -62,8 +60,8 @@ def test_no_authorizer_is_made_without_a_name():
 
 
 def test_custom_authorizer_is_made_and_configured():
-    made = make_authorizer(config(authorizer_class_name=own("Own"), broker_rack="r"))
-    assert isinstance(made, Own)
+    made = make_authorizer(config(authorizer_class_name=here("CustomAuthorizer"), broker_rack="r"))
+    assert isinstance(made, CustomAuthorizer)
     assert made.properties["broker.rack"] == "r"
 
 
@@ -73,8 +71,11 @@ def test_custom_authorizer_is_made_and_configured():
         ({"name": "com.example.RangerAuthorizer"}, "classes of Java are not run"),
         ({"name": "kafka.security.auth.Other"}, r"give kafka\.security\.auth\.SimpleAcl"),
         ({"name": "own"}, r"authorizer\.class\.name='own'"),
-        ({"name": own("NoAuthorizer")}, r"has no method allows\(principal"),
-        ({"name": own("Own"), "broken": "x"}, "refused the configuration: .*no directory"),
+        ({"name": here("NoAuthorizer")}, r"has no method allows\(principal"),
+        (
+            {"name": here("CustomAuthorizer"), "broken": "x"},
+            "refused the configuration: .*no directory",
+        ),
         ({"name": SIMPLE[0], "super_users": "alice"}, r"super\.users='alice'"),
     ],
 )
@@ -91,12 +92,7 @@ def authorization(session, **given):
 
 @pytest.fixture
 def session():
-    made = InstantSession()
-    made.runtime = SimpleNamespace(
-        **{name: getattr(made.runtime, name) for name in ("event", "spawn", "lock", "now_ms")},
-        clock_ms=made.runtime.clock_ms,
-    )
-    return made
+    return InstantSession()
 
 
 def test_handlers_are_guarded_only_with_an_authorizer(session):
@@ -114,9 +110,9 @@ def test_warning_tells_how_to_authorize_the_broker_itself(session, caplog):
     made.start()
     for _ in range(3):
         made.check_own()
-    (told,) = [each for each in caplog.messages if "may not act for the cluster" in each]
-    assert "set super.users=User:ANONYMOUS on every broker" in told
-    assert "--operation ClusterAction --cluster" in told
+    (message,) = [each for each in caplog.messages if "may not act for the cluster" in each]
+    assert "set super.users=User:ANONYMOUS on every broker" in message
+    assert "--operation ClusterAction --cluster" in message
     made.close(5)
 
 
@@ -152,7 +148,7 @@ def test_own_principal_is_that_of_the_inter_broker_login():
 def test_refused_broker_is_logged_once(session, caplog):
     caplog.set_level(logging.ERROR, "zkbroker")
     made = authorization(session, authorizer_class_name=SIMPLE[0])
-    asker = SimpleNamespace(principal=Principal("User", "b2"), peer="10.0.0.2", client_id="c")
+    client = SimpleNamespace(principal=Principal("User", "b2"), peer="10.0.0.2", client_id="c")
     for _ in range(3):
-        assert not made.permissions.allowed(asker, Operation.CLUSTER_ACTION, CLUSTER)
+        assert not made.permissions.allowed(client, Operation.CLUSTER_ACTION, CLUSTER)
     assert len([each for each in caplog.messages if "super.users=User:b2" in each]) == 1

@@ -14,8 +14,8 @@ from zkbroker.records import (
 )
 
 
-class PlayedLog:
-    """A log of some batches."""
+class BatchLog:
+    """A log of the given batches."""
 
     def __init__(self, *batches):
         self.batches = batches
@@ -27,8 +27,8 @@ class PlayedLog:
         return b""
 
 
-class PlayedContext:
-    """Counts memory and parking."""
+class CountingContext:
+    """Counts reserved memory and how often a request was parked."""
 
     def __init__(self, memory=10**9):
         self.memory, self.reserved, self.parks = memory, 0, 0
@@ -46,8 +46,8 @@ class PlayedContext:
         yield
 
 
-class Offload:
-    """Runs at once, and notes how many run at the same time and with which bound."""
+class RecordingOffload:
+    """Runs functions in place; records their bounds and how many ran at the same time."""
 
     def __init__(self):
         self.bounds, self.running, self.most = [], 0, 0
@@ -67,7 +67,7 @@ class Offload:
 
 @pytest.fixture
 def offload():
-    return Offload()
+    return RecordingOffload()
 
 
 def batch(count, size, codec=Codec.GZIP, base=0):
@@ -76,23 +76,23 @@ def batch(count, size, codec=Codec.GZIP, base=0):
 
 
 def test_small_set_is_converted_in_place(offload):
-    context = PlayedContext()
-    converted, cut = DownConversion(offload).read(PlayedLog(batch(3, 10)), 0, 5000, 1, context)
+    context = CountingContext()
+    converted, cut = DownConversion(offload).read(BatchLog(batch(3, 10)), 0, 5000, 1, context)
     assert [record.offset for record in iter_records(converted)] == [0, 1, 2]
     assert (offload.bounds, context.parks, cut) == ([], 0, False)
     assert context.reserved == len(converted)
 
 
 def test_larger_set_is_converted_in_another_thread(offload):
-    context = PlayedContext()
-    DownConversion(offload).read(PlayedLog(batch(3000, 10)), 0, 5000, 0, context)
+    context = CountingContext()
+    DownConversion(offload).read(BatchLog(batch(3000, 10)), 0, 5000, 0, context)
     assert (offload.bounds, context.parks) == ([LIGHT_BYTES], 0)
 
 
 def test_highly_compressed_sets_are_converted_one_at_a_time_parked(offload):
     conversion = DownConversion(offload)
-    log = PlayedLog(batch(60, 100_000))
-    contexts = [PlayedContext() for _ in range(5)]
+    log = BatchLog(batch(60, 100_000))
+    contexts = [CountingContext() for _ in range(5)]
     tasks = [gevent.spawn(conversion.read, log, 0, 10_000, 1, context) for context in contexts]
     gevent.joinall(tasks, raise_error=True)
     assert offload.most == 1
@@ -101,9 +101,9 @@ def test_highly_compressed_sets_are_converted_one_at_a_time_parked(offload):
 
 
 def test_converted_size_is_counted_and_memory_bounds_the_response(offload):
-    context = PlayedContext(memory=64)
+    context = CountingContext(memory=64)
     converted, cut = DownConversion(offload).read(
-        PlayedLog(batch(100, 10, Codec.NONE)), 0, 5000, 1, context
+        BatchLog(batch(100, 10, Codec.NONE)), 0, 5000, 1, context
     )
     assert cut
     assert context.reserved == len(converted) > 64

@@ -1,4 +1,4 @@
-"""One look at the partitions of a fetch, and whether something came after it."""
+"""One read of the partitions of a fetch, and whether another one is needed."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def partition():
     return made
 
 
-def looked(partition):
+def read_once(partition):
     leadership = partition.leading
     row = (0, 0, leadership.high_watermark, -1, 0, None, 0, b"")
     end = leadership.end_for(ReadEnd.LOG_END)
@@ -23,7 +23,7 @@ def looked(partition):
 
 def test_empty_reading_is_refreshed_without_another_read(partition):
     partition.leading.append(b"x")
-    reading = looked(partition)
+    reading = read_once(partition)
     ((_, rows),) = reading.topics
     assert rows[0][2] == 0
     partition.leading.record_follower_fetch(2, 1, 0, 1)
@@ -32,7 +32,7 @@ def test_empty_reading_is_refreshed_without_another_read(partition):
 
 
 def test_append_requires_another_read(partition):
-    reading = looked(partition)
+    reading = read_once(partition)
     assert not reading.grown(ReadEnd.LOG_END)
     partition.leading.append(b"x")
     assert reading.grown(ReadEnd.LOG_END)
@@ -41,16 +41,16 @@ def test_append_requires_another_read(partition):
 
 
 def test_ended_leadership_requires_another_read(partition):
-    reading = looked(partition)
+    reading = read_once(partition)
     partition.become_follower(decided(2, 1, (1, 2), (1, 2)))
     assert reading.grown(ReadEnd.LOG_END)
     assert not reading.refresh(ReadEnd.LOG_END)
 
 
 def test_reading_with_records_or_errors_is_not_refreshed(partition):
-    reading = looked(partition)
+    reading = read_once(partition)
     reading.size = 10
     assert not reading.refresh(ReadEnd.LOG_END)
-    reading = looked(partition)
+    reading = read_once(partition)
     reading.failed = True
     assert not reading.refresh(ReadEnd.LOG_END)

@@ -35,8 +35,8 @@ def broker(**changes):
     ],
 )
 def test_broker_that_is_not_ready_is_still_alive(changes, reason):
-    (said,) = health.not_ready(broker(**changes))
-    assert reason in said
+    (message,) = health.not_ready(broker(**changes))
+    assert reason in message
     assert health.not_alive(broker(**changes)) == []
 
 

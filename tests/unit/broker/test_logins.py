@@ -1,4 +1,4 @@
-"""Gates of listeners: made where clients log in, and nowhere else."""
+"""Login gates are made for the SASL listeners."""
 
 from types import SimpleNamespace
 
@@ -114,4 +114,4 @@ def validate(token):
 
 
 def no_secret():
-    raise AssertionError("nobody logs in by SCRAM here")
+    raise AssertionError("no SCRAM secret is needed")

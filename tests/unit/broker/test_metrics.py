@@ -1,7 +1,7 @@
 import pytest
 
 from zkbroker.broker.metrics import BrokerMetrics
-from zkbroker.measures import BOUNDS_MS, OTHER, Histogram
+from zkbroker.measures import BOUNDS_MS, OTHER
 
 
 def test_topics_beyond_the_limit_are_counted_together():
@@ -24,18 +24,6 @@ def test_deleted_topic_frees_its_counter():
     metrics.topic("b").bytes_in += 1
     assert metrics.topics["b"].bytes_in == 1
     assert OTHER in metrics.topics
-
-
-def test_histogram_counts_each_duration_once():
-    histogram = Histogram()
-    for seconds in (0.0, 0.0001, 0.00011, 0.003, 100.0):
-        histogram.observe(seconds)
-    assert histogram.count == sum(histogram.buckets) == 5
-    assert histogram.buckets[0] == 2
-    assert histogram.buckets[1] == 1
-    assert histogram.buckets[BOUNDS_MS.index(5)] == 1
-    assert histogram.buckets[-1] == 1
-    assert abs(histogram.sum_ms - 100_003.21) < 1e-6
 
 
 def test_requests_are_counted_by_api():

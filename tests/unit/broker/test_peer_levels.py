@@ -1,4 +1,4 @@
-"""Brokers whose levels do not go together are named, once."""
+"""Brokers with incompatible protocol levels are reported, once."""
 
 import pytest
 
@@ -13,7 +13,7 @@ OURS_OLD = BrokerInfo(5, "h", 9092, level="0.8.2")
 OURS_2_1 = BrokerInfo(6, "h", 9092, level="2.1")
 
 
-def told(caplog, level, *brokers):
+def reported(caplog, level, *brokers):
     caplog.clear()
     PeerLevels(9, level).look({each.id: each for each in (*brokers, BrokerInfo(9, "h", 1))})
     return [each.getMessage() for each in caplog.records]
@@ -21,21 +21,21 @@ def told(caplog, level, *brokers):
 
 @pytest.mark.parametrize("broker", [KAFKA_2_3, OURS, OURS_2_1])
 def test_old_level_in_newer_cluster_is_reported(caplog, broker):
-    (text,) = told(caplog, "0.8.2", broker)
+    (text,) = reported(caplog, "0.8.2", broker)
     assert f"inter.broker.protocol.version=0.8.2 here, but brokers [{broker.id}] have a" in text
     assert "(2.1, 2.2, 2.3)" in text
 
 
 @pytest.mark.parametrize("broker", [KAFKA_0_8_2, KAFKA_0_9, OURS_OLD])
 def test_newer_level_in_old_cluster_is_reported(caplog, broker):
-    (text,) = told(caplog, "2.1", broker)
+    (text,) = reported(caplog, "2.1", broker)
     assert f"inter.broker.protocol.version=2.1 here, but brokers [{broker.id}] have 0.8.2" in text
     assert "Set inter.broker.protocol.version=0.8.2" in text
 
 
 def test_compatible_levels_are_not_reported(caplog):
-    assert told(caplog, "0.8.2", KAFKA_0_8_2, KAFKA_0_9, OURS_OLD) == []
-    assert told(caplog, "2.3", KAFKA_2_3, OURS, OURS_2_1) == []
+    assert reported(caplog, "0.8.2", KAFKA_0_8_2, KAFKA_0_9, OURS_OLD) == []
+    assert reported(caplog, "2.3", KAFKA_2_3, OURS, OURS_2_1) == []
 
 
 def test_peer_is_reported_once_until_it_leaves(caplog):

@@ -1,4 +1,4 @@
-"""The table of needs: complete, and with the error codes of genuine brokers."""
+"""The table of permissions: complete, and with the error codes of genuine brokers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the controller's requests are handed to, and with what."""
+"""The controller's requests reach the replicas and the view."""
 
 from types import SimpleNamespace
 
@@ -16,8 +16,8 @@ from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.replica.fencing import ControllerFence
 
 
-class Replicas:
-    """Takes notes; leads t-0 and t-1."""
+class RecordingReplicas:
+    """Records the requests of the controller; leads t-0 and t-1."""
 
     def __init__(self):
         self.asked = []
@@ -41,7 +41,7 @@ class Replicas:
 
 @pytest.fixture
 def replicas():
-    return Replicas()
+    return RecordingReplicas()
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def handlers(replicas):
     return ReplicationHandlers(services, ControllerFence(lambda: 1), None, lambda epoch: None)
 
 
-def through(connection):
+def over(connection):
     return SimpleNamespace(session=SimpleNamespace(number=connection))
 
 
@@ -59,7 +59,7 @@ def test_requests_are_passed_on_with_their_connection(handlers, replicas):
         (LeaderAndIsrRequest(0, 1), handlers.leader_and_isr),
         (StopReplicaRequest(0, 1), handlers.stop_replica),
     ):
-        handle(request, through(7))
+        handle(request, over(7))
         assert replicas.asked.pop() == (request, 7)
 
 
@@ -76,11 +76,11 @@ def metadata(*states, epoch=1):
 
 def test_metadata_over_an_older_connection_is_refused(handlers, replicas):
     request = metadata((0, 1, 5))
-    codes = [handlers.update_metadata(request, through(each)).error_code for each in (7, 9, 7, 9)]
+    codes = [handlers.update_metadata(request, over(each)).error_code for each in (7, 9, 7, 9)]
     assert codes == [0, 0, ErrorCode.STALE_CONTROLLER_EPOCH, 0]
-    assert len(replicas.versions) == 3, "what is refused is not looked at"
+    assert len(replicas.versions) == 3, "a refused request is not handled"
 
 
 def test_leader_records_the_stored_version(handlers, replicas):
-    handlers.update_metadata(metadata((0, 1, 5), (1, 2, 6), (2, 1, 7)), through(7))
+    handlers.update_metadata(metadata((0, 1, 5), (1, 2, 6), (2, 1, 7)), over(7))
     assert replicas.versions == [(0, 3, 5)]

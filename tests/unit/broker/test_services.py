@@ -1,4 +1,4 @@
-"""What handlers ask of the broker's parts: partitions that the controller has not decided yet."""
+"""Handlers wait for partitions that the controller has not decided yet."""
 
 import inspect
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The state of a broker as series."""
+"""The state of a broker in Prometheus form."""
 
 from types import SimpleNamespace
 
@@ -11,8 +11,8 @@ from zkbroker.network.server.metrics import ServerMetrics
 from zkbroker.zookeeper import SessionState
 
 
-class Broker:
-    """Just what the collector looks at."""
+class FakeBroker:
+    """The parts of a broker that the collector reads."""
 
     def __init__(self, *directories):
         self.session = self
@@ -63,7 +63,7 @@ def collected(broker):
 
 
 def test_session_state_and_losses_are_exposed():
-    broker = Broker()
+    broker = FakeBroker()
     value = collected(broker)
     assert value("zookeeper_session_state", state="connected") == 1
     broker.enter(SessionState.SUSPENDED)
@@ -76,7 +76,7 @@ def test_session_state_and_losses_are_exposed():
 
 def test_offline_directory_exposes_only_its_state(tmp_path, caplog):
     good, failed, gone = str(tmp_path), "/failed", str(tmp_path / "gone")
-    broker = Broker(good, failed, gone)
+    broker = FakeBroker(good, failed, gone)
     broker.offline = {failed: "Input/output error"}
     value = collected(broker)
     assert value("log_offline_log_directory_count") == 1
@@ -90,7 +90,7 @@ def test_offline_directory_exposes_only_its_state(tmp_path, caplog):
 
 
 def test_connections_requests_and_groups_are_exposed():
-    broker = Broker()
+    broker = FakeBroker()
     value = collected(broker)
     assert value("connections", listener="SSL") == 2
     assert value("connections_accepted_total") == 9

@@ -1,4 +1,4 @@
-"""What a start did is undone, whatever fails."""
+"""The steps of a start are undone in reverse order, whichever fails."""
 
 import pytest
 

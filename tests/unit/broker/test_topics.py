@@ -1,10 +1,11 @@
-"""Topics that brokers create on demand, and what is refused to those who change topics."""
+"""Topics that brokers create on demand, and requests on topics that are refused."""
 
 import logging
 from types import SimpleNamespace
 
 import pytest
 
+from tests.support.handler_services import handler_context
 from tests.support.instant_session import InstantSession
 from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.handlers.topics import TopicsHandlers
@@ -38,13 +39,8 @@ def test_racks_are_used_only_when_every_broker_has_one(caplog, racks, without):
     with caplog.at_level(logging.WARNING):
         made.create_automatically("t")
     assert len(assignment(session, "t")[0]) == 2
-    told = [record.message for record in caplog.records]
-    if without is None:
-        assert told == []
-    else:
-        assert told == [
-            "topic=t was placed without regard to racks: set broker.rack on brokers 3 too"
-        ]
+    warning = "topic=t was placed without regard to racks: set broker.rack on brokers 3 too"
+    assert caplog.messages == ([] if without is None else [warning])
 
 
 def register(session, *ids):
@@ -90,16 +86,12 @@ def test_internal_topics_use_brokers_unknown_to_the_view():
 
 
 def handlers(session=None, deleting=(), **topics):
-    view = SimpleNamespace(topics=SimpleNamespace(deleting=deleting))
-    return TopicsHandlers(
-        SimpleNamespace(
-            session=session or InstantSession(), view=view, topics=SimpleNamespace(**topics)
-        )
+    services = SimpleNamespace(
+        session=session or InstantSession(),
+        view=SimpleNamespace(topics=SimpleNamespace(deleting=deleting)),
+        topics=SimpleNamespace(**topics),
     )
-
-
-def context(version=1):
-    return SimpleNamespace(api_version=version, paced=lambda items: items)
+    return TopicsHandlers(services)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +103,9 @@ def test_disabled_deletion_has_an_error_known_to_the_client(version, code):
     def delete(name):
         raise ProtocolError(code=ErrorCode.TOPIC_DELETION_DISABLED)
 
-    answer = handlers(delete=delete).delete_topics(DeleteTopicsRequest(["t"]), context(version))
+    answer = handlers(delete=delete).delete_topics(
+        DeleteTopicsRequest(["t"]), handler_context(version)
+    )
     assert [each.error_code for each in answer.topics] == [code]
 
 
@@ -124,7 +118,7 @@ def test_partitions_are_not_added_during_moves_or_deletion(moving):
     made = handlers(session, deleting={"gone"}, add_partitions=lambda *_, **__: None)
     wanted = [NewPartitions(name, 2) for name in ("t", "gone", "twice", "twice")]
     request = CreatePartitionsRequest(wanted, validate_only=True)
-    answer = made.create_partitions(request, context())
+    answer = made.create_partitions(request, handler_context(1))
     assert {each.topic: each.error_code for each in answer.topics} == {
         "t": ErrorCode.REASSIGNMENT_IN_PROGRESS if moving else ErrorCode.NONE,
         "gone": ErrorCode.INVALID_TOPIC_EXCEPTION,

@@ -1,4 +1,4 @@
-"""Parts are given the settings of users as they change."""
+"""Settings of users are passed on as they change."""
 
 from zkbroker.broker.user_settings import UserSettings
 from zkbroker.registry.user_configs import ConfigEntity, UserConfigs

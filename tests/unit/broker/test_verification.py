@@ -1,4 +1,4 @@
-"""Who is asked whether a transaction may begin, and what a producer is told."""
+"""Verification of transactions: the coordinator that is asked, and the producer's error code."""
 
 from types import SimpleNamespace
 
@@ -18,8 +18,8 @@ OWN, OTHER = 1, 2
 NUMBER = key_partition("id", 5)
 
 
-class World:
-    """A coordinator, a view that names its broker, and the requests that go out."""
+class Verification:
+    """A verifier, with a local coordinator, a view and a recorder of requests to other brokers."""
 
     def __init__(self, leader=OWN, code=E.NONE, **more):
         self.code, self.asked, self.sent = code, [], []
@@ -45,11 +45,9 @@ class World:
         self.sent.append((broker, request))
         if isinstance(self.code, Exception):
             raise self.code
+        ids = [each.transactional_id for each in request.transactions]
         return VerifyTransactionResponse(
-            results=[
-                VerificationResult(each.transactional_id, self.code)
-                for each in request.transactions
-            ]
+            results=[VerificationResult(id_, self.code) for id_ in ids]
         )
 
     def check(self):
@@ -62,24 +60,24 @@ class World:
 
 
 def test_local_coordinator_is_called_without_a_request():
-    world = World()
-    world.check()
-    assert world.asked == [("id", 7, 3, [("t", 0)])]
-    assert world.sent == []
+    verification = Verification()
+    verification.check()
+    assert verification.asked == [("id", 7, 3, [("t", 0)])]
+    assert verification.sent == []
 
 
 def test_remote_coordinator_gets_a_request():
-    world = World(OTHER)
-    world.check()
-    assert world.asked == []
-    ((broker, request),) = world.sent
+    verification = Verification(OTHER)
+    verification.check()
+    assert verification.asked == []
+    ((broker, request),) = verification.sent
     asked = VerifiedTransaction("id", 7, 3, [TxnTopicPartitions("t", [0])])
     assert (broker, request.transactions) == (OTHER, [asked])
 
 
 @pytest.mark.parametrize("leader", [OWN, OTHER])
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("coordinator_code", "producer_code"),
     [
         (E.INVALID_TXN_STATE, E.INVALID_TXN_STATE),
         (E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_TXN_STATE),
@@ -89,30 +87,30 @@ def test_remote_coordinator_gets_a_request():
         (E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_ENOUGH_REPLICAS),
     ],
 )
-def test_coordinator_error_is_translated_for_the_producer(leader, said, told):
-    assert World(leader, said).refused() is told
+def test_coordinator_error_is_translated_for_the_producer(leader, coordinator_code, producer_code):
+    assert Verification(leader, coordinator_code).refused() is producer_code
 
 
 def test_unreachable_coordinator_is_a_retriable_error():
-    assert World(OTHER, NetworkError("gone")).refused() is E.NOT_ENOUGH_REPLICAS
-    assert World(-1).refused() is E.NOT_ENOUGH_REPLICAS
+    assert Verification(OTHER, NetworkError("gone")).refused() is E.NOT_ENOUGH_REPLICAS
+    assert Verification(-1).refused() is E.NOT_ENOUGH_REPLICAS
 
 
 def test_unknown_transaction_topic_is_a_retriable_error():
-    world = World()
-    world.partitions = 0
-    assert world.refused() is E.NOT_ENOUGH_REPLICAS
+    verification = Verification()
+    verification.partitions = 0
+    assert verification.refused() is E.NOT_ENOUGH_REPLICAS
 
 
 def test_nothing_is_verified_when_disabled():
-    world = World(code=E.INVALID_TXN_STATE, enabled=False)
-    world.check()
-    assert world.asked == world.sent == []
+    verification = Verification(code=E.INVALID_TXN_STATE, enabled=False)
+    verification.check()
+    assert verification.asked == verification.sent == []
 
 
 def test_request_is_parked_only_for_remote_verification():
     park = Park()
-    World().verifier.check("id", 7, 3, [("t", 0)], park)
+    Verification().verifier.check("id", 7, 3, [("t", 0)], park)
     assert park.times == 0
-    World(OTHER).verifier.check("id", 7, 3, [("t", 0)], park)
+    Verification(OTHER).verifier.check("id", 7, 3, [("t", 0)], park)
     assert park.times == 1

@@ -1,4 +1,4 @@
-"""Clients of 0.7 are asked for permissions like all others."""
+"""Clients of 0.7 need the same permissions as all others."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from zkbroker.security.audit import AuditLog
 SESSION = SimpleNamespace(ip="10.0.0.1")
 
 
-class Allows:
+class AllowedOperations:
     def __init__(self, *allowed):
         self.allowed = set(allowed)
 
@@ -23,7 +23,7 @@ class Allows:
 
 
 def guard(*allowed, exists=True):
-    permissions = Permissions(Allows(*allowed), AuditLog(lambda: 0))
+    permissions = Permissions(AllowedOperations(*allowed), AuditLog(lambda: 0))
     return Guard07(permissions, lambda topic: exists)
 
 

@@ -1,4 +1,4 @@
-"""Handlers of the 0.7 listener where no recording tells: failing disks, chosen partitions."""
+"""Handlers of the 0.7 listener, beside the recordings: failing disks and chosen partitions."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ class Session:
     context = None
 
 
-class NoMoreFiles(FileSystem):
+class FailingOpens(FileSystem):
     broken = None
 
     def open(self, path, flags):
@@ -40,7 +40,7 @@ class NoMoreFiles(FileSystem):
 
 @pytest.fixture
 def fs():
-    return NoMoreFiles()
+    return FailingOpens()
 
 
 @pytest.fixture
@@ -67,16 +67,14 @@ def handlers(logs, choose=lambda count: count - 1):
     return Handlers07(logs, Limits07(max_payload_bytes=100), get_runtime("threads"), choose)
 
 
-def send(logs, request):
-    return handlers(logs).handle(Session(), memoryview(encode_request(request)))
+def send(logs, request, *choose):
+    return handlers(logs, *choose).handle(Session(), memoryview(encode_request(request)))
 
 
 def test_partition_minus_one_is_chosen_per_message_set(logs):
     chosen = iter([2, 0])
     request = MultiProduce07((Produce07("t", -1, ONE), Produce07("t", -1, ONE)))
-    handlers(logs, lambda count: next(chosen)).handle(
-        Session(), memoryview(encode_request(request))
-    )
+    send(logs, request, lambda count: next(chosen))
     assert set(logs.all()) == {("t", 2), ("t", 0)}
 
 

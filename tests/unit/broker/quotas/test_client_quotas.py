@@ -1,4 +1,4 @@
-"""Rates are shared by those who share a quota, and bounded in number."""
+"""Clients that share a quota share a rate; the number of rates is bounded."""
 
 from zkbroker.broker.quotas.client_quotas import ClientQuotas, QuotaWindows
 from zkbroker.broker.quotas.table import QuotaKind, QuotaTable

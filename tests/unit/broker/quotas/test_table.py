@@ -1,4 +1,4 @@
-"""Which quota holds: the order of KIP-55."""
+"""The quota that applies to a client: the order of KIP-55."""
 
 import pytest
 

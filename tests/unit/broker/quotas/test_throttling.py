@@ -1,10 +1,10 @@
-"""What quotas do to requests: in the dispatcher, with a clock that the test moves."""
+"""Quotas throttle requests in the dispatcher; with a clock that the test moves."""
 
 import pytest
 
+from tests.support.handler_services import HandlerSession
 from zkbroker.broker.clients import ClientCounts
 from zkbroker.broker.quotas import ClientQuotas, QuotaKind, QuotaTable, Throttling
-from zkbroker.network.server.muting import Mute
 from zkbroker.protocol.messages import (
     FetchRequest,
     FetchResponse,
@@ -21,12 +21,7 @@ from zkbroker.registry.user_configs import ConfigEntity, UserConfigs
 ALL = {QuotaKind.PRODUCE: "1000", QuotaKind.FETCH: "1000", QuotaKind.REQUEST: "10"}
 
 
-class _Session:
-    def __init__(self):
-        self.mute = Mute(lambda: None)
-
-
-class _Played:
+class ThrottledClient:
     """A client with quotas, one connection and a clock."""
 
     def __init__(self, settings):
@@ -35,7 +30,7 @@ class _Played:
         self.quotas.take(QuotaTable(UserConfigs({ConfigEntity(user="u"): settings})))
         self.throttling = Throttling(self.quotas)
         self.limits = self.throttling.limits(None, "u", "c")
-        self.session = _Session()
+        self.session = HandlerSession()
         self.counts = ClientCounts()
 
     def meter(self, request, size=0):
@@ -47,72 +42,72 @@ class _Played:
 
 
 @pytest.fixture
-def played():
-    return _Played(ALL)
+def client():
+    return ThrottledClient(ALL)
 
 
-def test_produce_above_quota_returns_throttle_time_and_mutes(played):
-    meter, response = played.meter(ProduceRequest(), 3000), ProduceResponse()
+def test_produce_above_quota_returns_throttle_time_and_mutes(client):
+    meter, response = client.meter(ProduceRequest(), 3000), ProduceResponse()
     assert meter.refuse(ProduceRequest(), 7) is None
     meter.handled(response, 0.0)
-    assert (response.throttle_time_ms, played.muted_s) == (2000, 2.0)
-    assert (played.counts.throttled, played.counts.throttled_ms) == (1, 2000)
+    assert (response.throttle_time_ms, client.muted_s) == (2000, 2.0)
+    assert (client.counts.throttled, client.counts.throttled_ms) == (1, 2000)
 
 
-def test_produce_within_quota_is_not_throttled(played):
-    meter, response = played.meter(ProduceRequest(), 1000), ProduceResponse()
+def test_produce_within_quota_is_not_throttled(client):
+    meter, response = client.meter(ProduceRequest(), 1000), ProduceResponse()
     meter.handled(response, 0.0)
-    assert (response.throttle_time_ms, played.muted_s, played.counts.throttled) == (0, 0.0, 0)
+    assert (response.throttle_time_ms, client.muted_s, client.counts.throttled) == (0, 0.0, 0)
 
 
-def test_produce_with_acks_0_mutes_and_is_not_timed(played):
-    played.meter(ProduceRequest(acks=0), 3000).handled(None, 5000.0)
-    assert played.muted_s == 2.0
-    assert played.quotas.throttle_ms(played.limits, QuotaKind.REQUEST) == 0
+def test_produce_with_acks_0_mutes_and_is_not_timed(client):
+    client.meter(ProduceRequest(acks=0), 3000).handled(None, 5000.0)
+    assert client.muted_s == 2.0
+    assert client.quotas.throttle_ms(client.limits, QuotaKind.REQUEST) == 0
 
 
-def test_fetch_above_quota_makes_next_fetch_empty(played):
+def test_fetch_above_quota_makes_next_fetch_empty(client):
     request = FetchRequest(max_bytes=5000, min_bytes=4000)
-    meter = played.meter(request)
+    meter = client.meter(request)
     assert meter.refuse(request, 10) is None
     assert (request.max_bytes, request.min_bytes) == (1000, 1000)
     response = FetchResponse()
     meter.handled(response, 0.0)
     meter.answered([b"x" * 100, memoryview(bytes(2900))])
-    assert (response.throttle_time_ms, played.muted_s) == (0, 0.0)
-    refused = played.meter(request).refuse(request, 10)
+    assert (response.throttle_time_ms, client.muted_s) == (0, 0.0)
+    refused = client.meter(request).refuse(request, 10)
     assert refused == FetchResponse(throttle_time_ms=2000)
-    assert played.muted_s == 2.0
+    assert client.muted_s == 2.0
 
 
-def test_throttled_fetch_does_not_count_towards_quota(played):
+def test_throttled_fetch_does_not_count_towards_quota(client):
     request = FetchRequest()
-    played.meter(request).answered([bytes(3000)])
+    client.meter(request).answered([bytes(3000)])
     for _ in range(5):
-        meter = played.meter(request)
+        meter = client.meter(request)
         refused = meter.refuse(request, 10)
         meter.handled(refused, 500.0)
         meter.answered([bytes(30)])
         assert refused.throttle_time_ms == 2000
-    played.now_ms = 2000
-    assert played.meter(request).refuse(request, 10) is None
+    client.now_ms = 2000
+    assert client.meter(request).refuse(request, 10) is None
 
 
-def test_fetch_before_version_3_is_not_limited(played):
+def test_fetch_before_version_3_is_not_limited(client):
     """Before version 3 a batch above the limit would stop the consumer."""
     request = FetchRequest(min_bytes=4000)
     before = request.max_bytes
-    assert played.meter(request).refuse(request, 2) is None
+    assert client.meter(request).refuse(request, 2) is None
     assert (request.max_bytes, request.min_bytes) == (before, 4000)
 
 
-def test_request_time_quota_throttles_any_request_and_the_next_fetch(played):
+def test_request_time_quota_throttles_any_request_and_the_next_fetch(client):
     response = HeartbeatResponse()
-    meter = played.meter(HeartbeatRequest())
+    meter = client.meter(HeartbeatRequest())
     assert meter.refuse(HeartbeatRequest(), 1) is None
     meter.handled(response, 150.0)
-    assert (response.throttle_time_ms, played.muted_s) == (500, 0.5)
-    assert played.meter(FetchRequest()).refuse(FetchRequest(), 10).throttle_time_ms == 500
+    assert (response.throttle_time_ms, client.muted_s) == (500, 0.5)
+    assert client.meter(FetchRequest()).refuse(FetchRequest(), 10).throttle_time_ms == 500
 
 
 @pytest.mark.parametrize(
@@ -124,22 +119,22 @@ def test_request_time_quota_throttles_any_request_and_the_next_fetch(played):
         OffsetForLeaderEpochRequest(replica_id=2),
     ],
 )
-def test_inter_broker_requests_are_exempt_from_quotas(played, request_):
-    meter = played.meter(request_)
+def test_inter_broker_requests_are_exempt_from_quotas(client, request_):
+    meter = client.meter(request_)
     assert meter.exempt
     assert meter.refuse(request_, 1) is None
     meter.answered([bytes(3000)])
-    assert played.quotas.throttle_ms(played.limits, QuotaKind.FETCH) == 0
+    assert client.quotas.throttle_ms(client.limits, QuotaKind.FETCH) == 0
 
 
-def test_client_without_quotas_is_not_metered(played):
-    played.limits = played.throttling.limits(None, "other", None)
-    assert played.meter(ProduceRequest(), 10**9) is None
+def test_client_without_quotas_is_not_metered(client):
+    client.limits = client.throttling.limits(None, "other", None)
+    assert client.meter(ProduceRequest(), 10**9) is None
 
 
-def test_limits_are_looked_up_again_when_quotas_or_user_change(played):
-    throttling, limits = played.throttling, played.limits
+def test_limits_are_looked_up_again_when_quotas_or_user_change(client):
+    throttling, limits = client.throttling, client.limits
     assert throttling.limits(limits, "u", "c") is limits
     assert throttling.limits(limits, "v", "c").found == {}
-    played.quotas.take(QuotaTable())
+    client.quotas.take(QuotaTable())
     assert throttling.limits(limits, "u", "c").found == {}
